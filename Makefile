@@ -1,0 +1,53 @@
+# Everything a person needs: Python 3.11+ and make. Nothing here needs root.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test test-all lint format bench lock manifests clean
+
+help: ## Show what can be done here
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+$(VENV)/.run: requirements/run.txt pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/run.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@touch $@
+
+$(VENV)/.dev: requirements/dev.txt $(VENV)/.run
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/dev.txt
+	@touch $@
+
+setup: $(VENV)/.dev ## Create the development environment
+
+run: $(VENV)/.run ## Train a ChainerMN job on 3 pods, right here, no cluster needed
+	$(BIN)/traincrew run -f examples/chainer/chainerjob-mn.yaml
+
+test: setup ## Fast tests (under 3 minutes)
+	$(BIN)/python -m pytest -n 2 tests
+
+test-all: test ## Fast tests, then real kubectl, real training and fault suites
+	$(BIN)/python -m pytest suites
+
+lint: setup ## Style, types and layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: setup ## Format the code
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: setup ## Benchmarks, each beside its reference
+	$(BIN)/python -m benchmarks
+
+lock: ## Renew requirements/*.txt from pyproject.toml
+	$(PYTHON) hack/lock.py
+
+manifests: $(VENV)/.run ## Regenerate deploy/ from the types
+	$(BIN)/traincrew manifests --directory deploy
+
+clean: ## Remove the environment and caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
