@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-all lint format bench lock manifests clean
+.PHONY: help setup run test suites test-all lint format bench lock manifests clean
 
 help: ## Show what can be done here
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -27,8 +27,10 @@ run: $(VENV)/.run ## Train a ChainerMN job on 3 pods, right here, no cluster nee
 test: setup ## Fast tests (under 3 minutes)
 	$(BIN)/python -m pytest -n 2 tests
 
-test-all: test ## Fast tests, then real kubectl, real training and fault suites
-	$(BIN)/python -m pytest suites
+suites: setup ## Heavier suites: real kubectl, real training, faults, sandboxes
+	$(BIN)/python -m pytest --timeout 600 suites
+
+test-all: test suites ## Everything this machine can run
 
 lint: setup ## Style, types and layers
 	$(BIN)/ruff check .
