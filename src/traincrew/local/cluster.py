@@ -1,17 +1,18 @@
-"""The embedded cluster as one object: API server, controllers, scheduler and node in this process.
+"""The embedded cluster as one object: API server, controllers, scheduler, node in this process.
 
-`LocalCluster` is the public door of `traincrew.local`. It is an asynchronous context manager, and a plain
-one for programs without an event loop of their own:
+`LocalCluster` is the public door of `traincrew.local`. It is an asynchronous context manager, and a
+plain one for programs without an event loop of their own:
 
     async with LocalCluster() as cluster:
         pods = await cluster.client.list(PODS, "default")
 
     with LocalCluster() as cluster:
-        subprocess.run(["kubectl", "get", "nodes"], env={**os.environ, "KUBECONFIG": cluster.kubeconfig_path})
+        environment = {**os.environ, "KUBECONFIG": cluster.kubeconfig_path}
+        subprocess.run(["kubectl", "get", "nodes"], env=environment)
 
-With a directory the state survives: a cluster started there again has the same address, the same objects
-and the same running pods. Without one everything lives in memory and in a temporary directory, and ends
-with the object.
+With a directory the state survives: a cluster started there again has the same address, the same
+objects and the same running pods. Without one everything lives in memory and in a temporary
+directory, and ends with the object.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ COMPONENT = "traincrew-local"
 
 
 def default_cache() -> Path:
-    """Where environments are kept: `$TRAINCREW_CACHE`, or `traincrew` in the user's cache directory."""
+    """Where environments are kept: `$TRAINCREW_CACHE`, or `traincrew` in the user's cache."""
     if configured := os.environ.get("TRAINCREW_CACHE"):
         return Path(configured)
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
@@ -60,8 +61,9 @@ def default_cache() -> Path:
 class ClusterOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How an embedded cluster is made.
 
-    `directory` keeps the state between starts (mode 0700); None means memory only. `port` 0 picks the port
-    last used in that directory, or a free one. `nodes` are virtual nodes over this one machine.
+    `directory` keeps the state between starts (mode 0700); None means memory only. `port` 0 picks
+    the port last used in that directory, or a free one. `nodes` are virtual nodes over this one
+    machine.
     """
 
     directory: Path | None = None
