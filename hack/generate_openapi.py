@@ -1,0 +1,270 @@
+"""Write the schema data files from the published Kubernetes OpenAPI definitions.
+
+    python hack/generate_openapi.py
+
+Downloads the PyPI package ``kubernetes-validate`` into a temporary directory (it is needed only
+here, never at run time) and writes:
+
+- ``src/traincrew/local/apiserver/data/schemas.json.xz``: the definitions of every kind the
+  embedded API server stores or answers with, without descriptions;
+- ``src/traincrew/local/apiserver/data/descriptions.json.xz``: their descriptions, which only
+  ``kubectl explain`` asks for;
+- ``src/traincrew/api/data/pod-template.schema.json``: PodTemplateSpec as one structural schema, to
+  be embedded in the ``openAPIV3Schema`` of a custom resource definition.
+
+The package carries everything server-side apply and strategic merge need (list types, map keys,
+merge keys). It has no defaults, and writes every type as "this or null"; both are mended here.
+"""
+
+import json
+import lzma
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+PACKAGE = "kubernetes-validate==1.37.0"
+RELEASE = "v1.37.0"
+ROOT = Path(__file__).resolve().parent.parent
+SERVER_DATA = ROOT / "src/traincrew/local/apiserver/data"
+API_DATA = ROOT / "src/traincrew/api/data"
+
+CORE = "io.k8s.api.core.v1"
+META = "io.k8s.apimachinery.pkg.apis.meta.v1"
+EXTENSIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1"
+QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
+INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
+
+# Stored kinds get a List beside them; the others only travel in requests and answers.
+STORED = {
+    CORE: """ConfigMap Endpoints Event LimitRange Namespace Node PersistentVolume
+        PersistentVolumeClaim Pod PodTemplate ReplicationController ResourceQuota Secret Service
+        ServiceAccount""",
+    "io.k8s.api.apps.v1": "ControllerRevision DaemonSet Deployment ReplicaSet StatefulSet",
+    "io.k8s.api.autoscaling.v2": "HorizontalPodAutoscaler",
+    "io.k8s.api.batch.v1": "CronJob Job",
+    "io.k8s.api.coordination.v1": "Lease",
+    "io.k8s.api.discovery.v1": "EndpointSlice",
+    "io.k8s.api.events.v1": "Event",
+    "io.k8s.api.networking.v1": "Ingress IngressClass NetworkPolicy",
+    "io.k8s.api.node.v1": "RuntimeClass",
+    "io.k8s.api.policy.v1": "PodDisruptionBudget",
+    "io.k8s.api.rbac.v1": "ClusterRole ClusterRoleBinding Role RoleBinding",
+    "io.k8s.api.scheduling.v1": "PriorityClass",
+    "io.k8s.api.storage.v1": "StorageClass",
+    "io.k8s.api.admissionregistration.v1": """MutatingWebhookConfiguration
+        ValidatingWebhookConfiguration""",
+    EXTENSIONS: "CustomResourceDefinition",
+}
+TRANSIENT = {
+    CORE: "Binding",
+    "io.k8s.api.authentication.v1": "SelfSubjectReview TokenRequest TokenReview",
+    "io.k8s.api.authorization.v1": """LocalSubjectAccessReview SelfSubjectAccessReview
+        SelfSubjectRulesReview SubjectAccessReview""",
+    "io.k8s.api.autoscaling.v1": "Scale",
+    "io.k8s.api.policy.v1": "Eviction",
+    META: "DeleteOptions Status",
+}
+
+# The only defaults published in the schema that other semantics depend on: a default of a list-map
+# key takes part in the identity of a list item (server-side apply, x-kubernetes-list-map-keys).
+DEFAULTS = {
+    (f"{CORE}.ContainerPort", "protocol"): "TCP",
+    (f"{CORE}.ServicePort", "protocol"): "TCP",
+    (f"{CORE}.LocalObjectReference", "name"): "",
+}
+# What resource.Quantity accepts, as Kubernetes' own CRD generator writes it.
+QUANTITY_PATTERN = (
+    r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))"
+    r"(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
+)
+DROPPED = {"x-kubernetes-unions", "enum"}
+
+
+def download() -> dict[str, Any]:
+    """The published definitions by name."""
+    with tempfile.TemporaryDirectory() as directory:
+        subprocess.run(
+            [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", directory, PACKAGE],
+            check=True,
+        )
+        (wheel,) = Path(directory).glob("*.whl")
+        with zipfile.ZipFile(wheel) as archive:
+            path = f"kubernetes_validate/kubernetes-json-schema/{RELEASE}-local/_definitions.json"
+            definitions: dict[str, Any] = json.loads(archive.read(path))["$defs"]
+    return definitions
+
+
+def clean(schema: Any) -> Any:
+    """The schema as an OpenAPI v3 server publishes it, descriptions kept."""
+    if not isinstance(schema, dict):
+        return schema
+    result: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key in DROPPED:
+            continue
+        if key == "type" and isinstance(value, list):
+            (result[key],) = (name for name in value if name != "null")
+        elif key == "$ref":
+            result[key] = "#/components/schemas/" + value.rsplit("/", 1)[1]
+        elif key == "properties":
+            result[key] = {name: clean(item) for name, item in value.items()}
+        elif key in ("items", "additionalProperties"):
+            result[key] = clean(value)
+        elif key == "oneOf":
+            result[key] = [clean(item) for item in value]
+        else:
+            result[key] = value
+    return result
+
+
+def references(schema: Any) -> set[str]:
+    """Names of the definitions a schema refers to."""
+    if isinstance(schema, list):
+        return set().union(*map(references, schema)) if schema else set()
+    if not isinstance(schema, dict):
+        return set()
+    found = set().union(*map(references, schema.values())) if schema else set()
+    target = schema.get("$ref")
+    return found | {target.rsplit("/", 1)[1]} if isinstance(target, str) else found
+
+
+def closure(definitions: dict[str, Any], roots: list[str]) -> dict[str, Any]:
+    """The roots and all they refer to, cleaned, in name order."""
+    wanted: dict[str, Any] = {}
+    pending = list(roots)
+    while pending:
+        name = pending.pop()
+        if name not in wanted:
+            wanted[name] = clean(definitions[name])
+            pending += references(wanted[name])
+    for (name, field), default in DEFAULTS.items():
+        if field in wanted.get(name, {}).get("properties", {}):
+            wanted[name]["properties"][field]["default"] = default
+    # Every group lists DeleteOptions as its own; one entry is enough for a client.
+    options = wanted[f"{META}.DeleteOptions"]
+    options["x-kubernetes-group-version-kind"] = [
+        {"group": "", "kind": "DeleteOptions", "version": "v1"}
+    ]
+    wanted[INT_OR_STRING] |= {"format": "int-or-string"}
+    return dict(sorted(wanted.items()))
+
+
+def split_descriptions(schema: Any) -> tuple[Any, Any]:
+    """The schema without descriptions, and a tree of just the descriptions (or None)."""
+    texts: dict[str, Any] = {}
+    bare = dict(schema)
+    if "description" in bare:
+        texts["description"] = bare.pop("description")
+    if "properties" in bare:
+        pairs = {name: split_descriptions(item) for name, item in bare["properties"].items()}
+        bare["properties"] = {name: pair[0] for name, pair in pairs.items()}
+        kept = {name: pair[1] for name, pair in pairs.items() if pair[1]}
+        if kept:
+            texts["properties"] = kept
+    for key in ("items", "additionalProperties"):
+        if isinstance(bare.get(key), dict):
+            bare[key], inner = split_descriptions(bare[key])
+            if inner:
+                texts[key] = inner
+    return bare, texts or None
+
+
+def structural(name: str, definitions: dict[str, Any]) -> dict[str, Any]:
+    """One definition with every reference expanded, as a CRD structural schema."""
+    if name == QUANTITY:
+        return {
+            "anyOf": [{"type": "integer"}, {"type": "string"}],
+            "pattern": QUANTITY_PATTERN,
+            "x-kubernetes-int-or-string": True,
+        }
+    if name == INT_OR_STRING:
+        return {
+            "anyOf": [{"type": "integer"}, {"type": "string"}],
+            "x-kubernetes-int-or-string": True,
+        }
+    if name == f"{META}.ObjectMeta":
+        # What a template may say about its objects. creationTimestamp: null is what `kubectl create
+        # --dry-run` and Go programs print, so it must be let through.
+        text = {"type": "string"}
+        return {
+            "type": "object",
+            "properties": {
+                "annotations": {"type": "object", "additionalProperties": text},
+                "creationTimestamp": {"type": "string", "format": "date-time", "nullable": True},
+                "finalizers": {"type": "array", "items": text},
+                "generateName": text,
+                "labels": {"type": "object", "additionalProperties": text},
+                "name": text,
+                "namespace": text,
+            },
+        }
+
+    def expand(schema: dict[str, Any]) -> dict[str, Any]:
+        if "$ref" in schema:
+            return structural(schema["$ref"].rsplit("/", 1)[1], definitions)
+        result = {
+            key: value
+            for key, value in schema.items()
+            if key not in ("description", "x-kubernetes-group-version-kind")
+            and not key.startswith("x-kubernetes-patch")
+        }
+        if "properties" in result:
+            result["properties"] = {key: expand(item) for key, item in result["properties"].items()}
+        for key in ("items", "additionalProperties"):
+            if isinstance(result.get(key), dict):
+                result[key] = expand(result[key])
+        keys = result.get("x-kubernetes-list-map-keys", [])
+        for key in keys:
+            item = result["items"]
+            has_default = "default" in item["properties"][key]
+            if key not in item.get("required", []) and not has_default:
+                sys.exit(f"{name}: list-map key {key} is neither required nor defaulted")
+        if result.get("type") == "object" and not (
+            "properties" in result or "additionalProperties" in result
+        ):
+            result["x-kubernetes-preserve-unknown-fields"] = True
+        return result
+
+    return expand(clean(definitions[name]))
+
+
+def write_xz(path: Path, document: Any) -> None:
+    """Compact JSON, compressed as small as xz gets it."""
+    text = json.dumps(document, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
+    filters = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME}]
+    data = lzma.compress(text.encode(), format=lzma.FORMAT_XZ, filters=filters)
+    path.write_bytes(data)
+    print(f"{path.relative_to(ROOT)}: {len(text):,} bytes of JSON, {len(data):,} bytes")
+
+
+def main() -> None:
+    """Write the three files."""
+    definitions = download()
+    roots = [
+        f"{prefix}.{kind}{suffix}"
+        for prefix, kinds in STORED.items()
+        for kind in kinds.split()
+        for suffix in ("", "List")
+    ]
+    roots += [f"{prefix}.{kind}" for prefix, kinds in TRANSIENT.items() for kind in kinds.split()]
+    schemas, texts = {}, {}
+    for name, schema in closure(definitions, roots).items():
+        schemas[name], inner = split_descriptions(schema)
+        if inner:
+            texts[name] = inner
+    write_xz(SERVER_DATA / "schemas.json.xz", schemas)
+    write_xz(SERVER_DATA / "descriptions.json.xz", texts)
+    # Defaults belong into the template too: the key fields of its lists.
+    for (name, field), default in DEFAULTS.items():
+        definitions[name]["properties"][field]["default"] = default
+    template = structural(f"{CORE}.PodTemplateSpec", definitions)
+    path = API_DATA / "pod-template.schema.json"
+    path.write_text(json.dumps(template, separators=(",", ":"), sort_keys=True) + "\n")
+    print(f"{path.relative_to(ROOT)}: {path.stat().st_size:,} bytes")
+
+
+if __name__ == "__main__":
+    main()
