@@ -1,0 +1,26 @@
+"""Entry point of the fork server: `python -I -S DIRECTORY serve FD [--together]`, or `check PATH`.
+
+Started by directory, so that nothing of the package around it (nor of site-packages) is imported:
+a fork server must stay small, because every container's shim is a copy of it.
+"""
+
+# No pathlib in here: it would double the imports of every shim.
+# ruff: noqa: PTH
+from __future__ import annotations
+
+import os
+import sys
+
+
+def _main() -> int:
+    # The directory itself was put on the path to find this file; its parent makes it a package.
+    here = os.path.dirname(os.path.realpath(__file__))
+    sys.path[0] = os.path.dirname(here)
+    from sandbox import server  # type: ignore[import-not-found, unused-ignore]
+
+    del sys.path[0]
+    return int(server.main(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    sys.exit(_main())

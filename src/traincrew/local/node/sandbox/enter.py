@@ -1,0 +1,130 @@
+"""Commands in a running container: what `kubectl exec`, probes and hooks run."""
+
+# No pathlib in here: it would double the imports of every shim.
+# ruff: noqa: PTH
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from . import files, program
+
+if TYPE_CHECKING:
+    import socket
+
+
+def run(specification: dict[str, Any], connection: socket.socket, streams: list[int]) -> None:
+    """Run a command in the namespaces of a container until it ends.
+
+    One line of JSON tells whether it started, a second one how it ended. When the other end of the
+    connection is closed first, the command is killed: nobody is interested any more.
+
+    Args:
+        specification: See `traincrew.local.node.launcher.CommandProcess`.
+        connection: To the node.
+        streams: Descriptors of the command's input, output and error output.
+    """
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    wake, wake_write = os.pipe()
+    os.set_blocking(wake_write, False)
+    signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+    failure_read, failure_write = os.pipe()
+    own_user = -1
+    try:
+        if specification["namespaces"]:
+            own_user = _enter(specification)
+        child = os.fork()
+    except OSError as error:
+        _send(connection, {"failed": {"reason": "StartError", "message": str(error.args[-1])}})
+        return
+    if child == 0:
+        try:
+            signal.set_wakeup_fd(-1)
+            _become_command(specification, streams, own_user)
+        except BaseException as error:  # noqa: BLE001  # a forked child has nowhere to raise to
+            program.report_failure(failure_write, error)
+    os.close(failure_write)
+    for descriptor in set(streams):
+        os.close(descriptor)
+    failure = program.read_failure(failure_read)
+    if failure is not None:
+        os.waitpid(child, 0)
+        _send(connection, {"failed": failure})
+        return
+    _send(connection, {"started": {"program": {"pid": child}}})
+    _send(connection, {"exitCode": _wait(child, connection, wake)})
+
+
+def _wait(child: int, connection: socket.socket, wake: int) -> int:
+    """Wait for the command's end, or end it when the node goes away; its exit code."""
+    watched: list[Any] = [wake, connection]
+    while True:
+        pid, status = os.waitpid(child, os.WNOHANG)
+        if pid:
+            return program.exit_code(status)[0]
+        ready = select.select(watched, [], [])[0]
+        if wake in ready:
+            os.read(wake, 4096)
+        if connection in ready:
+            # The node never writes here: readable means closed.
+            watched.remove(connection)
+            for kill in (os.killpg, os.kill):
+                with suppress(ProcessLookupError, PermissionError):
+                    kill(child, signal.SIGKILL)
+
+
+def _enter(specification: dict[str, Any]) -> int:
+    """Enter the container's namespaces; a descriptor of the program's own user namespace or -1.
+
+    The process namespace holds for children only. The program's user namespace must be entered
+    last, by the child: inside it there is no right to enter the others.
+    """
+    from . import syscalls
+
+    shim, main = specification["shim"], specification["program"]
+    for process in (shim, main):
+        if files.start_time(process["pid"]) != process["start"]:
+            raise OSError(3, "the container has ended")
+    names = {
+        "ipc": syscalls.CLONE_NEWIPC,
+        "uts": syscalls.CLONE_NEWUTS,
+        "pid": syscalls.CLONE_NEWPID,
+        "mnt": syscalls.CLONE_NEWNS,
+    }
+    open_namespace = os.O_RDONLY | os.O_CLOEXEC
+    kinds = [
+        (os.open(f"/proc/{main['pid']}/ns/{name}", open_namespace), kind)
+        for name, kind in names.items()
+    ]
+    own_user = -1
+    if specification["user_namespace"]:
+        own_user = os.open(f"/proc/{main['pid']}/ns/user", open_namespace)
+        kinds.insert(
+            0, (os.open(f"/proc/{shim['pid']}/ns/user", open_namespace), syscalls.CLONE_NEWUSER)
+        )
+    for descriptor, kind in kinds:
+        syscalls.setns(descriptor, kind)
+        os.close(descriptor)
+    return own_user
+
+
+def _become_command(specification: dict[str, Any], streams: list[int], own_user: int) -> NoReturn:
+    standard = (streams[0], streams[1], streams[2])
+    program.take_streams(standard, terminal=specification["tty"])
+    if own_user >= 0:
+        from . import syscalls
+
+        syscalls.setns(own_user, syscalls.CLONE_NEWUSER)
+    else:
+        program.become_user(specification)
+    program.run(specification)
+
+
+def _send(connection: socket.socket, message: dict[str, Any]) -> None:
+    with suppress(OSError):
+        connection.sendall(json.dumps(message).encode() + b"\n")

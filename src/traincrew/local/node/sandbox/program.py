@@ -1,0 +1,146 @@
+"""Turning a freshly forked process into the program of a container or of a command in one."""
+
+# No pathlib in here: it would double the imports of every shim.
+# ruff: noqa: PTH
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import signal
+import sys
+import termios
+from contextlib import suppress
+from typing import Any, NoReturn
+
+_LINUX = sys.platform == "linux"
+
+
+class StartError(Exception):
+    """The program could not be started; `reason` is the container's, as the kubelet words it."""
+
+    def __init__(self, message: str, reason: str = "StartError") -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+def map_user(inside_uid: int, inside_gid: int, outside_uid: int, outside_gid: int) -> None:
+    """Fill the maps of the user namespace this process just entered.
+
+    One user and one group only: that needs no privilege, if changing groups is given up.
+    """
+    with suppress(FileNotFoundError):
+        _write("/proc/self/setgroups", "deny")
+    _write("/proc/self/uid_map", f"{inside_uid} {outside_uid} 1")
+    _write("/proc/self/gid_map", f"{inside_gid} {outside_gid} 1")
+
+
+def _write(path: str, text: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(descriptor, text.encode())
+    except PermissionError:
+        if not path.endswith("setgroups"):
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def become_user(specification: dict[str, Any]) -> None:
+    """Take the user and group the specification names, if any (root only)."""
+    uid, gid = specification.get("uid"), specification.get("gid")
+    groups = specification.get("groups")
+    if groups is not None:
+        os.setgroups(groups)
+    if gid is not None:
+        os.setgid(gid)
+    if uid is not None:
+        os.setuid(uid)
+
+
+def take_streams(streams: tuple[int, int, int], *, terminal: bool) -> None:
+    """Make the descriptors 0, 1 and 2, in a session of its own."""
+    os.setsid()
+    if terminal:
+        fcntl.ioctl(streams[0], termios.TIOCSCTTY, 0)
+    # Copies above 2 first: a stream may itself be one of the numbers overwritten.
+    copies = [fcntl.fcntl(stream, fcntl.F_DUPFD_CLOEXEC, 3) for stream in streams]
+    for number, copy in enumerate(copies):
+        os.dup2(copy, number, inheritable=True)
+
+
+def default_signals() -> None:
+    """Undo what Python and the shim did to signals: they would be inherited."""
+    for number in (signal.SIGPIPE, signal.SIGCHLD, signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+    if hasattr(signal, "SIGXFSZ"):
+        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+
+
+def run(specification: dict[str, Any]) -> NoReturn:
+    """Replace this process by the program.
+
+    Raises:
+        StartError: It cannot be; the message is in the words of container runtimes.
+    """
+    directory = specification["working_directory"]
+    try:
+        os.chdir(directory)
+    except OSError as error:
+        raise StartError(f"working directory {directory}: {error.strerror}") from error
+    if _LINUX:
+        from . import syscalls
+
+        if specification.get("no_new_privileges"):
+            syscalls.process_control(syscalls.PR_SET_NO_NEW_PRIVS, 1)
+        # A container must not outlive its shim, the only one who knows how it ends. (After the
+        # change of user, which clears this.)
+        syscalls.process_control(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
+    command: list[str] = specification["command"]
+    environment: dict[str, str] = specification["environment"]
+    default_signals()
+    try:
+        os.execvpe(command[0], command, environment)  # noqa: S606  # running programs is the task
+    except OSError as error:
+        raise StartError(_explain(command[0], error)) from error
+    except ValueError as error:
+        raise StartError(f'exec: "{command[0]}": {error}') from error
+
+
+def _explain(name: str, error: OSError) -> str:
+    if error.errno == errno.ENOENT and "/" not in name:
+        return f'exec: "{name}": executable file not found in $PATH'
+    if error.errno == errno.ENOENT:
+        return f'exec: "{name}": stat {name}: no such file or directory'
+    return f'exec: "{name}": {os.strerror(error.errno or 0).lower()}'
+
+
+def report_failure(pipe: int, error: BaseException) -> NoReturn:
+    """Tell the parent why the program did not start, and end."""
+    reason = error.reason if isinstance(error, StartError) else "ContainerCannotRun"
+    message = str(error) if isinstance(error, (StartError, OSError)) else repr(error)
+    if isinstance(error, OSError) and error.strerror and error.args:
+        message = str(error.args[-1])
+    with suppress(OSError):
+        os.write(pipe, json.dumps({"reason": reason, "message": message}).encode())
+    os._exit(128)
+
+
+def read_failure(pipe: int) -> dict[str, str] | None:
+    """Wait until the program runs (None) or reported why it does not."""
+    data = b""
+    while chunk := os.read(pipe, 65536):
+        data += chunk
+    if not data:
+        return None
+    document: dict[str, str] = json.loads(data)
+    return document
+
+
+def exit_code(status: int) -> tuple[int, int]:
+    """(exit code, signal) of a wait status; the code of a killed process is 128 + signal."""
+    if os.WIFSIGNALED(status):
+        return 128 + os.WTERMSIG(status), os.WTERMSIG(status)
+    return os.WEXITSTATUS(status), 0
