@@ -1,0 +1,373 @@
+"""Catalogs: YAML files that say which environment an image name stands for.
+
+The shape is described for users in ``docs/reference/environments.md``. Everything wrong with a
+catalog is found when it is read and reported with the file, the entry and the field.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+import yaml
+from msgspec import UNSET, Struct, UnsetType, field
+
+from traincrew.local.images.errors import CatalogError
+from traincrew.local.images.reference import ImagePattern, ImageReference, parse_pattern
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+SHIPPED_CATALOG = Path(__file__).with_name("catalog.yaml")
+PREFIX = "{prefix}"
+
+_VERSION = re.compile(r"3\.[0-9]+(?:\.[0-9]+)?")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
+_PROJECT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+class Python(Struct, frozen=True):
+    """Which Python an environment uses: one to find and build on, or one that is there.
+
+    Attributes:
+        versions: Acceptable versions, best first, such as ``3.11``; an environment is built.
+        interpreter: An interpreter (or the directory it was installed into) used as it is.
+        current: The interpreter traincrew itself runs on, used as it is.
+    """
+
+    versions: tuple[str, ...] = ()
+    interpreter: Path | None = None
+    current: bool = False
+
+
+class Definition(Struct, frozen=True):
+    """One entry of a catalog, with what it inherits already merged in."""
+
+    name: str
+    origin: str
+    patterns: tuple[ImagePattern, ...] = ()
+    python: Python | None = None
+    build_requirements: tuple[str, ...] = ()
+    requirements: tuple[str, ...] = ()
+    pip_arguments: tuple[str, ...] = ()
+    files: Mapping[str, Path] = field(default_factory=dict)
+    programs: Mapping[str, Path] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
+    command: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
+    working_directory: str = "/"
+
+    @property
+    def is_built(self) -> bool:
+        """Whether pulling builds something (otherwise the interpreter is already there)."""
+        return self.python is not None and bool(self.python.versions)
+
+
+class Catalog(Struct, frozen=True):
+    """The definitions of one or more files, in the order in which they are tried."""
+
+    definitions: tuple[Definition, ...] = ()
+
+    def find(self, reference: ImageReference) -> Definition | None:
+        """Return the first definition with a pattern that matches."""
+        for definition in self.definitions:
+            if any(pattern.matches(reference) for pattern in definition.patterns):
+                return definition
+        return None
+
+
+def load_catalogs(paths: Iterable[Path]) -> Catalog:
+    """Read the given files (missing ones count as empty) and the shipped one after them.
+
+    Raises:
+        CatalogError: A file cannot be read or is wrong.
+    """
+    documents = [(path, _read(path)) for path in paths if path.exists()]
+    documents.append((SHIPPED_CATALOG, _read(SHIPPED_CATALOG)))
+    parsed = [
+        _Entry(path, index, raw) for path, raws in documents for index, raw in enumerate(raws)
+    ]
+    for path, _ in documents:
+        seen: dict[str, _Entry] = {}
+        for entry in parsed:
+            if entry.path == path and seen.setdefault(entry.name, entry) is not entry:
+                entry.fail("name", f'another entry of this file is called "{entry.name}" too')
+    return Catalog(tuple(_resolve(entry, parsed, ()) for entry in parsed))
+
+
+def _read(path: Path) -> list[Any]:
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise CatalogError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise CatalogError(f"{path}: is not UTF-8 text: {error}") from error
+    except yaml.YAMLError as error:
+        detail = " ".join(str(error).split())
+        raise CatalogError(f"{path}: is not valid YAML: {detail}") from error
+    if document is None:
+        return []
+    if not isinstance(document, dict) or set(document) - {"environments"}:
+        found = (
+            ", ".join(f'"{key}"' for key in document)
+            if isinstance(document, dict)
+            else type(document).__name__
+        )
+        raise CatalogError(f'{path}: the only top-level field is "environments"; found {found}')
+    entries = document.get("environments")
+    if entries is None:
+        return []
+    if not isinstance(entries, list):
+        raise CatalogError(f"{path}: environments: must be a list of entries")
+    return entries
+
+
+class _Entry:
+    """One raw entry: typed access to its fields, with errors that say where they are."""
+
+    FIELDS = (
+        "name",
+        "images",
+        "from",
+        "python",
+        "buildRequirements",
+        "requirements",
+        "pipArguments",
+        "files",
+        "programs",
+        "env",
+        "command",
+        "args",
+        "workingDir",
+    )
+
+    def __init__(self, path: Path, index: int, raw: Any) -> None:
+        self.path = path
+        self.where = f"{path}: environments[{index}]"
+        self.raw: dict[str, Any] = raw if isinstance(raw, dict) else {}
+        if not isinstance(raw, dict):
+            raise CatalogError(f"{self.where}: must be a mapping with name, images and python")
+        self.name = self.text("name") or self.fail("name", "is required")
+        if not _NAME.fullmatch(self.name):
+            self.fail("name", f'"{self.name}": only lower case letters, digits, "-" and "."')
+        self.where += f' ("{self.name}")'
+        for key in self.raw:
+            if key not in self.FIELDS:
+                close = difflib.get_close_matches(str(key), self.FIELDS, n=1)
+                hint = (
+                    f'did you mean "{close[0]}"?' if close else f"known: {', '.join(self.FIELDS)}"
+                )
+                self.fail(str(key), f"is not a field of an environment; {hint}")
+
+    def fail(self, key: str, problem: str) -> Any:
+        raise CatalogError(f"{self.where}.{key}: {problem}")
+
+    def text(self, key: str) -> str | None:
+        value = self.raw.get(key)
+        if value is None or isinstance(value, str):
+            return value or None
+        return str(self.fail(key, _not_text(value)))
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        value = self.raw.get(key)
+        if value is None:
+            return ()
+        if not isinstance(value, list):
+            self.fail(key, f"must be a list, not {_kind(value)}")
+        for index, item in enumerate(value):
+            if not isinstance(item, str) or not item:
+                self.fail(f"{key}[{index}]", _not_text(item))
+        return tuple(value)
+
+    def text_map(self, key: str) -> dict[str, str]:
+        value = self.raw.get(key)
+        if value is None:
+            return {}
+        if not isinstance(value, dict):
+            self.fail(key, f"must be a mapping, not {_kind(value)}")
+        for name, item in value.items():
+            if not isinstance(name, str):
+                self.fail(f"{key}.{name}", f"the name {_not_text(name)}")
+            if not isinstance(item, str):
+                self.fail(f"{key}.{name}", _not_text(item))
+        return dict(value)
+
+    def local_path(self, text: str) -> Path:
+        """Paths are relative to the catalog they stand in."""
+        return self.path.parent / Path(text).expanduser()
+
+
+def _resolve(entry: _Entry, entries: Sequence[_Entry], children: tuple[_Entry, ...]) -> Definition:
+    base = Definition(name=entry.name, origin=str(entry.path))
+    parent_name = entry.text("from")
+    if parent_name is not None:
+        base = _resolve(_parent(entry, parent_name, entries, children), entries, (*children, entry))
+    python = _python(entry)
+    definition = Definition(
+        name=entry.name,
+        origin=entry.where,
+        patterns=_patterns(entry),
+        python=base.python if isinstance(python, UnsetType) else python,
+        build_requirements=_merge_requirements(
+            base.build_requirements, _requirements(entry, "buildRequirements")
+        ),
+        requirements=_merge_requirements(base.requirements, _requirements(entry, "requirements")),
+        pip_arguments=base.pip_arguments + entry.texts("pipArguments"),
+        files={**base.files, **_files(entry, "files")},
+        programs={**base.programs, **_files(entry, "programs")},
+        variables={**base.variables, **_variables(entry)},
+        command=entry.texts("command") if "command" in entry.raw else base.command,
+        arguments=entry.texts("args") if "args" in entry.raw else base.arguments,
+        working_directory=_working_directory(entry) or base.working_directory,
+    )
+    _check_whole(entry, definition)
+    return definition
+
+
+def _parent(
+    entry: _Entry, name: str, entries: Sequence[_Entry], children: tuple[_Entry, ...]
+) -> _Entry:
+    # The same file is asked first, then the others in their order. An entry may extend one of
+    # the same name in a later file: that is how a shipped environment is adjusted.
+    candidates = [other for other in entries if other.name == name and other is not entry]
+    candidates.sort(key=lambda other: other.path != entry.path)
+    if not candidates:
+        known = ", ".join(sorted({other.name for other in entries if other is not entry}))
+        entry.fail("from", f'there is no environment "{name}"; there are: {known}')
+    parent = candidates[0]
+    if parent in children:
+        entry.fail("from", f'"{name}" is itself made from "{entry.name}"')
+    return parent
+
+
+def _patterns(entry: _Entry) -> tuple[ImagePattern, ...]:
+    patterns = []
+    for index, text in enumerate(entry.texts("images")):
+        try:
+            patterns.append(parse_pattern(text))
+        except ValueError as error:
+            entry.fail(f"images[{index}]", str(error))
+    return tuple(patterns)
+
+
+def _python(entry: _Entry) -> Python | UnsetType | None:
+    value = entry.raw.get("python", UNSET)
+    if isinstance(value, UnsetType):
+        return UNSET
+    if value is None:
+        return None
+    if value == "current":
+        return Python(current=True)
+    if isinstance(value, str) and ("/" in value or value.startswith("~")):
+        return Python(interpreter=entry.local_path(value))
+    versions = value if isinstance(value, list) else [value]
+    for version in versions:
+        if isinstance(version, float | int):
+            entry.fail(
+                "python", f'{version} is a number in YAML (3.10 would be 3.1): quote it, "3.11"'
+            )
+        if not isinstance(version, str) or not _VERSION.fullmatch(version):
+            entry.fail(
+                "python",
+                f'"{version}": must be "current", the path of an interpreter, a version such as '
+                '"3.11", or a list of versions',
+            )
+    if not versions:
+        entry.fail("python", "the list of versions is empty")
+    return Python(versions=tuple(versions))
+
+
+def _requirements(entry: _Entry, key: str) -> tuple[str, ...]:
+    requirements = entry.texts(key)
+    for index, requirement in enumerate(requirements):
+        if requirement.lstrip().startswith("-"):
+            entry.fail(
+                f"{key}[{index}]",
+                f'"{requirement}" is an option of pip, not a requirement; '
+                "write options under pipArguments",
+            )
+        if "\n" in requirement:
+            entry.fail(f"{key}[{index}]", "has more than one line: one requirement per entry")
+    return requirements
+
+
+def _merge_requirements(base: tuple[str, ...], own: tuple[str, ...]) -> tuple[str, ...]:
+    """Own requirements replace inherited ones of the same project."""
+    replaced = {_project(requirement) for requirement in own}
+    return (*(one for one in base if _project(one) not in replaced), *own)
+
+
+def _project(requirement: str) -> str:
+    match = _PROJECT.match(requirement.strip())
+    return re.sub(r"[-_.]+", "-", match.group().lower()) if match else requirement
+
+
+def _files(entry: _Entry, key: str) -> dict[str, Path]:
+    files = {}
+    for target, source in entry.text_map(key).items():
+        inside_prefix = target.startswith(PREFIX + "/")
+        path = PurePosixPath(target.removeprefix(PREFIX))
+        if not path.is_absolute() or ".." in path.parts or path == PurePosixPath("/"):
+            entry.fail(
+                f"{key}.{target}", "the path in the pod must be absolute and without .. parts"
+            )
+        if not source:
+            entry.fail(f"{key}.{target}", "the file of this machine is missing")
+        if inside_prefix and key == "programs":
+            entry.fail(f"{key}.{target}", f"programs cannot be inside {PREFIX}; use files")
+        files[str(path) if not inside_prefix else PREFIX + str(path)] = entry.local_path(source)
+    return files
+
+
+def _variables(entry: _Entry) -> dict[str, str]:
+    variables = entry.text_map("env")
+    for name in variables:
+        if not _VARIABLE.fullmatch(name):
+            entry.fail(f"env.{name}", "is not a name for an environment variable")
+    return variables
+
+
+def _working_directory(entry: _Entry) -> str | None:
+    directory = entry.text("workingDir")
+    if directory is not None and not directory.startswith("/"):
+        entry.fail("workingDir", f'"{directory}" must be an absolute path in the pod')
+    return directory
+
+
+def _check_whole(entry: _Entry, definition: Definition) -> None:
+    if definition.is_built:
+        return
+    for key, requirements in (
+        ("requirements", definition.requirements),
+        ("buildRequirements", definition.build_requirements),
+    ):
+        if requirements:
+            entry.fail(
+                key,
+                "need an environment of their own: give the wanted version, such as "
+                'python: "3.11" (nothing is installed into an interpreter that is already there)',
+            )
+    for target in definition.files:
+        if target.startswith(PREFIX):
+            entry.fail(f"files.{target}", f'{PREFIX} needs python: with a version such as "3.11"')
+    if definition.python is None:
+        if definition.programs:
+            entry.fail("programs", "are Python programs and need python: to run on")
+        for name, value in definition.variables.items():
+            if PREFIX in value:
+                entry.fail(f"env.{name}", f"{PREFIX} needs python:")
+
+
+def _kind(value: Any) -> str:
+    return {dict: "a mapping", list: "a list", str: "a text", type(None): "nothing"}.get(
+        type(value), f"{value!r}"
+    )
+
+
+def _not_text(value: Any) -> str:
+    if isinstance(value, bool | int | float):
+        return f'must be a text: write it in quotes, "{str(value).lower()}"'
+    return f"must be a text, not {_kind(value)}"

@@ -1,0 +1,37 @@
+"""What an image name stands for when pods are processes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+
+class Environment(Struct, frozen=True):
+    """A ready environment: everything a container needs from its image.
+
+    It is shared by all pods of that image and may be mounted read-only.
+
+    Attributes:
+        name: Its name in the catalog.
+        prefix: Root of the Python environment (``bin/python`` is in it); None for host tools.
+        variables: The image's environment variables, ``PATH`` included. Those of the container
+            win over them, as with a real image.
+        files: Path in the pod -> the file or directory of this machine that appears there.
+        working_directory: For containers that name none.
+        command: The image's entrypoint, for containers without ``command``.
+        arguments: The image's default arguments, for containers with neither ``command``
+            nor ``args``.
+    """
+
+    name: str
+    prefix: Path | None = None
+    variables: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, Path] = field(default_factory=dict)
+    working_directory: str = "/"
+    command: list[str] = field(default_factory=list)
+    arguments: list[str] = field(default_factory=list)
