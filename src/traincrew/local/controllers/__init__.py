@@ -1,1 +1,20 @@
-"""See the modules of this package."""
+"""The built-in controllers of the embedded cluster, over the public API only.
+
+Each has a pure half that decides (what to make, delete and report, from the objects and the time)
+and a small one that reads caches and writes. `shell` holds what the second halves share.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from traincrew.local.controllers.job.controller import add_job_controller
+
+if TYPE_CHECKING:
+    from traincrew.engine.events import EventRecorder
+    from traincrew.engine.manager import Manager
+
+
+def add_controllers(manager: Manager, events: EventRecorder) -> None:
+    """Register every built-in controller; before `Manager.run`."""
+    add_job_controller(manager, events)

@@ -1,0 +1,43 @@
+"""The caches all controllers of the embedded cluster share: one watch per resource."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from traincrew.engine.objects import AnyObject, controller_of
+from traincrew.engine.resources import PODS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from traincrew.engine.informer import Informer
+    from traincrew.engine.manager import Manager
+    from traincrew.engine.resources import Resource
+    from traincrew.engine.store import Indexer
+
+ORPHANS = "orphans"
+"""Index: namespace -> objects nobody controls, whom a workload with a matching selector adopts."""
+CONTROLLER = "controller"
+"""Index: UID of the controller -> what it controls."""
+
+
+def _orphans(obj: AnyObject) -> Iterable[str]:
+    return () if controller_of(obj) else (obj.metadata.namespace,)
+
+
+def _controller(obj: AnyObject) -> Iterable[str]:
+    owner = controller_of(obj)
+    return (owner.uid,) if owner else ()
+
+
+_INDEXERS: Mapping[str, Indexer[AnyObject]] = {ORPHANS: _orphans, CONTROLLER: _controller}
+
+
+def informer(manager: Manager, resource: Resource) -> Informer[AnyObject]:
+    """The shared cache of a resource, bodies included."""
+    return manager.informer(resource, indexers=_INDEXERS)
+
+
+def pods(manager: Manager) -> Informer[AnyObject]:
+    """All pods."""
+    return informer(manager, PODS)
