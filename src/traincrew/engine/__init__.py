@@ -1,1 +1,1 @@
-"""See the modules of this package."""
+"""Level-triggered controller runtime over any Kubernetes API."""

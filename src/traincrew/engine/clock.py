@@ -1,0 +1,38 @@
+"""Time as an argument, so that tests can simulate it.
+
+Only readings of time are behind the protocol. Waiting is left to asyncio: a simulated event loop
+(``traincrew.engine.testing.simulate``) moves its own time, and its clock reads that.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Two readings of time."""
+
+    def monotonic(self) -> float:
+        """Seconds on a scale that never goes back, the one the event loop's timers use."""
+        ...
+
+    def now(self) -> datetime:
+        """Wall-clock time, in UTC."""
+        ...
+
+
+class SystemClock:
+    """The machine's own time."""
+
+    def monotonic(self) -> float:
+        """Seconds since some fixed point."""
+        return time.monotonic()
+
+    def now(self) -> datetime:
+        """Wall-clock time, in UTC."""
+        return datetime.now(UTC)
+
+
+SYSTEM_CLOCK = SystemClock()

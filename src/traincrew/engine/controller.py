@@ -1,0 +1,233 @@
+"""Reconcile loops: requests in, results or exceptions out.
+
+A request names an object, never an event. The reconciler looks at the world as it is now and moves
+it towards what the object asks for; whatever triggered it, and however often, the outcome is the
+same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from msgspec import Struct
+
+from traincrew.engine.clock import SYSTEM_CLOCK, Clock
+from traincrew.engine.errors import AlreadyExistsError, ApiError, ConflictError
+from traincrew.engine.logs import ReconcileContext, current_reconcile, get_logger
+from traincrew.engine.metrics import Metrics
+from traincrew.engine.objects import HasMetadata, controller_of
+from traincrew.engine.queue import LIVE, STARTUP, WorkQueue
+
+if TYPE_CHECKING:
+    from traincrew.engine.backoff import Backoff
+    from traincrew.engine.informer import Informer
+
+T = TypeVar("T", bound=HasMetadata)
+
+
+class Request(NamedTuple):
+    """The object to reconcile; ``namespace`` is empty for cluster-scoped ones."""
+
+    namespace: str
+    name: str
+
+
+class Result(Struct, frozen=True):
+    """How a reconcile ended well.
+
+    Attributes:
+        requeue_after: Seconds until the object is looked at again, if nothing happens before.
+    """
+
+    requeue_after: float | None = None
+
+
+class TerminalError(Exception):
+    """A reconcile failed in a way no retry can mend; it is counted and not retried."""
+
+
+Reconcile = Callable[[Request], Awaitable[Result | None]]
+
+
+class Controller:
+    """Runs one reconcile function over the requests its watches produce.
+
+    Args:
+        name: Appears in logs and metrics.
+        reconcile: Called with a request; returns when to look again, or raises. A conflict or an
+            existing object is retried without fuss, `TerminalError` never, anything else with
+            back-off.
+        workers: How many requests are reconciled at once; never one twice.
+        backoff: Delays between retries; 5 ms doubling up to a minute by default.
+        clock: Source of time.
+        metrics: Where reconciles are recorded; the manager's by default.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        reconcile: Reconcile,
+        *,
+        workers: int = 4,
+        backoff: Backoff | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+        metrics: Metrics | None = None,
+    ) -> None:
+        if workers < 1:
+            raise ValueError(f"controller {name}: workers must be at least 1, not {workers}")
+        self.name = name
+        self.informers: list[Informer[Any]] = []
+        self.allowed: Callable[[], bool] = lambda: True
+        """Asked before each reconcile; the manager sets it to "do I still lead?"."""
+        self._reconcile = reconcile
+        self._workers = workers
+        self._backoff = backoff
+        self._clock = clock
+        self._log = get_logger()
+        self._last_errors: dict[Request, str] = {}
+        self.use_metrics(metrics or Metrics())
+
+    def use_metrics(self, metrics: Metrics) -> None:
+        """Record into these metrics; before any request is enqueued."""
+        self.metrics = metrics
+        self.queue: WorkQueue[Request] = WorkQueue(
+            self.name, backoff=self._backoff, clock=self._clock, metrics=metrics
+        )
+        name = self.name
+        self._success = metrics.reconciles.labels(name, "success")
+        self._requeue_after = metrics.reconciles.labels(name, "requeue_after")
+        self._error = metrics.reconciles.labels(name, "error")
+        self._terminal = metrics.reconciles.labels(name, "terminal_error")
+        self._errors = metrics.reconcile_errors.labels(name)
+        self._terminal_errors = metrics.terminal_errors.labels(name)
+        self._time = metrics.reconcile_time.labels(name)
+        self._active = metrics.active_workers.labels(name)
+        metrics.max_concurrent.labels(name).set(self._workers)
+
+    def watch(self, informer: Informer[T], to_requests: Callable[[T], Iterable[Request]]) -> None:
+        """Reconcile what ``to_requests`` names, for every object that changes.
+
+        It is asked about the old and the new state, so that an object that changes hands wakes
+        both sides. Objects of the first list are queued behind live changes.
+        """
+        self.informers.append(informer)
+
+        def handle(old: T | None, new: T | None) -> None:
+            add = self.queue.add
+            priority = STARTUP if informer.delivering_list else LIVE
+            requests: Iterable[Request] = ()
+            if new is not None:
+                requests = to_requests(new)
+                for request in requests:
+                    add(request, priority=priority)
+            if old is not None:
+                for request in to_requests(old):
+                    if request not in requests:
+                        add(request, priority=priority)
+
+        informer.add_handler(handle)
+
+    def enqueue(self, request: Request, *, after: float = 0.0) -> None:
+        """Ask for a reconcile, after some seconds at least."""
+        self.queue.add(request, after=after)
+
+    async def run(self) -> None:
+        """Wait for the caches this controller reads, then reconcile until cancelled."""
+        for informer in self.informers:
+            await informer.wait_synced()
+        async with asyncio.TaskGroup() as group:
+            for number in range(self._workers):
+                group.create_task(self._work(), name=f"{self.name}-{number}")
+
+    async def _work(self) -> None:
+        queue = self.queue
+        while True:
+            request = await queue.get()
+            if not self.allowed():
+                # Leadership ended while this task was not scheduled; the manager cancels us soon.
+                queue.done(request)
+                queue.add(request, after=1.0)
+                continue
+            try:
+                await self._reconcile_one(request)
+            finally:
+                queue.done(request)
+
+    async def _reconcile_one(self, request: Request) -> None:
+        queue = self.queue
+        reconcile_id = f"{random.getrandbits(64):016x}"
+        token = current_reconcile.set(
+            ReconcileContext(self.name, request[0], request[1], reconcile_id)
+        )
+        started = self._clock.monotonic()
+        self._active.value += 1.0
+        try:
+            result = await self._reconcile(request)
+        except TerminalError as error:
+            self._terminal.inc()
+            self._errors.inc()
+            self._terminal_errors.inc()
+            queue.forget(request)
+            self._last_errors.pop(request, None)
+            self._log.error("reconcile failed for good", error=str(error))
+        except (ConflictError, AlreadyExistsError) as error:
+            self._error.inc()
+            self._errors.inc()
+            delay = queue.retry(request)
+            self._log.info("reconcile lost a race", error=str(error), retry_in=round(delay, 3))
+        except Exception as error:  # noqa: BLE001 - logged and retried
+            self._error.inc()
+            self._errors.inc()
+            wait = error.retry_after if isinstance(error, ApiError) else None
+            delay = queue.retry(request, at_least=wait or 0.0)
+            self._log_failure(request, error, delay)
+        else:
+            queue.forget(request)
+            if self._last_errors:
+                self._last_errors.pop(request, None)
+            after = result.requeue_after if result is not None else None
+            if after is None:
+                self._success.value += 1.0
+            else:
+                self._requeue_after.value += 1.0
+                queue.add(request, after=after)
+        finally:
+            self._active.value -= 1.0
+            self._time.observe(self._clock.monotonic() - started)
+            current_reconcile.reset(token)
+
+    def _log_failure(self, request: Request, error: Exception, delay: float) -> None:
+        """Log with traceback when the failure is new, in one line when it repeats."""
+        text = f"{type(error).__name__}: {error}"
+        repeated = self._last_errors.get(request) == text
+        self._last_errors[request] = text
+        self._log.error(
+            "reconcile failed", error=text, retry_in=round(delay, 3), exc_info=not repeated
+        )
+
+
+def own_key(obj: HasMetadata) -> list[Request]:
+    """The object itself."""
+    return [Request(obj.metadata.namespace, obj.metadata.name)]
+
+
+def owner_key(kind: str, group: str | None = None) -> Callable[[HasMetadata], list[Request]]:
+    """The controller owner of an object, if it is of this kind.
+
+    Args:
+        kind: Such as ``Job``.
+        group: API group the owner must have (empty for the core group); any by default.
+    """
+
+    def to_requests(obj: HasMetadata) -> list[Request]:
+        owner = controller_of(obj)
+        if owner is None or owner.kind != kind:
+            return []
+        if group is not None and owner.api_version.rpartition("/")[0] != group:
+            return []
+        return [Request(obj.metadata.namespace, owner.name)]
+
+    return to_requests

@@ -1,0 +1,284 @@
+"""Events for people: what happened to an object, and why.
+
+Recording never blocks and never fails: an event goes into a bounded backlog and is written later.
+The same event again only raises the count of the first (as client-go's event correlator), and each
+object has a small budget, so that a hot loop somewhere cannot bury the API server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import OrderedDict, deque
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from traincrew.engine.clock import SYSTEM_CLOCK, Clock
+from traincrew.engine.errors import ApiError, NotFoundError, ServerError, UnreachableError
+from traincrew.engine.logs import get_logger
+from traincrew.engine.resources import EVENTS
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from traincrew.engine.client import Client
+    from traincrew.engine.metrics import Metrics
+
+# client-go's EventSourceObjectSpamFilter: 25 at once, then one every five minutes.
+_OBJECT_BURST = 25.0
+_OBJECT_REFILL = 1.0 / 300.0
+# For all objects together.
+_TOTAL_BURST = 200.0
+_TOTAL_REFILL = 50.0
+_MAX_BACKLOG = 1000
+_MAX_SERIES = 4096
+_ATTEMPTS = 3
+_MAX_MESSAGE = 1024  # API validation
+_FLUSH_TIMEOUT = 2.0
+
+_SeriesKey = tuple[str, str, str, str, str, str, str]
+
+
+class _Series(Struct):
+    """One event and its repetitions."""
+
+    regarding: dict[str, Any]
+    type: str
+    reason: str
+    message: str
+    first: datetime
+    last: datetime
+    count: int = 0
+    name: str = ""
+    queued: bool = False
+
+
+class _Budget:
+    """A token bucket."""
+
+    __slots__ = ("_at", "_burst", "_rate", "_tokens")
+
+    def __init__(self, burst: float, rate: float, now: float) -> None:
+        self._burst = burst
+        self._rate = rate
+        self._tokens = burst
+        self._at = now
+
+    def wait(self, now: float) -> float:
+        """Seconds until a token is there; 0 if there is one."""
+        self._tokens = min(self._burst, self._tokens + (now - self._at) * self._rate)
+        self._at = now
+        return max(0.0, (1.0 - self._tokens) / self._rate) if self._tokens < 1.0 else 0.0
+
+    def take(self, now: float) -> bool:
+        """Take a token if there is one."""
+        if self.wait(now) > 0:
+            return False
+        self._tokens -= 1.0
+        return True
+
+
+class EventRecorder:
+    """Writes core/v1 Events.
+
+    Run `run` alongside (``manager.add_runnable(recorder.run)``); when it is cancelled, what is in
+    the backlog is still written, for two seconds at most.
+
+    Args:
+        client: The API server.
+        component: Who reports; ``source.component``.
+        instance: Which process reports; ``source.host``.
+        clock: Source of time.
+        metrics: Where dropped events are counted, if anywhere.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        component: str,
+        *,
+        instance: str = "",
+        clock: Clock = SYSTEM_CLOCK,
+        metrics: Metrics | None = None,
+    ) -> None:
+        self._client = client
+        self._component = component
+        self._instance = instance
+        self._clock = clock
+        self._metrics = metrics
+        self._series: OrderedDict[_SeriesKey, _Series] = OrderedDict()
+        self._budgets: OrderedDict[tuple[str, str, str, str], _Budget] = OrderedDict()
+        self._total = _Budget(_TOTAL_BURST, _TOTAL_REFILL, clock.monotonic())
+        self._backlog: deque[_Series] = deque()
+        self._ready = asyncio.Event()
+        self._writing = asyncio.Lock()
+        self._log = get_logger(component=component)
+
+    def event(
+        self,
+        regarding: dict[str, Any],
+        type: str,  # noqa: A002 - the field's name
+        reason: str,
+        message: str,
+    ) -> None:
+        """Record that something happened; returns at once and never raises.
+
+        Args:
+            regarding: The object, or an object reference (``kind``, ``namespace``, ``name``,
+                ``uid``, ``apiVersion``, optionally ``fieldPath``).
+            type: ``Normal`` or ``Warning``.
+            reason: CamelCase, for machines.
+            message: For people; cut after 1024 characters.
+        """
+        reference = _reference(regarding)
+        if len(message) > _MAX_MESSAGE:
+            message = message[: _MAX_MESSAGE - 3] + "..."
+        key = (
+            reference["kind"],
+            reference.get("namespace", ""),
+            reference["name"],
+            reference.get("uid", "") + reference.get("fieldPath", ""),
+            type,
+            reason,
+            message,
+        )
+        now = self._clock.now()
+        series = self._series.get(key)
+        if series is None:
+            series = self._series[key] = _Series(reference, type, reason, message, now, now)
+            if len(self._series) > _MAX_SERIES:
+                self._series.popitem(last=False)
+        else:
+            self._series.move_to_end(key)
+        series.count += 1
+        series.last = now
+        if series.queued:
+            return
+        if not self._budget(key[:4]).take(self._clock.monotonic()):
+            self._dropped("budget")
+        elif len(self._backlog) >= _MAX_BACKLOG:
+            self._dropped("backlog")
+        else:
+            series.queued = True
+            self._backlog.append(series)
+            self._ready.set()
+
+    async def run(self) -> None:
+        """Write what is recorded until cancelled; then write the rest and return."""
+        try:
+            while True:
+                await self._ready.wait()
+                self._ready.clear()
+                while self._backlog:
+                    await asyncio.sleep(self._total.wait(self._clock.monotonic()))
+                    self._total.take(self._clock.monotonic())
+                    await self._write_next()
+        finally:
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Write the whole backlog now; gives up after two seconds."""
+        try:
+            async with asyncio.timeout(_FLUSH_TIMEOUT):
+                async with self._writing:
+                    pass  # what `run` is writing at this moment
+                while self._backlog:
+                    await self._write_next()
+        except TimeoutError:
+            for _ in self._backlog:
+                self._dropped("stopped")
+            self._backlog.clear()
+
+    async def _write_next(self) -> None:
+        async with self._writing:
+            if not self._backlog:
+                return
+            series = self._backlog.popleft()
+            series.queued = False
+            for attempt in range(_ATTEMPTS):
+                try:
+                    await self._write(series)
+                except (UnreachableError, ServerError) as error:
+                    self._log.debug("event not written", error=str(error))
+                    await asyncio.sleep(0.2 * 2.0**attempt * (1.0 + random.random()))  # noqa: S311
+                except ApiError as error:
+                    # A namespace on its way out refuses events; nobody would read them anyway.
+                    self._log.debug("event refused", error=str(error))
+                    break
+                else:
+                    return
+            self._dropped("error")
+
+    async def _write(self, series: _Series) -> None:
+        namespace = series.regarding.get("namespace") or "default"
+        last = _time(series.last)
+        if series.name:
+            patch = {"count": series.count, "lastTimestamp": last}
+            try:
+                await self._client.patch(EVENTS, series.name, namespace, patch=patch)
+            except NotFoundError:
+                series.name = ""  # events expire; start a new one
+                series.count = 1
+                series.first = series.last
+            else:
+                return
+        unique = f".{random.getrandbits(64):016x}"
+        name = series.regarding["name"][: 253 - len(unique)] + unique
+        source = {"component": self._component}
+        if self._instance:
+            source["host"] = self._instance
+        await self._client.create(
+            EVENTS,
+            {
+                "apiVersion": "v1",
+                "kind": "Event",
+                "metadata": {"name": name, "namespace": namespace},
+                "involvedObject": series.regarding,
+                "type": series.type,
+                "reason": series.reason,
+                "message": series.message,
+                "count": series.count,
+                "firstTimestamp": _time(series.first),
+                "lastTimestamp": last,
+                "source": source,
+                "reportingComponent": self._component,
+                "reportingInstance": self._instance,
+            },
+        )
+        series.name = name
+
+    def _budget(self, key: tuple[str, str, str, str]) -> _Budget:
+        budget = self._budgets.get(key)
+        if budget is None:
+            budget = _Budget(_OBJECT_BURST, _OBJECT_REFILL, self._clock.monotonic())
+            self._budgets[key] = budget
+            if len(self._budgets) > _MAX_SERIES:
+                self._budgets.popitem(last=False)
+        else:
+            self._budgets.move_to_end(key)
+        return budget
+
+    def _dropped(self, reason: str) -> None:
+        if self._metrics is not None:
+            self._metrics.events_dropped.inc((reason,))
+
+
+def _reference(regarding: dict[str, Any]) -> dict[str, str]:
+    """A core/v1 ObjectReference to an object, or the reference itself."""
+    metadata = regarding.get("metadata", regarding)
+    reference = {
+        "apiVersion": regarding.get("apiVersion"),
+        "kind": regarding.get("kind") or "",
+        "namespace": metadata.get("namespace"),
+        "name": metadata.get("name") or "",
+        "uid": metadata.get("uid"),
+        "resourceVersion": metadata.get("resourceVersion"),
+        "fieldPath": regarding.get("fieldPath"),
+    }
+    return {key: str(value) for key, value in reference.items() if value is not None}
+
+
+def _time(moment: datetime) -> str:
+    """RFC 3339 in seconds, as ``metav1.Time``."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

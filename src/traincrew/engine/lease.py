@@ -1,0 +1,255 @@
+"""Leader election by a Lease: at most one process acts, another takes over when it falls silent.
+
+As client-go's leader election: nobody compares clocks of different machines. A candidate measures
+with its own monotonic clock for how long the Lease has not changed; a leader measures how long ago
+its own last successful renewal began. The leader gives up after ``renew_deadline``, others take
+over after ``duration``; the difference is the time a slow write has to come to an end.
+
+Wall-clock time counts too, in one direction: a machine that was suspended may find its monotonic
+clock unmoved, so `LeaderElector.is_leader` says no until the next renewal has gone through.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import TYPE_CHECKING, Any
+
+from traincrew.engine.clock import SYSTEM_CLOCK, Clock
+from traincrew.engine.errors import (
+    AlreadyExistsError,
+    ApiError,
+    ConflictError,
+    NotFoundError,
+)
+from traincrew.engine.logs import get_logger
+from traincrew.engine.resources import LEASES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from traincrew.engine.client import Client
+    from traincrew.engine.metrics import Metrics
+
+_RELEASE_TIMEOUT = 2.0
+
+
+class LeadershipLost(Exception):  # noqa: N818 - the name callers know from client-go
+    """Another process may act now; this one must not."""
+
+
+class LeaderElector:
+    """Takes part in the election for one Lease.
+
+    Args:
+        client: The API server.
+        namespace: Where the Lease is.
+        name: Name of the Lease.
+        identity: Unique to this process, such as host name and a random part.
+        duration: Seconds of silence after which others take over.
+        renew_deadline: Seconds without a successful renewal after which this process gives up.
+        retry_period: Seconds between attempts.
+        clock: Source of time.
+        rng: Source of jitter.
+        metrics: Where leadership is shown, if anywhere.
+
+    Raises:
+        ValueError: The times do not leave a safe margin.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        namespace: str,
+        name: str,
+        identity: str,
+        *,
+        duration: float = 15.0,
+        renew_deadline: float = 10.0,
+        retry_period: float = 2.0,
+        clock: Clock = SYSTEM_CLOCK,
+        rng: random.Random | None = None,
+        metrics: Metrics | None = None,
+    ) -> None:
+        if not duration > renew_deadline > retry_period > 0:
+            raise ValueError(
+                "lease times must satisfy duration > renew_deadline > retry_period > 0, "
+                f"not {duration} > {renew_deadline} > {retry_period}"
+            )
+        if duration < 1:
+            raise ValueError(f"lease duration must be at least 1 second, not {duration}")
+        if not identity:
+            raise ValueError("lease identity must not be empty")
+        self.identity = identity
+        self.name = name
+        self._client = client
+        self._namespace = namespace
+        self._duration = duration
+        self._renew_deadline = renew_deadline
+        self._retry_period = retry_period
+        self._clock = clock
+        self._rng = rng or random.Random()  # noqa: S311 - spreads load, guards nothing
+        self._lease: dict[str, Any] | None = None
+        self._observed_version = ""
+        self._observed_at = 0.0
+        self._renewed_at: tuple[float, datetime] | None = None
+        self._holder = ""
+        self._log = get_logger(lease=f"{namespace}/{name}", identity=identity)
+        if metrics is not None:
+            self.use_metrics(metrics)
+
+    def use_metrics(self, metrics: Metrics) -> None:
+        """Show leadership in these metrics."""
+        metrics.leader.compute((self.name,), lambda: float(self.is_leader()))
+
+    @property
+    def holder(self) -> str:
+        """Identity of the holder when the Lease was last seen; empty if there was none."""
+        return self._holder
+
+    def is_leader(self) -> bool:
+        """Whether this process may act now, by both of its own clocks."""
+        if self._renewed_at is None:
+            return False
+        monotonic, wall = self._renewed_at
+        return (
+            self._clock.monotonic() - monotonic < self._renew_deadline
+            and (self._clock.now() - wall).total_seconds() < self._renew_deadline
+        )
+
+    async def run(self, started: Callable[[], object]) -> None:
+        """Wait for leadership, call ``started``, then keep it until cancelled.
+
+        Leadership is not given back here: call `release` when all work has stopped.
+
+        Raises:
+            LeadershipLost: It could not be renewed in time, or somebody else took it.
+        """
+        while not await self._attempt(self._renew_deadline):  # noqa: ASYNC110 - time decides
+            await asyncio.sleep(self._retry_period * (1.0 + 0.2 * self._rng.random()))
+        self._log.info("leading")
+        started()
+        await self._keep()
+
+    async def _keep(self) -> None:
+        while True:
+            await asyncio.sleep(min(self._retry_period, max(0.0, self._remaining())))
+            remaining = self._remaining()
+            # Two attempts must fit, so that one lost packet does not cost the leadership.
+            limit = min(max(remaining, 0.0), self._renew_deadline / 2)
+            if remaining > 0 and await self._attempt(limit):
+                continue
+            if self._holder not in {"", self.identity}:
+                self._renewed_at = None
+                raise LeadershipLost(f"lease {self._namespace}/{self.name}: now {self._holder}'s")
+            if self._remaining() <= 0:
+                self._renewed_at = None
+                raise LeadershipLost(
+                    f"lease {self._namespace}/{self.name}: "
+                    f"not renewed within {self._renew_deadline:g} s"
+                )
+
+    def _remaining(self) -> float:
+        """Seconds until leadership is given up, by the monotonic clock."""
+        if self._renewed_at is None:
+            return 0.0
+        return self._renewed_at[0] + self._renew_deadline - self._clock.monotonic()
+
+    async def _attempt(self, limit: float) -> bool:
+        """Try to acquire or renew within ``limit`` seconds."""
+        began = (self._clock.monotonic(), self._clock.now())
+        try:
+            async with asyncio.timeout(limit):
+                if not await self._acquire_or_renew():
+                    return False
+        except (ConflictError, AlreadyExistsError, NotFoundError):
+            self._lease = None  # somebody else was faster; look again next time
+            return False
+        except (ApiError, TimeoutError) as error:
+            self._log.warning("lease not reachable", error=str(error) or "time out")
+            self._lease = None
+            return False
+        # Counted from before the request: others count from when they see its effect.
+        self._renewed_at = began
+        self._holder = self.identity
+        return True
+
+    async def _acquire_or_renew(self) -> bool:
+        lease = self._lease
+        if lease is None:
+            try:
+                lease = await self._client.get(LEASES, self.name, self._namespace)
+            except NotFoundError:
+                lease = await self._client.create(LEASES, self._new_lease())
+                self._observe(lease)
+                return True
+            self._observe(lease)
+        spec = lease.get("spec") or {}
+        holder = spec.get("holderIdentity") or ""
+        if holder not in {"", self.identity} and not self._expired(spec):
+            self._lease = None
+            return False
+        now = _micro_time(self._clock.now())
+        changes: dict[str, Any] = {
+            "holderIdentity": self.identity,
+            "leaseDurationSeconds": int(self._duration),
+            "renewTime": now,
+        }
+        if holder != self.identity:
+            changes |= {
+                "acquireTime": now,
+                "leaseTransitions": int(spec.get("leaseTransitions") or 0) + 1,
+            }
+        self._observe(await self._client.replace(LEASES, lease | {"spec": spec | changes}))
+        return True
+
+    def _observe(self, lease: dict[str, Any]) -> None:
+        version = (lease.get("metadata") or {}).get("resourceVersion") or ""
+        if version != self._observed_version:
+            self._observed_version = version
+            self._observed_at = self._clock.monotonic()
+        self._lease = lease
+        self._holder = (lease.get("spec") or {}).get("holderIdentity") or ""
+
+    def _expired(self, spec: dict[str, Any]) -> bool:
+        duration = spec.get("leaseDurationSeconds") or self._duration
+        return self._clock.monotonic() >= self._observed_at + float(duration)
+
+    def _new_lease(self) -> dict[str, Any]:
+        now = _micro_time(self._clock.now())
+        return {
+            "apiVersion": LEASES.api_version,
+            "kind": LEASES.kind,
+            "metadata": {"name": self.name, "namespace": self._namespace},
+            "spec": {
+                "holderIdentity": self.identity,
+                "leaseDurationSeconds": int(self._duration),
+                "acquireTime": now,
+                "renewTime": now,
+                "leaseTransitions": 0,
+            },
+        }
+
+    async def release(self) -> None:
+        """Give leadership back, so that a successor need not wait; call after all work stopped."""
+        if not self.is_leader() or self._lease is None:
+            self._renewed_at = None
+            return
+        self._renewed_at = None
+        spec = (self._lease.get("spec") or {}) | {
+            "holderIdentity": "",
+            "leaseDurationSeconds": 1,
+            "renewTime": _micro_time(self._clock.now()),
+        }
+        try:
+            async with asyncio.timeout(_RELEASE_TIMEOUT):
+                await self._client.replace(LEASES, self._lease | {"spec": spec})
+        except (ApiError, TimeoutError) as error:
+            self._log.info("lease not released", error=str(error) or "time out")
+        self._lease = None
+
+
+def _micro_time(moment: datetime) -> str:
+    """RFC 3339 with microseconds, as ``metav1.MicroTime``."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

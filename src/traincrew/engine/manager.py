@@ -1,0 +1,182 @@
+"""Runs informers, controllers and whatever else belongs to one process."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from traincrew.engine.clock import SYSTEM_CLOCK, Clock
+from traincrew.engine.informer import Informer
+from traincrew.engine.metrics import Metrics
+from traincrew.engine.objects import AnyObject, HasMetadata
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from traincrew.engine.client import Client
+    from traincrew.engine.controller import Controller
+    from traincrew.engine.lease import LeaderElector
+    from traincrew.engine.resources import Resource
+    from traincrew.engine.store import Indexer
+
+T = TypeVar("T", bound=HasMetadata)
+
+
+class Manager:
+    """Informers, controllers and, optionally, a Lease that says which process may act.
+
+    Informers run at once, so a standby keeps its caches warm. Controllers and runnables start when
+    this process leads and every cache has been filled.
+
+    Args:
+        client: The API server.
+        elector: Decides who leads; without one this process does.
+        clock: Source of time.
+        metrics: Where everything is recorded; its own by default.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        elector: LeaderElector | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+        metrics: Metrics | None = None,
+    ) -> None:
+        self.client = client
+        self.metrics = metrics or Metrics()
+        if client.metrics is None:
+            client.metrics = self.metrics
+        self.elector = elector
+        if elector is not None:
+            elector.use_metrics(self.metrics)
+        self._clock = clock
+        self._informers: dict[tuple[Any, ...], Informer[Any]] = {}
+        self._controllers: list[Controller] = []
+        self._runnables: list[tuple[Callable[[], Awaitable[None]], bool]] = []
+        self._group: asyncio.TaskGroup | None = None
+
+    @overload
+    def informer(
+        self,
+        resource: Resource,
+        *,
+        namespace: str | None = ...,
+        label_selector: str | None = ...,
+        field_selector: str | None = ...,
+        indexers: Mapping[str, Indexer[AnyObject]] | None = ...,
+        metadata_only: bool = ...,
+    ) -> Informer[AnyObject]: ...
+
+    @overload
+    def informer(
+        self,
+        resource: Resource,
+        type: type[T],
+        *,
+        namespace: str | None = ...,
+        label_selector: str | None = ...,
+        field_selector: str | None = ...,
+        indexers: Mapping[str, Indexer[T]] | None = ...,
+        metadata_only: bool = ...,
+    ) -> Informer[T]: ...
+
+    def informer(
+        self,
+        resource: Resource,
+        type: Any = AnyObject,  # noqa: A002 - what the field calls it
+        *,
+        namespace: str | None = None,
+        label_selector: str | None = None,
+        field_selector: str | None = None,
+        indexers: Mapping[str, Indexer[Any]] | None = None,
+        metadata_only: bool = False,
+    ) -> Informer[Any]:
+        """The informer with these arguments; asked twice, the same one. See `Informer`."""
+        key = (
+            resource,
+            type,
+            namespace,
+            label_selector,
+            field_selector,
+            frozenset((indexers or {}).items()),
+            metadata_only,
+        )
+        informer = self._informers.get(key)
+        if informer is None:
+            informer = self._informers[key] = Informer(
+                self.client,
+                resource,
+                type,
+                namespace=namespace,
+                label_selector=label_selector,
+                field_selector=field_selector,
+                indexers=indexers,
+                metadata_only=metadata_only,
+                clock=self._clock,
+                metrics=self.metrics,
+            )
+            if self._group is not None:
+                self._group.create_task(informer.run(), name=f"informer-{resource.plural}")
+        return informer
+
+    def add(self, controller: Controller) -> None:
+        """Run this controller; before `run`."""
+        controller.use_metrics(self.metrics)
+        if self.elector is not None:
+            controller.allowed = self.elector.is_leader
+        self._controllers.append(controller)
+
+    def add_runnable(
+        self, run: Callable[[], Awaitable[None]], *, needs_leadership: bool = True
+    ) -> None:
+        """Run something else alongside; before `run`. It should run until cancelled."""
+        self._runnables.append((run, needs_leadership))
+
+    async def wait_synced(self) -> None:
+        """Wait until every cache has been filled."""
+        for informer in list(self._informers.values()):
+            await informer.wait_synced()
+
+    async def run(self) -> None:
+        """Run everything until cancelled.
+
+        Raises:
+            LeadershipLost: Another process may act now; this one should exit.
+        """
+        leading = asyncio.Event()
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._group = group
+                for informer in self._informers.values():
+                    group.create_task(informer.run(), name=f"informer-{informer.resource.plural}")
+                for run, needs_leadership in self._runnables:
+                    group.create_task(_after(leading if needs_leadership else None, run))
+                if self.elector is None:
+                    leading.set()
+                else:
+                    group.create_task(self.elector.run(leading.set), name="elector")
+                await leading.wait()
+                await self.wait_synced()
+                for controller in self._controllers:
+                    group.create_task(controller.run(), name=controller.name)
+        except BaseExceptionGroup as errors:
+            raise _first(errors) from None
+        finally:
+            self._group = None
+            if self.elector is not None:
+                # Only now is all work stopped.
+                await self.elector.release()
+
+
+async def _after(start: asyncio.Event | None, run: Callable[[], Awaitable[None]]) -> None:
+    if start is not None:
+        await start.wait()
+    await run()
+
+
+def _first(error: BaseException) -> BaseException:
+    """The exception that ended everything, out of its task groups."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,111 @@
+"""Typed views of API objects, as the caches hold them.
+
+A view names only the fields a controller reads; the decoder skips the rest. A view is therefore
+never sent back to the server: what it does not name would be lost.
+
+All views are frozen (nobody changes a shared cache by accident) and invisible to the cycle
+collector (``gc=False``: decoded JSON cannot form cycles, and a cache of many thousand tracked
+objects would stop the world at every full collection).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Protocol
+
+from msgspec import Meta, Struct, field
+
+Shared = Annotated[str, Meta(extra={"shared": True})]
+"""A string that many objects repeat; the cache keeps one copy of each distinct value."""
+
+
+class View(Struct, frozen=True, gc=False, rename="camel", kw_only=True):
+    """Base of typed views: camelCase in JSON, frozen, not tracked by the cycle collector.
+
+    These class options are inherited, except ``kw_only``, which msgspec applies per class.
+    """
+
+
+class OwnerReference(View, frozen=True, gc=False, kw_only=True):
+    """``metadata.ownerReferences[]``."""
+
+    api_version: Shared = ""
+    kind: Shared = ""
+    name: Shared = ""
+    uid: Shared = ""
+    controller: bool = False
+    block_owner_deletion: bool = False
+
+
+class ObjectMeta(View, frozen=True, gc=False, kw_only=True):
+    """The part of ``metadata`` most controllers need."""
+
+    name: str = ""
+    namespace: Shared = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    labels: dict[str, Shared] = field(default_factory=dict)
+    owner_references: list[OwnerReference] = field(default_factory=list)
+    creation_timestamp: Shared = ""
+    deletion_timestamp: str | None = None
+
+
+class FullObjectMeta(ObjectMeta, frozen=True, gc=False, kw_only=True):
+    """All of ``metadata`` but ``managedFields``."""
+
+    annotations: dict[str, str] = field(default_factory=dict)
+    finalizers: list[str] = field(default_factory=list)
+    generate_name: str = ""
+    deletion_grace_period_seconds: int | None = None
+
+
+class HasMetadata(Protocol):
+    """What an informer asks of the type it caches."""
+
+    @property
+    def metadata(self) -> ObjectMeta:
+        """Identity, version and owners of the object."""
+        ...
+
+
+class MetadataOnly(View, frozen=True, gc=False, kw_only=True):
+    """An object whose body nobody reads."""
+
+    api_version: Shared = ""
+    kind: Shared = ""
+    metadata: FullObjectMeta = field(default_factory=FullObjectMeta)
+
+
+class AnyObject(View, frozen=True, gc=False, kw_only=True):
+    """An object of any kind, body included, for controllers that need everything.
+
+    ``spec``, ``status`` and the other bodies are plain JSON data; treat them as read-only.
+    """
+
+    api_version: Shared = ""
+    kind: Shared = ""
+    metadata: FullObjectMeta = field(default_factory=FullObjectMeta)
+    spec: dict[str, Any] = field(default_factory=dict)
+    status: dict[str, Any] = field(default_factory=dict)
+    data: Any = None
+    binary_data: dict[str, str] = field(default_factory=dict)
+    type: str = ""
+    immutable: bool = False
+    revision: int = 0
+    subsets: list[dict[str, Any]] = field(default_factory=list)
+    address_type: str = ""
+    endpoints: list[dict[str, Any]] = field(default_factory=list)
+    ports: list[dict[str, Any]] = field(default_factory=list)
+    rules: list[dict[str, Any]] = field(default_factory=list)
+    subjects: list[dict[str, Any]] = field(default_factory=list)
+    role_ref: dict[str, Any] = field(default_factory=dict)
+    secrets: list[dict[str, Any]] = field(default_factory=list)
+    image_pull_secrets: list[dict[str, Any]] = field(default_factory=list)
+
+
+def controller_of(obj: HasMetadata) -> OwnerReference | None:
+    """The owner that manages this object, if any: the reference with ``controller: true``."""
+    for reference in obj.metadata.owner_references:
+        if reference.controller:
+            return reference
+    return None

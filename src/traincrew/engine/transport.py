@@ -1,0 +1,195 @@
+"""HTTP behind a small protocol: aiohttp in production, a scripted server in tests."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TYPE_CHECKING, Protocol
+from urllib.parse import urlsplit
+
+from msgspec import Struct, field
+
+from traincrew.engine.errors import UnreachableError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    import aiohttp
+
+    from traincrew.engine.config import ClientConfig
+
+
+class HttpRequest(Struct):
+    """One HTTP request.
+
+    Attributes:
+        method: Upper case.
+        url: Absolute, already percent-encoded.
+        headers: Names in their usual spelling.
+        body: Bytes to send, if any.
+        timeout: Seconds for the whole exchange; ``None`` for streams.
+        read_timeout: Seconds without a single byte from the server after which a stream is dead.
+    """
+
+    method: str
+    url: str
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes | None = None
+    timeout: float | None = 60.0
+    read_timeout: float | None = None
+
+
+class HttpResponse(Struct):
+    """A whole answer. Header names are lower case."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+class HttpStream(Protocol):
+    """An answer that is read while it arrives. Header names are lower case."""
+
+    status: int
+    headers: dict[str, str]
+
+    def chunks(self) -> AsyncIterator[bytes]:
+        """The body as it arrives, in pieces of any size.
+
+        Raises:
+            UnreachableError: The connection broke, or was silent longer than ``read_timeout``.
+        """
+        ...
+
+    async def read(self) -> bytes:
+        """All of the body; for error answers."""
+        ...
+
+
+class Transport(Protocol):
+    """Sends requests. Implementations raise `UnreachableError` when no answer arrives."""
+
+    async def request(self, request: HttpRequest) -> HttpResponse:
+        """Send and read the whole answer."""
+        ...
+
+    def stream(self, request: HttpRequest) -> AbstractAsyncContextManager[HttpStream]:
+        """Send and hand out the answer as it arrives."""
+        ...
+
+    async def close(self) -> None:
+        """Release all connections."""
+        ...
+
+
+def origin(url: str) -> str:
+    """Scheme, host and port of a URL: what may be shown, since a path can be a capability."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    host = f"[{host}]" if ":" in host else host
+    return f"{parts.scheme}://{host}:{parts.port}" if parts.port else f"{parts.scheme}://{host}"
+
+
+class _AiohttpStream:
+    """`HttpStream` over an aiohttp response."""
+
+    def __init__(self, response: aiohttp.ClientResponse, url: str) -> None:
+        self.status = response.status
+        self.headers = {name.lower(): value for name, value in response.headers.items()}
+        self._response = response
+        self._url = url
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        import aiohttp
+
+        read = self._response.content.readany
+        try:
+            while chunk := await read():
+                yield chunk
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise unreachable(self._url, error) from error
+
+    async def read(self) -> bytes:
+        return await self._response.read()
+
+
+def unreachable(url: str, error: BaseException) -> UnreachableError:
+    """Describe a failed exchange without giving away the path of the URL."""
+    if isinstance(error, (asyncio.TimeoutError, TimeoutError)):
+        return UnreachableError(f"no answer from {origin(url)} in time")
+    text = str(error).replace(url, origin(url)) or type(error).__name__
+    return UnreachableError(f"cannot reach {origin(url)}: {text}")
+
+
+class AiohttpTransport:
+    """Keeps connections alive without a limit on their number: every watch holds one open."""
+
+    def __init__(self, config: ClientConfig) -> None:
+        self._config = config
+        self._session: aiohttp.ClientSession | None = None
+        self._proxy = config.proxy_for_server()
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            import aiohttp
+
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=50.0),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                trust_env=False,
+                read_bufsize=2**18,
+            )
+        return self._session
+
+    @asynccontextmanager
+    async def _exchange(self, request: HttpRequest) -> AsyncIterator[aiohttp.ClientResponse]:
+        import aiohttp
+        from yarl import URL
+
+        tls = self._config.tls
+        try:
+            async with self._open().request(
+                request.method,
+                URL(request.url, encoded=True),
+                headers=request.headers,
+                data=request.body,
+                allow_redirects=False,
+                proxy=self._proxy,
+                ssl=tls.context() if request.url.startswith("https:") else True,
+                server_hostname=tls.server_name,
+                timeout=aiohttp.ClientTimeout(
+                    total=request.timeout,
+                    sock_connect=min(request.timeout or 30.0, 30.0),
+                    sock_read=request.read_timeout,
+                ),
+            ) as response:
+                yield response
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise unreachable(request.url, error) from error
+
+    async def request(self, request: HttpRequest) -> HttpResponse:
+        """Send and read the whole answer.
+
+        Raises:
+            UnreachableError: No complete answer arrived.
+        """
+        async with self._exchange(request) as response:
+            body = await response.read()
+            headers = {name.lower(): value for name, value in response.headers.items()}
+            return HttpResponse(response.status, headers, body)
+
+    @asynccontextmanager
+    async def stream(self, request: HttpRequest) -> AsyncIterator[HttpStream]:
+        """Send and hand out the answer as it arrives.
+
+        Raises:
+            UnreachableError: No answer arrived.
+        """
+        async with self._exchange(request) as response:
+            yield _AiohttpStream(response, request.url)
+
+    async def close(self) -> None:
+        """Release all connections."""
+        if self._session is not None:
+            session, self._session = self._session, None
+            await session.close()
