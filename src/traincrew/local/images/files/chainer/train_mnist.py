@@ -11,6 +11,7 @@ import argparse
 import gzip
 import os
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import chainer
@@ -159,7 +160,7 @@ def main():
     trainer.extend(print_epoch)
     every = arguments.epoch if arguments.frequency == -1 else max(1, arguments.frequency)
     trainer.extend(extensions.snapshot(), trigger=(every, "epoch"))
-    if arguments.plot and extensions.PlotReport.available():
+    if arguments.plot and find_spec("matplotlib"):
         for curve in ("loss", "accuracy"):
             names = [f"main/{curve}", f"validation/main/{curve}"]
             trainer.extend(extensions.PlotReport(names, "epoch", file_name=f"{curve}.png"))
