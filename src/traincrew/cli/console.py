@@ -1,0 +1,165 @@
+"""Paints lines on a terminal or into a file.
+
+On a terminal one status line stays at the bottom: it is erased, lines are written, and it is drawn
+again, in one write, so nothing flickers and nothing depends on the height of the window. Writing
+happens on a thread of its own: a reader that pauses (Ctrl-S, a pager) must not stop the cluster
+that runs in this process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import queue
+import shutil
+import sys
+import threading
+import unicodedata
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from traincrew.cli.text import Tone
+    from traincrew.cli.view import Line
+
+WIDEST_SOURCE = 40
+MOST_WAITING = 2000
+"""Lines not written yet before those who produce them are asked to wait."""
+FLUSH_SECONDS = 5.0
+
+_POD_COLOURS = (36, 33, 35, 32, 34, 96, 93, 95, 92, 94)
+_TONE_COLOURS: dict[Tone, str] = {"good": "32", "busy": "2", "bad": "31"}
+_ERASE_LINE = "\r\x1b[2K"
+
+
+def wants_colour(stream: TextIO, *, forbidden: bool) -> bool:
+    """Colours go to terminals that know them, unless NO_COLOR or the user forbids them."""
+    if forbidden or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return False
+    return stream.isatty()
+
+
+class Painter:
+    """Turns lines into text: a column of times, pods in a colour of their own each."""
+
+    def __init__(self, *, colour: bool) -> None:
+        self.colour = colour
+        self._colours: dict[str, int] = {}
+        self._width = 0
+
+    def meet(self, source: str) -> None:
+        """Give a pod its colour and room for its name before it writes anything."""
+        pod = source.partition("/")[0]
+        if pod not in self._colours:
+            self._colours[pod] = _POD_COLOURS[len(self._colours) % len(_POD_COLOURS)]
+        self._width = max(self._width, min(len(source), WIDEST_SOURCE))
+
+    def paint(self, line: Line) -> str:
+        """The text of one line, without its end."""
+        if line.source:
+            self.meet(line.source)
+            prefix = f"{line.source:<{self._width}} |"
+            if self.colour:
+                pod = line.source.partition("/")[0]
+                prefix = f"\x1b[{self._colours[pod]}m{prefix}\x1b[0m"
+            return f"{prefix} {line.text}".rstrip(" ")
+        text = line.text
+        if self.colour and line.tone in _TONE_COLOURS:
+            text = f"\x1b[{_TONE_COLOURS[line.tone]}m{text}\x1b[0m"
+        if line.at is None:
+            return text
+        moment = f"{line.at:>6.1f}s"
+        return f"\x1b[2m{moment}\x1b[0m  {text}" if self.colour else f"{moment}  {text}"
+
+
+def cut(text: str, columns: int) -> str:
+    """Shorten text to a number of terminal columns, marking the cut."""
+    widths = [2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text]
+    if sum(widths) <= columns:
+        return text
+    used = 0
+    for index, width in enumerate(widths):
+        used += width
+        if used > columns - 1:
+            return text[:index] + "…"
+    return text
+
+
+class Console:
+    """Where a run is shown.
+
+    Args:
+        stream: Where to.
+        colour: Paint with colours.
+        live: Keep a status line at the bottom; only for terminals.
+        on_broken: Called (from the writing thread) when nobody reads any more.
+    """
+
+    def __init__(
+        self,
+        stream: TextIO | None = None,
+        *,
+        colour: bool = False,
+        live: bool = False,
+        on_broken: Callable[[], None] | None = None,
+    ) -> None:
+        self._stream = stream or sys.stdout
+        self.painter = Painter(colour=colour)
+        self._live = live
+        self._on_broken = on_broken
+        self._status = ""
+        self._drawn = ""
+        self.broken = False
+        self._queue: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._write, name="console", daemon=True)
+        self._thread.start()
+
+    def show(self, lines: Iterable[Line]) -> None:
+        """Write lines above the status line."""
+        text = "".join(self.painter.paint(line) + "\n" for line in lines)
+        if text:
+            self._queue.put(self._erased() + text + self._draw())
+
+    def set_status(self, text: str) -> None:
+        """Change the status line; nothing happens where there is none."""
+        if self._live and text != self._status:
+            self._status = text
+            self._queue.put(self._erased() + self._draw())
+
+    async def room(self) -> None:
+        """Wait while more lines than sensible are not written yet."""
+        while self._queue.qsize() > MOST_WAITING and not self.broken:  # noqa: ASYNC110 - a thread
+            await asyncio.sleep(0.02)
+
+    def close(self) -> None:
+        """Erase the status line and write what is left, for a bounded time."""
+        self._status = ""
+        self._queue.put(self._erased())
+        self._queue.put(None)
+        self._thread.join(FLUSH_SECONDS)
+
+    def _erased(self) -> str:
+        return _ERASE_LINE if self._live and self._drawn else ""
+
+    def _draw(self) -> str:
+        if not self._live or not self._status:
+            self._drawn = ""
+            return ""
+        columns = shutil.get_terminal_size().columns
+        # The last column stays free: writing there makes some terminals wrap.
+        self._drawn = cut(self._status, max(columns - 1, 10))
+        return f"\x1b[7m{self._drawn}\x1b[0m" if self.painter.colour else self._drawn
+
+    def _write(self) -> None:
+        while (text := self._queue.get()) is not None:
+            if self.broken or not text:
+                continue
+            try:
+                self._stream.write(text)
+                if self._queue.empty():
+                    self._stream.flush()
+            except (OSError, ValueError):
+                self.broken = True
+                if self._on_broken is not None:
+                    self._on_broken()

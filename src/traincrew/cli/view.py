@@ -1,0 +1,376 @@
+"""What a person sees of a cluster at work: objects and log lines go in, lines of text come out.
+
+Nothing here reads a clock, a socket or a terminal: times are arguments, in seconds since the start,
+and what comes out are `Line`s that `traincrew.cli.console` paints. The same events give the same
+lines on a terminal and in a file.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
+
+from traincrew.cli.text import PodState, Tone, clean, clock, how_it_ended, moment, pod_state
+from traincrew.engine.objects import controller_of
+
+if TYPE_CHECKING:
+    from traincrew.cli.objects import Condition, ContainerStatus, Event, Pod, TrainingJob, Workload
+
+TAIL_LINES = 12
+"""Log lines kept per container, to show again when it fails."""
+
+
+class Line(NamedTuple):
+    """One line to show.
+
+    Attributes:
+        text: What it says; one line, already cleaned.
+        tone: How good that is.
+        source: The pod that wrote it (``pod`` or ``pod/container``), or nothing for our own lines.
+        at: Seconds since the start, for our own lines that mark a moment.
+    """
+
+    text: str
+    tone: Tone = "plain"
+    source: str = ""
+    at: float | None = None
+
+
+class Outcome(NamedTuple):
+    """How a job ended."""
+
+    succeeded: bool
+    exit_code: int
+    reason: str
+
+
+class PodRecord:
+    """What is known of one pod, kept when the pod is gone."""
+
+    def __init__(self, pod: Pod, now: float) -> None:
+        self.pod = pod
+        self.state = PodState("", settled=False)
+        self.first_seen = now
+        self.gone = False
+        self.announced = ""
+        self.failure: tuple[str, int, str, str] | None = None
+        """Container, exit code, how it ended in words, when: of a failure of its own."""
+        self.tails: dict[str, deque[str]] = {}
+
+    @property
+    def name(self) -> str:
+        """Name of the pod."""
+        return self.pod.metadata.name
+
+    @property
+    def restarts(self) -> int:
+        """Restarts of all its containers."""
+        return sum(status.restart_count for status in self.pod.status.container_statuses)
+
+
+class JobRecord:
+    """What is known of a job that is waited for."""
+
+    def __init__(self, kind: str, namespace: str, name: str) -> None:
+        self.kind = kind
+        self.namespace = namespace
+        self.name = name
+        self.uid = ""
+        self.phase = ""
+        self.job: TrainingJob | None = None
+        self.outcome: Outcome | None = None
+        self.started = 0.0
+        self.finished: float | None = None
+        self.conditions: dict[str, tuple[str, str, str]] = {}
+
+
+class Warned(NamedTuple):
+    """A Warning event as it is listed at the end."""
+
+    about: str
+    reason: str
+    message: str
+    times: int
+
+
+_FINISHED_WELL = {"Succeeded", "Complete"}
+_TOLD_CONDITIONS = {"Running", "Restarting", "Suspended", "Failed", *_FINISHED_WELL}
+_SELF_EVIDENT = {"Running", *_FINISHED_WELL}
+_WAITING_CONDITIONS = {"Running", "Created"}
+_TONES: dict[str, Tone] = {"Running": "good", "Failed": "bad", "Restarting": "bad"}
+_MASTER_ROLES = {"master", "launcher", "chief", "scheduler"}
+
+
+class View:
+    """Turns watch events and log lines into what a person reads.
+
+    Args:
+        verbose: Also show the steps every pod passes through, and Normal events.
+        colour: Keep the colours programs print.
+    """
+
+    def __init__(self, *, verbose: bool = False, colour: bool = False) -> None:
+        self.verbose = verbose
+        self.colour = colour
+        self.jobs: list[JobRecord] = []
+        self.pods: dict[str, PodRecord] = {}
+        self.workloads: dict[str, Workload] = {}
+        self.warnings: dict[tuple[str, str, str], Warned] = {}
+        self.pulling: dict[str, str] = {}
+        self._events: dict[str, int] = {}
+
+    # -- what happens ---------------------------------------------------------------------------
+
+    def follow(self, kind: str, namespace: str, name: str, now: float) -> list[Line]:
+        """Wait for this job from now on."""
+        record = JobRecord(kind, namespace, name)
+        record.started = now
+        self.jobs.append(record)
+        return []
+
+    def job(self, job: TrainingJob, now: float, *, deleted: bool = False) -> list[Line]:
+        """Take note of a new state of a job that is followed."""
+        metadata = job.metadata
+        record = next(
+            (
+                r
+                for r in self.jobs
+                if (r.kind, r.namespace, r.name) == (job.kind, metadata.namespace, metadata.name)
+            ),
+            None,
+        )
+        if record is None or record.finished is not None:
+            return []
+        record.job, record.uid = job, metadata.uid
+        if deleted:
+            record.finished, record.phase = now, "Deleted"
+            record.outcome = Outcome(False, 1, "it was deleted before it finished")
+            return [Line(f"{record.name}: deleted before it finished", "bad", at=now)]
+        lines = []
+        for condition in job.status.conditions:
+            lines += self._condition(record, condition, now)
+        record.phase = job.status.phase or record.phase
+        self._finish(record, job, now)
+        return lines
+
+    def _condition(self, record: JobRecord, condition: Condition, now: float) -> list[Line]:
+        told = (condition.status, condition.reason, condition.message)
+        before = record.conditions.get(condition.type)
+        record.conditions[condition.type] = told
+        if told == before:
+            return []
+        if condition.status == "True" and condition.type in _TOLD_CONDITIONS:
+            if before is not None and before[0] == "True" and not self.verbose:
+                return []
+            record.phase = condition.type
+            text = f"{record.name}: {condition.type}"
+            if condition.message and (self.verbose or condition.type not in _SELF_EVIDENT):
+                text += f": {_one_line(condition.message)}"
+            return [Line(text, _TONES.get(condition.type, "plain"), at=now)]
+        waiting = condition.status == "False" and condition.type in _WAITING_CONDITIONS
+        if waiting and condition.message and (before is None or before[2] != condition.message):
+            return [Line(f"{record.name}: {_one_line(condition.message)}", "busy", at=now)]
+        return []
+
+    def _finish(self, record: JobRecord, job: TrainingJob, now: float) -> None:
+        true = {c.type: c for c in job.status.conditions if c.status == "True"}
+        failed = true.get("Failed")
+        if failed is not None or job.status.phase == "Failed":
+            reason = ""
+            if failed is not None:
+                reason = ": ".join(filter(None, (failed.reason, _one_line(failed.message))))
+            record.finished, record.phase = now, "Failed"
+            record.outcome = Outcome(False, 1, reason)
+        elif _FINISHED_WELL & true.keys() or job.status.phase == "Succeeded":
+            record.finished, record.phase = now, "Succeeded"
+            record.outcome = Outcome(True, 0, "")
+
+    def workload(self, workload: Workload, _now: float, *, deleted: bool = False) -> list[Line]:
+        """Take note of a Job or StatefulSet between a training job and its pods."""
+        known = self.workloads.get(workload.metadata.uid)
+        if not deleted and (known is None or _wanted(workload) or not _wanted(known)):
+            # Scaled down to nothing at the end: what it once had says more.
+            self.workloads[workload.metadata.uid] = workload
+        return []
+
+    def pod(self, pod: Pod, now: float, *, deleted: bool = False) -> list[Line]:
+        """Take note of a new state of a pod."""
+        uid = pod.metadata.uid
+        record = self.pods.get(uid)
+        if record is None:
+            record = self.pods[uid] = PodRecord(pod, now)
+        leaving = deleted or pod.metadata.deletion_timestamp is not None
+        record.pod = pod
+        if not leaving:
+            self._note_failure(record)
+        if deleted:
+            record.gone = True
+            return []
+        restarts = record.restarts
+        record.state = state = pod_state(pod)
+        if not state.settled and not self.verbose:
+            return []
+        text = f"{record.name}: {state.word}"
+        if restarts and state.word == "running":
+            text += f" again (restart {restarts})"
+        if state.detail and state.detail not in text:
+            text += f": {_one_line(state.detail)}"
+        if text == record.announced or (leaving and not self.verbose):
+            return []
+        record.announced = text
+        return [Line(text, state.tone, at=now)]
+
+    def _note_failure(self, record: PodRecord) -> None:
+        status = record.pod.status
+        for container in (*status.init_container_statuses, *status.container_statuses):
+            ended = container.state.terminated or container.last_state.terminated
+            if ended is not None and ended.exit_code != 0:
+                words = how_it_ended(_with_end(container))
+                text = words[0] if words else f"exit code {ended.exit_code}"
+                if ended.message:
+                    text += f": {_one_line(ended.message)}"
+                when = ended.finished_at or ""
+                record.failure = (container.name, ended.exit_code, text, when)
+
+    def event(self, event: Event, now: float) -> list[Line]:
+        """Take note of an event; Warnings are shown once, and counted."""
+        count = event.count or 1
+        if self._events.get(event.metadata.uid) == count:
+            return []
+        self._events[event.metadata.uid] = count
+        about = f"{event.involved_object.kind.lower()} {event.involved_object.name}"
+        message = _one_line(event.message)
+        if event.type != "Warning":
+            if not self.verbose:
+                return []
+            return [Line(f"{about}: {message} ({event.reason})", at=now)]
+        key = (about, event.reason, message)
+        known = self.warnings.get(key)
+        self.warnings[key] = Warned(about, event.reason, message, count)
+        if known is not None and not self.verbose:
+            return []
+        return [Line(f"warning: {about}: {message} ({event.reason})", "bad", at=now)]
+
+    def pull(self, image: str, message: str, now: float) -> list[Line]:
+        """Take note of progress in preparing an image."""
+        message = _one_line(message)
+        if not message or self.pulling.get(image) == message:
+            return []
+        self.pulling[image] = message
+        return [Line(f"image {image}: {message}", "busy", at=now)]
+
+    def log(self, uid: str, container: str, text: str) -> list[Line]:
+        """Take note of one line a container wrote."""
+        record = self.pods.get(uid)
+        if record is None:
+            return []
+        shown = clean(text, colour=self.colour)
+        if shown is None:
+            return []
+        tail = record.tails.setdefault(container, deque(maxlen=TAIL_LINES))
+        tail.append(shown)
+        app = record.pod.spec.containers
+        only = len(app) == 1 and app[0].name == container
+        source = record.name if only else f"{record.name}/{container}"
+        return [Line(shown, source=source)]
+
+    # -- what is known ---------------------------------------------------------------------------
+
+    @property
+    def finished(self) -> bool:
+        """Every job that is followed has ended."""
+        return bool(self.jobs) and all(record.finished is not None for record in self.jobs)
+
+    def pods_of(self, job: JobRecord) -> list[PodRecord]:
+        """The pods that run a job, in the order they appeared."""
+        return [record for record in self.pods.values() if self._root(record.pod) == job.uid]
+
+    def _root(self, pod: Pod) -> str:
+        uid, owner = pod.metadata.uid, controller_of(pod)
+        while owner is not None:
+            uid = owner.uid
+            workload = self.workloads.get(uid)
+            owner = controller_of(workload) if workload is not None else None
+        return uid
+
+    def failing_pod(self, job: JobRecord) -> PodRecord | None:
+        """The pod whose failure explains the job's: the newest of the master, else the first."""
+        failed = [record for record in self.pods_of(job) if record.failure is not None]
+        masters = [record for record in failed if _role(record.pod) in _MASTER_ROLES]
+        newest = sorted(masters, key=_failed_at)
+        if newest:
+            return newest[-1]
+        return min(failed, key=_failed_at, default=None)
+
+    def exit_code(self) -> int:
+        """What the command ends with: 0, the failing program's own exit code, or 1."""
+        for job in self.jobs:
+            if job.outcome is None or not job.outcome.succeeded:
+                pod = self.failing_pod(job)
+                return pod.failure[1] if pod is not None and pod.failure is not None else 1
+        return 0
+
+    def status(self, now: float) -> str:
+        """One line about the whole, for the bottom of a terminal."""
+        parts = []
+        for job in self.jobs:
+            if job.finished is not None and len(self.jobs) > 1:
+                continue
+            elapsed = clock((job.finished or now) - job.started)
+            words = [job.name, job.phase or "Pending", elapsed]
+            parts.append("  ".join([*words, *self._groups(job)]))
+        if self.pulling and not any(
+            record.state.word == "running" for record in self.pods.values()
+        ):
+            image, message = next(reversed(self.pulling.items()))
+            parts.append(f"image {image}: {message}")
+        return "  |  ".join(parts)
+
+    def _groups(self, job: JobRecord) -> list[str]:
+        groups: dict[str, tuple[int, int]] = {}
+        for workload in self.workloads.values():
+            owner = controller_of(workload)
+            if owner is not None and owner.uid == job.uid:
+                label = workload.metadata.name.removeprefix(f"{job.name}-")
+                groups[label] = (0, _wanted(workload))
+        for record in self.pods_of(job):
+            owner = controller_of(record.pod)
+            name = owner.name if owner is not None and owner.uid != job.uid else record.name
+            label = name.removeprefix(f"{job.name}-")
+            running, wanted = groups.get(label, (0, 0))
+            if not record.gone and record.state.word == "running":
+                running += 1
+            groups[label] = (running, max(wanted, 1))
+        return [f"{label} {running}/{wanted}" for label, (running, wanted) in groups.items()]
+
+
+def _wanted(workload: Workload) -> int:
+    spec = workload.spec
+    if spec.replicas is not None:
+        return spec.replicas
+    return spec.parallelism if spec.parallelism is not None else 1
+
+
+def _role(pod: Pod) -> str:
+    for key, value in pod.metadata.labels.items():
+        if key.endswith("/role"):
+            return value.lower()
+    owner = controller_of(pod)
+    return "master" if owner is not None and owner.kind == "Job" else ""
+
+
+def _failed_at(record: PodRecord) -> float:
+    when = moment(record.failure[3]) if record.failure is not None else None
+    return when.timestamp() if when is not None else 0.0
+
+
+def _with_end(container: ContainerStatus) -> ContainerStatus:
+    if container.state.terminated is not None:
+        return container
+    from msgspec.structs import replace
+
+    return replace(container, state=container.last_state)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

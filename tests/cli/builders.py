@@ -1,0 +1,115 @@
+"""Objects as an API server sends them, with what a test cares about."""
+
+from typing import Any
+
+from traincrew.cli.objects import Event, Pod, TrainingJob, Workload, decode
+
+
+def owner(kind: str, name: str) -> dict[str, Any]:
+    return {"kind": kind, "name": name, "uid": f"uid-{name}", "controller": True}
+
+
+def job(phase: str = "", *, conditions: list[dict[str, str]] | None = None, name: str = "digits",
+        kind: str = "ChainerJob") -> TrainingJob:  # fmt: skip
+    document = {
+        "kind": kind,
+        "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"},
+        "status": {"phase": phase, "conditions": conditions or []},
+    }
+    return decode(document, TrainingJob)
+
+
+def condition(type_: str, *, status: str = "True", reason: str = "", message: str = "") -> Any:
+    return {"type": type_, "status": status, "reason": reason, "message": message}
+
+
+def workload(kind: str, name: str, *, replicas: int = 1, job_name: str = "digits") -> Workload:
+    size = {"parallelism": replicas} if kind == "Job" else {"replicas": replicas}
+    return decode(
+        {
+            "metadata": {
+                "name": name,
+                "namespace": "default",
+                "uid": f"uid-{name}",
+                "ownerReferences": [owner("ChainerJob", job_name)],
+            },
+            "spec": size,
+        },
+        Workload,
+    )
+
+
+def running(name: str = "chainer", restarts: int = 0, **more: Any) -> dict[str, Any]:
+    state = {"running": {"startedAt": "2026-01-01T00:00:01Z"}}
+    return {"name": name, "restartCount": restarts, "ready": True, "state": state, **more}
+
+
+def ended(code: int, name: str = "chainer", *, reason: str = "", message: str = "",
+          restarts: int = 0, seconds: int = 3) -> dict[str, Any]:  # fmt: skip
+    state = {
+        "exitCode": code,
+        "reason": reason or ("Error" if code else "Completed"),
+        "message": message,
+        "startedAt": "2026-01-01T00:00:01Z",
+        "finishedAt": f"2026-01-01T00:00:{1 + seconds:02}Z",
+    }
+    return {"name": name, "restartCount": restarts, "state": {"terminated": state}}
+
+
+def waiting(reason: str, message: str = "", name: str = "chainer", **more: Any) -> dict[str, Any]:
+    return {"name": name, "state": {"waiting": {"reason": reason, "message": message}}, **more}
+
+
+def pod(
+    name: str,
+    phase: str = "Pending",
+    *containers: dict[str, Any],
+    owned_by: tuple[str, str] | None = None,
+    role: str = "",
+    node: str = "local",
+    init: list[dict[str, Any]] | None = None,
+    app: list[str] | None = None,
+    conditions: list[dict[str, str]] | None = None,
+    deleting: bool = False,
+    **status: Any,
+) -> Pod:
+    metadata: dict[str, Any] = {"name": name, "namespace": "default", "uid": f"uid-{name}"}
+    if owned_by is not None:
+        metadata["ownerReferences"] = [owner(*owned_by)]
+    if role:
+        metadata["labels"] = {"chainerjob.kubeflow.org/role": role}
+    if deleting:
+        metadata["deletionTimestamp"] = "2026-01-01T00:01:00Z"
+    return decode(
+        {
+            "metadata": metadata,
+            "spec": {
+                "nodeName": node,
+                "containers": [{"name": name} for name in app or ["chainer"]],
+                "initContainers": [{"name": one["name"]} for one in init or []],
+            },
+            "status": {
+                "phase": phase,
+                "conditions": conditions or [],
+                "containerStatuses": list(containers),
+                "initContainerStatuses": init or [],
+                **status,
+            },
+        },
+        Pod,
+    )
+
+
+def event(message: str, *, reason: str = "BackOff", type_: str = "Warning", count: int = 1,
+          about: tuple[str, str] = ("Pod", "digits-master-x")) -> Event:  # fmt: skip
+    return decode(
+        {
+            "metadata": {"name": "e1", "uid": "uid-e1"},
+            "involvedObject": {"kind": about[0], "name": about[1]},
+            "type": type_,
+            "reason": reason,
+            "message": message,
+            "count": count,
+        },
+        Event,
+    )

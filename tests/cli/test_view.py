@@ -1,0 +1,230 @@
+"""What a person sees, from watch events and log lines alone."""
+
+from cli.builders import condition, ended, event, job, pod, running, waiting, workload
+from traincrew.cli.summary import summary
+from traincrew.cli.view import Line, View
+
+MASTER = "digits-master-x"
+WORKER = "digits-workerset-ws0-0"
+
+
+def texts(lines: list[Line]) -> list[str]:
+    return [line.text for line in lines]
+
+
+def followed(**options: bool) -> View:
+    view = View(**options)
+    view.follow("ChainerJob", "default", "digits", 0.0)
+    view.job(job("Created"), 0.1)
+    view.workload(workload("Job", "digits-master"), 0.1)
+    view.workload(workload("StatefulSet", "digits-workerset-ws0", replicas=2), 0.1)
+    return view
+
+
+def master(phase: str, *containers: dict[str, object], **more: object) -> object:
+    return pod(MASTER, phase, *containers, owned_by=("Job", "digits-master"), role="master", **more)
+
+
+def worker(phase: str, *containers: dict[str, object], **more: object) -> object:
+    return pod(WORKER, phase, *containers, owned_by=("StatefulSet", "digits-workerset-ws0"), **more)
+
+
+def test_a_run_that_goes_well_says_each_step_once() -> None:
+    view = followed()
+    shown: list[Line] = []
+    shown += view.pod(worker("Pending", node=""), 0.2)
+    shown += view.pod(worker("Pending", waiting("ContainerCreating")), 0.2)
+    shown += view.pod(worker("Running", running()), 0.5)
+    shown += view.pod(worker("Running", running()), 0.6)
+    shown += view.pod(master("Running", running()), 0.9)
+    shown += view.job(job("Running", conditions=[condition("Running")]), 0.9)
+    shown += view.log(f"uid-{MASTER}", "chainer", "epoch 1")
+    shown += view.pod(master("Succeeded", ended(0)), 4.0)
+    shown += view.job(job("Succeeded", conditions=[condition("Succeeded")]), 4.1)
+    assert texts(shown) == [
+        f"{WORKER}: running",
+        f"{MASTER}: running",
+        "digits: Running",
+        "epoch 1",
+        f"{MASTER}: finished: exit code 0",
+        "digits: Succeeded",
+    ]
+    assert shown[3].source == MASTER
+    assert view.finished
+    assert view.exit_code() == 0
+
+
+def test_verbose_shows_the_steps_every_pod_passes_through() -> None:
+    view = followed(verbose=True)
+    shown = view.pod(worker("Pending", node=""), 0.2)
+    shown += view.pod(worker("Pending", init=[running("hostfile")]), 0.3)
+    shown += view.event(event("Started it", reason="Started", type_="Normal"), 0.3)
+    assert texts(shown) == [
+        f"{WORKER}: pending",
+        f"{WORKER}: init 1/1: hostfile",
+        f"pod {MASTER}: Started it (Started)",
+    ]
+
+
+def test_what_keeps_a_pod_from_starting_is_said_in_plain_words() -> None:
+    view = followed()
+    message = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
+    unschedulable = [condition("PodScheduled", status="False", message=message)]
+    assert texts(view.pod(worker("Pending", node="", conditions=unschedulable), 1)) == [
+        f"{WORKER}: waiting for a node: {message}"
+    ]
+    missing = waiting("CreateContainerConfigError", 'configmap "settings" not found')
+    assert texts(view.pod(worker("Pending", missing), 2)) == [
+        f'{WORKER}: its configuration is incomplete: configmap "settings" not found'
+    ]
+    unknown = waiting("ErrImagePull", "no environment\nfor image x")
+    assert texts(view.pod(worker("Pending", unknown), 2)) == [
+        f"{WORKER}: image cannot be prepared: no environment for image x"
+    ]
+    failed_init = pod(WORKER, "Pending", init=[ended(3, "prepare")])
+    assert texts(view.pod(failed_init, 2)) == [f"{WORKER}: init container prepare: exit code 3"]
+
+
+def test_a_restart_is_told_with_its_reason() -> None:
+    view = followed()
+    view.pod(worker("Running", running()), 1)
+    before = {"terminated": {"exitCode": 7}}
+    shown = view.pod(worker("Running", waiting("CrashLoopBackOff", lastState=before)), 2)
+    shown += view.pod(worker("Running", running(restarts=1, lastState=before)), 12)
+    assert texts(shown) == [
+        f"{WORKER}: waiting to restart after exit code 7",
+        f"{WORKER}: running again (restart 1)",
+    ]
+
+
+def test_warnings_are_shown_once_and_counted() -> None:
+    view = followed()
+    shown = view.event(event("back-off restarting"), 1)
+    shown += view.event(event("back-off restarting", count=2), 2)
+    shown += view.event(event("back-off restarting", count=2), 3)
+    assert texts(shown) == [f"warning: pod {MASTER}: back-off restarting (BackOff)"]
+    assert next(iter(view.warnings.values())).times == 2
+
+
+def test_normal_events_need_verbose() -> None:
+    assert followed().event(event("Started", type_="Normal"), 1) == []
+
+
+def test_containers_are_named_when_a_pod_has_several() -> None:
+    view = followed()
+    view.pod(pod(MASTER, "Running", app=["chainer", "sidecar"]), 1)
+    assert view.log(f"uid-{MASTER}", "sidecar", "hello")[0].source == f"{MASTER}/sidecar"
+
+
+def test_pull_progress_is_not_repeated() -> None:
+    view = followed()
+    shown = view.pull("chainer", "installing chainer", 1)
+    shown += view.pull("chainer", "installing chainer", 2)
+    assert texts(shown) == ["image chainer: installing chainer"]
+    assert view.status(2).endswith("image chainer: installing chainer")
+
+
+def test_the_status_line_counts_running_pods() -> None:
+    view = followed()
+    view.pod(worker("Running", running()), 1)
+    view.job(job("Running", conditions=[condition("Running")]), 1)
+    assert view.status(61.2) == "digits  Running  1:01  master 0/1  workerset-ws0 1/2"
+
+
+def test_a_failed_job_ends_with_the_masters_exit_code_and_says_why() -> None:
+    view = followed()
+    view.pod(worker("Running", running()), 1)
+    view.pod(master("Running", running()), 1)
+    view.log(f"uid-{MASTER}", "chainer", "Traceback (most recent call last):")
+    view.log(f"uid-{MASTER}", "chainer", "ValueError: no data")
+    view.pod(master("Failed", ended(3)), 4)
+    failed = condition("Failed", reason="BackoffLimitExceeded", message="Job has reached it")
+    shown = view.job(job("Failed", conditions=[failed]), 4.2)
+    view.event(event("something odd"), 4.3)
+    view.pod(worker("Running", running(), deleting=True), 4.4)
+    assert texts(shown) == ["digits: Failed: Job has reached it"]
+    assert view.exit_code() == 3
+    assert texts(summary(view, 5.0)) == [
+        "",
+        "ChainerJob digits: Failed after 4.2 s",
+        "  POD                     ENDED                 RESTARTS  RAN",
+        f"  {WORKER}  stopped with the job         0  4.0 s",
+        f"  {MASTER}         exit code 3                  0  3.0 s",
+        "Why: BackoffLimitExceeded: Job has reached it",
+        f"Pod {MASTER}, container chainer: exit code 3",
+        "Last lines of its log:",
+        "  Traceback (most recent call last):",
+        "  ValueError: no data",
+        "Warnings:",
+        f"  pod {MASTER}: BackOff: something odd",
+    ]
+
+
+def test_a_pod_ended_from_outside_does_not_lend_its_exit_code() -> None:
+    view = followed()
+    view.pod(master("Running", running()), 1)
+    view.pod(master("Running", running(), deleting=True), 2)
+    view.pod(master("Failed", ended(143), deleting=True), 2)
+    deadline = condition("Failed", reason="DeadlineExceeded", message="active longer than allowed")
+    view.job(job("Failed", conditions=[deadline]), 2.2)
+    assert view.exit_code() == 1
+    assert "Why: DeadlineExceeded: active longer than allowed" in texts(summary(view, 3))
+
+
+def test_a_job_that_never_ran_says_what_its_pods_wait_for() -> None:
+    view = followed()
+    view.pod(worker("Pending", waiting("ErrImagePull", "no environment for it")), 1)
+    out = texts(summary(view, 3))
+    assert out[1] == "ChainerJob digits: not finished (Created) after 3.0 s"
+    view.job(job("Failed"), 3)
+    out = texts(summary(view, 3))
+    assert f"  {WORKER}: image cannot be prepared: no environment for it" in out
+
+
+def test_the_newest_attempt_of_the_master_explains_the_failure() -> None:
+    view = followed()
+    for name, code, seconds in (("digits-master-a", 9, 1), ("digits-master-b", 4, 8)):
+        attempt = pod(name, "Failed", ended(code, seconds=seconds), role="master",
+                      owned_by=("Job", "digits-master"))  # fmt: skip
+        view.pod(attempt, 1)
+    view.pod(worker("Failed", ended(77, seconds=9)), 1)
+    view.job(job("Failed"), 9)
+    assert view.exit_code() == 4
+
+
+def test_out_of_memory_is_named() -> None:
+    view = followed()
+    shown = view.pod(master("Failed", ended(137, reason="OOMKilled")), 2)
+    assert texts(shown) == [f"{MASTER}: exit code 137 (OOMKilled)"]
+
+
+def test_a_job_deleted_by_hand_ends_the_run() -> None:
+    view = followed()
+    shown = view.job(job("Running"), 3, deleted=True)
+    assert texts(shown) == ["digits: deleted before it finished"]
+    assert view.finished
+    assert view.exit_code() == 1
+
+
+def test_several_jobs_are_told_apart() -> None:
+    view = followed()
+    view.follow("ChainerJob", "default", "other", 0.0)
+    view.job(job("Succeeded", conditions=[condition("Succeeded")]), 1)
+    assert not view.finished
+    view.job(job("Failed", name="other"), 2)
+    assert view.finished
+    assert view.exit_code() == 1
+
+
+def test_nothing_is_said_after_the_end() -> None:
+    view = followed()
+    done = job("Succeeded", conditions=[condition("Succeeded")])
+    view.job(done, 1)
+    assert view.job(done, 2) == []
+    assert view.jobs[0].finished == 1
+
+
+def test_scaling_down_at_the_end_keeps_what_was_wanted() -> None:
+    view = followed()
+    view.workload(workload("StatefulSet", "digits-workerset-ws0", replicas=0), 2)
+    assert "workerset-ws0 0/2" in view.status(3)
