@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from traincrew.local.controllers.job.controller import add_job_controller
+from traincrew.local.controllers.statefulset.controller import add_stateful_set_controller
 
 if TYPE_CHECKING:
     from traincrew.engine.events import EventRecorder
@@ -18,3 +19,4 @@ if TYPE_CHECKING:
 def add_controllers(manager: Manager, events: EventRecorder) -> None:
     """Register every built-in controller; before `Manager.run`."""
     add_job_controller(manager, events)
+    add_stateful_set_controller(manager, events)

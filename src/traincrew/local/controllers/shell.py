@@ -1,9 +1,8 @@
 """Everything a built-in controller does besides deciding: writes, events, and not acting twice.
 
-A cache lags behind the writes of its own process. `Shell` remembers, per request, the newest
-resourceVersion it wrote (they come from one counter), and `is_current` says whether the caches have
-seen it (KEP-5647). A reconcile that is not current ends at once; the watch event it waits for
-brings it back.
+A cache lags behind the writes of its own process. `Shell` notes every write, per request, and
+`is_current` says whether the caches show them all. A reconcile that is not current ends at once;
+the watch event it waits for brings it back.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from traincrew.engine.controller import Result
 from traincrew.engine.errors import ApiError, ConflictError, ForbiddenError, NotFoundError
+from traincrew.engine.tracker import WriteTracker
 from traincrew.local.controllers.claims import adoption_patch, claim, release_patch
 from traincrew.local.controllers.common import (
     FIELD_MANAGER,
@@ -61,7 +61,8 @@ class Shell:
         self.now = clock
         self._events = events
         self._resource = resource
-        self._written: dict[Request, dict[Informer[AnyObject], int]] = {}
+        self._tracker = WriteTracker()
+        self._informers: set[Informer[AnyObject]] = set()
 
     # -- read your writes --------------------------------------------------------------------
 
@@ -69,28 +70,16 @@ class Shell:
         self, request: Request, informer: Informer[AnyObject], obj: Mapping[str, Any]
     ) -> None:
         """Remember a write whose answer was `obj`."""
-        version = (obj.get("metadata") or {}).get("resourceVersion") or ""
-        if version.isdigit():
-            seen = self._written.setdefault(request, {})
-            seen[informer] = max(int(version), seen.get(informer, 0))
+        self._informers.add(informer)
+        self._tracker.note(informer.resource, obj, request)
 
     def is_current(self, request: Request) -> bool:
         """Whether the caches show every write made for this request."""
-        waiting = self._written.get(request)
-        if waiting is None:
-            return True
-        for informer, version in list(waiting.items()):
-            seen = informer.store.resource_version
-            if seen.isdigit() and int(seen) >= version:
-                del waiting[informer]
-        if waiting:
-            return False
-        del self._written[request]
-        return True
+        return not any(self._tracker.stale(informer, request) for informer in self._informers)
 
     def forget(self, request: Request) -> None:
         """The object is gone."""
-        self._written.pop(request, None)
+        self._tracker.forget(request)
 
     # -- writes ------------------------------------------------------------------------------
 

@@ -1,0 +1,1 @@
+"""The StatefulSet controller: `plan` decides, `controller` reads and writes."""

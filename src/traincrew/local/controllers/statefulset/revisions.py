@@ -1,0 +1,100 @@
+"""Revisions of a StatefulSet's template: which one pods have, and which they should get. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
+
+from traincrew.engine.resources import STATEFUL_SETS
+from traincrew.local.controllers.common import owner_reference, short_hash
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from traincrew.engine.objects import AnyObject
+
+REVISION_LABEL = "controller-revision-hash"
+"""Label of a pod: name of the ControllerRevision it was made from."""
+_HASH = "controller.kubernetes.io/hash"
+
+
+class Revisions(Struct):
+    """What applies to a StatefulSet now.
+
+    Attributes:
+        current: Name of the revision pods were made from before the latest change.
+        update: Name of the revision of the template as it is now.
+        templates: Revision name -> pod template.
+        create: A ControllerRevision to make first, or None.
+        renumber: An old revision that is the newest again, and its number; or None.
+        obsolete: Revisions beyond the history limit that nothing uses.
+    """
+
+    current: str
+    update: str
+    templates: dict[str, dict[str, Any]]
+    create: dict[str, Any] | None = None
+    renumber: tuple[AnyObject, int] | None = None
+    obsolete: list[AnyObject] = field(default_factory=list)
+
+
+def choose(
+    owner: AnyObject, history: Sequence[AnyObject], in_use: Collection[str] = ()
+) -> Revisions:
+    """Find or make the revision of the template as it is now.
+
+    Args:
+        owner: The StatefulSet.
+        history: Its ControllerRevisions.
+        in_use: Revision names pods carry.
+    """
+    data = _data(owner)
+    ordered = sorted(history, key=lambda revision: (revision.revision, revision.metadata.name))
+    newest = ordered[-1].revision if ordered else 0
+    same = [revision for revision in ordered if revision.data == data]
+    templates = {revision.metadata.name: _template(revision.data) for revision in ordered}
+    create = renumber = None
+    if same:
+        update = same[-1].metadata.name
+        if same[-1].revision != newest:
+            renumber = (same[-1], newest + 1)
+    else:
+        create = _document(owner, data, newest + 1)
+        update = create["metadata"]["name"]
+        templates[update] = _template(data)
+    current = owner.status.get("currentRevision") or update
+    if current not in templates:
+        current = update
+    live = {current, update, *in_use}
+    limit = int(owner.spec.get("revisionHistoryLimit", 10))
+    spare = [revision for revision in ordered if revision.metadata.name not in live]
+    obsolete = spare[: max(0, len(spare) - limit)]
+    return Revisions(current, update, templates, create, renumber, obsolete)
+
+
+def _data(owner: AnyObject) -> dict[str, Any]:
+    template = owner.spec.get("template") or {}
+    return {"spec": {"template": {**template, "$patch": "replace"}}}
+
+
+def _template(data: Mapping[str, Any]) -> dict[str, Any]:
+    template = data.get("spec", {}).get("template", {})
+    return {key: value for key, value in template.items() if key != "$patch"}
+
+
+def _document(owner: AnyObject, data: dict[str, Any], number: int) -> dict[str, Any]:
+    digest = short_hash(owner.metadata.uid, data)
+    labels = (owner.spec.get("selector") or {}).get("matchLabels") or {}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "ControllerRevision",
+        "metadata": {
+            "name": f"{owner.metadata.name}-{digest}",
+            "namespace": owner.metadata.namespace,
+            "labels": {**labels, _HASH: digest},
+            "ownerReferences": [owner_reference(owner, STATEFUL_SETS)],
+        },
+        "data": data,
+        "revision": number,
+    }
