@@ -1,0 +1,382 @@
+"""Request -> observed -> plan -> writes: the same lines for every kind.
+
+All cleverness is in the plan, all I/O is here. Three rules keep it safe without locks or journals:
+
+- A child that is absent is *created*, never applied: server-side apply would take over an object of
+  that name that belongs to somebody else. The API's 409 says so instead, and nothing of theirs is
+  touched.
+- Of a child that exists, only the fields that differ are replaced, by a JSON patch that tests the
+  UID first. What others wrote elsewhere in the object stays.
+- The status is written once, at the end, bound to the version it was derived from. A reconcile that
+  works on an old view, or a leader that has lost its Lease, fails there instead of undoing what
+  others know. Events follow the write that makes them true.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec import Struct, structs
+
+from traincrew.api.meta import CustomObject, View
+from traincrew.engine.clock import SYSTEM_CLOCK, Clock
+from traincrew.engine.controller import Controller, Request, Result
+from traincrew.engine.errors import (
+    AlreadyExistsError,
+    BadRequestError,
+    ForbiddenError,
+    InvalidError,
+    NotFoundError,
+)
+from traincrew.engine.resources import PODS, Resource
+from traincrew.engine.tracker import WriteTracker
+from traincrew.plan.model import ChildKey, ChildView, Observed, Patch, Plan, PodView, Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from datetime import datetime
+
+    from traincrew.engine.client import Client
+    from traincrew.engine.events import EventRecorder
+    from traincrew.engine.informer import Informer
+    from traincrew.engine.manager import Manager
+
+T = TypeVar("T")
+
+FIELD_MANAGER = "traincrew"
+STATUS_INTERVAL = 1.0
+"""Seconds between two status writes when only numbers or wording have changed."""
+_CONCURRENT_WRITES = 32
+_JOB_INDEX = "job"
+
+
+class Kind(Struct, frozen=True, kw_only=True):
+    """What the reconciler has to know of a kind.
+
+    Attributes:
+        resource: The training jobs.
+        label: Label of children and pods whose value is the name of the job.
+        children: What a job is made of: the resource, and the view its plan works on.
+        plan: The decisions.
+    """
+
+    resource: Resource
+    label: str
+    children: tuple[tuple[Resource, type[ChildView]], ...]
+    plan: Callable[[Observed, datetime], Plan]
+
+
+class RefusedError(Exception):
+    """The API refused a write that may be accepted later; retried with back-off."""
+
+
+class Reconciler:
+    """Reconciles the jobs of one kind.
+
+    Args:
+        client: The API server.
+        manager: Where informers and the controller run.
+        events: Where events are recorded.
+        kind: The kind.
+        namespace: Only jobs of this namespace; all by default.
+        workers: Jobs that are looked at at the same time.
+        clock: Source of time.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        manager: Manager,
+        events: EventRecorder,
+        kind: Kind,
+        *,
+        namespace: str | None = None,
+        workers: int = 4,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self._client = client
+        self._events = events
+        self._kind = kind
+        self._clock = clock
+        self._tracker = WriteTracker(clock=clock, metrics=manager.metrics)
+        self._resources = {resource.kind: resource for resource, _ in kind.children}
+        self._resources[PODS.kind] = PODS
+        self._limit = asyncio.Semaphore(_CONCURRENT_WRITES)
+        self._status_written: dict[Request, float] = {}
+        self._generations: dict[Request, dict[str, int]] = {}
+
+        self.controller = Controller(
+            kind.resource.kind.lower(), self.reconcile, workers=workers, clock=clock
+        )
+        self._jobs = _informer(manager, kind.resource, CustomObject, namespace=namespace)
+        self.controller.watch(self._jobs, lambda job: [_key(job)])
+        selection = {
+            "namespace": namespace,
+            "label_selector": kind.label,
+            "indexers": {_JOB_INDEX: self._job_index},
+        }
+        self._children = {
+            resource.kind: _informer(manager, resource, view, **selection)
+            for resource, view in kind.children
+        }
+        self._pods = _informer(manager, PODS, PodView, **selection)
+        for informer in (*self._children.values(), self._pods):
+            self.controller.watch(informer, self._job_of)
+        manager.add(self.controller)
+
+    # Bound once: indexers are compared by identity when informers are shared.
+    def _job_index(self, obj: Any) -> list[str]:
+        name = obj.metadata.labels.get(self._kind.label)
+        return [f"{obj.metadata.namespace}/{name}"] if name else []
+
+    def _job_of(self, obj: Any) -> list[Request]:
+        name = obj.metadata.labels.get(self._kind.label)
+        return [Request(obj.metadata.namespace, name)] if name else []
+
+    # -- one reconcile ------------------------------------------------------------------------
+
+    async def reconcile(self, request: Request) -> Result | None:
+        """Bring one job a step further."""
+        job = self._jobs.store.get(request.namespace, request.name)
+        if job is None:
+            self._forget(request)
+            return None
+        if self._is_stale(request):
+            return Result(requeue_after=1.0)
+        now = self._clock.now()
+        observed = self._observe(request, job)
+        plan = self._kind.plan(observed, now)
+        if plan.spec is not None:
+            await self._patch_job(job, plan.spec)
+            return None  # the change wakes us again, and then the plan is for the completed spec
+        refusals = await self._write_children(request, plan)
+        if refusals:
+            plan = self._kind.plan(structs.replace(observed, refusals=refusals), now)
+        later = await self._write_status(request, job, plan)
+        if plan.delete_job:
+            await self._delete_job(job)
+            return None
+        if any(not refusal.foreign and not refusal.permanent for refusal in refusals.values()):
+            key, refusal = next(iter(refusals.items()))
+            raise RefusedError(f"{key.kind} {key.name}: {refusal.message}")
+        waits = [seconds for seconds in (plan.look_again_after, later) if seconds is not None]
+        return Result(requeue_after=max(0.0, min(waits))) if waits else None
+
+    def _forget(self, request: Request) -> None:
+        self._tracker.forget(request)
+        self._status_written.pop(request, None)
+        self._generations.pop(request, None)
+
+    def _is_stale(self, request: Request) -> bool:
+        informers = (self._jobs, *self._children.values())
+        # All of them are asked: each drops what it has caught up with.
+        stale = [self._tracker.stale(informer, request) for informer in informers]
+        return any(stale)
+
+    def _observe(self, request: Request, job: CustomObject) -> Observed:
+        """Children by owner UID, pods by the UID of those; labels only lead us to them."""
+        index = f"{request.namespace}/{request.name}"
+        children: dict[ChildKey, ChildView] = {}
+        leftovers: set[ChildKey] = set()
+        for kind, informer in self._children.items():
+            for child in informer.store.by_index(_JOB_INDEX, index):
+                owner = child.metadata.controller
+                key = ChildKey(kind, child.metadata.name)
+                if owner is None or owner.kind != self._kind.resource.kind:
+                    continue
+                if owner.uid == job.metadata.uid:
+                    children[key] = child
+                else:
+                    leftovers.add(key)
+        uids = {child.metadata.uid for child in children.values()}
+        pods = [
+            pod
+            for pod in self._pods.store.by_index(_JOB_INDEX, index)
+            if pod.metadata.controller is not None and pod.metadata.controller.uid in uids
+        ]
+        return Observed(
+            job=job,
+            children=children,
+            pods=tuple(sorted(pods, key=lambda pod: pod.metadata.name)),
+            leftovers=frozenset(leftovers),
+            drifted=self._drifted(request, children),
+        )
+
+    def _drifted(
+        self, request: Request, children: Mapping[ChildKey, ChildView]
+    ) -> frozenset[ChildKey]:
+        """Children whose spec has changed since we wrote it, or first saw it."""
+        known = self._generations.setdefault(request, {})
+        drifted = set()
+        for key, child in children.items():
+            generation = child.metadata.generation
+            if generation > known.setdefault(child.metadata.uid, generation):
+                drifted.add(key)
+        return frozenset(drifted)
+
+    # -- children -----------------------------------------------------------------------------
+
+    async def _write_children(self, request: Request, plan: Plan) -> dict[ChildKey, Refusal]:
+        for stage in plan.stages:
+            writes = [
+                self._create(write.create) if write.create is not None else self._patch(write.patch)
+                for write in stage
+            ]
+            refusals = {}
+            for key, result in await self._together(writes):
+                if isinstance(result, Refusal):
+                    refusals[key] = result
+                elif result is not None:
+                    self._note(request, key, result)
+            if refusals:
+                return refusals
+        await self._together([self._delete(request, *item) for item in plan.delete.items()])
+        return {}
+
+    async def _together(self, writes: Iterable[Awaitable[T]]) -> list[T]:
+        """Several writes at a time; all have come to an end before an error is raised."""
+
+        async def bounded(write: Awaitable[T]) -> T:
+            async with self._limit:
+                return await write
+
+        results = await asyncio.gather(*map(bounded, writes), return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+        return [result for result in results if not isinstance(result, BaseException)]
+
+    def _note(self, request: Request, key: ChildKey, written: dict[str, Any]) -> None:
+        self._tracker.note(self._resources[key.kind], written, request)
+        metadata = written["metadata"]
+        if generation := metadata.get("generation"):
+            self._generations.setdefault(request, {})[metadata["uid"]] = generation
+
+    async def _create(self, document: dict[str, Any]) -> tuple[ChildKey, dict[str, Any] | Refusal]:
+        metadata = document["metadata"]
+        key = ChildKey(document["kind"], metadata["name"])
+        resource = self._resources[key.kind]
+        try:
+            return key, await self._client.create(resource, document, field_manager=FIELD_MANAGER)
+        except AlreadyExistsError as error:
+            existing = await self._client.get(resource, key.name, metadata["namespace"])
+            ours = metadata["ownerReferences"][0]["uid"]
+            owners = existing["metadata"].get("ownerReferences", [])
+            if any(owner.get("controller") and owner.get("uid") == ours for owner in owners):
+                return key, existing  # made before, by a reconcile whose answer got lost
+            return key, Refusal(str(error), foreign=True)
+        except (InvalidError, BadRequestError) as error:
+            return key, Refusal(error.message, permanent=True)
+        except ForbiddenError as error:
+            return key, Refusal(error.message)
+
+    async def _patch(self, patch: Patch | None) -> tuple[ChildKey, dict[str, Any] | Refusal | None]:
+        assert patch is not None
+        resource = self._resources[patch.key.kind]
+        namespace = patch.namespace
+        try:
+            return patch.key, await self._client.patch(
+                resource,
+                patch.key.name,
+                namespace,
+                patch=_json_patch(patch),
+                kind="json",
+                field_manager=FIELD_MANAGER,
+            )
+        except NotFoundError:
+            return patch.key, None  # the next look, at a newer view, makes it again
+        except (InvalidError, BadRequestError, ForbiddenError) as error:
+            return patch.key, Refusal(error.message)
+
+    async def _delete(self, request: Request, key: ChildKey, uid: str) -> None:
+        resource = self._resources[key.kind]
+        try:
+            await self._client.delete(resource, key.name, request.namespace, uid=uid)
+        except NotFoundError:
+            return
+
+    # -- the job itself -----------------------------------------------------------------------
+
+    async def _write_status(self, request: Request, job: CustomObject, plan: Plan) -> float | None:
+        """Store the status if it differs; returns seconds to wait when it may come later."""
+        changes = merge_patch(job.status, plan.status)
+        if not changes:
+            return None
+        now = self._clock.monotonic()
+        left = self._status_written.get(request, -STATUS_INTERVAL) + STATUS_INTERVAL - now
+        if not plan.urgent and left > 0:
+            return left
+        await self._patch_job(job, {"status": changes}, subresource="status")
+        self._status_written[request] = now
+        for event in plan.events:
+            self._events.event(self._reference(job), event.type, event.reason, event.message)
+        return None
+
+    async def _patch_job(
+        self, job: CustomObject, patch: dict[str, Any], *, subresource: str | None = None
+    ) -> None:
+        metadata = job.metadata
+        written = await self._client.patch(
+            self._kind.resource,
+            metadata.name,
+            metadata.namespace,
+            patch={"metadata": {"resourceVersion": metadata.resource_version}, **patch},
+            subresource=subresource,
+            field_manager=FIELD_MANAGER,
+        )
+        self._tracker.note(self._kind.resource, written, _key(job))
+
+    async def _delete_job(self, job: CustomObject) -> None:
+        metadata = job.metadata
+        try:
+            await self._client.delete(
+                self._kind.resource, metadata.name, metadata.namespace, uid=metadata.uid
+            )
+        except NotFoundError:
+            return
+
+    def _reference(self, job: CustomObject) -> dict[str, Any]:
+        return {
+            "apiVersion": self._kind.resource.api_version,
+            "kind": self._kind.resource.kind,
+            "namespace": job.metadata.namespace,
+            "name": job.metadata.name,
+            "uid": job.metadata.uid,
+            "resourceVersion": job.metadata.resource_version,
+        }
+
+
+def _informer(manager: Manager, resource: Resource, view: type[View], **kw: Any) -> Informer[Any]:
+    # Views belong to the plan, which knows no engine: they fit its protocol by their attributes.
+    informer: Informer[Any] = manager.informer(resource, view, **kw)
+    return informer
+
+
+def _key(job: CustomObject) -> Request:
+    return Request(job.metadata.namespace, job.metadata.name)
+
+
+def _json_patch(patch: Patch) -> list[dict[str, Any]]:
+    operations: list[dict[str, Any]] = [{"op": "test", "path": "/metadata/uid", "value": patch.uid}]
+    for path, value in patch.values.items():
+        pointer = "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in path)
+        if value is None:
+            operations.append({"op": "remove", "path": pointer})
+        else:
+            operations.append({"op": "add", "path": pointer, "value": value})
+    return operations
+
+
+def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON merge patch (RFC 7386) that turns one document into another; empty if equal."""
+    patch: dict[str, Any] = dict.fromkeys(before.keys() - after.keys())
+    for name, value in after.items():
+        if name not in before:
+            patch[name] = value
+        elif isinstance(value, dict) and isinstance(before[name], dict):
+            if inner := merge_patch(before[name], value):
+                patch[name] = inner
+        elif before[name] != value:
+            patch[name] = value
+    return patch

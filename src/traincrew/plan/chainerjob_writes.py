@@ -1,0 +1,218 @@
+"""Which children of a ChainerJob have to be written: only what is missing or differs.
+
+A child that is absent is created; the API refuses that when somebody else's object is in the way.
+Of a child that exists only the fields that differ are replaced.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from traincrew.plan import chainerjob_children as children
+from traincrew.plan import openmpi
+from traincrew.plan.model import (
+    FINGERPRINT,
+    ChildKey,
+    ChildView,
+    ConfigMapView,
+    JobView,
+    Observed,
+    Patch,
+    RoleBindingView,
+    RoleView,
+    StatefulSetView,
+    Write,
+)
+
+if TYPE_CHECKING:
+    from traincrew.api.chainerjob import ChainerJobSpec
+    from traincrew.api.meta import Owner
+    from traincrew.api.runpolicy import RunPolicy
+
+View = TypeVar("View", bound=ChildView)
+Values = dict[tuple[str, ...], Any]
+Stages = list[list[Write]]
+
+_REPLICAS = ("spec", "replicas")
+_SUSPEND = ("spec", "suspend")
+
+
+class Writes:
+    """Compares documents with what is there.
+
+    Args:
+        observed: The children.
+        owner: The job.
+        helper_image: Image of the init steps.
+    """
+
+    def __init__(self, observed: Observed, owner: Owner, helper_image: str) -> None:
+        self._observed = observed
+        self._owner = owner
+        self._helper_image = helper_image
+        self._names = children.Names(owner.name)
+
+    def child(self, key: ChildKey, view: type[View]) -> View | None:
+        """A child that is there and belongs to the job."""
+        found = self._observed.children.get(key)
+        return found if isinstance(found, view) else None
+
+    # -- whole situations ---------------------------------------------------------------------
+
+    def go(self, spec: ChainerJobSpec, *, start_master: bool) -> Stages:
+        """Everything a job needs to run.
+
+        What pods refer to comes before the pods, and the master's pod comes last.
+        """
+        first = [
+            self._service_account(),
+            self._role(spec),
+            self._role_binding(),
+            self._assets(spec) if spec.distributed else None,
+        ]
+        workers = [self._workers(spec, name) for name in sorted(spec.worker_sets)]
+        return _stages(first, workers, [self._master(spec, start=start_master)])
+
+    def suspend(self) -> Stages:
+        """No pods: workers scaled to zero, the master's Job suspended. Nothing new is made."""
+        job = self._job()
+        stopped = None
+        if job is not None and not job.spec.suspend:
+            stopped = _patch(self._job_key, job, {_SUSPEND: True})
+        return _stages([*self._scaled_to_zero(), stopped])
+
+    def stop(self, policy: RunPolicy) -> Stages:
+        """The job has ended: workers go, unless they are to stay."""
+        if policy.clean_pod_policy == "None":
+            return []
+        return _stages(self._scaled_to_zero())
+
+    def removed_sets(self, spec: ChainerJobSpec) -> dict[ChildKey, str]:
+        """StatefulSets of worker sets that are no longer in the spec."""
+        wanted = {self._names.workers(name) for name in spec.worker_sets}
+        return {
+            key: view.metadata.uid
+            for key, view in self._observed.children.items()
+            if isinstance(view, StatefulSetView)
+            and key.name not in wanted
+            and view.metadata.deletion_timestamp is None
+        }
+
+    def _scaled_to_zero(self) -> list[Write | None]:
+        return [
+            _patch(key, view, {_REPLICAS: 0})
+            for key, view in sorted(self._observed.children.items(), key=lambda item: item[0])
+            if isinstance(view, StatefulSetView) and view.spec.replicas != 0
+        ]
+
+    # -- single children ----------------------------------------------------------------------
+
+    def _service_account(self) -> Write | None:
+        document = children.service_account(self._owner)
+        return self._create(document)
+
+    def _role(self, spec: ChainerJobSpec) -> Write | None:
+        document = children.role(self._owner, spec)
+        found = self.child(children.key(document), RoleView)
+        if found is None:
+            return self._create(document)
+        if found.rules == document["rules"]:
+            return None
+        return _patch(children.key(document), found, {("rules",): document["rules"]})
+
+    def _role_binding(self) -> Write | None:
+        document = children.role_binding(self._owner)
+        found = self.child(children.key(document), RoleBindingView)
+        if found is None:
+            return self._create(document)
+        if found.subjects == document["subjects"]:
+            return None
+        return _patch(children.key(document), found, {("subjects",): document["subjects"]})
+
+    def _assets(self, spec: ChainerJobSpec) -> Write | None:
+        """The scripts of running pods stay those of the version that made the pods.
+
+        So they are replaced only when somebody else has changed them, or the worker sets have.
+        """
+        document = children.assets(self._owner, spec)
+        found = self.child(children.key(document), ConfigMapView)
+        if found is None:
+            return self._create(document)
+        untouched = children.digest(found.data) == found.metadata.annotations.get(FINGERPRINT)
+        sets = document["data"][openmpi.SETS_AND_SLOTS]
+        if untouched and found.data.get(openmpi.SETS_AND_SLOTS) == sets:
+            return None
+        values = {("data",): document["data"], **_fingerprint(document, found)}
+        return _patch(children.key(document), found, values)
+
+    def _workers(self, spec: ChainerJobSpec, name: str) -> Write | None:
+        document = children.workers(self._owner, spec, name, self._helper_image)
+        key = children.key(document)
+        found = self.child(key, StatefulSetView)
+        if found is None:
+            return self._create(document)
+        values: Values = {}
+        replicas = document["spec"]["replicas"]
+        if found.spec.replicas != replicas:
+            values[_REPLICAS] = replicas
+        if _fingerprint_of(document) != found.metadata.annotations.get(FINGERPRINT) or (
+            key in self._observed.drifted
+        ):
+            values["spec", "template"] = document["spec"]["template"]
+            values.update(_fingerprint(document, found))
+        return _patch(key, found, values)
+
+    def _master(self, spec: ChainerJobSpec, *, start: bool) -> Write | None:
+        """The Job's template cannot be changed, but when and how often it runs can."""
+        document = children.master(self._owner, spec, self._helper_image)
+        found = self._job()
+        if found is None:
+            return self._create(document) if start else None
+        values: Values = {}
+        if found.spec.suspend and start:
+            values[_SUSPEND] = False
+        wanted = document["spec"]
+        limit = wanted.get("backoffLimit")
+        if limit is not None and found.spec.backoff_limit != limit:
+            values["spec", "backoffLimit"] = limit
+        deadline = wanted.get("activeDeadlineSeconds")
+        if found.spec.active_deadline_seconds != deadline:
+            values["spec", "activeDeadlineSeconds"] = deadline
+        return _patch(self._job_key, found, values)
+
+    @property
+    def _job_key(self) -> ChildKey:
+        return ChildKey("Job", self._names.master)
+
+    def _job(self) -> JobView | None:
+        return self.child(self._job_key, JobView)
+
+    def _create(self, document: dict[str, Any]) -> Write | None:
+        if children.key(document) in self._observed.children:
+            return None
+        return Write(create=document)
+
+
+def _stages(*stages: list[Write | None]) -> Stages:
+    return [kept for stage in stages if (kept := [write for write in stage if write is not None])]
+
+
+def _patch(key: ChildKey, found: ChildView, values: Values) -> Write | None:
+    if not values or found.metadata.deletion_timestamp is not None:
+        return None
+    metadata = found.metadata
+    return Write(
+        patch=Patch(key=key, namespace=metadata.namespace, uid=metadata.uid, values=values)
+    )
+
+
+def _fingerprint_of(document: dict[str, Any]) -> str:
+    text: str = document["metadata"]["annotations"][FINGERPRINT]
+    return text
+
+
+def _fingerprint(document: dict[str, Any], found: ChildView) -> Values:
+    text = _fingerprint_of(document)
+    if not found.metadata.annotations:
+        return {("metadata", "annotations"): {FINGERPRINT: text}}
+    return {("metadata", "annotations", FINGERPRINT): text}

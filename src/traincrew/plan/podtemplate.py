@@ -1,0 +1,75 @@
+"""Small functions over pod templates: each takes a template and returns a changed copy.
+
+Templates are plain documents as users wrote them. Only the parts that change are copied, so the
+template passed in stays as it was. What the user wrote comes first, and wins.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+Document = dict[str, Any]
+
+
+def plain(template: Document) -> Document:
+    """Only what a pod template has; old manifests add ``apiVersion`` and ``kind``."""
+    return {
+        "metadata": dict(template.get("metadata") or {}),
+        "spec": dict(template.get("spec") or {}),
+    }
+
+
+def with_spec(template: Document, **fields: Any) -> Document:
+    """Set fields of the pod's ``spec``, whatever the user wrote there."""
+    return {**template, "spec": {**template["spec"], **fields}}
+
+
+def with_default(template: Document, **fields: Any) -> Document:
+    """Set fields of the pod's ``spec`` that the user left out."""
+    return {**template, "spec": {**fields, **template["spec"]}}
+
+
+def with_labels(template: Document, labels: Mapping[str, str]) -> Document:
+    """Add labels to the pod; ours replace the user's, because selectors depend on them."""
+    metadata = template["metadata"]
+    merged = {**(metadata.get("labels") or {}), **labels}
+    return {**template, "metadata": {**metadata, "labels": merged}}
+
+
+def with_volumes(template: Document, volumes: Iterable[Document]) -> Document:
+    """Add volumes after the user's."""
+    return with_spec(template, volumes=[*(template["spec"].get("volumes") or []), *volumes])
+
+
+def with_init_containers(template: Document, containers: Iterable[Document]) -> Document:
+    """Add init containers after the user's."""
+    existing = template["spec"].get("initContainers") or []
+    return with_spec(template, initContainers=[*existing, *containers])
+
+
+def map_containers(
+    template: Document, change: Callable[[Document], Document], *, init: bool = False
+) -> Document:
+    """Apply a function to every container, or to every init container."""
+    name = "initContainers" if init else "containers"
+    if not template["spec"].get(name):
+        return template
+    return with_spec(template, **{name: [change(item) for item in template["spec"][name]]})
+
+
+def add_env(container: Document, variables: Mapping[str, str]) -> Document:
+    """Append environment variables, except those the user has set."""
+    existing = container.get("env") or []
+    taken = {entry.get("name") for entry in existing}
+    added = [
+        {"name": name, "value": value} for name, value in variables.items() if name not in taken
+    ]
+    return {**container, "env": [*existing, *added]}
+
+
+def add_mounts(container: Document, mounts: Iterable[Document]) -> Document:
+    """Append volume mounts."""
+    return {**container, "volumeMounts": [*(container.get("volumeMounts") or []), *mounts]}
