@@ -15,9 +15,8 @@ import sys
 import time
 
 import chainer
-import chainer.functions as F
-import chainer.links as L
-import numpy
+import numpy as np
+from chainer import functions, links
 from chainer.datasets import TupleDataset, split_dataset_random
 
 parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
@@ -43,7 +42,7 @@ def load_digits():
     from sklearn.datasets import load_digits
 
     images, labels = load_digits(return_X_y=True)
-    digits = TupleDataset(images.astype(numpy.float32) / 16, labels.astype(numpy.int32))
+    digits = TupleDataset(images.astype(np.float32) / 16, labels.astype(np.int32))
     return split_dataset_random(digits, len(digits) * 4 // 5, seed=0)
 
 
@@ -52,9 +51,11 @@ train, test = load_digits() if first else (None, None)
 if communicator is not None:
     train = chainermn.scatter_dataset(train, communicator, shuffle=True, seed=0)
 
-numpy.random.seed(0)
-model = L.Classifier(
-    chainer.Sequential(L.Linear(64, arguments.units), F.relu, L.Linear(arguments.units, 10))
+np.random.seed(0)  # noqa: NPY002 - Chainer draws its weights from it
+model = links.Classifier(
+    chainer.Sequential(
+        links.Linear(64, arguments.units), functions.relu, links.Linear(arguments.units, 10)
+    )
 )
 optimizer = chainer.optimizers.Adam(alpha=0.003)
 if communicator is not None:
@@ -78,7 +79,7 @@ while iterator.epoch < arguments.epochs:
             model(*chainer.dataset.concat_examples(test))
         accuracy = float(model.accuracy.array)
         print(
-            f"epoch {iterator.epoch:>3}  loss {numpy.mean(losses):.4f}"
+            f"epoch {iterator.epoch:>3}  loss {np.mean(losses):.4f}"
             f"  validation accuracy {accuracy:.4f}  {time.monotonic() - started:.1f} s",
             flush=True,
         )

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import chainer
 import chainermn
-import numpy
+import numpy as np
 from chainer import functions, links, serializers, training
 from chainer.datasets import TupleDataset
 from chainer.training import extensions
@@ -46,7 +46,7 @@ def load_data():
     if (directory / "train.npz").exists():
         parts = []
         for name in ("train.npz", "test.npz"):
-            with numpy.load(directory / name) as arrays:
+            with np.load(directory / name) as arrays:
                 parts += [arrays["x"], arrays["y"]]
     elif any(directory.glob("train-images*")):
         parts = [
@@ -72,28 +72,31 @@ def read_idx(directory, name):
     if files[0].suffix == ".gz":
         content = gzip.decompress(content)
     dimensions = content[3]
-    shape = numpy.frombuffer(content, ">u4", dimensions, offset=4)
-    return numpy.frombuffer(content, numpy.uint8, offset=4 + 4 * dimensions).reshape(shape)
+    shape = np.frombuffer(content, ">u4", dimensions, offset=4)
+    return np.frombuffer(content, np.uint8, offset=4 + 4 * dimensions).reshape(shape)
 
 
 def load_digits():
     from sklearn.datasets import load_digits as bundled_digits
 
     images, labels = bundled_digits(return_X_y=True)
-    order = numpy.random.RandomState(0).permutation(len(images))
+    order = np.random.default_rng(0).permutation(len(images))
     dataset = as_dataset(images[order], labels[order], 16)
     train, test = dataset[: -len(dataset) // 5], dataset[-len(dataset) // 5 :]
+    about = (
+        "data: MNIST is not on disk (MNIST_DIR), so training on scikit-learn's "
+        f"{len(dataset)} bundled 8x8 digits instead"
+    )
     return (
-        TupleDataset(*map(numpy.stack, zip(*train))),
-        TupleDataset(*map(numpy.stack, zip(*test))),
-        f"data: MNIST is not on disk (MNIST_DIR), so training on scikit-learn's {len(dataset)} "
-        "bundled 8x8 digits instead",
+        TupleDataset(*map(np.stack, zip(*train, strict=True))),
+        TupleDataset(*map(np.stack, zip(*test, strict=True))),
+        about,
     )
 
 
 def as_dataset(images, labels, brightest):
-    images = images.reshape(len(images), -1).astype(numpy.float32) / brightest
-    return TupleDataset(images, labels.astype(numpy.int32))
+    images = images.reshape(len(images), -1).astype(np.float32) / brightest
+    return TupleDataset(images, labels.astype(np.int32))
 
 
 @training.make_extension(trigger=(1, "epoch"), priority=training.PRIORITY_READER - 1)
