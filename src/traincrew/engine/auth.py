@@ -1,62 +1,104 @@
-"""Credentials and TLS settings."""
+"""Credentials that go into the ``Authorization`` header."""
 
 from __future__ import annotations
 
-import ssl
-from typing import TYPE_CHECKING, Any, Protocol
+from base64 import b64encode
+from typing import TYPE_CHECKING, Protocol
+
+from traincrew.engine.clock import SYSTEM_CLOCK, Clock
+from traincrew.engine.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
-
-class ConfigError(ValueError):
-    """The configuration cannot be used; the message names the field and the fix."""
+# As client-go: bound service account tokens are rotated on disk well before they expire.
+_REREAD_PERIOD = 60.0
 
 
 class Credentials(Protocol):
     """Produces the ``Authorization`` header."""
 
     async def authorization(self) -> str | None:
-        """Header value, or ``None`` when the connection itself authenticates."""
+        """Header value, or ``None`` when the connection itself authenticates.
+
+        Raises:
+            ConfigError: No credentials can be obtained.
+        """
         ...
 
-    async def refresh(self) -> bool:
-        """Obtain new credentials after a 401; false when these cannot change."""
+    async def refresh(self, rejected: str | None) -> bool:
+        """Obtain new credentials after the server answered 401 to this header value.
+
+        Returns:
+            Whether it is worth trying again.
+        """
         ...
 
 
-class StaticToken:
-    """A bearer token that never changes."""
+class StaticCredentials:
+    """A header that never changes: a token, or a name and password."""
 
-    def __init__(self, token: str) -> None:
-        self._header = f"Bearer {token}"
+    def __init__(self, header: str) -> None:
+        self._header = header
+
+    @classmethod
+    def token(cls, token: str) -> StaticCredentials:
+        """A bearer token."""
+        return cls(f"Bearer {token}")
+
+    @classmethod
+    def basic(cls, username: str, password: str) -> StaticCredentials:
+        """HTTP basic authentication."""
+        return cls("Basic " + b64encode(f"{username}:{password}".encode()).decode())
 
     async def authorization(self) -> str | None:
         """Header value."""
         return self._header
 
-    async def refresh(self) -> bool:
-        """A static token cannot be renewed."""
+    async def refresh(self, rejected: str | None) -> bool:  # noqa: ARG002 - protocol
+        """A static header cannot be renewed."""
         return False
 
 
-class TlsSettings:
-    """Certificates and checks for ``https``."""
+class FileToken:
+    """A bearer token in a file that somebody else keeps fresh.
 
-    def __init__(self, *, server_name: str | None = None) -> None:
-        self.server_name = server_name
-        self._context: ssl.SSLContext | None = None
+    Args:
+        path: The file.
+        clock: Source of time.
+    """
 
-    def context(self) -> ssl.SSLContext:
-        """The context for new connections."""
-        if self._context is None:
-            self._context = ssl.create_default_context()
-        return self._context
+    def __init__(self, path: Path, *, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._path = path
+        self._clock = clock
+        self._header: str | None = None
+        self._read_at = 0.0
 
+    async def authorization(self) -> str | None:
+        """Header value; the file is read again once a minute.
 
-def credentials_from_user(user: Mapping[str, Any], directory: Path) -> Credentials | None:
-    """Choose the credentials of a kubeconfig ``user`` entry."""
-    if token := user.get("token"):
-        return StaticToken(str(token))
-    return None
+        Raises:
+            ConfigError: The file never had a token.
+        """
+        if self._header is None or self._clock.monotonic() - self._read_at >= _REREAD_PERIOD:
+            self._read()
+        return self._header
+
+    async def refresh(self, rejected: str | None) -> bool:
+        """Read the file again."""
+        if self._header == rejected:
+            self._read()
+        return self._header != rejected
+
+    def _read(self) -> None:
+        self._read_at = self._clock.monotonic()
+        try:
+            token = self._path.read_text().strip()
+        except OSError as error:
+            if self._header is None:
+                raise ConfigError(f"tokenFile {self._path}: {error.strerror}") from error
+            return  # being replaced at this moment; the old token is still good for a while
+        if token:
+            self._header = f"Bearer {token}"
+        elif self._header is None:
+            raise ConfigError(f"tokenFile {self._path} is empty")

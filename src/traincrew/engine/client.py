@@ -335,7 +335,9 @@ class Client:
         refreshed = False
         retries = 0
         while True:
-            request = await self._build(method, path, params, data, content_type, accept)
+            request = await self._build(
+                method, path, params, accept, body=data, content_type=content_type
+            )
             request.timeout = timeout
             try:
                 response = await self._transport.request(request)
@@ -347,7 +349,7 @@ class Client:
                 return response.body
             if response.status == 401 and not refreshed:
                 refreshed = True
-                if await self.config.refresh_credentials():
+                if await self.config.refresh_credentials(request.headers.get("Authorization")):
                     continue
             delay = self._retry_after(response.headers)
             if (
@@ -385,7 +387,7 @@ class Client:
             ApiError: The server refused, or the connection failed (`UnreachableError`).
         """
         for attempt in (1, 2):
-            request = await self._build("GET", path, params, None, None, accept)
+            request = await self._build("GET", path, params, accept)
             request.timeout = None
             request.read_timeout = read_timeout
             try:
@@ -399,7 +401,12 @@ class Client:
                 if error.code == 0:
                     self._count("GET", "<error>")
                 raise
-            if response.status == 401 and attempt == 1 and await self.config.refresh_credentials():
+            rejected = request.headers.get("Authorization")
+            if (
+                response.status == 401
+                and attempt == 1
+                and await self.config.refresh_credentials(rejected)
+            ):
                 continue
             raise _error(response.status, body, self._retry_after(response.headers))
 
@@ -408,9 +415,10 @@ class Client:
         method: str,
         path: str,
         params: Parameters | None,
-        body: bytes | None,
-        content_type: str | None,
         accept: str | None,
+        *,
+        body: bytes | None = None,
+        content_type: str | None = None,
     ) -> HttpRequest:
         headers = {
             "Accept": accept or JSON,

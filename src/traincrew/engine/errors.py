@@ -5,6 +5,10 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 
+class ConfigError(ValueError):
+    """The configuration cannot be used; the message names the field and the fix."""
+
+
 class ApiError(Exception):
     """The API server refused a request, or could not be reached.
 

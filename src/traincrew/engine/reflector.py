@@ -25,6 +25,7 @@ from traincrew.engine.clock import SYSTEM_CLOCK, Clock
 from traincrew.engine.errors import (
     ApiError,
     BadRequestError,
+    ConfigError,
     GoneError,
     InvalidError,
     UnreachableError,
@@ -156,7 +157,7 @@ class Reflector(Generic[T]):
             except ApiError as error:
                 delay = max(self._backoff.next(), error.retry_after or 0.0)
                 self._failed(error, delay)
-            except msgspec.DecodeError as error:
+            except (ConfigError, msgspec.DecodeError) as error:
                 delay = self._backoff.next()
                 self._failed(error, delay)
             except Exception:  # noqa: BLE001 - logged with its traceback

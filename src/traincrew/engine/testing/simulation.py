@@ -1,0 +1,124 @@
+"""Simulated time."""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping
+
+R = TypeVar("R")
+
+_START = datetime(2026, 1, 1, tzinfo=UTC)
+# Real seconds to wait for real input before a simulation that has no timers counts as stuck.
+_PATIENCE = 5.0
+
+
+class _SkippingSelector(selectors.BaseSelector):
+    """Never waits for time to pass: moves the loop's time instead."""
+
+    def __init__(self, loop: SimulatedLoop) -> None:
+        self._loop = loop
+        self._inner = selectors.DefaultSelector()
+
+    def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
+        return self._inner.register(fileobj, events, data)
+
+    def unregister(self, fileobj: Any) -> selectors.SelectorKey:
+        return self._inner.unregister(fileobj)
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        ready = self._inner.select(_PATIENCE if timeout is None else 0)
+        if not ready:
+            if timeout is None:
+                raise RuntimeError("simulation is stuck: no timer is set and nothing can happen")
+            if timeout > 0:
+                self._loop.now += timeout
+        return ready
+
+    def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
+        return self._inner.get_map()
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+class SimulatedLoop(asyncio.SelectorEventLoop):
+    """An event loop whose time jumps to the next timer when nothing else is left to do."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        super().__init__(_SkippingSelector(self))
+
+    def time(self) -> float:
+        """Simulated seconds."""
+        return self.now
+
+
+class SimulatedClock:
+    """Reads the time of the running simulated loop; the wall clock can be set apart.
+
+    Attributes:
+        wall_offset: Seconds the wall clock is ahead of where it should be.
+    """
+
+    def __init__(self) -> None:
+        self.wall_offset = 0.0
+
+    def monotonic(self) -> float:
+        """The running loop's time."""
+        return asyncio.get_running_loop().time()
+
+    def now(self) -> datetime:
+        """2026-01-01 plus simulated seconds plus ``wall_offset``."""
+        return _START + timedelta(seconds=self.monotonic() - 1000.0 + self.wall_offset)
+
+
+class ManualClock:
+    """A clock that stands still until it is advanced; for code that never waits."""
+
+    def __init__(self) -> None:
+        self._seconds = 1000.0
+
+    def monotonic(self) -> float:
+        """Seconds."""
+        return self._seconds
+
+    def now(self) -> datetime:
+        """2026-01-01 plus the seconds it was advanced."""
+        return _START + timedelta(seconds=self._seconds - 1000.0)
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass."""
+        self._seconds += seconds
+
+
+def simulate(main: Coroutine[Any, Any, R]) -> R:
+    """Run a coroutine in simulated time.
+
+    Raises:
+        RuntimeError: Every task waits for something that cannot happen.
+    """
+    with asyncio.Runner(loop_factory=SimulatedLoop) as runner:
+        return runner.run(main)
+
+
+async def until(condition: Callable[[], object], timeout: float = 60.0) -> None:  # noqa: ASYNC109
+    """Wait until a condition holds; works in real and in simulated time.
+
+    Args:
+        condition: Called again and again.
+        timeout: Seconds.
+
+    Raises:
+        TimeoutError: It did not hold in time.
+    """
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + timeout
+    while not condition():
+        if loop.time() >= deadline:
+            raise TimeoutError(f"condition did not hold within {timeout:g} s")
+        await asyncio.sleep(0.01)
