@@ -20,6 +20,9 @@ ORPHANS = "orphans"
 CONTROLLER = "controller"
 """Index: UID of the controller -> what it controls."""
 
+PENDING = "pending"
+"""Index of pods: the empty string -> those without a node."""
+
 
 def _orphans(obj: AnyObject) -> Iterable[str]:
     return () if controller_of(obj) else (obj.metadata.namespace,)
@@ -30,12 +33,18 @@ def _controller(obj: AnyObject) -> Iterable[str]:
     return (owner.uid,) if owner else ()
 
 
+def _pending(obj: AnyObject) -> Iterable[str]:
+    return () if obj.spec.get("nodeName") else ("",)
+
+
 _INDEXERS: Mapping[str, Indexer[AnyObject]] = {ORPHANS: _orphans, CONTROLLER: _controller}
+_POD_INDEXERS: Mapping[str, Indexer[AnyObject]] = {**_INDEXERS, PENDING: _pending}
 
 
 def informer(manager: Manager, resource: Resource) -> Informer[AnyObject]:
     """The shared cache of a resource, bodies included."""
-    return manager.informer(resource, indexers=_INDEXERS)
+    indexers = _POD_INDEXERS if resource == PODS else _INDEXERS
+    return manager.informer(resource, indexers=indexers)
 
 
 def pods(manager: Manager) -> Informer[AnyObject]:

@@ -1,0 +1,210 @@
+"""Where pods go: (pending pods, cluster) -> assignments and explanations. Pure.
+
+One call places all pending pods, the most important first; each decision counts for the next.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Struct, field
+
+from traincrew.local.scheduler.filters import matches_term, untolerated, why_not
+from traincrew.local.scheduler.neighbours import PREFERRED, Neighbourhood
+from traincrew.local.scheduler.state import info_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from traincrew.engine.objects import AnyObject
+    from traincrew.local.scheduler.state import ClusterState, NodeState, PodInfo
+
+
+class Assignment(Struct):
+    """A pod and the node it goes to."""
+
+    pod: AnyObject
+    node: str
+
+
+class Failure(Struct):
+    """A pod that fits nowhere now.
+
+    Attributes:
+        pod: The pod.
+        message: Why, in upstream's words.
+        would_preempt: Whether less important pods are in its way.
+    """
+
+    pod: AnyObject
+    message: str
+    would_preempt: bool = False
+
+
+class Plan(Struct):
+    """What was decided."""
+
+    assignments: list[Assignment] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+
+
+def place(
+    pending: Iterable[AnyObject],
+    state: ClusterState,
+    priority: Callable[[AnyObject], int],
+    missing: Callable[[AnyObject], str] = lambda _: "",
+) -> Plan:
+    """Decide for every pending pod.
+
+    Args:
+        pending: Pods without a node.
+        state: Nodes and what is taken of them; assignments are counted in.
+        priority: Importance of a pod.
+        missing: What keeps a pod off every node, such as a volume claim that does not exist;
+            empty if nothing.
+    """
+    plan = Plan()
+    hopeless: dict[bytes, Failure] = {}
+    for pod in sorted(pending, key=lambda pod: _order(pod, priority)):
+        try:
+            info = info_of(pod)
+        except ValueError as error:
+            plan.failures.append(Failure(pod, f"spec.containers[].resources: {error}"))
+            continue
+        absent = missing(pod)
+        signature = _signature(info, priority(pod), absent)
+        known = hopeless.get(signature) if signature else None
+        if known is not None:
+            plan.failures.append(Failure(pod, known.message, known.would_preempt))
+            continue
+        chosen = _choose(info, state, absent)
+        if isinstance(chosen, str):
+            failure = Failure(pod, chosen, _would_preempt(info, state, priority))
+            plan.failures.append(failure)
+            if signature:
+                hopeless[signature] = failure
+            continue
+        state.set_pod(pod, chosen.name)
+        plan.assignments.append(Assignment(pod, chosen.name))
+    return plan
+
+
+def _order(pod: AnyObject, priority: Callable[[AnyObject], int]) -> tuple[int, str, int, str]:
+    version = pod.metadata.resource_version
+    return (
+        -priority(pod),
+        pod.metadata.creation_timestamp,
+        int(version) if version.isdigit() else 0,
+        pod.metadata.name,
+    )
+
+
+def _signature(info: PodInfo, priority: int, absent: str) -> bytes:
+    """Equal for pods that fit nowhere for the same reason; empty if it depends on the neighbours.
+
+    A decision only takes room away, so what did not fit once will not fit later in the same call,
+    except where a new neighbour is what was missing.
+    """
+    spec = info.pod.spec
+    if (spec.get("affinity") or {}).get("podAffinity") or spec.get("topologySpreadConstraints"):
+        return b""
+    return msgspec.json.encode(
+        [
+            info.namespace,
+            info.pod.metadata.labels,
+            info.requests,
+            sorted(info.ports),
+            spec.get("nodeName"),
+            spec.get("nodeSelector"),
+            spec.get("affinity"),
+            spec.get("tolerations"),
+            priority,
+            absent,
+        ],
+        order="deterministic",
+    )
+
+
+def _choose(info: PodInfo, state: ClusterState, absent: str) -> NodeState | str:
+    """The best node, or why there is none."""
+    nodes = state.nodes()
+    if not nodes:
+        return "no nodes available to schedule pods"
+    if absent:
+        return f"0/{len(nodes)} nodes are available: {absent}."
+    neighbourhood = Neighbourhood(info, state, nodes)
+    reasons: Counter[str] = Counter()
+    feasible = []
+    for node in nodes:
+        against = why_not(info, node) or neighbourhood.why_not(node)
+        if against:
+            reasons.update(against)
+        else:
+            feasible.append(node)
+    if not feasible:
+        counted = sorted(f"{number} {reason}" for reason, number in reasons.items())
+        return f"0/{len(nodes)} nodes are available: {', '.join(counted)}."
+    if len(feasible) == 1:
+        return feasible[0]
+    return max(feasible, key=lambda node: _score(info, node, neighbourhood))
+
+
+def _score(info: PodInfo, node: NodeState, neighbourhood: Neighbourhood) -> tuple[float, ...]:
+    """Compared from left to right: what manifests prefer, then an even spread."""
+    spec = info.pod.spec
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    preferred = sum(
+        int(item.get("weight", 1))
+        for item in affinity.get(PREFERRED) or ()
+        if matches_term(item.get("preference") or {}, node)
+    )
+    shunned = untolerated(spec.get("tolerations") or (), node.taints, {"PreferNoSchedule"})
+    return (
+        -float(shunned is not None),
+        preferred + neighbourhood.preference(node),
+        -(node.owners[info.owner] if info.owner else 0),
+        _free_share(info, node),
+        -len(node.pods),
+    )
+
+
+def _free_share(info: PodInfo, node: NodeState) -> float:
+    """Average free part of the resources that matter, after this pod (`LeastAllocated`)."""
+    resources = {"cpu", "memory", *info.requests}
+    shares = [
+        (node.free(resource) - info.requests.get(resource, 0)) / total
+        for resource in resources
+        if (total := node.allocatable.get(resource, 0)) > 0
+    ]
+    return round(sum(shares) / len(shares), 6) if shares else 0.0
+
+
+def _would_preempt(
+    info: PodInfo, state: ClusterState, priority: Callable[[AnyObject], int]
+) -> bool:
+    if info.pod.spec.get("preemptionPolicy") == "Never":
+        return False
+    mine = priority(info.pod)
+    return mine > 0 and any(priority(other.pod) < mine for _, other in state.pods())
+
+
+def condition(message: str, reason: str, now: str, pod: AnyObject) -> dict[str, Any] | None:
+    """The `PodScheduled` condition to write, or None if the pod says so already."""
+    for known in pod.status.get("conditions") or ():
+        if known.get("type") == "PodScheduled":
+            if (known.get("status"), known.get("reason")) == ("False", reason) and known.get(
+                "message"
+            ) == message:
+                return None
+            if known.get("status") == "False":
+                now = known.get("lastTransitionTime") or now
+    return {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": reason,
+        "message": message,
+        "lastProbeTime": None,
+        "lastTransitionTime": now,
+    }

@@ -1,0 +1,248 @@
+"""What the scheduler knows: nodes, what is taken of them, and the pods that took it.
+
+Kept current by watch events and by the scheduler's own decisions, which count before the cache
+shows them. Plain data, no I/O.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
+
+from traincrew.engine.objects import controller_of
+from traincrew.local.scheduler.quantity import amount
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from traincrew.engine.objects import AnyObject
+
+NOT_READY = "node.kubernetes.io/not-ready"
+UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
+
+
+class PodInfo(Struct, frozen=True):
+    """A pod and what it takes.
+
+    Attributes:
+        pod: The pod.
+        requests: Resource name -> amount.
+        ports: Host ports it claims, as (protocol, address, number).
+        owner: UID of its controller, or empty.
+    """
+
+    pod: AnyObject
+    requests: dict[str, int]
+    ports: frozenset[tuple[str, str, int]]
+    owner: str = ""
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """Labels of the pod."""
+        return self.pod.metadata.labels
+
+    @property
+    def namespace(self) -> str:
+        """Namespace of the pod."""
+        return self.pod.metadata.namespace
+
+
+class NodeState(Struct):
+    """A node and what is taken of it."""
+
+    name: str
+    labels: dict[str, str] = field(default_factory=dict)
+    taints: list[dict[str, Any]] = field(default_factory=list)
+    unschedulable: bool = False
+    allocatable: dict[str, int] = field(default_factory=dict)
+    exists: bool = False
+    used: dict[str, int] = field(default_factory=dict)
+    pods: dict[str, PodInfo] = field(default_factory=dict)
+    owners: Counter[str] = field(default_factory=Counter)
+    """Pods by UID of their controller."""
+
+    def free(self, resource: str) -> int:
+        """What is left of a resource."""
+        return self.allocatable.get(resource, 0) - self.used.get(resource, 0)
+
+    def add(self, info: PodInfo) -> None:
+        """Count a pod."""
+        self.pods[info.pod.metadata.uid] = info
+        for resource, number in info.requests.items():
+            self.used[resource] = self.used.get(resource, 0) + number
+        self.owners[info.owner] += 1
+
+    def remove(self, uid: str) -> None:
+        """Stop counting a pod."""
+        info = self.pods.pop(uid, None)
+        if info is not None:
+            for resource, number in info.requests.items():
+                self.used[resource] -= number
+            self.owners[info.owner] -= 1
+            if not self.owners[info.owner]:
+                del self.owners[info.owner]
+
+
+class ClusterState:
+    """All nodes, and where every pod is."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, NodeState] = {}
+        self._where: dict[str, str] = {}
+        self.namespaces: dict[str, dict[str, str]] = {}
+        """Labels of each namespace, for affinity terms that select by them."""
+        self._repelling: dict[str, PodInfo] = {}
+
+    def nodes(self) -> list[NodeState]:
+        """Nodes that exist, by name."""
+        return sorted(
+            (node for node in self._nodes.values() if node.exists), key=lambda node: node.name
+        )
+
+    def pods(self) -> list[tuple[NodeState, PodInfo]]:
+        """Every counted pod and its node."""
+        return [(node, info) for node in self.nodes() for info in node.pods.values()]
+
+    def repelling(self) -> list[tuple[NodeState, PodInfo]]:
+        """Every counted pod that keeps others away (required anti-affinity), and its node."""
+        return [(self._nodes[self._where[uid]], info) for uid, info in self._repelling.items()]
+
+    def set_node(self, node: AnyObject) -> bool:
+        """Take over a node; whether anything changed that matters for placement."""
+        state = self._state(node.metadata.name)
+        fresh = (
+            dict(node.metadata.labels),
+            taints_of(node),
+            bool(node.spec.get("unschedulable")),
+            {
+                resource: amount(resource, value)
+                for resource, value in (node.status.get("allocatable") or {}).items()
+            },
+            True,
+        )
+        before = (state.labels, state.taints, state.unschedulable, state.allocatable, state.exists)
+        if fresh == before:
+            return False
+        state.labels, state.taints, state.unschedulable, state.allocatable, state.exists = fresh
+        return True
+
+    def drop_node(self, name: str) -> None:
+        """Forget a node; its pods stay counted in case it comes back."""
+        state = self._nodes.get(name)
+        if state is not None:
+            state.exists = False
+            if not state.pods:
+                del self._nodes[name]
+
+    def set_pod(self, pod: AnyObject, node_name: str | None = None) -> None:
+        """Count a pod where it is, or where it is about to be.
+
+        Args:
+            pod: The pod; one that has finished takes nothing any more.
+            node_name: Overrides `spec.nodeName`: a decision the cache does not show yet.
+        """
+        uid = pod.metadata.uid
+        where = node_name or pod.spec.get("nodeName")
+        if pod.status.get("phase") in {"Succeeded", "Failed"}:
+            self.drop_pod(uid)
+        elif where:
+            self.drop_pod(uid)
+            info = info_of(pod)
+            self._state(where).add(info)
+            self._where[uid] = where
+            affinity = (pod.spec.get("affinity") or {}).get("podAntiAffinity") or {}
+            if affinity.get("requiredDuringSchedulingIgnoredDuringExecution"):
+                self._repelling[uid] = info
+
+    def drop_pod(self, uid: str) -> None:
+        """Stop counting a pod."""
+        where = self._where.pop(uid, None)
+        if where is not None:
+            self._nodes[where].remove(uid)
+            self._repelling.pop(uid, None)
+
+    def is_placed(self, uid: str) -> bool:
+        """Whether a pod is counted somewhere."""
+        return uid in self._where
+
+    def _state(self, name: str) -> NodeState:
+        state = self._nodes.get(name)
+        if state is None:
+            state = self._nodes[name] = NodeState(name)
+        return state
+
+
+def taints_of(node: AnyObject) -> list[dict[str, Any]]:
+    """Its taints, and the one upstream's node controller gives a node that is not ready."""
+    taints = [dict(taint) for taint in node.spec.get("taints") or ()]
+    for condition in node.status.get("conditions") or ():
+        if condition.get("type") == "Ready" and condition.get("status") != "True":
+            taints.append({"key": NOT_READY, "effect": "NoSchedule"})
+    return taints
+
+
+def info_of(pod: AnyObject) -> PodInfo:
+    """What a pod takes."""
+    ports = {
+        (
+            port.get("protocol", "TCP"),
+            port.get("hostIP") or "0.0.0.0",  # noqa: S104 - how manifests say "every address"
+            int(port["hostPort"]),
+        )
+        for container in pod.spec.get("containers") or ()
+        for port in container.get("ports") or ()
+        if port.get("hostPort")
+    }
+    owner = controller_of(pod)
+    return PodInfo(
+        pod, requests_of(pod.spec), frozenset(ports), owner.uid if owner is not None else ""
+    )
+
+
+def requests_of(spec: Mapping[str, Any]) -> dict[str, int]:
+    """What a pod asks for: containers and sidecars together, or its greediest init step if more.
+
+    Rules: `k8s.io/component-helpers/resource.PodRequests`; a limit without a request is a request.
+
+    Raises:
+        ValueError: A quantity cannot be read.
+    """
+    running: dict[str, int] = {}
+    for container in spec.get("containers") or ():
+        _add(running, _requests(container))
+    sidecars: dict[str, int] = {}
+    greediest: dict[str, int] = {}
+    for container in spec.get("initContainers") or ():
+        if container.get("restartPolicy") == "Always":
+            _add(running, _requests(container))
+            _add(sidecars, _requests(container))
+            _raise(greediest, sidecars)
+        else:
+            step = dict(sidecars)
+            _add(step, _requests(container))
+            _raise(greediest, step)
+    _raise(running, greediest)
+    running.update(_requests(spec))
+    _add(running, _amounts(spec.get("overhead")))
+    return {resource: number for resource, number in running.items() if number > 0}
+
+
+def _requests(holder: Mapping[str, Any]) -> dict[str, int]:
+    resources = holder.get("resources") or {}
+    return {**_amounts(resources.get("limits")), **_amounts(resources.get("requests"))}
+
+
+def _amounts(quantities: Mapping[str, Any] | None) -> dict[str, int]:
+    return {resource: amount(resource, value) for resource, value in (quantities or {}).items()}
+
+
+def _add(total: dict[str, int], more: Mapping[str, int]) -> None:
+    for resource, number in more.items():
+        total[resource] = total.get(resource, 0) + number
+
+
+def _raise(total: dict[str, int], floor: Mapping[str, int]) -> None:
+    for resource, number in floor.items():
+        total[resource] = max(total.get(resource, 0), number)
