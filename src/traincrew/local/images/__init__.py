@@ -6,8 +6,17 @@ the paths the image has them, variables, and a default command. Catalogs map nam
 "pulling" an image builds its environment once, into a cache.
 """
 
-from traincrew.local.images.environment import Environment
+from traincrew.local.images.builder import BuildError
+from traincrew.local.images.environment import Environment, EnvironmentStatus
 from traincrew.local.images.errors import CatalogError, ImagePullError
 from traincrew.local.images.store import ImageStore, default_catalog
 
-__all__ = ["CatalogError", "Environment", "ImagePullError", "ImageStore", "default_catalog"]
+__all__ = [
+    "BuildError",
+    "CatalogError",
+    "Environment",
+    "EnvironmentStatus",
+    "ImagePullError",
+    "ImageStore",
+    "default_catalog",
+]

@@ -110,6 +110,24 @@ async def build(path: Path, definition: Definition, progress: Progress) -> None:
         raise BuildError(f"{name}: {error.strerror or error}") from error
 
 
+async def remove(path: Path, progress: Progress) -> None:
+    """Remove the environment at `path`; one that is not there is no error.
+
+    Raises:
+        BuildError: It cannot be removed.
+    """
+    if not path.exists():
+        return
+    try:
+        async with _lock(path.with_suffix(".lock"), progress):
+            # The marker goes first: what is left of an interrupted removal is not complete.
+            (path / MARKER).unlink(missing_ok=True)
+            await asyncio.to_thread(shutil.rmtree, path)
+            path.with_suffix(".log").unlink(missing_ok=True)
+    except OSError as error:
+        raise BuildError(f"{error.filename or path}: {error.strerror or error}") from error
+
+
 class _Build:
     def __init__(self, path: Path, definition: Definition, progress: Progress, lock: int) -> None:
         self.path = path

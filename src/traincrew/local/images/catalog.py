@@ -48,6 +48,7 @@ class Definition(Struct, frozen=True):
 
     name: str
     origin: str
+    images: tuple[str, ...] = ()
     patterns: tuple[ImagePattern, ...] = ()
     python: Python | None = None
     build_requirements: tuple[str, ...] = ()
@@ -209,6 +210,7 @@ def _resolve(entry: _Entry, entries: Sequence[_Entry], children: tuple[_Entry, .
     definition = Definition(
         name=entry.name,
         origin=entry.where,
+        images=entry.texts("images"),
         patterns=_patterns(entry),
         python=base.python if isinstance(python, UnsetType) else python,
         build_requirements=_merge_requirements(

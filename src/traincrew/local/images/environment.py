@@ -35,3 +35,23 @@ class Environment(Struct, frozen=True):
     working_directory: str = "/"
     command: list[str] = field(default_factory=list)
     arguments: list[str] = field(default_factory=list)
+
+
+class EnvironmentStatus(Struct, frozen=True):
+    """One entry of the catalogs and whether it is ready.
+
+    Attributes:
+        name: Its name in the catalog.
+        images: The image names and patterns that stand for it.
+        origin: Where it is defined, for people.
+        path: Where it is or would be built; None when nothing is built for it.
+        is_ready: Whether a pull would have nothing to build.
+        python: Its Python: a version, "current", a path, or "" for the tools of this machine.
+    """
+
+    name: str
+    images: tuple[str, ...]
+    origin: str
+    path: Path | None
+    is_ready: bool
+    python: str

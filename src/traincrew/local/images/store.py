@@ -11,9 +11,9 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from traincrew.local.images.builder import BuildError, build, environment_path, is_built
+from traincrew.local.images.builder import BuildError, build, environment_path, is_built, remove
 from traincrew.local.images.catalog import PREFIX, Catalog, Definition, load_catalogs
-from traincrew.local.images.environment import Environment
+from traincrew.local.images.environment import Environment, EnvironmentStatus
 from traincrew.local.images.errors import CatalogError, ImagePullError
 from traincrew.local.images.interpreters import InterpreterNotFoundError, probe
 from traincrew.local.images.reference import ImageReference, parse_reference
@@ -79,6 +79,32 @@ class ImageStore:
                 f'failed to pull image "{image}": environment "{definition.name}": {error}',
             ) from error
 
+    def environments(self) -> list[EnvironmentStatus]:
+        """List every environment of the catalogs, in the order in which they are tried.
+
+        Raises:
+            CatalogError: A catalog has become wrong since it was last read.
+        """
+        return [self._status(definition) for definition in self._reload().definitions]
+
+    def unused(self) -> list[Path]:
+        """List built environments that no entry of these catalogs refers to any more.
+
+        Raises:
+            CatalogError: A catalog has become wrong since it was last read.
+        """
+        used = {status.path for status in self.environments()}
+        built = (self.cache / "environments").glob("*/")
+        return sorted(path for path in built if path not in used)
+
+    async def remove(self, path: Path, progress: Progress) -> None:
+        """Remove a built environment. Pods that use it will fail; it is built anew on demand.
+
+        Raises:
+            BuildError: It cannot be removed.
+        """
+        await remove(path, progress)
+
     # -- catalogs -----------------------------------------------------------------------------
 
     def _find(self, image: str, reference: ImageReference) -> Definition:
@@ -97,16 +123,34 @@ class ImageStore:
         return definition
 
     def _current_catalog(self, image: str) -> Catalog:
+        try:
+            return self._reload()
+        except CatalogError as error:
+            raise ImagePullError(
+                "ErrImagePull", f'failed to pull image "{image}": {error}'
+            ) from error
+
+    def _reload(self) -> Catalog:
         stamp = self._current_stamp()
         if stamp != self._stamp:
-            try:
-                self._catalog = load_catalogs(self.catalogs)
-            except CatalogError as error:
-                raise ImagePullError(
-                    "ErrImagePull", f'failed to pull image "{image}": {error}'
-                ) from error
+            self._catalog = load_catalogs(self.catalogs)
             self._stamp = stamp
         return self._catalog
+
+    def _status(self, definition: Definition) -> EnvironmentStatus:
+        python = definition.python
+        path = environment_path(self.cache, definition) if definition.is_built else None
+        shown = ""
+        if python is not None:
+            shown = "current" if python.current else str(python.interpreter or python.versions[0])
+        return EnvironmentStatus(
+            name=definition.name,
+            images=definition.images,
+            origin=definition.origin,
+            path=path,
+            is_ready=path is None or is_built(path),
+            python=shown,
+        )
 
     def _current_stamp(self) -> tuple[tuple[int, int] | None, ...]:
         stamps: list[tuple[int, int] | None] = []
