@@ -160,13 +160,20 @@ class Scheduler:
                 field_manager=FIELD_MANAGER,
             )
         except (NotFoundError, ConflictError, AlreadyExistsError):
-            self._state.drop_pod(pod.metadata.uid)  # gone, or somebody else placed it
+            self._take_back(pod)  # gone, or somebody else placed it
         except BaseException:
-            self._state.drop_pod(pod.metadata.uid)
+            self._take_back(pod)
             raise
         else:
             text = f"Successfully assigned {namespace}/{name} to {node}"
             self._shell.note(pod, Note("Scheduled", text))
+
+    def _take_back(self, pod: AnyObject) -> None:
+        """Forget a decision; what the cache shows counts."""
+        self._state.drop_pod(pod.metadata.uid)
+        shown = self._pods.store.get(pod.metadata.namespace, pod.metadata.name)
+        if shown is not None:
+            self._state.set_pod(shown)
 
     async def _explain(self, pod: AnyObject, reason: str, message: str) -> None:
         """Say in the pod's status, and once as an event, why it waits."""

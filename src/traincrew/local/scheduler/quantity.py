@@ -30,12 +30,9 @@ def parse_quantity(value: str | float) -> Decimal:
     text = value.strip()
     number = text.rstrip("KMGTPEkinum")
     # `1E` is an exa, `1E3` an exponent: rstrip only took letters, so `1E3` is whole here.
-    factor = _SUFFIXES.get(text[len(number) :])
     try:
-        if factor is None:
-            raise InvalidOperation
-        return Decimal(number) * factor
-    except InvalidOperation:
+        return Decimal(number) * _SUFFIXES[text[len(number) :]]
+    except (InvalidOperation, KeyError):
         raise ValueError(
             f"invalid quantity {value!r}: expected a number with a suffix such as 500m, 2 or 4Gi"
         ) from None

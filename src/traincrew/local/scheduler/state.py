@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 
 from traincrew.engine.objects import controller_of
+from traincrew.local.controllers.common import find_condition
 from traincrew.local.scheduler.quantity import amount
 
 if TYPE_CHECKING:
@@ -177,9 +178,9 @@ class ClusterState:
 def taints_of(node: AnyObject) -> list[dict[str, Any]]:
     """Its taints, and the one upstream's node controller gives a node that is not ready."""
     taints = [dict(taint) for taint in node.spec.get("taints") or ()]
-    for condition in node.status.get("conditions") or ():
-        if condition.get("type") == "Ready" and condition.get("status") != "True":
-            taints.append({"key": NOT_READY, "effect": "NoSchedule"})
+    ready = find_condition(node.status.get("conditions"), "Ready")
+    if ready is not None and ready.get("status") != "True":
+        taints.append({"key": NOT_READY, "effect": "NoSchedule"})
     return taints
 
 
