@@ -30,6 +30,7 @@ __all__ = [
     "RunningCommand",
     "StartFailedError",
     "Started",
+    "readable",
 ]
 
 _SANDBOX = Path(__file__).parent / "sandbox"
@@ -132,11 +133,12 @@ class StartFailedError(Exception):
 
 
 class _Answers:
-    """Lines of JSON from a connection."""
+    """Lines of JSON from a connection, and descriptors that come with them."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self._data = b""
+        self.descriptors: list[int] = []
 
     async def next(self) -> dict[str, Any]:
         """The next one.
@@ -144,9 +146,10 @@ class _Answers:
         Raises:
             StartFailedError: The other end is gone.
         """
-        loop = asyncio.get_running_loop()
         while b"\n" not in self._data:
-            chunk = await loop.sock_recv(self._connection, 65536)
+            await readable(self._connection)
+            chunk, descriptors, _, _ = socket.recv_fds(self._connection, 65536, 1)
+            self.descriptors += descriptors
             if not chunk:
                 raise StartFailedError("StartError", "the process that starts containers ended")
             self._data += chunk
@@ -155,11 +158,28 @@ class _Answers:
         return answer
 
 
+async def readable(descriptor: int | socket.socket) -> None:
+    """Wait until a descriptor can be read (or, if it is a pidfd, until its process has ended)."""
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    loop.add_reader(descriptor, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(descriptor)
+
+
 class RunningCommand:
-    """A command that runs in a container."""
+    """A command that runs in a container.
+
+    Attributes:
+        terminal: descriptor of its terminal's master side, for the caller to close; -1 if it has
+            none.
+    """
 
     def __init__(self, answers: _Answers) -> None:
         self._answers = answers
+        self.terminal = answers.descriptors[0] if answers.descriptors else -1
 
     async def wait(self) -> int:
         """Wait for its end.
@@ -249,7 +269,8 @@ class ForkServer:
 
         Args:
             command: What to run.
-            streams: Descriptors for its input, output and error output; the caller closes them.
+            streams: Descriptors for its input, output and error output, which the caller closes;
+                none if it is to have a terminal.
 
         Raises:
             StartFailedError: It does not start (on entering the context), and why.

@@ -8,13 +8,14 @@ import json
 import os
 import select
 import signal
+import socket
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import files, program
 
 if TYPE_CHECKING:
-    import socket
+    from collections.abc import Sequence
 
 
 def run(specification: dict[str, Any], connection: socket.socket, streams: list[int]) -> None:
@@ -26,7 +27,8 @@ def run(specification: dict[str, Any], connection: socket.socket, streams: list[
     Args:
         specification: See `traincrew.local.node.launcher.CommandProcess`.
         connection: To the node.
-        streams: Descriptors of the command's input, output and error output.
+        streams: Descriptors of the command's input, output and error output; none for a command
+            with a terminal, whose master is sent back.
     """
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -35,9 +37,14 @@ def run(specification: dict[str, Any], connection: socket.socket, streams: list[
     signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
     failure_read, failure_write = os.pipe()
     own_user = -1
+    master: list[int] = []
     try:
         if specification["namespaces"]:
             own_user = _enter(specification)
+        if specification["tty"]:
+            # Opened in here, for it belongs to the container's own instance of devpts.
+            terminal, slave = program.open_terminal()
+            master, streams = [terminal], [slave, slave, slave]
         child = os.fork()
     except OSError as error:
         _send(connection, {"failed": {"reason": "StartError", "message": str(error.args[-1])}})
@@ -56,7 +63,9 @@ def run(specification: dict[str, Any], connection: socket.socket, streams: list[
         os.waitpid(child, 0)
         _send(connection, {"failed": failure})
         return
-    _send(connection, {"started": {"program": {"pid": child}}})
+    _send(connection, {"started": {}}, master)
+    for descriptor in master:
+        os.close(descriptor)
     _send(connection, {"exitCode": _wait(child, connection, wake)})
 
 
@@ -125,6 +134,8 @@ def _become_command(specification: dict[str, Any], streams: list[int], own_user:
     program.run(specification)
 
 
-def _send(connection: socket.socket, message: dict[str, Any]) -> None:
+def _send(
+    connection: socket.socket, message: dict[str, Any], descriptors: Sequence[int] = ()
+) -> None:
     with suppress(OSError):
-        connection.sendall(json.dumps(message).encode() + b"\n")
+        socket.send_fds(connection, [json.dumps(message).encode() + b"\n"], descriptors)

@@ -8,8 +8,10 @@ In the directory of a container instance: `process.json` (who runs it), `exit.js
 # ruff: noqa: PTH
 from __future__ import annotations
 
+import calendar
 import json
 import os
+import sys
 import time
 from typing import Any
 
@@ -23,22 +25,46 @@ def write_json(path: str, document: dict[str, Any]) -> None:
 
 
 def start_time(process: int) -> int:
-    """When a process started, in clock ticks since boot; 0 where the system does not say.
+    """When a process started; together with its number this names it for good.
 
-    Together with the number this names a process for good: numbers are used again.
+    The unit is the system's: clock ticks since boot, or seconds since the epoch.
 
     Raises:
         OSError: There is no such process.
     """
+    return _describe(process)[1]
+
+
+def is_running(process: int, start: int) -> bool:
+    """Whether this very process is there and has not ended (a zombie has)."""
     try:
-        with open(f"/proc/{process}/stat", "rb") as file:
-            # The name, in parentheses, may hold anything; field 22 counts from after it.
-            return int(file.read().rpartition(b")")[2].split()[19])
-    except FileNotFoundError:
-        if os.path.exists("/proc/self/stat"):
-            raise
-        os.kill(process, 0)
-        return 0
+        state, started = _describe(process)
+    except OSError:
+        return False
+    return started == start and state not in {"Z", "X"}
+
+
+def _describe(process: int) -> tuple[str, int]:
+    """State letter and start time."""
+    if sys.platform != "linux":
+        return describe_by_ps(process)
+    with open(f"/proc/{process}/stat", "rb") as file:
+        # The name, in parentheses, may hold anything; the state comes after it.
+        fields = file.read().rpartition(b")")[2].split()
+    return fields[0].decode(), int(fields[19])
+
+
+def describe_by_ps(process: int) -> tuple[str, int]:
+    """State letter and start time of a process where there is no `/proc`.
+
+    Raises:
+        ProcessLookupError: There is no such process.
+    """
+    with os.popen(f"LC_ALL=C TZ=UTC ps -o state= -o lstart= -p {process}") as pipe:  # noqa: S605  # a number
+        state, _, started = pipe.read().strip().partition(" ")
+    if not state:
+        raise ProcessLookupError(3, f"no process {process}")
+    return state[0], calendar.timegm(time.strptime(started.strip(), "%a %b %d %H:%M:%S %Y"))
 
 
 def now() -> str:

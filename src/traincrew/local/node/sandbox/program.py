@@ -9,6 +9,7 @@ import fcntl
 import json
 import os
 import signal
+import struct
 import sys
 import termios
 from contextlib import suppress
@@ -57,6 +58,13 @@ def become_user(specification: dict[str, Any]) -> None:
         os.setgid(gid)
     if uid is not None:
         os.setuid(uid)
+
+
+def open_terminal() -> tuple[int, int]:
+    """A new terminal of 80 columns and 24 rows: its master and slave descriptors."""
+    master, slave = os.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    return master, slave
 
 
 def take_streams(streams: tuple[int, int, int], *, terminal: bool) -> None:

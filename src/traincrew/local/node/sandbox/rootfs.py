@@ -3,7 +3,7 @@
 Every top-level directory of the machine appears through an overlay whose upper layer is a tmpfs of
 this mount namespace: the program may write wherever it has the permission, and what it wrote is
 gone with it, as in a container made from an image. `/tmp`, `/run` and `/proc` are fresh, `/sys` is
-read-only, `/dev` is the machine's. Volumes are bound in at their exact paths, which are created
+read-only, `/dev` has the machine's devices. Volumes are bound in at their exact paths, created
 where they are missing.
 
 `build` runs in the first process of the container's namespaces, as root there.
@@ -21,6 +21,7 @@ from typing import Any
 from . import syscalls
 
 _FRESH = ("dev", "proc", "run", "sys", "tmp")
+_CONSOLES = ("tty", "vcs", "console")
 _OLD = "/.old"
 _MAXIMUM_NESTED = 64
 
@@ -99,7 +100,7 @@ class _Tree:
             os.chmod(f"{self.root}/{name}", mode)
         for name in ("dev", "proc", "sys"):
             os.mkdir(f"{self.root}/{name}", 0o755)
-        syscalls.bind("/dev", f"{self.root}/dev")
+        self._devices()
         with suppress(OSError):
             syscalls.bind("/sys", f"{self.root}/sys", read_only=True)
         try:
@@ -108,6 +109,33 @@ class _Tree:
         except OSError:
             # A machine whose own /proc is partly covered (a container) allows no fresh one.
             syscalls.bind("/proc", f"{self.root}/proc")
+
+    def _devices(self) -> None:
+        """The machine's devices in a directory of the container's own.
+
+        Disks and consoles are left out: no container is given those.
+        """
+        for entry in os.scandir("/dev"):
+            target = self.root + entry.path
+            with suppress(OSError):
+                if entry.is_symlink():
+                    os.symlink(os.readlink(entry.path), target)
+                elif entry.name == "shm":
+                    os.mkdir(target)
+                    os.chmod(target, 0o1777)
+                elif entry.name == "ptmx":
+                    os.symlink("pts/ptmx", target)
+                elif entry.name == "pts":
+                    os.mkdir(target)
+                    syscalls.mount("devpts", target, "devpts", 0, "newinstance,ptmxmode=0666")
+                elif entry.is_dir():
+                    os.mkdir(target)
+                    syscalls.bind(entry.path, target)
+                elif entry.name == "tty" or not (
+                    entry.name.startswith(_CONSOLES) or stat.S_ISBLK(entry.stat().st_mode)
+                ):
+                    os.close(os.open(target, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644))
+                    syscalls.bind(entry.path, target)
 
     def _entry(self, entry: os.DirEntry[str]) -> None:
         """Mirror one directory entry at the same path."""

@@ -8,22 +8,17 @@ goes on, and the node finds it again by the files it writes (see `files`).
 # ruff: noqa: PTH
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import select
 import signal
-import struct
+import socket
 import sys
-import termios
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from . import files, program
-
-if TYPE_CHECKING:
-    import socket
 
 _LINUX = sys.platform == "linux"
 _DRAIN_SECONDS = 1.0
@@ -66,7 +61,7 @@ def run(specification: dict[str, Any], connection: socket.socket) -> None:
     else:
         if container is not None:
             container.wait()
-        outcome = {"exitCode": 128, "signal": 0, **failure}
+        outcome = {"exitCode": 128, "signal": 0, **(failure or {})}
     outcome |= {"startedAt": started_at, "finishedAt": files.now()}
     # An instance whose directory was removed is one nobody asks about any more.
     with suppress(FileNotFoundError):
@@ -117,7 +112,10 @@ class _Container:
         with suppress(BrokenPipeError):
             os.write(self._go, b"1")
         os.close(self._go)
-        return program.read_failure(self._failure)
+        failure = program.read_failure(self._failure)
+        if failure is None:
+            self._streams.receive()
+        return failure
 
     def kill(self) -> None:
         """End the program that was not let go."""
@@ -181,7 +179,7 @@ def _become_program(specification: dict[str, Any], streams: _Streams, go_read: i
         rootfs.build(specification["rootfs"])
     if not os.read(go_read, 1):
         os._exit(128)
-    program.take_streams(streams.theirs, terminal=streams.terminal)
+    streams.take()
     if specification["namespaces"] and specification["user_namespace"]:
         from . import syscalls
 
@@ -217,23 +215,40 @@ class _Streams:
     """Where the program writes, and where the shim reads that."""
 
     def __init__(self, *, terminal: bool) -> None:
-        self.terminal = terminal
         self.ours: dict[int, bytes] = {}
+        self._terminal: tuple[socket.socket, socket.socket] | None = None
         if terminal:
-            master, slave = os.openpty()
-            fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-            self.ours[master] = b"stdout"
-            self.theirs = (slave, slave, slave)
-        else:
-            out_read, out_write = os.pipe()
-            error_read, error_write = os.pipe()
-            self.ours = {out_read: b"stdout", error_read: b"stderr"}
-            empty = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-            self.theirs = (empty, out_write, error_write)
+            self._terminal = socket.socketpair()
+            return
+        out_read, out_write = os.pipe()
+        error_read, error_write = os.pipe()
+        self.ours = {out_read: b"stdout", error_read: b"stderr"}
+        empty = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        self._theirs = (empty, out_write, error_write)
+
+    def take(self) -> None:
+        """In the program, when its file system is there: make them its standard streams."""
+        if self._terminal is None:
+            program.take_streams(self._theirs, terminal=False)
+            return
+        # A terminal belongs to the container's own instance of devpts, so it is opened there.
+        master, slave = program.open_terminal()
+        socket.send_fds(self._terminal[1], [b"1"], [master])
+        program.take_streams((slave, slave, slave), terminal=True)
 
     def close_theirs(self) -> None:
-        for descriptor in set(self.theirs):
-            os.close(descriptor)
+        """In the shim, after the fork."""
+        if self._terminal is not None:
+            self._terminal[1].close()
+        else:
+            for descriptor in self._theirs:
+                os.close(descriptor)
+
+    def receive(self) -> None:
+        """In the shim, when the program runs."""
+        if self._terminal is not None:
+            _, descriptors, _, _ = socket.recv_fds(self._terminal[0], 1, 1)
+            self.ours = dict.fromkeys(descriptors, b"stdout")
 
 
 class _Log:

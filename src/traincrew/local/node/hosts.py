@@ -1,0 +1,173 @@
+"""Names inside pods: one hosts file per namespace, shared by all its pods.
+
+The file stands for the cluster's DNS: pods by their bare name and as `pod.subdomain…`, Services by
+their name with and without namespace and domain. Each pod sees the directory of its namespace's
+file, so that a new version, put in place by a rename, is seen by all at once and never half
+written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from traincrew.engine.objects import AnyObject
+
+__all__ = ["HostsFiles", "PodName", "ServiceName", "hosts_text", "pod_host_name", "service_names"]
+
+DOMAIN = "svc.cluster.local"
+_SERVICE_LABEL = "kubernetes.io/service-name"
+_HEAD = "# Written by the node: the names of this namespace.\n127.0.0.1 localhost\n::1 localhost\n"
+
+
+class PodName(Struct, frozen=True):
+    """A pod that has an address."""
+
+    namespace: str
+    address: str
+    hostname: str
+    subdomain: str = ""
+    aliases: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Its own `hostAliases`: address, names."""
+
+
+class ServiceName(Struct, frozen=True):
+    """A Service and the addresses its name stands for."""
+
+    namespace: str
+    name: str
+    addresses: tuple[str, ...]
+
+
+def pod_host_name(metadata: Mapping[str, Any], spec: Mapping[str, Any]) -> tuple[str, str]:
+    """(host name, fully qualified domain name or "") of a pod."""
+    hostname = str(spec.get("hostname") or metadata.get("name") or "")[:63].rstrip("-.")
+    if subdomain := spec.get("subdomain"):
+        return hostname, f"{hostname}.{subdomain}.{metadata.get('namespace', '')}.{DOMAIN}"
+    return hostname, ""
+
+
+def service_names(services: Iterable[AnyObject], slices: Iterable[AnyObject]) -> list[ServiceName]:
+    """What the names of Services stand for: the cluster address, or the ready pods."""
+    by_service: dict[tuple[str, str], list[str]] = {}
+    for endpoint_slice in slices:
+        name = endpoint_slice.metadata.labels.get(_SERVICE_LABEL, "")
+        addresses = by_service.setdefault((endpoint_slice.metadata.namespace, name), [])
+        for endpoint in endpoint_slice.endpoints:
+            if (endpoint.get("conditions") or {}).get("ready", True):
+                addresses += endpoint.get("addresses") or []
+    names = []
+    for service in services:
+        namespace, name = service.metadata.namespace, service.metadata.name
+        address = service.spec.get("clusterIP") or ""
+        if address == "None":
+            addresses = by_service.get((namespace, name), [])
+        else:
+            addresses = [address] if address else []
+        if addresses:
+            unique = tuple(dict.fromkeys(addresses))
+            names.append(ServiceName(namespace, name, unique))
+    return names
+
+
+def hosts_text(
+    namespace: str,
+    pods: Iterable[PodName],
+    services: Iterable[ServiceName],
+    aliases: Iterable[tuple[str, tuple[str, ...]]] = (),
+) -> str:
+    """The hosts file of a namespace."""
+    lines = [_HEAD]
+    for pod in pods:
+        if pod.namespace == namespace:
+            names = []
+            if pod.subdomain:
+                names = _spellings(f"{pod.hostname}.{pod.subdomain}", pod.namespace)
+            lines.append(f"{pod.address} {' '.join([*names, pod.hostname])}\n")
+        elif pod.subdomain:
+            names = _spellings(f"{pod.hostname}.{pod.subdomain}", pod.namespace)[:-1]
+            lines.append(f"{pod.address} {' '.join(names)}\n")
+    for service in services:
+        names = _spellings(service.name, service.namespace)
+        if service.namespace != namespace:
+            names = names[:-1]
+        lines += [f"{address} {' '.join(names)}\n" for address in service.addresses]
+    lines += [f"{address} {' '.join(names)}\n" for address, names in aliases]
+    return "".join(lines)
+
+
+def _spellings(name: str, namespace: str) -> list[str]:
+    """A name as clients in the namespace may write it, the full one first: it is the canonical."""
+    return [
+        f"{name}.{namespace}.{DOMAIN}",
+        f"{name}.{namespace}.svc",
+        f"{name}.{namespace}",
+        name,
+    ]
+
+
+class HostsFiles:
+    """The files of all namespaces, and of pods with `hostAliases`, which have their own.
+
+    Args:
+        directory: Where they are kept: `NAMESPACE/hosts`, `NAMESPACE/UID/hosts`.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._pods: dict[str, PodName] = {}
+        self._services: list[ServiceName] = []
+        self._written: dict[Path, str] = {}
+
+    def add_pod(self, uid: str, pod: PodName) -> Path:
+        """Publish a pod; returns the directory whose file `hosts` it has to see."""
+        self._pods[uid] = pod
+        self.write()
+        return self._place(uid, pod)
+
+    def remove_pod(self, uid: str) -> None:
+        """Forget a pod."""
+        pod = self._pods.pop(uid, None)
+        if pod is None:
+            return
+        if pod.aliases:
+            place = self._place(uid, pod)
+            self._written.pop(place / "hosts", None)
+            (place / "hosts").unlink(missing_ok=True)
+            place.rmdir()
+        self.write()
+
+    def set_services(self, services: list[ServiceName]) -> None:
+        """Publish Services."""
+        if services != self._services:
+            self._services = services
+            self.write()
+
+    def write(self) -> None:
+        """Bring every file up to date."""
+        files: dict[Path, str] = {}
+        for namespace in sorted({pod.namespace for pod in self._pods.values()}):
+            files[self._directory / namespace / "hosts"] = hosts_text(
+                namespace, self._pods.values(), self._services
+            )
+        for uid, pod in self._pods.items():
+            if pod.aliases:
+                files[self._place(uid, pod) / "hosts"] = hosts_text(
+                    pod.namespace, self._pods.values(), self._services, pod.aliases
+                )
+        for path, text in files.items():
+            if self._written.get(path) != text:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                temporary = path.with_name(".hosts")
+                temporary.write_text(text)
+                temporary.replace(path)
+                self._written[path] = text
+
+    def _place(self, uid: str, pod: PodName) -> Path:
+        namespace = self._directory / pod.namespace
+        return namespace / uid if pod.aliases else namespace

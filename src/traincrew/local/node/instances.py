@@ -1,0 +1,231 @@
+"""Instances of containers: what is on disk about them, and how to signal and await them.
+
+The shim of each writes its files (see `sandbox.files`), so an instance can be found again by a node
+that did not start it, and its end is known even if it happened while no node was there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import shutil
+import signal
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Struct
+
+from traincrew.local.node.launcher import Process, readable
+from traincrew.local.node.sandbox import files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+__all__ = ["Exit", "Instance", "Launch", "instances_of"]
+
+_POLL_SECONDS = 0.1
+
+
+class Launch(Struct, frozen=True, kw_only=True):
+    """How an instance was started, kept so that commands can be run in it later.
+
+    Attributes:
+        gpus: devices of this machine it was given.
+
+    """
+
+    environment: dict[str, str]
+    working_directory: str = "/"
+    namespaces: bool = True
+    user_namespace: bool = False
+    uid: int | None = None
+    gid: int | None = None
+    groups: list[int] | None = None
+    no_new_privileges: bool = False
+    gpus: list[int] = []
+    links: list[str] = []
+    """Symbolic links made for it on this machine (bare mode)."""
+
+
+class Exit(Struct, frozen=True, rename="camel"):
+    """How an instance ended, as its shim wrote it."""
+
+    exit_code: int
+    signal: int = 0
+    started_at: str = ""
+    finished_at: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class _Processes(Struct, frozen=True):
+    shim: Process
+    program: Process | None = None
+
+
+class Instance:
+    """One run of a container.
+
+    Args:
+        directory: `.../containers/NAME/NUMBER`.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._processes: _Processes | None = None
+
+    @property
+    def number(self) -> int:
+        """0 for the first run."""
+        return int(self.directory.name)
+
+    @property
+    def container_id(self) -> str:
+        """A name for this run, unique for good."""
+        container = self.directory.parent
+        unique = f"{container.parent.parent.name}/{container.name}/{self.number}"
+        return f"traincrew://{hashlib.sha256(unique.encode()).hexdigest()}"
+
+    @property
+    def log(self) -> Path:
+        """What it wrote, in CRI format."""
+        return self.directory / "log"
+
+    def create(self, launch: Launch) -> None:
+        """Make the directory."""
+        shutil.rmtree(self.directory, ignore_errors=True)
+        self.directory.mkdir(parents=True, mode=0o700)
+        (self.directory / "launch.json").write_bytes(msgspec.json.encode(launch))
+
+    def launch(self) -> Launch:
+        """How it was started."""
+        return msgspec.json.decode((self.directory / "launch.json").read_bytes(), type=Launch)
+
+    def processes(self) -> tuple[Process, Process | None] | None:
+        """Shim and program; None if the shim never came to life."""
+        if self._processes is None or self._processes.program is None:
+            try:
+                data = (self.directory / "process.json").read_bytes()
+            except FileNotFoundError:
+                return None
+            self._processes = msgspec.json.decode(data, type=_Processes)
+        return self._processes.shim, self._processes.program
+
+    def exit(self) -> Exit | None:
+        """How it ended; None if it did not, or nobody knows."""
+        try:
+            data = (self.directory / "exit.json").read_bytes()
+        except FileNotFoundError:
+            return None
+        found = msgspec.json.decode(data, type=Exit)
+        if (self.directory / "oom").exists():
+            return msgspec.structs.replace(found, reason="OOMKilled")
+        return found
+
+    def started_at(self) -> str:
+        """When its shim wrote its first file, RFC 3339."""
+        try:
+            status = (self.directory / "process.json").stat()
+        except FileNotFoundError:
+            return files.now()
+        return files.stamp(status.st_mtime_ns)
+
+    def is_alive(self) -> bool:
+        """Whether its shim runs."""
+        processes = self.processes()
+        return processes is not None and _is_running(processes[0])
+
+    def abandon(self) -> None:
+        """Make sure that it will not start any more; what runs already is left to run."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        (self.directory / "abandoned").touch()
+
+    def note_out_of_memory(self) -> None:
+        """Say why it is about to be killed."""
+        (self.directory / "oom").touch()
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal to the program; nothing happens if it has ended."""
+        processes = self.processes()
+        if processes is not None and processes[1] is not None and _is_running(processes[1]):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(processes[1].pid, number)
+
+    def kill(self) -> None:
+        """End everything of it at once."""
+        self.send(signal.SIGKILL)
+
+    def kill_shim(self) -> None:
+        """End it without waiting for a record of its end: the program dies with its shim."""
+        processes = self.processes()
+        if processes is None:
+            return
+        for process in processes:
+            if process is not None and _is_running(process):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process.pid, signal.SIGKILL)
+
+    async def wait(self) -> Exit:
+        """Wait for its end."""
+        processes = self.processes()
+        if processes is not None:
+            await wait_for_process(processes[0])
+        found = self.exit()
+        if found is not None:
+            return found
+        # Its shim was killed, or the machine went down.
+        self.kill_shim()
+        reason = "OOMKilled" if (self.directory / "oom").exists() else "ContainerStatusUnknown"
+        return Exit(
+            exit_code=137,
+            signal=signal.SIGKILL,
+            started_at=self.started_at(),
+            finished_at=files.now(),
+            reason=reason,
+            message="The container could not be located when the pod was terminated",
+        )
+
+    def remove(self) -> None:
+        """Forget it."""
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def instances_of(container: Path) -> list[Instance]:
+    """The instances of a container that are known, oldest first."""
+    return sorted(_instances(container), key=lambda instance: instance.number)
+
+
+def _instances(container: Path) -> Iterator[Instance]:
+    with contextlib.suppress(FileNotFoundError):
+        for entry in container.iterdir():
+            if entry.name.isdigit():
+                yield Instance(entry)
+
+
+def _is_running(process: Process) -> bool:
+    return files.is_running(process.pid, process.start)
+
+
+async def wait_for_process(process: Process) -> None:
+    """Wait until a process that need not be a child has ended."""
+    open_process: Any = getattr(os, "pidfd_open", None)
+    if open_process is not None:
+        try:
+            descriptor = open_process(process.pid)
+        except ProcessLookupError:
+            return
+        except OSError:
+            pass  # a kernel without them
+        else:
+            try:
+                if not _is_running(process):
+                    return  # the number has a new owner already
+                await readable(descriptor)
+            finally:
+                os.close(descriptor)
+            return
+    while _is_running(process):
+        await asyncio.sleep(_POLL_SECONDS)

@@ -1,0 +1,119 @@
+"""What the node knows about the containers of a pod, and nothing else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import Struct, field
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+__all__ = ["ContainerRecord", "PodRecord", "Terminated", "is_sidecar"]
+
+
+class Terminated(Struct, frozen=True):
+    """How a container instance ended. Times are RFC 3339 in UTC."""
+
+    exit_code: int
+    reason: str
+    signal: int = 0
+    message: str = ""
+    started_at: str = ""
+    finished_at: str = ""
+    container_id: str = ""
+
+
+class ContainerRecord(Struct):
+    """One container of a pod.
+
+    Attributes:
+        state: where it stands.
+        reason: why it waits (`ContainerCreating`, `CrashLoopBackOff`, …).
+        message: the same for people.
+        container_id: of the current instance, the last one if none runs; empty before the first.
+        started_at: of the current instance.
+        terminated: how the current instance ended, in state `terminated`.
+        last: how the instance before it ended.
+        restarts: instances started so far, less one.
+        started: it runs, and its startup probe has succeeded.
+        ready: it may serve.
+    """
+
+    name: str
+    state: Literal["waiting", "running", "terminated"] = "waiting"
+    reason: str = ""
+    message: str = ""
+    image: str = ""
+    image_id: str = ""
+    container_id: str = ""
+    started_at: str = ""
+    terminated: Terminated | None = None
+    last: Terminated | None = None
+    restarts: int = 0
+    started: bool = False
+    ready: bool = False
+
+    def wait(self, reason: str, message: str = "") -> None:
+        """Note why no instance runs; what the last one did becomes history."""
+        if self.terminated is not None:
+            self.last, self.terminated = self.terminated, None
+        self.state, self.reason, self.message = "waiting", reason, message
+        self.started = self.ready = False
+
+    def run(self, container_id: str, started_at: str, restarts: int) -> None:
+        """Note that an instance runs."""
+        if self.terminated is not None:
+            self.last, self.terminated = self.terminated, None
+        self.state, self.reason, self.message = "running", "", ""
+        self.container_id, self.started_at, self.restarts = container_id, started_at, restarts
+        self.started = self.ready = False
+
+    def end(self, terminated: Terminated) -> None:
+        """Note that the instance ended."""
+        if self.terminated is not None:
+            self.last = self.terminated
+        self.state, self.reason, self.message = "terminated", "", ""
+        self.terminated = terminated
+        self.started = self.ready = False
+
+
+class PodRecord(Struct):
+    """One pod.
+
+    Attributes:
+        start_time: when the node took it, RFC 3339.
+        failure: (reason, message) if the node itself ended it, for instance `DeadlineExceeded`.
+        prepared: its volumes are there.
+    """
+
+    start_time: str
+    host_ip: str = ""
+    pod_ip: str = ""
+    prepared: bool = False
+    failure: tuple[str, str] | None = None
+    containers: dict[str, ContainerRecord] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, spec: Mapping[str, Any], start_time: str, host_ip: str) -> PodRecord:
+        """A pod of which nothing has happened yet."""
+        record = cls(start_time, host_ip)
+        first = True
+        for container in _all(spec):
+            initialising = bool(spec.get("initContainers")) and not first
+            reason = "PodInitializing" if initialising else "ContainerCreating"
+            first = False
+            record.containers[container["name"]] = ContainerRecord(
+                container["name"], reason=reason, image=container.get("image", "")
+            )
+        return record
+
+
+def is_sidecar(container: Mapping[str, Any]) -> bool:
+    """Whether an init container runs beside the main ones (KEP-753)."""
+    return container.get("restartPolicy") == "Always"
+
+
+def _all(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    yield from spec.get("initContainers") or ()
+    yield from spec.get("containers") or ()
