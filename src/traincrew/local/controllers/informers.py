@@ -20,6 +20,8 @@ ORPHANS = "orphans"
 CONTROLLER = "controller"
 """Index: UID of the controller -> what it controls."""
 
+NAMESPACE = "namespace"
+"""Index: namespace -> what is in it."""
 PENDING = "pending"
 """Index of pods: the empty string -> those without a node."""
 
@@ -33,11 +35,19 @@ def _controller(obj: AnyObject) -> Iterable[str]:
     return (owner.uid,) if owner else ()
 
 
+def _namespace(obj: AnyObject) -> Iterable[str]:
+    return (obj.metadata.namespace,)
+
+
 def _pending(obj: AnyObject) -> Iterable[str]:
     return () if obj.spec.get("nodeName") else ("",)
 
 
-_INDEXERS: Mapping[str, Indexer[AnyObject]] = {ORPHANS: _orphans, CONTROLLER: _controller}
+_INDEXERS: Mapping[str, Indexer[AnyObject]] = {
+    ORPHANS: _orphans,
+    CONTROLLER: _controller,
+    NAMESPACE: _namespace,
+}
 _POD_INDEXERS: Mapping[str, Indexer[AnyObject]] = {**_INDEXERS, PENDING: _pending}
 
 

@@ -1,0 +1,1 @@
+"""Endpoints and EndpointSlices of Services: `plan` decides, `controller` reads and writes."""

@@ -1,0 +1,94 @@
+"""Every namespace gets a ServiceAccount `default` and a ConfigMap `kube-root-ca.crt`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from traincrew.engine.controller import Controller, Request, own_key
+from traincrew.engine.errors import AlreadyExistsError
+from traincrew.engine.resources import CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS
+from traincrew.local.controllers.informers import informer
+from traincrew.local.controllers.shell import NOT_CURRENT, Shell, is_namespace_terminating
+
+if TYPE_CHECKING:
+    from traincrew.engine.controller import Result
+    from traincrew.engine.events import EventRecorder
+    from traincrew.engine.manager import Manager
+    from traincrew.engine.objects import AnyObject
+
+ROOT_CA = "kube-root-ca.crt"
+_CERTIFICATES = {
+    "ca.crt": "# The embedded cluster serves the loopback interface without TLS: no authority.\n"
+}
+
+
+def wanted(namespace: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The ServiceAccount and the ConfigMap of a namespace."""
+    return (
+        {
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {"name": "default", "namespace": namespace},
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {
+                "name": ROOT_CA,
+                "namespace": namespace,
+                "annotations": {
+                    "kubernetes.io/description": "Contains a CA bundle that can be used to verify "
+                    "the kube-apiserver when using internal endpoints such as the internal service "
+                    "IP or kubernetes.default.svc. No other usage is guaranteed across "
+                    "distributions of Kubernetes clusters."
+                },
+            },
+            "data": dict(_CERTIFICATES),
+        },
+    )
+
+
+def add_service_account_controller(manager: Manager, events: EventRecorder) -> None:
+    """Keep the objects every namespace has."""
+    namespaces = informer(manager, NAMESPACES)
+    accounts, maps = informer(manager, SERVICE_ACCOUNTS), informer(manager, CONFIG_MAPS)
+    shell = Shell(manager.client, events, NAMESPACES)
+
+    async def reconcile(request: Request) -> Result | None:
+        name = request.name
+        namespace = namespaces.store.get(None, name)
+        if namespace is None:
+            shell.forget(request)
+            return None
+        if not shell.is_current(request):
+            return NOT_CURRENT
+        if namespace.metadata.deletion_timestamp is not None:
+            return None
+        account, config = wanted(name)
+        try:
+            if accounts.store.get(name, "default") is None:
+                await shell.create(request, accounts, account)
+            known = maps.store.get(name, ROOT_CA)
+            if known is None:
+                await shell.create(request, maps, config)
+            elif known.data != config["data"]:
+                extra = dict.fromkeys((known.data or {}).keys() - config["data"].keys())
+                await shell.patch(request, maps, known, {"data": extra | config["data"]})
+        except AlreadyExistsError:
+            return NOT_CURRENT
+        except Exception as error:
+            if not is_namespace_terminating(error):
+                raise
+        return None
+
+    def named(name: str) -> Any:
+        def to_requests(obj: AnyObject) -> list[Request]:
+            return [Request("", obj.metadata.namespace)] if obj.metadata.name == name else []
+
+        return to_requests
+
+    controller = Controller("serviceaccounts", reconcile, workers=2)
+    controller.watch(namespaces, own_key)
+    controller.watch(accounts, named("default"))
+    controller.watch(maps, named(ROOT_CA))
+    manager.add(controller)

@@ -1,0 +1,62 @@
+"""Finished Jobs are deleted `ttlSecondsAfterFinished` after they ended (KEP-592)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from traincrew.engine.controller import Controller, Request, Result, own_key
+from traincrew.engine.errors import ConflictError, NotFoundError
+from traincrew.engine.resources import JOBS
+from traincrew.local.controllers.common import has_condition, parse_time
+from traincrew.local.controllers.informers import informer
+from traincrew.local.controllers.shell import Shell
+
+if TYPE_CHECKING:
+    from traincrew.engine.events import EventRecorder
+    from traincrew.engine.manager import Manager
+    from traincrew.engine.objects import AnyObject
+
+
+def expires_at(job: AnyObject) -> float | None:
+    """When a Job is to go, in seconds since the epoch; None if it is not (yet)."""
+    ttl = job.spec.get("ttlSecondsAfterFinished")
+    if ttl is None or job.metadata.deletion_timestamp is not None:
+        return None
+    for condition in job.status.get("conditions") or ():
+        kind = condition.get("type", "")
+        if kind in {"Complete", "Failed"} and has_condition([condition], kind):
+            return parse_time(condition["lastTransitionTime"]) + float(ttl)
+    return None
+
+
+def add_ttl_controller(manager: Manager, events: EventRecorder) -> None:
+    """Delete finished Jobs in time."""
+    jobs = informer(manager, JOBS)
+    shell = Shell(manager.client, events, JOBS)
+
+    async def reconcile(request: Request) -> Result | None:
+        job = jobs.store.get(*request)
+        moment = expires_at(job) if job is not None else None
+        if job is None or moment is None:
+            return None
+        left = moment - shell.now()
+        if left > 0:
+            return Result(requeue_after=left + 0.001)
+        try:
+            await shell.client.delete(
+                JOBS,
+                request.name,
+                request.namespace,
+                propagation="Foreground",
+                uid=job.metadata.uid,
+                resource_version=job.metadata.resource_version,
+            )
+        except NotFoundError:
+            return None
+        except ConflictError:
+            return Result(requeue_after=1.0)  # it changed: the lifetime may be another now
+        return None
+
+    controller = Controller("ttl-after-finished", reconcile, workers=2)
+    controller.watch(jobs, own_key)
+    manager.add(controller)
