@@ -14,10 +14,10 @@ import fcntl
 import hashlib
 import os
 import platform
-import re
 import shutil
 import sys
 import time
+import uuid
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING
@@ -27,6 +27,7 @@ from msgspec import Struct
 
 from traincrew.local.images.catalog import PREFIX, Definition
 from traincrew.local.images.interpreters import Interpreter, find_interpreter
+from traincrew.local.images.pip_output import advice, failure_reason, progress_phase
 from traincrew.local.images.process import run
 
 if TYPE_CHECKING:
@@ -116,16 +117,24 @@ async def remove(path: Path, progress: Progress) -> None:
     Raises:
         BuildError: It cannot be removed.
     """
-    if not path.exists():
-        return
     try:
         async with _lock(path.with_suffix(".lock"), progress):
             # The marker goes first: what is left of an interrupted removal is not complete.
             (path / MARKER).unlink(missing_ok=True)
-            await asyncio.to_thread(shutil.rmtree, path)
+            await _remove_tree(path)
             path.with_suffix(".log").unlink(missing_ok=True)
+    except FileNotFoundError:
+        return
     except OSError as error:
         raise BuildError(f"{error.filename or path}: {error.strerror or error}") from error
+
+
+async def _remove_tree(path: Path) -> None:
+    # Moved aside first: should we be cancelled, the thread goes on deleting, but not in the place
+    # where the next one builds.
+    aside = path.with_name(f"{path.name}.removed-{uuid.uuid4().hex[:8]}")
+    path.rename(aside)
+    await asyncio.to_thread(shutil.rmtree, aside)
 
 
 class _Build:
@@ -143,8 +152,8 @@ class _Build:
         started = time.monotonic()
         interpreter = await find_interpreter(definition.python.versions)
         self.progress(f"Python {interpreter.version} ({interpreter.executable})")
-        if self.path.exists():
-            await asyncio.to_thread(shutil.rmtree, self.path)
+        with contextlib.suppress(FileNotFoundError):
+            await _remove_tree(self.path)
         self.log.write_text("", encoding="utf-8")
         await self._venv(interpreter)
         if definition.build_requirements:
@@ -170,7 +179,7 @@ class _Build:
         self.progress("creating the environment")
         command = [str(interpreter.executable), "-I", "-m", "venv", str(self.path)]
         if await self._run(command):
-            raise BuildError(f"the environment could not be created: {self._reason()}")
+            raise BuildError(f"the environment could not be created: {failure_reason(self.lines)}")
 
     async def _pip(self, requirements: tuple[str, ...], arguments: tuple[str, ...]) -> None:
         # Everything on one command line: a second one would be free to replace what the first
@@ -192,8 +201,8 @@ class _Build:
         self.progress(f"installing {len(requirements)} requirements")
         if await self._run(command):
             raise BuildError(
-                f"pip could not install the requirements: {self._reason()}{self._advice()}; "
-                f"all of pip's output is in {self.log}"
+                f"pip could not install the requirements: {failure_reason(self.lines)}"
+                f"{advice(self.lines)}; all of pip's output is in {self.log}"
             )
 
     async def _run(self, command: list[str]) -> int:
@@ -207,95 +216,18 @@ class _Build:
                 log.write(line + "\n")
                 if line.strip():
                     self.lines.append(line.strip())
-                if phase := pip_phase(line):
+                if phase := progress_phase(line):
                     self.progress(phase)
 
             return await run(
                 command, environment=environment, on_line=on_line, keep_open=[self.lock]
             )
 
-    def _reason(self) -> str:
-        """Return the lines that say what went wrong, on one line."""
-        errors = [line for line in self.lines if line.startswith(("ERROR:", "error:", "Error:"))]
-        # The last words of a failed build inside pip are a frame; the cause stands before it.
-        raised = [line for line in self.lines if re.match(r"(\w+\.)*\w+(Error|Exception): ", line)]
-        chosen = list(dict.fromkeys([*raised[-1:], *errors[-2:]])) or list(self.lines)[-2:]
-        return " | ".join(line[:400] for line in chosen) or "it gave no reason"
-
-    def _advice(self) -> str:
-        text = "\n".join(self.lines)
-        for pattern, advice in _ADVICE:
-            if re.search(pattern, text):
-                return f". {advice}"
-        return ""
-
     def _copy_files(self) -> None:
         for target, source in _own_files(self.definition).items():
             destination = self.path / target
             destination.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, destination)
-
-
-_ADVICE = (
-    (
-        (
-            r"Temporary failure in name resolution|Failed to establish a new connection|"
-            r"Network is unreachable|nodename nor servname|ConnectTimeoutError|ProxyError"
-        ),
-        (
-            "The package index cannot be reached: check the network and pip's settings "
-            '("pip config list"), or map the image to an interpreter that already has the '
-            "packages (python: current)"
-        ),
-    ),
-    (
-        r"CERTIFICATE_VERIFY_FAILED",
-        'Check the certificates pip trusts ("pip config get global.cert")',
-    ),
-    (r"No space left on device", "Free some disk space, or move the cache (TRAINCREW_CACHE)"),
-    (
-        r"ResolutionImpossible|conflicting dependencies",
-        "Change the requirements of the environment so that they fit together",
-    ),
-    (
-        r"No matching distribution found|Could not find a version",
-        "Correct this requirement of the environment, or its python version",
-    ),
-    (
-        r"No module named '(setuptools|pkg_resources|wheel|numpy)",
-        "A package needs this to be built: name it under buildRequirements",
-    ),
-    (
-        r"(gcc|cc|clang)['\"]? failed|command '(gcc|cc|clang)'|Python\.h: No such file",
-        (
-            "A package must be compiled: install a C compiler and Python's headers, or choose a "
-            "version that has a wheel for this Python"
-        ),
-    ),
-)
-
-
-def pip_phase(line: str) -> str | None:
-    """Translate a line of pip's output into progress a person wants to see, or None."""
-    text = line.strip()
-    if match := re.match(r"Downloading (\S+?) \(([^)]+)\)", text):
-        return f"downloading {_short(match[1])} ({match[2]})"
-    if match := re.match(r"Using cached (\S+?)(?: \(([^)]+)\))?$", text):
-        return f"using downloaded {_short(match[1])}"
-    if match := re.match(r"Building wheel for (\S+) .*: started", text):
-        return f"building {match[1]}"
-    if match := re.match(r"Installing collected packages: (.+)", text):
-        return f"unpacking {match[1].count(',') + 1} packages"
-    if match := re.match(r"WARNING: Retrying \(.*\) after connection broken by '([^(']+)", text):
-        return f"pip cannot reach the package index and tries again ({match[1]})"
-    return None
-
-
-def _short(file: str) -> str:
-    """``numpy-1.23.5-cp311-….whl`` -> ``numpy 1.23.5``."""
-    name = file.rsplit("/", 1)[-1]
-    match = re.match(r"(.+?)-(\d[^-]*?)(?:-.*\.whl|\.tar\.gz|\.zip|-py.*)$", name)
-    return f"{match[1]} {match[2]}" if match else name
 
 
 def _own_files(definition: Definition) -> dict[str, Path]:
