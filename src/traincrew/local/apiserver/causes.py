@@ -1,0 +1,107 @@
+"""What is wrong with a field, in the words of the Kubernetes API.
+
+The reasons are ``metav1.CauseType`` values, the messages those of
+``k8s.io/apimachinery/pkg/util/validation/field``: people search the web for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+__all__ = [
+    "Cause",
+    "duplicate",
+    "forbidden",
+    "internal",
+    "invalid",
+    "not_found",
+    "not_supported",
+    "quote",
+    "required",
+    "show",
+    "too_long",
+    "too_many",
+    "type_invalid",
+]
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Cause(msgspec.Struct, frozen=True):
+    """One broken rule.
+
+    Attributes:
+        reason: machine word, such as ``FieldValueInvalid``.
+        message: what is wrong, without the field; ``Invalid value: 0: must be positive``.
+        field: path of the field, such as ``spec.containers[0].name``.
+    """
+
+    reason: str
+    message: str
+    field: str
+
+
+def quote(text: str) -> str:
+    """The text in double quotes, escaped."""
+    return _encode(text).decode()
+
+
+def show(value: Any) -> str:
+    """A value as messages print it: strings quoted, numbers plain, the rest as JSON."""
+    return _encode(value).decode()
+
+
+def required(field: str, detail: str = "") -> Cause:
+    """A field that has to be there is missing or empty."""
+    message = f"Required value: {detail}" if detail else "Required value"
+    return Cause("FieldValueRequired", message, field)
+
+
+def invalid(field: str, value: Any, detail: str) -> Cause:
+    """The value breaks a rule."""
+    return Cause("FieldValueInvalid", f"Invalid value: {show(value)}: {detail}", field)
+
+
+def type_invalid(field: str, value: Any, detail: str) -> Cause:
+    """The value is of another type."""
+    return Cause("FieldValueTypeInvalid", f"Invalid value: {show(value)}: {detail}", field)
+
+
+def not_supported(field: str, value: Any, supported: Iterable[Any]) -> Cause:
+    """The value is none of those there are."""
+    values = ", ".join(show(item) for item in supported)
+    message = f"Unsupported value: {show(value)}: supported values: {values}"
+    return Cause("FieldValueNotSupported", message, field)
+
+
+def forbidden(field: str, detail: str) -> Cause:
+    """The field must not be set, or not be changed, under these circumstances."""
+    return Cause("FieldValueForbidden", f"Forbidden: {detail}", field)
+
+
+def duplicate(field: str, value: Any) -> Cause:
+    """The value must be unique and is not."""
+    return Cause("FieldValueDuplicate", f"Duplicate value: {show(value)}", field)
+
+
+def not_found(field: str, value: Any) -> Cause:
+    """The value refers to something that is not there."""
+    return Cause("FieldValueNotFound", f"Not found: {show(value)}", field)
+
+
+def too_long(field: str, limit: int) -> Cause:
+    """The text is longer than ``limit`` bytes."""
+    return Cause("FieldValueTooLong", f"Too long: may not be more than {limit} bytes", field)
+
+
+def too_many(field: str, actual: int, limit: int) -> Cause:
+    """There are more than ``limit`` items."""
+    return Cause("FieldValueTooMany", f"Too many: {actual}: must have at most {limit} items", field)
+
+
+def internal(field: str, detail: str) -> Cause:
+    """The server could not find out whether the value is right."""
+    return Cause("InternalError", f"Internal error: {detail}", field)

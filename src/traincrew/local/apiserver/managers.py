@@ -1,0 +1,135 @@
+"""The entries of ``metadata.managedFields``: who wrote which fields, when, and how."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .fieldsets import FieldSet, difference, union
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = [
+    "APPLY",
+    "UPDATE",
+    "Entry",
+    "all_fields",
+    "cap",
+    "entry",
+    "identity",
+    "readable",
+    "sort",
+    "without",
+]
+
+Entry = dict[str, Any]
+APPLY = "Apply"
+UPDATE = "Update"
+_MAX_UPDATERS = 10
+_OLD_UPDATES = "ancient-changes"
+
+
+def identity(item: Entry) -> tuple[str, str, str, str]:
+    """What makes two entries one: an applier stays the same when its API version changes."""
+    operation = item["operation"]
+    version = "" if operation == APPLY else item.get("apiVersion", "")
+    return item.get("manager", ""), operation, item.get("subresource", ""), version
+
+
+def entry(
+    manager: str,
+    operation: str,
+    api_version: str,
+    time: str | None,
+    fields: FieldSet,
+    subresource: str,
+) -> Entry:
+    """A new entry, keys in the order upstream prints them."""
+    result: Entry = {"manager": manager, "operation": operation, "apiVersion": api_version}
+    if time is not None:
+        result["time"] = time
+    result["fieldsType"] = "FieldsV1"
+    result["fieldsV1"] = fields
+    if subresource:
+        result["subresource"] = subresource
+    return result
+
+
+def readable(items: Any) -> list[Entry] | None:
+    """The entries if they are in order, None if there are none or any is malformed."""
+    if type(items) is not list or not items:
+        return None
+    for item in items:
+        if (
+            type(item) is not dict
+            or item.get("operation") not in (APPLY, UPDATE)
+            or item.get("fieldsType") != "FieldsV1"
+            or type(item.get("fieldsV1")) is not dict
+        ):
+            return None
+    return items
+
+
+def without(item: Entry, *gone: FieldSet) -> Entry | None:
+    """The entry without some fields; the same object when it had none of them, None when empty."""
+    fields = item["fieldsV1"]
+    rest = fields
+    for each in gone:
+        rest = difference(rest, each)
+    if rest is fields:
+        return item
+    return {**item, "fieldsV1": rest} if rest else None
+
+
+def sort(items: list[Entry]) -> list[Entry]:
+    """Applied entries first, then by time, name, version and subresource."""
+    if len(items) > 1:
+        items.sort(
+            key=lambda item: (
+                item["operation"],
+                item.get("time") or "",
+                item.get("manager", ""),
+                item.get("apiVersion", ""),
+                item.get("subresource", ""),
+            )
+        )
+    return items
+
+
+def cap(items: list[Entry]) -> list[Entry]:
+    """Merge the oldest updaters into one entry per API version once there are more than ten."""
+    updaters = [item for item in items if item["operation"] == UPDATE]
+    excess = len(updaters) - _MAX_UPDATERS
+    if excess <= 0:
+        return items
+    updaters.sort(key=lambda item: (item.get("time") or "", item.get("manager", "")))
+    buckets: dict[str, Entry] = {}
+    merged: set[int] = set()
+    for item in updaters:
+        if excess <= 0:
+            break
+        version = item.get("apiVersion", "")
+        bucket = buckets.get(version)
+        if bucket is None:
+            buckets[version] = item
+            continue
+        fields = union(bucket["fieldsV1"], item["fieldsV1"])
+        merged |= {id(bucket), id(item)}
+        buckets[version] = entry(
+            _OLD_UPDATES, UPDATE, version, item.get("time"), fields, subresource=""
+        )
+        excess -= 1
+    kept = [item for item in items if id(item) not in merged]
+    return kept + [
+        item
+        for item in buckets.values()
+        if item["manager"] == _OLD_UPDATES and all(item is not other for other in kept)
+    ]
+
+
+def all_fields(items: Iterable[Entry]) -> FieldSet:
+    """Every field somebody owns."""
+    result: FieldSet = {}
+    for item in items:
+        result = union(result, item["fieldsV1"])
+    return result

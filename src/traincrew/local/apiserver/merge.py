@@ -1,0 +1,137 @@
+"""Typed merging of an applied configuration, and removal of fields from a value.
+
+Both work on whole documents, return new ones and share what they do not change.
+Semantics: sigs.k8s.io/structured-merge-diff ``typed/merge.go`` and ``typed/remove.go``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .fieldsets import FieldSet, item_key
+from .nodes import ANY, Node
+
+__all__ = ["merge", "remove"]
+
+_ABSENT: Any = object()
+
+
+def merge(node: Node, live: Any, config: Any) -> Any:
+    """The live value with the configuration laid over it; the configuration wins."""
+    if config is _ABSENT:
+        return live
+    if live is _ABSENT or node.leaf:
+        return config
+    live_kind, config_kind = type(live), type(config)
+    if live_kind is dict and (config_kind is dict or config is None):
+        if not live and not config:
+            return config
+        return _merge_maps(node, live, config or {})
+    if (
+        node.associative
+        and (live_kind is list or live is None)
+        and (config_kind is list or config is None)
+        and (live or config)
+    ):
+        return _merge_lists(node, live or [], config or [])
+    return config
+
+
+def _merge_maps(node: Node, live: dict[str, Any], config: dict[str, Any]) -> dict[str, Any]:
+    result = dict(live)
+    fields, rest = node.fields, node.values or ANY
+    for key, item in config.items():
+        result[key] = merge(fields.get(key, rest), live.get(key, _ABSENT), item)
+    return result
+
+
+def _merge_lists(node: Node, live: list[Any], config: list[Any]) -> list[Any]:
+    """Interleave two associative lists.
+
+    Shared items come in the configuration's order; items only the live list has stay before the
+    live item that followed them; a new item stays behind the configured item it follows.
+    """
+    item_node = node.items or ANY
+    live_steps = [item_key(node, item) for item in live]
+    config_steps = [item_key(node, item) for item in config]
+    by_step_live = {step: item for step, item in zip(live_steps, live, strict=True) if step}
+    by_step_config = {step: item for step, item in zip(config_steps, config, strict=True) if step}
+    shared = [step for step in config_steps if step in by_step_live]
+    shared.reverse()  # the next one is the last
+    result: list[Any] = []
+    taken: set[str | None] = set()
+
+    def take(step: str | None) -> None:
+        taken.add(step)
+        if step is not None:
+            before = by_step_live.get(step, _ABSENT)
+            result.append(merge(item_node, before, by_step_config[step]))
+        if shared and shared[-1] == step:
+            shared.pop()
+
+    left = right = 0
+    while left < len(live) or right < len(config):
+        if left < len(live):
+            step = live_steps[left]
+            if step not in by_step_config:
+                result.append(live[left])
+                left += 1
+                continue
+            if right < len(config):
+                if step == config_steps[right]:
+                    take(step)
+                    left += 1
+                    right += 1
+                    continue
+                if shared and step != shared[-1]:
+                    # Shared, but another one is due first: it is taken when its turn comes.
+                    left += 1
+                    continue
+            if step in taken:
+                left += 1
+        if right < len(config):
+            if config_steps[right] not in taken:
+                take(config_steps[right])
+            right += 1
+    return result
+
+
+def remove(node: Node, value: Any, fields: FieldSet) -> Any:
+    """The value without the members of a set; ``_ABSENT`` never comes out.
+
+    A container that loses its last entry disappears with it, except the document itself. (Upstream
+    leaves a null there, which its own validation then refuses.)
+    """
+    result = _remove(node, value, fields)
+    return {} if result is _ABSENT else result
+
+
+def _remove(node: Node, value: Any, fields: FieldSet) -> Any:
+    if not fields or not value or node.leaf:
+        return value
+    if type(value) is dict:
+        result = {}
+        child_fields, rest = node.fields, node.values or ANY
+        for key, item in value.items():
+            below = fields.get("f:" + key)
+            if below is None:
+                result[key] = item
+            elif below and "." not in below:
+                kept = _remove(child_fields.get(key, rest), item, below)
+                if kept is not _ABSENT:
+                    result[key] = kept
+        return result or _ABSENT
+    if type(value) is list and node.associative:
+        items: list[Any] = []
+        item_node = node.items or ANY
+        for item in value:
+            step = item_key(node, item)
+            below = fields.get(step) if step is not None else None
+            if below is None:
+                items.append(item)
+            elif below and "." not in below:
+                kept = _remove(item_node, item, below)
+                if kept is not _ABSENT:
+                    items.append(kept)
+        return items or _ABSENT
+    return value

@@ -1,0 +1,338 @@
+"""OpenAPI schemas compiled into nodes that all typed operations walk.
+
+One node answers every question a typed operation asks about a place in a document: which fields
+there are (pruning, unknown fields), of which type (validation), what they default to, which parts
+have owners of their own (server-side apply) and how lists are merged (strategic merge patch).
+"""
+
+from __future__ import annotations
+
+import lzma
+import re
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import msgspec
+
+__all__ = [
+    "ANY",
+    "Node",
+    "builtin_definitions",
+    "builtin_descriptions",
+    "builtin_kinds",
+    "builtin_node",
+    "crd_node",
+    "object_meta",
+]
+
+META = "io.k8s.apimachinery.pkg.apis.meta.v1"
+_QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
+_INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
+_TIMES = {f"{META}.Time", f"{META}.MicroTime"}
+_FREE = {f"{META}.FieldsV1", "io.k8s.apimachinery.pkg.runtime.RawExtension"}
+
+_NO_FIELDS: dict[str, Any] = {}
+
+
+class Node:
+    """The schema of one place in a document.
+
+    Attributes:
+        type: ``string``, ``integer``, ``number``, ``boolean``, ``object``, ``array``,
+            ``int-or-string``, ``quantity``, or empty when anything goes.
+        fields: named fields of an object.
+        values: schema of an object's other entries (``additionalProperties``).
+        items: schema of a list's items.
+        leaf: owned and replaced as a whole: scalars, atomic lists and maps.
+        keys: fields that identify an item of a list of type ``map``.
+        key_defaults: what an absent key field stands for.
+        is_set: a list whose scalar items are owned one by one.
+        preserve: entries that are not in ``fields`` are kept though nothing describes them.
+        embedded: the object is a Kubernetes object with kind and metadata.
+        nullable: null is a value here.
+        null_is_absent: null means "not there": true of built-in kinds, whose Go types know no null.
+        required: fields that have to be there.
+        default: what an absent value becomes; ``msgspec.UNSET`` without default.
+        has_defaults: this node or one below it has a default.
+        patch_strategy: words of ``x-kubernetes-patch-strategy``.
+        merge_key: field strategic merge identifies list items by.
+        rules: constraints beyond the type, as in the source schema.
+        schema: the source schema of a custom resource; empty for built-in kinds.
+    """
+
+    __slots__ = (
+        "default",
+        "embedded",
+        "fields",
+        "has_defaults",
+        "is_set",
+        "items",
+        "key_defaults",
+        "keys",
+        "leaf",
+        "merge_key",
+        "null_is_absent",
+        "nullable",
+        "patch_strategy",
+        "pattern",
+        "preserve",
+        "required",
+        "rules",
+        "schema",
+        "type",
+        "values",
+    )
+
+    def __init__(self, type_: str = "", *, leaf: bool = True) -> None:
+        self.type = type_
+        self.leaf = leaf
+        self.fields: dict[str, Node] = _NO_FIELDS
+        self.values: Node | None = None
+        self.items: Node | None = None
+        self.keys: tuple[str, ...] = ()
+        self.key_defaults: dict[str, Any] = _NO_FIELDS
+        self.is_set = False
+        self.preserve = False
+        self.embedded = False
+        self.nullable = False
+        self.null_is_absent = False
+        self.required: tuple[str, ...] = ()
+        self.default: Any = msgspec.UNSET
+        self.has_defaults = False
+        self.patch_strategy: frozenset[str] = frozenset()
+        self.merge_key = ""
+        self.rules: dict[str, Any] | None = None
+        self.pattern: re.Pattern[str] | None = None
+        self.schema: dict[str, Any] = _NO_FIELDS
+
+    @property
+    def associative(self) -> bool:
+        """Whether this is a list whose items are owned one by one."""
+        return self.is_set or bool(self.keys)
+
+
+# A place nothing is known about. Maps are owned entry by entry, lists as a whole
+# (structured-merge-diff calls this "deduced").
+ANY = Node(leaf=False)
+ANY.preserve = True
+
+
+def _load(name: str) -> dict[str, Any]:
+    packed = resources.files(__package__).joinpath("data", name).read_bytes()
+    document: dict[str, Any] = msgspec.json.decode(lzma.decompress(packed))
+    return document
+
+
+@cache
+def builtin_definitions() -> dict[str, Any]:
+    """The published definitions by name, without descriptions."""
+    return _load("schemas.json.xz")
+
+
+@cache
+def builtin_descriptions() -> dict[str, Any]:
+    """Descriptions of the definitions, as trees that mirror them."""
+    return _load("descriptions.json.xz")
+
+
+@cache
+def builtin_kinds() -> dict[tuple[str, str, str], str]:
+    """Name of the definition of each group, version and kind."""
+    return {
+        (entry["group"], entry["version"], entry["kind"]): name
+        for name, schema in builtin_definitions().items()
+        for entry in schema.get("x-kubernetes-group-version-kind", ())
+    }
+
+
+def _map_keys(node: Node, schema: dict[str, Any]) -> None:
+    """Take over what makes a list's items individuals."""
+    kind = schema.get("x-kubernetes-list-type")
+    if kind == "map" and node.items is not None:
+        node.keys = tuple(schema.get("x-kubernetes-list-map-keys", ()))
+        fields = node.items.fields
+        node.key_defaults = {
+            key: fields[key].default
+            for key in node.keys
+            if key in fields and fields[key].default is not msgspec.UNSET
+        }
+        node.leaf = False
+    elif kind == "set":
+        node.is_set = True
+        node.leaf = False
+
+
+_BUILTIN: dict[str, Node] = {}
+
+
+def builtin_node(name: str) -> Node:
+    """The node of a published definition, made when first asked for."""
+    found = _BUILTIN.get(name)
+    if found is not None:
+        return found
+    if name in _FREE:
+        node = Node("object", leaf=False)
+        node.values = ANY
+        node.null_is_absent = True
+    elif name == _QUANTITY:
+        node = Node("quantity")
+    elif name == _INT_OR_STRING:
+        node = Node("int-or-string")
+    elif name in _TIMES:
+        node = Node("string")
+        node.rules = {"format": "date-time"}
+    else:
+        schema = builtin_definitions()[name]
+        if "type" not in schema:  # JSON, JSONSchemaPropsOrArray and the like
+            _BUILTIN[name] = ANY
+            return ANY
+        node = Node(schema["type"])
+        _BUILTIN[name] = node  # before the fields: JSONSchemaProps contains itself
+        _fill(node, schema)
+        if not _REPORTED.search(name):
+            node.required = _required_texts(node, schema)
+    node.null_is_absent = True
+    _BUILTIN[name] = node
+    return node
+
+
+# Parts of a status: controllers write them, and upstream does not check them.
+_REPORTED = re.compile("Status|Condition|ContainerState|LoadBalancerIngress|NodeAddress")
+
+
+def _required_texts(node: Node, schema: dict[str, Any]) -> tuple[str, ...]:
+    """The required fields that hold a text.
+
+    The published ``required`` only says that Go always writes the field. For texts (except values,
+    which may be empty) the server's own validation insists on them; for numbers, lists and objects
+    it has rules of its own, see ``validation``.
+    """
+    return tuple(
+        key
+        for key in schema.get("required", ())
+        if node.fields[key].type == "string" and key not in ("value", "protocol")
+    )
+
+
+def _fill(node: Node, schema: dict[str, Any]) -> None:
+    node.null_is_absent = True
+    if node.type == "object":
+        node.leaf = schema.get("x-kubernetes-map-type") == "atomic"
+        properties = schema.get("properties")
+        if properties is not None:
+            node.fields = {key: _property(item) for key, item in properties.items()}
+        extra = schema.get("additionalProperties")
+        if extra is not None:
+            node.values = _property(extra)
+    elif node.type == "array":
+        node.items = _property(schema["items"])
+        _map_keys(node, schema)
+    elif "format" in schema:
+        node.rules = {"format": schema["format"]}
+
+
+def _property(schema: dict[str, Any]) -> Node:
+    reference = schema.get("$ref")
+    if reference is not None:
+        target = builtin_node(reference.rsplit("/", 1)[1])
+        if "x-kubernetes-patch-strategy" not in schema and "x-kubernetes-map-type" not in schema:
+            return target
+        node = Node(target.type, leaf=target.leaf)
+        for slot in Node.__slots__:
+            setattr(node, slot, getattr(target, slot))
+        if schema.get("x-kubernetes-map-type") == "atomic":
+            node.leaf = True
+    else:
+        node = Node(schema["type"])
+        _fill(node, schema)
+        # A default here only identifies list items; defaults.py fills built-in kinds.
+        node.default = schema.get("default", msgspec.UNSET)
+    node.patch_strategy = frozenset(
+        filter(None, schema.get("x-kubernetes-patch-strategy", "").split(","))
+    )
+    node.merge_key = schema.get("x-kubernetes-patch-merge-key", "")
+    return node
+
+
+@cache
+def object_meta() -> Node:
+    """The node of ``metadata``."""
+    return builtin_node(f"{META}.ObjectMeta")
+
+
+_RULES = (
+    "format enum minimum maximum exclusiveMinimum exclusiveMaximum multipleOf minLength maxLength"
+    " minItems maxItems uniqueItems minProperties maxProperties allOf anyOf oneOf not"
+).split()
+
+
+def crd_node(schema: dict[str, Any], *, root: bool = True) -> Node:
+    """Compile the ``openAPIV3Schema`` of a custom resource.
+
+    The schema is taken to be structural; ``structural.check`` refuses others before.
+    """
+    if schema.get("x-kubernetes-int-or-string"):
+        node = Node("int-or-string")
+    elif "type" in schema:
+        node = Node(schema["type"])
+    else:
+        node = Node()
+        node.leaf = False
+    node.schema = schema
+    node.preserve = bool(schema.get("x-kubernetes-preserve-unknown-fields"))
+    node.embedded = bool(schema.get("x-kubernetes-embedded-resource"))
+    node.nullable = bool(schema.get("nullable"))
+    node.required = tuple(schema.get("required", ()))
+    node.default = schema.get("default", msgspec.UNSET)
+    node.has_defaults = node.default is not msgspec.UNSET
+    if node.type in ("object", ""):
+        _fill_crd_object(node, schema, root=root)
+    elif node.type == "array":
+        node.items = crd_node(schema["items"], root=False) if "items" in schema else ANY
+        node.has_defaults |= node.items.has_defaults
+        _map_keys(node, schema)
+    rules = {key: schema[key] for key in _RULES if key in schema}
+    if node.type == "int-or-string" and rules.get("anyOf") == _INT_OR_STRING_FORM:
+        del rules["anyOf"]  # says what the type already says
+    node.rules = rules or None
+    if "pattern" in schema:
+        node.pattern = re.compile(schema["pattern"])
+    return node
+
+
+_INT_OR_STRING_FORM = [{"type": "integer"}, {"type": "string"}]
+
+
+def _fill_crd_object(node: Node, schema: dict[str, Any], *, root: bool) -> None:
+    node.leaf = node.type == "object" and schema.get("x-kubernetes-map-type") == "atomic"
+    fields = {key: crd_node(item, root=False) for key, item in schema.get("properties", {}).items()}
+    if root or node.embedded:
+        # These are the server's, whatever the definition says about them.
+        node.embedded = True
+        fields["apiVersion"] = fields["kind"] = Node("string")
+        declared = fields.get("metadata")
+        fields["metadata"] = _metadata(declared)
+    node.fields = fields
+    extra = schema.get("additionalProperties")
+    if isinstance(extra, dict):
+        node.values = crd_node(extra, root=False)
+        node.has_defaults |= node.values.has_defaults
+    elif extra or node.preserve:
+        node.values = ANY
+    node.has_defaults |= any(field.has_defaults for field in fields.values())
+
+
+def _metadata(declared: Node | None) -> Node:
+    """ObjectMeta, with what a definition may restrict: name and generateName."""
+    base = object_meta()
+    if declared is None or not declared.fields:
+        return base
+    node = Node("object", leaf=False)
+    for slot in Node.__slots__:
+        setattr(node, slot, getattr(base, slot))
+    node.fields = base.fields | {
+        key: declared.fields[key] for key in ("name", "generateName") if key in declared.fields
+    }
+    node.schema = declared.schema
+    return node

@@ -1,0 +1,24 @@
+"""Where in a document: linked steps that cost nothing until they are printed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["Path", "child", "render"]
+
+# (path of the parent, field name or list index); None is the document itself.
+Path = Any
+
+
+def render(path: Path) -> str:
+    """The path as Kubernetes prints it: ``spec.containers[0].name``, ``labels[a/b]`` apart."""
+    steps: list[str] = []
+    while path is not None:
+        path, step = path
+        steps.append(f"[{step}]" if type(step) is int else f".{step}")
+    return "".join(reversed(steps)).removeprefix(".")
+
+
+def child(path: str, name: str) -> str:
+    """A field below an already printed path."""
+    return f"{path}.{name}" if path else name

@@ -1,0 +1,121 @@
+"""Drop what a schema does not know, fill in what it defaults."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from .codec import clone
+from .nodes import ANY, Node
+from .paths import Path, render
+
+__all__ = ["fill_defaults", "prune"]
+
+
+def prune(node: Node, value: dict[str, Any]) -> list[str]:
+    """Remove unknown fields and meaningless nulls, in place.
+
+    Null means "not there" for every field that is not ``nullable``; in lists and maps of built-in
+    kinds it becomes the empty value, as it does when Go decodes it.
+
+    Returns:
+        Paths of the unknown fields, such as ``spec.containers[0].imag``, in document order.
+    """
+    unknown: list[Path] = []
+    _prune_object(node, value, None, unknown)
+    return [render(path) for path in unknown]
+
+
+def _prune_object(node: Node, value: dict[str, Any], path: Path, unknown: list[Path]) -> None:
+    fields, rest = node.fields, node.values
+    drop: list[str] | None = None
+    for key, item in value.items():
+        child = fields.get(key)
+        if child is None:
+            if rest is ANY:
+                continue
+            if rest is None:
+                unknown.append((path, key))
+                drop = [key] if drop is None else [*drop, key]
+                continue
+            child = rest
+        kind = type(item)
+        if kind is str:
+            continue
+        if item is None:
+            if child.nullable or child is ANY:
+                continue
+            if child is rest and child.null_is_absent and key not in fields:
+                value[key] = _empty(child)
+            else:
+                drop = [key] if drop is None else [*drop, key]
+        elif kind is dict:
+            if child.type == "object" and child is not ANY:
+                _prune_object(child, item, (path, key), unknown)
+        elif kind is list and child.items is not None:
+            _prune_list(child.items, item, (path, key), unknown)
+    if drop is not None:
+        for key in drop:
+            del value[key]
+
+
+def _prune_list(node: Node, value: list[Any], path: Path, unknown: list[Path]) -> None:
+    if node is ANY:
+        return
+    for index, item in enumerate(value):
+        kind = type(item)
+        if kind is dict:
+            if node.type == "object":
+                _prune_object(node, item, (path, index), unknown)
+        elif kind is list:
+            if node.items is not None:
+                _prune_list(node.items, item, (path, index), unknown)
+        elif item is None and node.null_is_absent:
+            value[index] = _empty(node)
+
+
+def _empty(node: Node) -> Any:
+    """What Go makes of a null where a value must be."""
+    return {
+        "string": "",
+        "integer": 0,
+        "number": 0,
+        "boolean": False,
+        "object": {},
+        "array": [],
+        "quantity": "0",
+        "int-or-string": 0,
+    }[node.type]
+
+
+def fill_defaults(node: Node, value: Any) -> None:
+    """Apply the ``default`` values of a custom resource's schema, in place.
+
+    A default is applied inside objects that exist (or came from a default themselves), and to
+    nulls that are not ``nullable``.
+    """
+    if type(value) is dict:
+        for key, child in node.fields.items():
+            if not child.has_defaults:
+                continue
+            item = value.get(key)
+            if item is None and (key not in value or not child.nullable):
+                if child.default is msgspec.UNSET:
+                    continue
+                item = value[key] = clone(child.default)
+            if item is not None:
+                fill_defaults(child, item)
+        rest = node.values
+        if rest is not None and rest.has_defaults:
+            for key, item in value.items():
+                if key in node.fields:
+                    continue
+                if item is None and not rest.nullable and rest.default is not msgspec.UNSET:
+                    value[key] = item = clone(rest.default)
+                fill_defaults(rest, item)
+    elif type(value) is list and node.items is not None and node.items.has_defaults:
+        for index, item in enumerate(value):
+            if item is None and not node.items.nullable and node.items.default is not msgspec.UNSET:
+                value[index] = clone(node.items.default)
+            fill_defaults(node.items, value[index])

@@ -1,0 +1,148 @@
+"""The schema of one kind, and everything that can be asked of it."""
+
+from __future__ import annotations
+
+from functools import cache, cached_property
+from typing import Any
+
+from . import defaults
+from .causes import Cause
+from .checks import check
+from .nodes import Node, builtin_kinds, builtin_node, crd_node
+from .prune import fill_defaults, prune
+
+__all__ = ["Cause", "ObjectSchema", "from_crd", "load_builtin"]
+
+Document = dict[str, Any]
+
+
+class ObjectSchema:
+    """What the objects of one kind look like.
+
+    Attributes:
+        group: API group, empty for the core group.
+        version: such as ``v1``.
+        kind: such as ``Pod``.
+        node: the compiled schema typed operations walk.
+        custom: whether it comes from a CustomResourceDefinition.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        version: str,
+        kind: str,
+        *,
+        definition: str = "",
+        open_api_v3_schema: Document | None = None,
+        status_subresource: bool = True,
+    ) -> None:
+        self.group = group
+        self.version = version
+        self.kind = kind
+        self.custom = open_api_v3_schema is not None
+        self._definition = definition
+        self._source = open_api_v3_schema or {}
+        self._status_subresource = status_subresource
+
+    @cached_property
+    def node(self) -> Node:
+        """The compiled schema."""
+        return crd_node(self._source) if self.custom else builtin_node(self._definition)
+
+    @cached_property
+    def has_status(self) -> bool:
+        """Whether ``status`` is written through its own subresource only."""
+        return self._status_subresource and (self.custom or "status" in self.node.fields)
+
+    def prune(self, obj: Document) -> list[str]:
+        """Remove fields the schema does not know, in place; null fields too.
+
+        Returns:
+            Paths of the unknown fields, such as ``spec.template.spec.containers[0].imag``.
+        """
+        return prune(self.node, obj)
+
+    def default(self, obj: Document) -> None:
+        """Fill in the static defaults, in place."""
+        if self.custom:
+            if self.node.has_defaults:
+                fill_defaults(self.node, obj)
+        else:
+            defaults.apply(self.group, self.kind, obj)
+
+    def validate(self, obj: Document, old: Document | None = None) -> list[Cause]:
+        """Everything the schema finds wrong.
+
+        For custom resources this includes CEL rules, rules for metadata, and ratcheting: what was
+        wrong before and has not been touched is let through (KEP-4008).
+
+        Args:
+            obj: the document, pruned and defaulted.
+            old: the stored document when this is an update.
+        """
+        found: list[Cause] = []
+        check(self.node, obj, None, found)
+        if self.custom:
+            from . import custom
+
+            custom.validate(self, obj, old, found)
+        return found
+
+    @cached_property
+    def cel_rules(self) -> Any:
+        """The compiled ``x-kubernetes-validations``; falsy when there are none."""
+        from . import cel
+
+        return cel.compile_rules(self._source)
+
+    def open_api(self) -> Document:
+        """Definitions for ``components.schemas`` of an OpenAPI v3 document, by name.
+
+        Descriptions included; the schema of the kind itself is the one that carries its
+        ``x-kubernetes-group-version-kind``.
+        """
+        from . import openapi
+
+        if self.custom:
+            return openapi.custom(self._source, self.group, self.version, self.kind)
+        return openapi.builtin(self._definition)
+
+
+@cache
+def load_builtin(group: str, version: str, kind: str) -> ObjectSchema:
+    """The schema of a built-in kind.
+
+    Raises:
+        KeyError: this server does not know the kind.
+    """
+    name = builtin_kinds().get((group, version, kind))
+    if name is None:
+        raise KeyError(f"no schema of kind {kind} in {group or 'core'}/{version}")
+    return ObjectSchema(group, version, kind, definition=name)
+
+
+def from_crd(
+    open_api_v3_schema: Document,
+    group: str,
+    version: str,
+    kind: str,
+    *,
+    status_subresource: bool = True,
+) -> ObjectSchema:
+    """The schema of a custom resource.
+
+    Args:
+        open_api_v3_schema: as in the definition, already found to be structural.
+        group: API group of the definition.
+        version: the version this schema is of.
+        kind: kind of the objects.
+        status_subresource: whether the version declares it.
+    """
+    return ObjectSchema(
+        group,
+        version,
+        kind,
+        open_api_v3_schema=open_api_v3_schema,
+        status_subresource=status_subresource,
+    )

@@ -1,0 +1,280 @@
+"""Strategic merge patch: merge patch that knows how to merge the lists of built-in kinds.
+
+Semantics and texts: ``k8s.io/apimachinery/pkg/util/strategicpatch``. Directives:
+
+- ``$patch: replace | delete`` in a map, or in an item of a merged list;
+- ``$setElementOrder/FIELD``: the order the items have that the patch's author knows;
+- ``$deleteFromPrimitiveList/FIELD``: values to take out of a merged list of scalars;
+- ``$retainKeys``: the only fields that stay in a map.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .causes import show
+from .codec import clone
+from .nodes import ANY, Node
+from .patch import PatchError
+
+if TYPE_CHECKING:
+    from .schema import ObjectSchema
+
+__all__ = ["strategic_merge"]
+
+Document = dict[str, Any]
+
+_DIRECTIVE = "$patch"
+_RETAIN = "$retainKeys"
+_ORDER = "$setElementOrder/"
+_DELETE = "$deleteFromPrimitiveList/"
+
+
+def strategic_merge(doc: Document, patch: Any, schema: ObjectSchema) -> Document:
+    """Apply a strategic merge patch.
+
+    Args:
+        doc: the document; not changed.
+        patch: the patch; not changed.
+        schema: of the document's kind, which must be built in.
+
+    Raises:
+        PatchError: the patch or one of its directives is malformed.
+    """
+    if type(patch) is not dict:
+        raise PatchError("a strategic merge patch must be an object")
+    return _merge_map(clone(doc), clone(patch), schema.node)
+
+
+def _child(node: Node, key: str) -> Node:
+    return node.fields.get(key) or node.values or ANY
+
+
+def _merge_map(original: Document, patch: Document, node: Node) -> Document:
+    directive = patch.pop(_DIRECTIVE, None)
+    if directive is not None:
+        if directive == "replace":
+            return _plain(patch)
+        if directive == "delete":
+            return {}
+        raise PatchError(f"unknown patch type: {directive} in map")
+    _retain_keys(original, patch)
+    for key in [key for key in patch if key.startswith(_ORDER)]:
+        _merge_ordered(original, patch, key, node)
+    for patch_key, value in patch.items():
+        deleting = patch_key.startswith(_DELETE)
+        key = patch_key.removeprefix(_DELETE)
+        if value is None:
+            original.pop(key, None)
+            continue
+        present = original.get(key)
+        if key not in original or type(present) is not type(value):
+            if not deleting:
+                original[key] = _plain(value)
+        elif type(value) is dict:
+            child = _child(node, key)
+            if "replace" in child.patch_strategy:
+                original[key] = _plain(value)
+            else:
+                original[key] = _merge_map(present, value, child)
+        elif type(value) is list:
+            original[key] = _merge_field(present, value, _child(node, key), key, deleting=deleting)
+        else:
+            original[key] = value
+    return original
+
+
+def _merge_field(
+    original: list[Any], patch: list[Any], node: Node, key: str, *, deleting: bool
+) -> list[Any]:
+    if deleting:
+        return [item for item in original if not any(_same(item, gone) for gone in patch)]
+    if "merge" in node.patch_strategy:
+        return _merge_list(original, patch, node, key)
+    return _plain(patch)  # type: ignore[no-any-return]
+
+
+def _same(left: Any, right: Any) -> bool:
+    return type(left) is type(right) and bool(left == right)
+
+
+def _plain(value: Any) -> Any:
+    """A value that meets nothing to merge with: nulls and directives mean nothing there."""
+    if type(value) is dict:
+        return {
+            key: _plain(item)
+            for key, item in value.items()
+            if item is not None
+            and key not in (_DIRECTIVE, _RETAIN)
+            and not key.startswith((_ORDER, _DELETE))
+        }
+    if type(value) is list:
+        return [
+            _plain(item)
+            for item in value
+            if not (type(item) is dict and item.get(_DIRECTIVE) in ("delete", "replace"))
+        ]
+    return value
+
+
+def _retain_keys(original: Document, patch: Document) -> None:
+    if _RETAIN not in patch:
+        return
+    kept = patch.pop(_RETAIN)
+    if type(kept) is not list:
+        raise PatchError("invalid patch format of retainKeys")
+    for key, value in patch.items():
+        if value is None or key.startswith((_ORDER, _DELETE)):
+            continue
+        if key not in kept:
+            raise PatchError("invalid patch format of retainKeys")
+    for key in [key for key in original if key not in kept]:
+        del original[key]
+
+
+# --- lists --------------------------------------------------------------------------------------
+
+
+def _identity(item: Any, merge_key: str) -> Any:
+    """What tells an item from others: its merge key, or the scalar itself."""
+    if merge_key and type(item) is dict:
+        if merge_key not in item:
+            raise PatchError(f"map: {show(item)} does not contain declared merge key: {merge_key}")
+        return show(item[merge_key])
+    return show(item)
+
+
+def _merge_ordered(original: Document, patch: Document, order_key: str, node: Node) -> None:
+    """Merge one list and put it in the order of its ``$setElementOrder``."""
+    order = patch.pop(order_key)
+    key = order_key.removeprefix(_ORDER)
+    before, change = original.get(key), patch.get(key)
+    if type(order) is not list or (before is not None and type(before) is not list):
+        raise PatchError("expected a list for " + order_key)
+    if change is not None and type(change) is not list:
+        raise PatchError("expected a list for " + key)
+    child = _child(node, key)
+    merge_key = child.merge_key
+    if change is not None:
+        _check_order(change, order, merge_key, order_key)
+    if before is None and change is None:
+        return
+    if change is None:
+        merged = before
+    elif before is None:
+        merged = _plain(change)
+    else:
+        merged = _merge_field(list(before), change, child, key, deleting=False)
+    original[key] = _arrange(merged or [], order, before or [], merge_key)
+    patch.pop(key, None)
+
+
+def _check_order(change: list[Any], order: list[Any], merge_key: str, order_key: str) -> None:
+    """Every item the patch sets must be in the order list, in the same order."""
+    wanted = [_identity(item, merge_key) for item in order]
+    position = 0
+    for item in change:
+        if type(item) is dict and _DIRECTIVE in item:
+            continue
+        name = _identity(item, merge_key)
+        try:
+            position = wanted.index(name, position)
+        except ValueError:
+            raise PatchError(
+                f"The order in patch list:\n{show(change)}\n doesn't match "
+                f"{order_key.removesuffix('/')} list:\n{show(order)}\n"
+            ) from None
+
+
+def _merge_list(original: list[Any], patch: list[Any], node: Node, key: str) -> list[Any]:
+    if not original and not patch:
+        return original
+    kinds = {type(item) is dict for item in (*original, *patch)}
+    if len(kinds) > 1 or any(type(item) is list for item in (*original, *patch)):
+        raise PatchError(f"list element types are not identical: {key}")
+    if kinds == {False}:
+        merged = list({show(item): item for item in (*original, *patch)}.values())
+        return _arrange(merged, patch, original, "")
+    merge_key = node.merge_key
+    if not merge_key:
+        raise PatchError(f"cannot merge lists without merge key for {key}")
+    original, patch = _special_items(original, patch, merge_key)
+    merged = list(original)
+    positions: dict[str, int] = {}
+    for index, item in enumerate(merged):
+        positions.setdefault(_identity(item, merge_key), index)
+    items = node.items or ANY
+    for item in patch:
+        name = _identity(item, merge_key)
+        index = positions.get(name, -1)
+        if index >= 0:
+            merged[index] = _merge_map(merged[index], clone(item), items)
+        else:
+            positions[name] = len(merged)
+            merged.append(_plain(item))
+    return _arrange(merged, patch, original, merge_key)
+
+
+def _special_items(
+    original: list[Any], patch: list[Any], merge_key: str
+) -> tuple[list[Any], list[Any]]:
+    """Obey the items that carry ``$patch``; what is left of both lists."""
+    rest: list[Any] = []
+    replace = False
+    for item in patch:
+        directive = item.get(_DIRECTIVE)
+        if directive is None:
+            rest.append(item)
+        elif directive == "delete":
+            if merge_key not in item:
+                raise PatchError("delete patch type with no merge key defined")
+            gone = show(item[merge_key])
+            original = [each for each in original if _identity(each, merge_key) != gone]
+        elif directive == "replace":
+            replace = True
+        elif directive == "merge":
+            raise PatchError("merging lists cannot yet be specified in the patch")
+        else:
+            raise PatchError(f"unknown patch type: {directive} in list")
+    if replace:
+        return [_plain(item) for item in rest], []
+    return original, rest
+
+
+def _arrange(
+    merged: list[Any], patch_order: list[Any], server_order: list[Any], merge_key: str
+) -> list[Any]:
+    """Items the patch knows in its order; the others stay where the server had them."""
+    patch_index = _positions(patch_order, merge_key)
+    server_index = _positions(server_order, merge_key)
+    ours: list[tuple[int, Any, Any]] = []
+    theirs: list[tuple[int, Any, Any]] = []
+    for item in merged:
+        name = _identity(item, merge_key)
+        if name in patch_index:
+            ours.append((patch_index[name], name, item))
+        else:
+            theirs.append((server_index.get(name, -1), name, item))
+    ours.sort(key=lambda entry: entry[0])
+    theirs.sort(key=lambda entry: entry[0])
+    result: list[Any] = []
+    ours.reverse()
+    for _, name, item in theirs:
+        here = server_index.get(name, -1)
+        while ours:
+            there = server_index.get(ours[-1][1], -1)
+            if 0 <= here < there:
+                break
+            result.append(ours.pop()[2])
+        result.append(item)
+    ours.reverse()
+    return result + [item for _, _, item in ours]
+
+
+def _positions(order: list[Any], merge_key: str) -> dict[Any, int]:
+    found: dict[Any, int] = {}
+    for index, item in enumerate(order):
+        if type(item) is dict and _DIRECTIVE in item:
+            continue
+        found.setdefault(_identity(item, merge_key), index)
+    return found
