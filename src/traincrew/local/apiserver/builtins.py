@@ -1,0 +1,212 @@
+"""The resources every cluster has.
+
+Kinds without a controller here (Ingress, NetworkPolicy, PersistentVolume and so on) are stored and
+served all the same, so that manifests naming them can be created, listed and deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from .registry import ResourceType, ScalePaths, Subresource
+
+__all__ = ["builtin_resources"]
+
+_POD_SUBRESOURCES = (
+    Subresource("binding", "Binding", ("create",)),
+    Subresource("eviction", "Eviction", ("create",), "policy", "v1"),
+    Subresource("exec", "PodExecOptions", ("create", "get")),
+    Subresource("log", "Pod", ("get",)),
+)
+_REPLICAS = ScalePaths(selector=".spec.selector")
+_REVIEW: dict[str, Any] = {"namespaced": False, "verbs": ("create",)}
+
+
+def _core() -> Iterator[ResourceType]:
+    def core(plural: str, kind: str, *short: str, **more: Any) -> ResourceType:
+        return ResourceType("", "v1", plural, kind, short_names=short, **more)
+
+    yield core("bindings", "Binding", verbs=("create",))
+    yield core("configmaps", "ConfigMap", "cm")
+    yield core("endpoints", "Endpoints", "ep", create_on_update=True)
+    yield core("events", "Event", "ev", create_on_update=True)
+    yield core("limitranges", "LimitRange", "limits")
+    yield core(
+        "namespaces",
+        "Namespace",
+        "ns",
+        namespaced=False,
+        status=True,
+        verbs=("create", "delete", "get", "list", "patch", "update", "watch"),
+        subresources=(Subresource("finalize", "Namespace", ("update",)),),
+    )
+    yield core("nodes", "Node", "no", namespaced=False, status=True)
+    yield core(
+        "persistentvolumeclaims",
+        "PersistentVolumeClaim",
+        "pvc",
+        status=True,
+        returns_deleted=True,
+    )
+    yield core(
+        "persistentvolumes",
+        "PersistentVolume",
+        "pv",
+        namespaced=False,
+        status=True,
+        returns_deleted=True,
+    )
+    yield core(
+        "pods",
+        "Pod",
+        "po",
+        categories=("all",),
+        status=True,
+        generation="spec",
+        returns_deleted=True,
+        subresources=_POD_SUBRESOURCES,
+    )
+    yield core("podtemplates", "PodTemplate", generation="content", returns_deleted=True)
+    yield core(
+        "replicationcontrollers",
+        "ReplicationController",
+        "rc",
+        categories=("all",),
+        status=True,
+        generation="spec",
+        orphan_by_default=True,
+        scale=ScalePaths(selector=".spec.selector"),
+    )
+    yield core("resourcequotas", "ResourceQuota", "quota", status=True, returns_deleted=True)
+    yield core("secrets", "Secret")
+    yield core(
+        "serviceaccounts",
+        "ServiceAccount",
+        "sa",
+        returns_deleted=True,
+        subresources=(
+            Subresource("token", "TokenRequest", ("create",), "authentication.k8s.io", "v1"),
+        ),
+    )
+    yield core(
+        "services",
+        "Service",
+        "svc",
+        categories=("all",),
+        status=True,
+        returns_deleted=True,
+    )
+
+
+def _workloads() -> Iterator[ResourceType]:
+    def apps(plural: str, kind: str, *short: str, **more: Any) -> ResourceType:
+        options: dict[str, Any] = {"status": True, "generation": "spec", "categories": ("all",)}
+        return ResourceType("apps", "v1", plural, kind, short_names=short, **options | more)
+
+    yield apps(
+        "controllerrevisions",
+        "ControllerRevision",
+        status=False,
+        generation=None,
+        categories=(),
+    )
+    yield apps("daemonsets", "DaemonSet", "ds")
+    yield apps("deployments", "Deployment", "deploy", scale=_REPLICAS)
+    yield apps("replicasets", "ReplicaSet", "rs", scale=_REPLICAS)
+    yield apps("statefulsets", "StatefulSet", "sts", scale=_REPLICAS)
+    yield ResourceType(
+        "autoscaling",
+        "v2",
+        "horizontalpodautoscalers",
+        "HorizontalPodAutoscaler",
+        short_names=("hpa",),
+        categories=("all",),
+        status=True,
+        generation="spec",
+    )
+    batch: dict[str, Any] = {"status": True, "generation": "spec", "categories": ("all",)}
+    yield ResourceType("batch", "v1", "cronjobs", "CronJob", short_names=("cj",), **batch)
+    yield ResourceType("batch", "v1", "jobs", "Job", orphan_by_default=True, **batch)
+
+
+def _cluster() -> Iterator[ResourceType]:
+    def of(group: str, plural: str, kind: str, *short: str, **more: Any) -> ResourceType:
+        return ResourceType(group, "v1", plural, kind, short_names=short, **more)
+
+    registration, extensions = "admissionregistration.k8s.io", "apiextensions.k8s.io"
+    definitions = ("api-extensions",)
+    yield of(
+        registration,
+        "mutatingwebhookconfigurations",
+        "MutatingWebhookConfiguration",
+        namespaced=False,
+        categories=definitions,
+        generation="content",
+    )
+    yield of(
+        registration,
+        "validatingwebhookconfigurations",
+        "ValidatingWebhookConfiguration",
+        namespaced=False,
+        categories=definitions,
+        generation="content",
+    )
+    yield of(
+        extensions,
+        "customresourcedefinitions",
+        "CustomResourceDefinition",
+        "crd",
+        "crds",
+        namespaced=False,
+        categories=definitions,
+        status=True,
+        generation="spec",
+    )
+    yield of("authentication.k8s.io", "selfsubjectreviews", "SelfSubjectReview", **_REVIEW)
+    yield of("authentication.k8s.io", "tokenreviews", "TokenReview", **_REVIEW)
+    for plural, kind in (
+        ("selfsubjectaccessreviews", "SelfSubjectAccessReview"),
+        ("selfsubjectrulesreviews", "SelfSubjectRulesReview"),
+        ("subjectaccessreviews", "SubjectAccessReview"),
+    ):
+        yield of("authorization.k8s.io", plural, kind, **_REVIEW)
+    yield of(
+        "authorization.k8s.io",
+        "localsubjectaccessreviews",
+        "LocalSubjectAccessReview",
+        verbs=("create",),
+    )
+    yield of("coordination.k8s.io", "leases", "Lease", create_on_update=True)
+    yield of("discovery.k8s.io", "endpointslices", "EndpointSlice", generation="content")
+    networking = "networking.k8s.io"
+    yield of(networking, "ingressclasses", "IngressClass", namespaced=False, generation="spec")
+    yield of(networking, "ingresses", "Ingress", "ing", status=True, generation="spec")
+    yield of(networking, "networkpolicies", "NetworkPolicy", "netpol", generation="spec")
+    yield of(
+        "policy",
+        "poddisruptionbudgets",
+        "PodDisruptionBudget",
+        "pdb",
+        status=True,
+        generation="spec",
+    )
+    rbac = "rbac.authorization.k8s.io"
+    yield of(rbac, "clusterrolebindings", "ClusterRoleBinding", namespaced=False)
+    yield of(rbac, "clusterroles", "ClusterRole", namespaced=False)
+    yield of(rbac, "rolebindings", "RoleBinding")
+    yield of(rbac, "roles", "Role")
+    yield of(
+        "scheduling.k8s.io",
+        "priorityclasses",
+        "PriorityClass",
+        "pc",
+        namespaced=False,
+        generation="content",
+    )
+    yield of("storage.k8s.io", "storageclasses", "StorageClass", "sc", namespaced=False)
+
+
+def builtin_resources() -> list[ResourceType]:
+    """All built-in resources, in the order discovery lists their groups."""
+    return [*_core(), *_workloads(), *_cluster()]

@@ -1,0 +1,342 @@
+"""CustomResourceDefinitions: which names they get, what they serve, how they go."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from . import schema as schemas
+from .errors import StatusError
+from .objectmeta import timestamp
+from .registry import ResourceType, ScalePaths, version_order
+from .requests import DeleteOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from .deletion import Deleter
+    from .registry import Registry
+    from .storage import Change, Entry, Storage
+    from .watch import WatchHub
+
+__all__ = ["DEFINITIONS", "FINALIZER", "Definitions", "mark_terminating", "set_condition"]
+
+Document = dict[str, Any]
+
+DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
+FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
+
+
+def set_condition(
+    definition: Document, kind: str, value: str, reason: str, message: str, now: str
+) -> None:
+    """Set a condition of a definition; the transition time moves only with the value."""
+    conditions = definition.setdefault("status", {}).setdefault("conditions", [])
+    condition = next((each for each in conditions if each["type"] == kind), None)
+    if condition is None:
+        condition = {"type": kind, "status": "", "lastTransitionTime": now}
+        conditions.append(condition)
+    if condition["status"] != value:
+        condition["lastTransitionTime"] = now
+    condition |= {"status": value, "reason": reason, "message": message}
+
+
+def mark_terminating(definition: Document, now: str) -> None:
+    """What DELETE of a definition does first: its objects have to go before it."""
+    finalizers = definition["metadata"].setdefault("finalizers", [])
+    if FINALIZER not in finalizers:
+        finalizers.append(FINALIZER)
+    set_condition(
+        definition,
+        "Terminating",
+        "True",
+        "InstanceDeletionPending",
+        "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+        now,
+    )
+
+
+def _has_condition(definition: Document, kind: str) -> bool:
+    return any(
+        condition["type"] == kind and condition["status"] == "True"
+        for condition in definition.get("status", {}).get("conditions") or ()
+    )
+
+
+def _converter(api_version: str) -> Callable[[Document], Document]:
+    def convert(document: Document) -> Document:
+        return document | {"apiVersion": api_version}
+
+    return convert
+
+
+def _resource(spec: Document, version: Document, storage_version: str) -> ResourceType:
+    """The resource one version of a definition serves."""
+    group, names, name = spec["group"], spec["names"], version["name"]
+    subresources = version.get("subresources") or {}
+    scale = subresources.get("scale")
+    paths = None
+    if scale is not None:
+        paths = ScalePaths(
+            scale["specReplicasPath"],
+            scale["statusReplicasPath"],
+            scale.get("labelSelectorPath"),
+        )
+    open_api = (version.get("schema") or {}).get("openAPIV3Schema") or {"type": "object"}
+    has_status = "status" in subresources
+    kind = names["kind"]
+    loaded = schemas.from_crd(open_api, group, name, kind, status_subresource=has_status)
+    foreign = name != storage_version
+    return ResourceType(
+        group,
+        name,
+        names["plural"],
+        kind,
+        namespaced=spec["scope"] == "Namespaced",
+        singular=names.get("singular") or kind.lower(),
+        short_names=tuple(names.get("shortNames") or ()),
+        categories=tuple(names.get("categories") or ()),
+        list_kind=names.get("listKind") or f"{kind}List",
+        status=has_status,
+        scale=paths,
+        generation="content",
+        unconditional_update=False,
+        storage_version=storage_version,
+        custom=version,
+        load_schema=lambda: loaded,
+        from_storage=_converter(f"{group}/{name}") if foreign else None,
+        to_storage=_converter(f"{group}/{storage_version}") if foreign else None,
+    )
+
+
+class Definitions:
+    """Keeps the registry as the stored definitions say, and clears up after deleted ones.
+
+    It reacts to what has been committed, so a definition is served before its creator hears that
+    it exists.
+
+    Args:
+        storage: where definitions and their objects are.
+        registry: which resources are served.
+        hub: whose watches end when a resource is no longer served.
+        deleter: takes objects of deleted definitions away.
+        clock: seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        registry: Registry,
+        hub: WatchHub,
+        deleter: Deleter,
+        clock: Callable[[], float],
+    ) -> None:
+        self._storage = storage
+        self._registry = registry
+        self._hub = hub
+        self._deleter = deleter
+        self._clock = clock
+        self._served: dict[tuple[str, str], Document] = {}
+        self._terminating: dict[str, str] = {}  # identifier of the resource -> definition
+
+    def start(self) -> None:
+        """Serve what is stored, and follow from now on."""
+        for entry in self._storage.scan(DEFINITIONS):
+            self._settle(entry)
+        self._storage.subscribe(self._follow)
+
+    def stop(self) -> None:
+        """Follow no longer."""
+        self._storage.unsubscribe(self._follow)
+
+    def refuse_terminating(self, resource: ResourceType) -> None:
+        """Refuse new objects of a definition that is going.
+
+        Raises:
+            StatusError: 405.
+        """
+        if resource.identifier in self._terminating:
+            raise StatusError(
+                405,
+                "MethodNotAllowed",
+                "create not allowed while custom resource definition is terminating",
+                {"group": resource.group, "kind": resource.plural},
+            )
+
+    def _follow(self, changes: Sequence[Change]) -> None:
+        again: set[str] = set()
+        for change in changes:
+            if change.resource == DEFINITIONS:
+                if change.new is None:
+                    assert change.old is not None
+                    self._withdraw(change.old.obj)
+                again.add(change.key[1])
+            elif change.new is None and change.resource in self._terminating:
+                again.add(self._terminating[change.resource])
+        for name in sorted(again):
+            entry = self._storage.get(DEFINITIONS, ("", name))
+            if entry is not None:
+                self._settle(entry)
+        if any(change.resource == DEFINITIONS and change.new is None for change in changes):
+            for entry in self._storage.scan(DEFINITIONS):  # names may have become free
+                if not _has_condition(entry.obj, "NamesAccepted"):
+                    self._settle(entry)
+
+    def _settle(self, entry: Entry) -> None:
+        """Do what a definition asks for now."""
+        definition = entry.copy()
+        if definition["metadata"].get("deletionTimestamp") is not None:
+            self._serve(definition)
+            self._terminate(entry, definition)
+            return
+        self._name(definition)
+        if definition != entry.obj:
+            self._storage.put(DEFINITIONS, entry.key, definition)
+        if _has_condition(definition, "Established"):
+            self._serve(definition)
+
+    # -- names
+
+    def _others(self, definition: Document) -> Iterator[Document]:
+        group = definition["spec"]["group"]
+        for entry in self._storage.scan(DEFINITIONS):
+            other = entry.obj
+            if other["spec"]["group"] == group and entry.key[1] != definition["metadata"]["name"]:
+                yield (other.get("status") or {}).get("acceptedNames") or {}
+
+    def _conflict(self, definition: Document) -> tuple[str, str] | None:
+        """Reason and message when a name is somebody else's already."""
+        names = definition["spec"]["names"]
+        resources: set[str] = set()
+        kinds: set[str] = set()
+        for accepted in self._others(definition):
+            resources |= {accepted.get("plural", ""), accepted.get("singular", "")}
+            resources |= set(accepted.get("shortNames") or ())
+            kinds |= {accepted.get("kind", ""), accepted.get("listKind", "")}
+        resources.discard("")
+        kinds.discard("")
+        for word, value, taken in (
+            ("Plural", names["plural"], resources),
+            ("Singular", names.get("singular") or names["kind"].lower(), resources),
+            ("Kind", names["kind"], kinds),
+            ("ListKind", names.get("listKind") or f"{names['kind']}List", kinds),
+        ):
+            if value in taken:
+                return f"{word}Conflict", f'"{value}" is already in use'
+        for short in names.get("shortNames") or ():
+            if short in resources:
+                return "ShortNamesConflict", f'"{short}" is already in use'
+        return None
+
+    def _name(self, definition: Document) -> None:
+        now = timestamp(self._clock())
+        status = definition.setdefault("status", {})
+        conflict = self._conflict(definition)
+        if conflict is None:
+            names = dict(definition["spec"]["names"])
+            names.setdefault("singular", names["kind"].lower())
+            names.setdefault("listKind", f"{names['kind']}List")
+            status["acceptedNames"] = names
+            set_condition(
+                definition, "NamesAccepted", "True", "NoConflicts", "no conflicts found", now
+            )
+            set_condition(
+                definition,
+                "Established",
+                "True",
+                "InitialNamesAccepted",
+                "the initial names have been accepted",
+                now,
+            )
+        else:
+            set_condition(definition, "NamesAccepted", "False", *conflict, now)
+            if not _has_condition(definition, "Established"):
+                set_condition(
+                    definition,
+                    "Established",
+                    "False",
+                    "NotAccepted",
+                    "not all names are accepted",
+                    now,
+                )
+        stored = status.setdefault("storedVersions", [])
+        for version in definition["spec"]["versions"]:
+            if version.get("storage") and version["name"] not in stored:
+                stored.append(version["name"])
+
+    # -- serving
+
+    def _serve(self, definition: Document) -> None:
+        spec = definition["spec"]
+        key = (spec["group"], spec["names"]["plural"])
+        if self._served.get(key) == spec:
+            return
+        before = {
+            resource.version
+            for resource in self._registry
+            if (resource.group, resource.plural) == key
+        }
+        storage_version = next(
+            version["name"] for version in spec["versions"] if version.get("storage")
+        )
+        versions = sorted(spec["versions"], key=lambda version: version_order(version["name"]))
+        resources = [
+            _resource(spec, version, storage_version)
+            for version in versions
+            if version.get("served")
+        ]
+        self._registry.replace_group_resource(*key, resources)
+        self._served[key] = spec
+        if before - {resource.version for resource in resources}:
+            self._hub.end(f"{key[1]}.{key[0]}")
+
+    def _withdraw(self, definition: Document) -> None:
+        spec = definition["spec"]
+        key = (spec["group"], spec["names"]["plural"])
+        if self._served.pop(key, None) is None:
+            return
+        identifier = f"{key[1]}.{key[0]}"
+        self._terminating.pop(identifier, None)
+        self._registry.replace_group_resource(*key, ())
+        self._hub.end(identifier)
+
+    # -- going
+
+    def _terminate(self, entry: Entry, definition: Document) -> None:
+        metadata = definition["metadata"]
+        if FINALIZER not in (metadata.get("finalizers") or ()):
+            return
+        spec = definition["spec"]
+        identifier = f"{spec['names']['plural']}.{spec['group']}"
+        self._terminating[identifier] = metadata["name"]
+        now = timestamp(self._clock())
+        resource = next(
+            (each for each in self._registry if each.identifier == identifier), None
+        ) or _resource(spec, spec["versions"][0], spec["versions"][0]["name"])
+        for instance in self._storage.scan(identifier):
+            if instance.obj["metadata"].get("deletionTimestamp") is None:
+                self._deleter.delete(resource, instance, DeleteOptions(propagation="Background"))
+        if self._storage.scan(identifier):
+            set_condition(
+                definition,
+                "Terminating",
+                "True",
+                "InstanceDeletionInProgress",
+                "CustomResource deletion is in progress",
+                now,
+            )
+            if definition != entry.obj:
+                self._storage.put(DEFINITIONS, entry.key, definition)
+            return
+        set_condition(
+            definition,
+            "Terminating",
+            "False",
+            "InstanceDeletionCompleted",
+            "removed all instances",
+            now,
+        )
+        metadata["finalizers"] = [name for name in metadata["finalizers"] if name != FINALIZER]
+        if metadata["finalizers"]:
+            self._storage.put(DEFINITIONS, entry.key, definition)
+        else:
+            self._storage.delete(DEFINITIONS, entry.key, definition)

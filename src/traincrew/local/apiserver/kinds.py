@@ -1,0 +1,181 @@
+"""What single built-in kinds do on top of the general rules when they are written.
+
+Every function gets the document about to be stored and may change it; raising refuses the write.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, Any, Protocol
+
+from . import causes
+from .errors import forbidden, invalid
+from .objectmeta import timestamp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .addresses import Addresses
+    from .storage import Storage
+
+__all__ = ["CREATE", "UPDATE", "Surroundings"]
+
+Document = dict[str, Any]
+
+
+class Surroundings(Protocol):
+    """What these functions may look at."""
+
+    storage: Storage
+    addresses: Addresses
+    clock: Callable[[], float]
+
+
+def _create_namespace(around: Surroundings, new: Document) -> None:
+    name = new["metadata"]["name"]
+    new["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = name
+    spec = new.setdefault("spec", {})
+    finalizers = spec.setdefault("finalizers", [])
+    if "kubernetes" not in finalizers:
+        finalizers.append("kubernetes")
+    new["status"] = {"phase": "Active"}
+
+
+def _update_namespace(around: Surroundings, new: Document, old: Document) -> None:
+    # Only the finalize subresource takes finalizers away.
+    new.setdefault("spec", {})["finalizers"] = old["spec"].get("finalizers", [])
+    labels = new["metadata"].setdefault("labels", {})
+    labels["kubernetes.io/metadata.name"] = new["metadata"]["name"]
+
+
+def _qos_class(spec: Document) -> str:
+    """Guaranteed, Burstable or BestEffort, from the containers' cpu and memory."""
+    containers = [*spec.get("containers", ()), *spec.get("initContainers", ())]
+    any_set, all_limited = False, True
+    for container in containers:
+        resources = container.get("resources") or {}
+        requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
+        for name in ("cpu", "memory"):
+            any_set = any_set or name in requests or name in limits
+            if name not in limits or requests.get(name, limits[name]) != limits[name]:
+                all_limited = False
+    if not any_set:
+        return "BestEffort"
+    return "Guaranteed" if all_limited else "Burstable"
+
+
+def _create_pod(around: Surroundings, new: Document) -> None:
+    spec = new["spec"]
+    spec.setdefault("serviceAccountName", "default")
+    spec.setdefault("serviceAccount", spec["serviceAccountName"])
+    _set_priority(around, new)
+    status: Document = {"phase": "Pending", "qosClass": _qos_class(spec)}
+    if spec.get("schedulingGates"):
+        status["conditions"] = [
+            {
+                "type": "PodScheduled",
+                "status": "False",
+                "reason": "SchedulingGated",
+                "message": "Scheduling is blocked due to non-empty scheduling gates",
+                "lastProbeTime": None,
+                "lastTransitionTime": timestamp(around.clock()),
+            }
+        ]
+    new["status"] = status
+
+
+def _set_priority(around: Surroundings, new: Document) -> None:
+    spec = new["spec"]
+    wanted = spec.get("priorityClassName", "")
+    chosen: Document | None = None
+    identifier = "priorityclasses.scheduling.k8s.io"
+    if wanted:
+        system = {"system-cluster-critical": 2000000000, "system-node-critical": 2000001000}
+        entry = around.storage.get(identifier, ("", wanted))
+        if entry is not None:
+            chosen = entry.obj
+        elif wanted in system:
+            chosen = {"value": system[wanted]}
+        else:
+            raise forbidden(
+                "pods",
+                "",
+                new["metadata"].get("name", ""),
+                f"no PriorityClass with name {wanted} was found",
+            )
+    else:
+        for entry in around.storage.scan(identifier):
+            if entry.obj.get("globalDefault"):
+                chosen = entry.obj
+                spec["priorityClassName"] = entry.key[1]
+    chosen = chosen or {}
+    spec["priority"] = chosen.get("value", 0)
+    spec.setdefault("preemptionPolicy", chosen.get("preemptionPolicy", "PreemptLowerPriority"))
+
+
+def _update_pod(around: Surroundings, new: Document, old: Document) -> None:
+    # qosClass is decided once, whoever writes the status.
+    if "status" in new and "qosClass" in old.get("status", {}):
+        new["status"].setdefault("qosClass", old["status"]["qosClass"])
+
+
+def _fold_string_data(around: Surroundings, new: Document, old: Document | None = None) -> None:
+    for name, text in (new.pop("stringData", None) or {}).items():
+        if isinstance(text, str):
+            encoded = base64.b64encode(text.encode()).decode()
+            new["data"] = (new.get("data") or {}) | {name: encoded}
+
+
+def _create_service(around: Surroundings, new: Document) -> None:
+    new["status"] = {"loadBalancer": {}}
+    around.addresses.assign(new, None)
+
+
+def _update_service(around: Surroundings, new: Document, old: Document) -> None:
+    around.addresses.assign(new, old)
+
+
+def _create_claim(around: Surroundings, new: Document) -> None:
+    new["status"] = {"phase": "Pending"}
+
+
+def _create_definition(around: Surroundings, new: Document) -> None:
+    stored = [each["name"] for each in new["spec"].get("versions", ()) if each.get("storage")]
+    new["status"] = {"conditions": [], "acceptedNames": {"plural": "", "kind": ""}}
+    new["status"]["storedVersions"] = stored
+
+
+def _update_immutable_data(around: Surroundings, new: Document, old: Document) -> None:
+    if not old.get("immutable"):
+        return
+    fields = ["data", "binaryData"] if new["kind"] == "ConfigMap" else ["data"]
+    changed = [field for field in fields if (new.get(field) or {}) != (old.get(field) or {})]
+    if not new.get("immutable"):
+        changed.insert(0, "immutable")
+    if changed:
+        detail = "field is immutable when `immutable` is set"
+        faults = [causes.forbidden(field, detail) for field in changed]
+        raise invalid("", new["kind"], new["metadata"]["name"], faults)
+
+
+def _update_secret(around: Surroundings, new: Document, old: Document) -> None:
+    _fold_string_data(around, new)
+    _update_immutable_data(around, new, old)
+
+
+CREATE: dict[str, Callable[[Any, Document], None]] = {
+    "customresourcedefinitions.apiextensions.k8s.io": _create_definition,
+    "namespaces": _create_namespace,
+    "persistentvolumeclaims": _create_claim,
+    "persistentvolumes": _create_claim,
+    "pods": _create_pod,
+    "secrets": _fold_string_data,
+    "services": _create_service,
+}
+UPDATE: dict[str, Callable[[Any, Document, Document], None]] = {
+    "configmaps": _update_immutable_data,
+    "namespaces": _update_namespace,
+    "pods": _update_pod,
+    "secrets": _update_secret,
+    "services": _update_service,
+}

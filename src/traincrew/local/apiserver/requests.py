@@ -1,0 +1,287 @@
+"""What a request asks for, parsed from its path and query."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+from urllib.parse import parse_qsl, unquote
+
+from . import causes
+from .causes import Cause
+from .errors import bad_request, invalid
+
+__all__ = [
+    "Call",
+    "DeleteOptions",
+    "Target",
+    "WriteOptions",
+    "delete_options",
+    "parse_path",
+    "split_path",
+    "write_options",
+]
+
+Document = dict[str, Any]
+
+
+class Target(NamedTuple):
+    """What a path below ``/api/v1`` or ``/apis/GROUP/VERSION`` names."""
+
+    group: str
+    version: str
+    plural: str
+    namespace: str | None
+    name: str | None
+    subresource: str | None
+
+
+def parse_path(segments: list[str]) -> Target | None:
+    """Split a resource path; None when it is not one (discovery, health and the like)."""
+    if len(segments) >= 3 and segments[0] == "api":
+        group, version, rest = "", segments[1], segments[2:]
+    elif len(segments) >= 4 and segments[0] == "apis":
+        group, version, rest = segments[1], segments[2], segments[3:]
+    else:
+        return None
+    namespace = None
+    if rest[0] == "namespaces" and len(rest) > 1:
+        # namespaces/x/status and namespaces/x/finalize belong to the namespace itself.
+        if len(rest) == 2 or (len(rest) == 3 and rest[2] in {"status", "finalize"}):
+            return Target(group, version, *_pad(["namespaces", *rest[1:]], None))
+        namespace, rest = rest[1], rest[2:]
+    if len(rest) > 3 or not all(rest):
+        return None
+    return Target(group, version, *_pad(rest, namespace))
+
+
+def _pad(rest: list[str], namespace: str | None) -> tuple[str, str | None, str | None, str | None]:
+    name = rest[1] if len(rest) > 1 else None
+    subresource = rest[2] if len(rest) > 2 else None
+    return rest[0], namespace, name, subresource
+
+
+class Call:
+    """One API request, as far as the verbs care.
+
+    Attributes:
+        method: upper case.
+        target: what the path names.
+        user_agent: as sent.
+        accept: the Accept header.
+        content_type: media type of the body, lower case, without parameters.
+        body: bytes of the body.
+        warnings: what the answer's Warning headers will say.
+    """
+
+    __slots__ = (
+        "_query",
+        "accept",
+        "body",
+        "content_type",
+        "method",
+        "raw_query",
+        "target",
+        "user_agent",
+        "warnings",
+    )
+
+    def __init__(
+        self,
+        method: str,
+        target: Target,
+        *,
+        query: str = "",
+        user_agent: str = "",
+        accept: str = "",
+        content_type: str = "",
+        body: bytes = b"",
+    ) -> None:
+        self.method = method
+        self.target = target
+        self.raw_query = query
+        self.user_agent = user_agent
+        self.accept = accept
+        self.content_type = content_type
+        self.body = body
+        self.warnings: list[str] = []
+        self._query: dict[str, list[str]] | None = None
+
+    @property
+    def query(self) -> dict[str, list[str]]:
+        """All values of every query parameter."""
+        if self._query is None:
+            parsed: dict[str, list[str]] = {}
+            if self.raw_query:
+                for name, value in parse_qsl(self.raw_query, keep_blank_values=True):
+                    parsed.setdefault(name, []).append(value)
+            self._query = parsed
+        return self._query
+
+    def text(self, name: str) -> str:
+        """First value of a parameter, empty when missing."""
+        values = self.query.get(name)
+        return values[0] if values else ""
+
+    def flag(self, name: str) -> bool | None:
+        """A boolean parameter, read as loosely as upstream does; None when missing."""
+        values = self.query.get(name)
+        if not values:
+            return None
+        return values[0].lower() not in {"false", "0", "f"}
+
+    def number(self, name: str) -> int | None:
+        """A whole number; None when missing.
+
+        Raises:
+            StatusError: 400 when it is something else.
+        """
+        text = self.text(name)
+        if not text:
+            return None
+        try:
+            return int(text)
+        except ValueError:
+            raise bad_request(
+                f'invalid value "{text}" for query parameter {name}: a whole number is expected'
+            ) from None
+
+
+class WriteOptions(NamedTuple):
+    """Options every write shares.
+
+    Attributes:
+        manager: who owns the written fields.
+        dry_run: do everything but store.
+        validation: what happens to unknown and repeated fields.
+        force: take fields from other managers (apply only).
+    """
+
+    manager: str
+    dry_run: bool
+    validation: Literal["Strict", "Warn", "Ignore"]
+    force: bool | None = None
+
+
+def _dry_run(values: list[str], faults: list[Cause]) -> bool:
+    faults.extend(
+        causes.not_supported("dryRun", value, ["All"]) for value in values if value != "All"
+    )
+    return bool(values)
+
+
+def write_options(
+    call: Call,
+    kind: Literal["CreateOptions", "UpdateOptions", "PatchOptions"],
+    *,
+    apply: bool = False,
+) -> WriteOptions:
+    """Read and check the query of a create, update or patch.
+
+    Raises:
+        StatusError: 422 naming the wrong option.
+    """
+    query = call.query
+    if not query:
+        return WriteOptions(_manager_of(call), dry_run=False, validation="Warn")
+    faults: list[Cause] = []
+    dry_run = _dry_run([value for value in query.get("dryRun", []) if value], faults)
+    validation = call.text("fieldValidation") or "Warn"
+    if validation not in {"Strict", "Warn", "Ignore"}:
+        choices = ["Ignore", "Strict", "Warn"]
+        faults.append(causes.not_supported("fieldValidation", validation, choices))
+    manager = call.text("fieldManager")
+    if len(manager) > 128:
+        faults.append(causes.too_long("fieldManager", 128))
+    elif not manager.isprintable():
+        detail = "should only contain printable characters"
+        faults.append(causes.invalid("fieldManager", manager, detail))
+    force = call.flag("force")
+    if apply and not manager:
+        faults.append(causes.required("fieldManager", "is required for apply patch"))
+    if force is not None and not apply:
+        faults.append(causes.forbidden("force", "may not be specified for non-apply patch"))
+    _refuse(kind, faults)
+    return WriteOptions(manager or _manager_of(call), dry_run, validation, force)  # type: ignore[arg-type]
+
+
+def _manager_of(call: Call) -> str:
+    return (call.user_agent.split("/", 1)[0] or "unknown")[:128]
+
+
+def _refuse(kind: str, faults: list[Cause]) -> None:
+    if faults:
+        raise invalid("meta.k8s.io", kind, "", faults)
+
+
+class DeleteOptions(NamedTuple):
+    """How an object is to go.
+
+    Attributes:
+        grace_seconds: time to end; None: as the object says.
+        propagation: ``Background``, ``Foreground``, ``Orphan``; None: the resource's default.
+        uid: delete only the object with this uid.
+        resource_version: delete only this state.
+        dry_run: do everything but remove.
+    """
+
+    grace_seconds: int | None = None
+    propagation: str | None = None
+    uid: str | None = None
+    resource_version: str | None = None
+    dry_run: bool = False
+
+
+def delete_options(call: Call, body: Document | None) -> DeleteOptions:
+    """Read and check what a DELETE says, in its body or else in its query.
+
+    Raises:
+        StatusError: 400 for a body that is no DeleteOptions, 422 naming the wrong option.
+    """
+    faults: list[Cause] = []
+    options: Document = {}
+    if body:
+        if body.get("kind", "DeleteOptions") != "DeleteOptions":
+            raise bad_request(
+                f'the body of a DELETE must be DeleteOptions, not "{body.get("kind")}"'
+            )
+        options = body
+    else:
+        if (seconds := call.number("gracePeriodSeconds")) is not None:
+            options["gracePeriodSeconds"] = seconds
+        if call.text("propagationPolicy"):
+            options["propagationPolicy"] = call.text("propagationPolicy")
+        if (orphan := call.flag("orphanDependents")) is not None:
+            options["orphanDependents"] = orphan
+    dry_run = options.get("dryRun") or [value for value in call.query.get("dryRun", []) if value]
+    propagation = options.get("propagationPolicy")
+    orphan = options.get("orphanDependents")
+    if propagation is not None and orphan is not None:
+        detail = "orphanDependents and deletionPropagation cannot be both set"
+        faults.append(causes.invalid("propagationPolicy", propagation, detail))
+    elif propagation not in {None, "Background", "Foreground", "Orphan"}:
+        choices = ["Background", "Foreground", "Orphan"]
+        faults.append(causes.not_supported("propagationPolicy", propagation, choices))
+    if orphan is not None:
+        propagation = "Orphan" if orphan else "Background"
+    grace = options.get("gracePeriodSeconds")
+    if grace is not None and (not isinstance(grace, int) or isinstance(grace, bool)):
+        detail = "must be a whole number of seconds"
+        faults.append(causes.invalid("gracePeriodSeconds", grace, detail))
+    preconditions = options.get("preconditions") or {}
+    is_dry = _dry_run(list(dry_run), faults)
+    _refuse("DeleteOptions", faults)
+    return DeleteOptions(
+        grace,
+        propagation,
+        preconditions.get("uid"),
+        preconditions.get("resourceVersion"),
+        is_dry,
+    )
+
+
+def split_path(raw: str) -> tuple[list[str], str]:
+    """Segments of a raw request path, decoded, and the raw query."""
+    path, _, query = raw.partition("?")
+    segments = path.split("/")[1:]
+    if "%" in path:
+        segments = [unquote(segment) for segment in segments]
+    return segments, query

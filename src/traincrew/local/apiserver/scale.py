@@ -1,0 +1,129 @@
+"""The scale subresource: replicas of anything that has replicas."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from . import causes, fieldpath, patch
+from .codec import DecodeError, decode
+from .errors import StatusError, bad_request, conflict, invalid, unsupported_media_type
+from .negotiation import APPLY, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, decode_body
+from .objectmeta import meta_of
+from .patches import applied_configuration
+from .representation import convert
+from .requests import write_options
+
+if TYPE_CHECKING:
+    from .registry import ResourceType
+    from .requests import Call
+    from .storage import Entry
+    from .verbs import Verbs
+
+__all__ = ["get_scale", "write_scale"]
+
+Document = dict[str, Any]
+
+
+def _selector_text(selector: Any) -> str:
+    """A label selector, of either form, as one string."""
+    if isinstance(selector, str):
+        return selector
+    if not isinstance(selector, dict):
+        return ""
+    if "matchLabels" not in selector and "matchExpressions" not in selector:
+        return ",".join(f"{key}={value}" for key, value in sorted(selector.items()))
+    terms = [f"{key}={value}" for key, value in sorted((selector.get("matchLabels") or {}).items())]
+    for expression in selector.get("matchExpressions") or ():
+        key, values = expression["key"], ",".join(expression.get("values") or ())
+        terms.append(
+            {
+                "In": f"{key} in ({values})",
+                "NotIn": f"{key} notin ({values})",
+                "Exists": key,
+                "DoesNotExist": f"!{key}",
+            }[expression["operator"]]
+        )
+    return ",".join(terms)
+
+
+def get_scale(resource: ResourceType, entry: Entry) -> Document:
+    """The Scale of an object."""
+    paths = resource.scale
+    assert paths is not None
+    obj = convert(resource, entry).obj
+    metadata = obj["metadata"]
+    status: Document = {"replicas": fieldpath.lookup(obj, paths.status_replicas) or 0}
+    if paths.selector and (text := _selector_text(fieldpath.lookup(obj, paths.selector))):
+        status["selector"] = text
+    return {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": {
+            name: metadata[name]
+            for name in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+            if name in metadata
+        },
+        "spec": {"replicas": fieldpath.lookup(obj, paths.spec_replicas) or 0},
+        "status": status,
+    }
+
+
+def _wanted(call: Call, current: Document) -> Document:
+    """The Scale a request asks for."""
+    if call.method == "PUT":
+        return decode_body(call.body, call.content_type)[0]
+    try:
+        if call.content_type == APPLY:
+            return patch.merge_patch(current, applied_configuration(call)[0])
+        change = decode(call.body)
+        if call.content_type == JSON_PATCH:
+            return patch.json_patch(current, change)
+        if call.content_type in {MERGE_PATCH, STRATEGIC_PATCH}:
+            return patch.merge_patch(current, change)
+    except (DecodeError, patch.PatchError) as error:
+        raise bad_request(f"the patch cannot be applied: {error}") from None
+    raise unsupported_media_type([JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY])
+
+
+def write_scale(verbs: Verbs, call: Call, resource: ResourceType, entry: Entry) -> Document:
+    """PUT or PATCH of a Scale.
+
+    Raises:
+        StatusError: 409 when the object has changed meanwhile, 422 for a wrong number.
+    """
+    kind = "UpdateOptions" if call.method == "PUT" else "PatchOptions"
+    options = write_options(call, kind, apply=call.content_type == APPLY)  # type: ignore[arg-type]
+    scale = _wanted(call, get_scale(resource, entry))
+    name = entry.key[1]
+    metadata = meta_of(scale)
+    given = metadata.get("resourceVersion")
+    if given and given != str(entry.revision):
+        raise conflict(resource.plural, resource.group, name)
+    if metadata.get("name", name) != name:
+        raise bad_request(
+            f"the name of the object ({metadata['name']}) does not match the name on the URL "
+            f"({name})"
+        )
+    spec = scale.get("spec")
+    replicas = spec.get("replicas", 0) if isinstance(spec, dict) else 0
+    _check(name, replicas)
+    paths = resource.scale
+    assert paths is not None
+    new = convert(resource, entry).copy()
+    fieldpath.store(new, paths.spec_replicas, replicas)
+    return get_scale(
+        resource, verbs.update(resource, entry, new, options, tracking_subresource="scale")
+    )
+
+
+def _check(name: str, replicas: Any) -> None:
+    if not isinstance(replicas, int) or isinstance(replicas, bool):
+        raise StatusError(
+            400,
+            "BadRequest",
+            'Scale in version "v1" cannot be handled as a Scale: spec.replicas: must be a whole '
+            "number",
+        )
+    if replicas < 0:
+        cause = causes.invalid("spec.replicas", replicas, "must be greater than or equal to 0")
+        raise invalid("autoscaling", "Scale", name, [cause])

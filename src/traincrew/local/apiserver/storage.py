@@ -1,0 +1,332 @@
+"""State of the cluster: current objects, one revision counter, the recent past.
+
+Everything happens on the event loop's thread, so a write needs no lock. Objects are immutable once
+written: an update stores a new document, readers may keep the old one as long as they like. The
+encoded bytes are made once and shared by every reader and watcher.
+
+With a file, the writes of one turn of the loop are one SQLite transaction, and nobody hears of
+them (neither the writer nor a watcher) before it is committed. History is kept in memory only:
+after a restart old watches get 410 and list again, which every client can do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from .codec import decode, encode
+from .sqlite import Row, SqliteFile, StorageError
+
+__all__ = ["HISTORY", "Change", "CompactedError", "Entry", "Key", "Storage", "StorageError"]
+
+Key = tuple[str, str]  # (namespace, name); cluster-scoped objects have the namespace ""
+
+HISTORY = 20_000
+
+
+class CompactedError(Exception):
+    """The wanted revision is older than what is remembered."""
+
+
+class Entry:
+    """One state of one object."""
+
+    __slots__ = ("_data", "_obj", "key", "revision")
+
+    def __init__(
+        self, key: Key, revision: int, obj: dict[str, Any] | None, data: bytes | None = None
+    ) -> None:
+        self.key = key
+        self.revision = revision
+        self._obj = obj
+        self._data = data
+
+    @property
+    def obj(self) -> dict[str, Any]:
+        """The object. Shared: never change it, decode `data` for a copy."""
+        if self._obj is None:
+            assert self._data is not None
+            self._obj = decode(self._data)
+        return self._obj
+
+    @property
+    def data(self) -> bytes:
+        """The object as JSON."""
+        if self._data is None:
+            self._data = encode(self._obj)
+        return self._data
+
+    def copy(self) -> dict[str, Any]:
+        """The object, to be changed at will."""
+        copied: dict[str, Any] = decode(self.data)
+        return copied
+
+
+class Change:
+    """One write: what was there before and what is there now."""
+
+    __slots__ = ("_tombstone", "lines", "new", "old", "resource", "revision")
+
+    def __init__(self, revision: int, resource: str, old: Entry | None, new: Entry | None) -> None:
+        self.revision = revision
+        self.resource = resource
+        self.old = old
+        self.new = new
+        self.lines: dict[Hashable, bytes] = {}
+        """Encoded watch events, shared by all watchers that want the same representation."""
+        self._tombstone: Entry | None = None
+
+    @property
+    def key(self) -> Key:
+        """Namespace and name of the object."""
+        entry = self.new or self.old
+        assert entry is not None
+        return entry.key
+
+    @property
+    def tombstone(self) -> Entry:
+        """The state before the write with the write's revision: what a DELETED event carries."""
+        if self._tombstone is None:
+            assert self.old is not None
+            self._tombstone = _with_revision(self.old.key, self.old.obj, self.revision)
+        return self._tombstone
+
+
+def _with_revision(key: Key, obj: dict[str, Any], revision: int) -> Entry:
+    metadata = obj["metadata"] | {"resourceVersion": str(revision)}
+    return Entry(key, revision, obj | {"metadata": metadata})
+
+
+class _Table:
+    """The objects of one resource, in key order."""
+
+    __slots__ = ("_order", "entries")
+
+    def __init__(self) -> None:
+        self.entries: dict[Key, Entry] = {}
+        self._order: list[Key] | None = []
+
+    def set(self, key: Key, entry: Entry | None) -> None:
+        if entry is None:
+            del self.entries[key]
+            self._order = None
+        else:
+            if key not in self.entries:
+                self._order = None
+            self.entries[key] = entry
+
+    def order(self) -> list[Key]:
+        if self._order is None:
+            self._order = sorted(self.entries)
+        return self._order
+
+    def scan(self, namespace: str | None) -> list[Entry]:
+        order = self.order()
+        if namespace is not None:
+            order = order[
+                bisect_left(order, (namespace, "")) : bisect_left(order, (namespace + "\0", ""))
+            ]
+        entries = self.entries
+        return [entries[key] for key in order]
+
+
+class Storage:
+    """Current state per key in memory, optionally kept in a file, and the last changes.
+
+    Args:
+        path: SQLite file; made if missing. Without it nothing outlives the process.
+        history: how many changes watches can go back.
+
+    Raises:
+        StorageError: the file cannot be opened, is not ours, or is in use by another process.
+
+    Attributes:
+        revision: of the last write; 0 at the very start.
+        floor: watches and lists can go back to this revision, not further.
+    """
+
+    def __init__(self, path: Path | None = None, *, history: int = HISTORY) -> None:
+        self._tables: dict[str, _Table] = {}
+        self._history: deque[Change] = deque()
+        self._limit = history
+        self._listeners: list[Callable[[Sequence[Change]], None]] = []
+        self._pending: list[Change] = []
+        self._flushing: asyncio.Handle | None = None
+        self._committed: asyncio.Future[None] | None = None
+        self._file: SqliteFile | None = None
+        self.revision = 0
+        if path is not None:
+            self._file = SqliteFile(path)
+            self.revision = self._file.revision
+            for row in self._file.rows():
+                key = (row.namespace, row.name)
+                self._table(row.resource).set(key, Entry(key, row.revision, None, row.data))
+        self.floor = self.revision
+
+    # -- reading
+
+    def get(self, resource: str, key: Key) -> Entry | None:
+        """The current state of one object."""
+        table = self._tables.get(resource)
+        return table.entries.get(key) if table else None
+
+    def scan(self, resource: str, namespace: str | None = None) -> list[Entry]:
+        """The current state of all objects (of a namespace), ordered by namespace and name."""
+        table = self._tables.get(resource)
+        return table.scan(namespace) if table else []
+
+    def scan_at(self, resource: str, namespace: str | None, revision: int) -> list[Entry]:
+        """The state all objects had at a revision.
+
+        Raises:
+            CompactedError: the revision is below `floor`.
+        """
+        earlier: dict[Key, Entry | None] = {}
+        for change in self._since(revision):
+            if change.resource == resource and (namespace is None or change.key[0] == namespace):
+                earlier.setdefault(change.key, change.old)
+        if not earlier:
+            return self.scan(resource, namespace)
+        entries = {entry.key: entry for entry in self.scan(resource, namespace)}
+        for key, entry in earlier.items():
+            if entry is None:
+                entries.pop(key, None)
+            else:
+                entries[key] = entry
+        return [entries[key] for key in sorted(entries)]
+
+    def changes(self, resource: str, since: int) -> list[Change]:
+        """What was written to a resource after a revision, oldest first.
+
+        Raises:
+            CompactedError: the revision is below `floor`.
+        """
+        return [change for change in self._since(since) if change.resource == resource]
+
+    def _since(self, revision: int) -> list[Change]:
+        if revision < self.floor:
+            raise CompactedError
+        newer: list[Change] = []
+        for change in reversed(self._history):
+            if change.revision <= revision:
+                break
+            newer.append(change)
+        newer.reverse()
+        return newer
+
+    def resources(self) -> Iterator[str]:
+        """Identifiers of the resources that have objects."""
+        return (name for name, table in self._tables.items() if table.entries)
+
+    # -- writing
+
+    def put(self, resource: str, key: Key, obj: dict[str, Any]) -> Entry:
+        """Store a new state; sets ``metadata.resourceVersion`` in the document given."""
+        self.revision += 1
+        obj["metadata"]["resourceVersion"] = str(self.revision)
+        entry = Entry(key, self.revision, obj)
+        self._record(resource, key, entry)
+        return entry
+
+    def delete(self, resource: str, key: Key, obj: dict[str, Any] | None = None) -> Entry:
+        """Remove an object.
+
+        Args:
+            resource: identifier of the resource.
+            key: namespace and name.
+            obj: the state it had in the end, when that is not the stored one.
+
+        Returns:
+            The last state, with the revision of the removal.
+        """
+        self.revision += 1
+        change = self._record(resource, key, None)
+        if obj is not None:
+            change._tombstone = _with_revision(key, obj, self.revision)  # noqa: SLF001 - own class
+        return change.tombstone
+
+    def _table(self, resource: str) -> _Table:
+        table = self._tables.get(resource)
+        if table is None:
+            table = self._tables[resource] = _Table()
+        return table
+
+    def _record(self, resource: str, key: Key, entry: Entry | None) -> Change:
+        table = self._table(resource)
+        change = Change(self.revision, resource, table.entries.get(key), entry)
+        table.set(key, entry)
+        self._history.append(change)
+        if len(self._history) > self._limit:
+            self.floor = self._history.popleft().revision
+        self._pending.append(change)
+        if self._flushing is None:
+            loop = asyncio.get_running_loop()
+            self._flushing = loop.call_soon(self._flush)
+            if self._file is not None:
+                self._committed = loop.create_future()
+        return change
+
+    def subscribe(self, listener: Callable[[Sequence[Change]], None]) -> None:
+        """Hear of every batch of committed changes, once, in order."""
+        self._listeners.append(listener)
+
+    def unsubscribe(self, listener: Callable[[Sequence[Change]], None]) -> None:
+        """Stop hearing."""
+        self._listeners.remove(listener)
+
+    @property
+    def committed(self) -> asyncio.Future[None] | None:
+        """What to await before saying anything about the current state; None: nothing to wait for.
+
+        Raises, when awaited:
+            StorageError: the write failed and was taken back.
+        """
+        return self._committed
+
+    def flush(self) -> None:
+        """Commit now instead of at the end of this turn of the loop."""
+        if self._flushing is not None:
+            self._flushing.cancel()
+            self._flush()
+
+    def _flush(self) -> None:
+        changes, self._pending = self._pending, []
+        self._flushing = None
+        committed, self._committed = self._committed, None
+        if self._file is not None:
+            assert committed is not None
+            try:
+                self._file.write(self.revision, (self._row(change) for change in changes))
+            except StorageError as error:
+                self._undo(changes)
+                committed.set_exception(error)
+                committed.exception()  # a batch nobody waits for is no unhandled error
+                return
+            committed.set_result(None)
+        for listener in tuple(self._listeners):
+            listener(changes)
+
+    @staticmethod
+    def _row(change: Change) -> Row:
+        namespace, name = change.key
+        data = change.new.data if change.new else None
+        return Row(change.resource, namespace, name, change.revision, data)
+
+    def _undo(self, changes: Sequence[Change]) -> None:
+        for change in reversed(changes):
+            table = self._table(change.resource)
+            if change.old is not None or change.key in table.entries:
+                table.set(change.key, change.old)
+            if self._history and self._history[-1] is change:
+                self._history.pop()
+
+    def close(self) -> None:
+        """Commit what is left and close the file."""
+        self.flush()
+        if self._file is not None:
+            self._file.close()
+            self._file = None

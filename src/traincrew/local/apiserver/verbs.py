@@ -1,0 +1,499 @@
+"""Create, read, update, patch, delete: the rules every resource shares.
+
+All of it is synchronous: one verb runs from its first look at the storage to its write without
+anything in between, so there are no races to handle and no retries to make.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from . import causes, defaults, kinds, patches, pipeline
+from .codec import clone
+from .deletion import Deleted, Deleter, gone_after_update
+from .errors import (
+    StatusError,
+    already_exists,
+    bad_request,
+    conflict,
+    forbidden,
+    invalid,
+    not_found,
+)
+from .negotiation import APPLY
+from .objectmeta import generate_name, meta_of, new_uid, timestamp
+from .representation import convert
+from .requests import delete_options, write_options
+from .selection import Selection
+from .storage import Entry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .addresses import Addresses
+    from .registry import Registry, ResourceType
+    from .requests import Call, WriteOptions
+    from .storage import Key, Storage
+
+__all__ = ["Verbs", "Written"]
+
+Document = dict[str, Any]
+
+_GENERATE_ATTEMPTS = 8
+_OWNED_BY_SERVER = (
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+    "generateName",
+    "selfLink",
+    "uid",
+)
+
+
+class Written(NamedTuple):
+    """What a write led to: the object, and whether the write made it."""
+
+    entry: Entry
+    created: bool = False
+
+
+class Verbs:
+    """The verbs on stored objects.
+
+    Args:
+        storage: where the objects are.
+        registry: which resources are served.
+        addresses: of Services.
+        clock: seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        registry: Registry,
+        addresses: Addresses,
+        clock: Callable[[], float],
+    ) -> None:
+        self.storage = storage
+        self.registry = registry
+        self.addresses = addresses
+        self.clock = clock
+        self.deleter = Deleter(storage, clock)
+
+    # -- reading
+
+    def find(self, resource: ResourceType, namespace: str | None, name: str) -> Entry:
+        """A stored object.
+
+        Raises:
+            StatusError: 404.
+        """
+        entry = self.storage.get(resource.identifier, (namespace or "", name))
+        if entry is None:
+            raise not_found(resource.plural, resource.group, name)
+        return entry
+
+    # -- creating
+
+    def create(
+        self, call: Call, resource: ResourceType, document: Document, faults: list[str]
+    ) -> Entry:
+        """POST to a collection.
+
+        Raises:
+            StatusError: 400 for a document of another kind or place, 403 in a namespace that is
+                being deleted, 404 without the namespace, 409 when it exists, 422 when it is wrong.
+        """
+        options = write_options(call, "CreateOptions")
+        pipeline.check_kind(resource, document)
+        self._place(resource, meta_of(document), call.target.namespace)
+        pipeline.report_unknown(resource, document, faults, options, call.warnings)
+        return self.insert(resource, document, options)
+
+    def _place(self, resource: ResourceType, metadata: Document, namespace: str | None) -> None:
+        """Make sure a document belongs where its path says."""
+        given = metadata.get("namespace")
+        if not resource.namespaced:
+            metadata.pop("namespace", None)
+        elif given and given != namespace:
+            raise bad_request(
+                "the namespace of the provided object does not match the namespace sent on the "
+                "request"
+            )
+        else:
+            metadata["namespace"] = namespace
+
+    def _open_namespace(self, resource: ResourceType, namespace: str, name: str) -> None:
+        entry = self.storage.get("namespaces", ("", namespace))
+        if entry is None:
+            raise not_found("namespaces", "", namespace)
+        if entry.obj["metadata"].get("deletionTimestamp") is None:
+            return
+        error = forbidden(
+            resource.plural,
+            resource.group,
+            name,
+            f"unable to create new content in namespace {namespace} because it is being terminated",
+        )
+        error.details["causes"] = [
+            {
+                "reason": "NamespaceTerminating",
+                "message": f"namespace {namespace} is being terminated",
+                "field": "metadata.namespace",
+            }
+        ]
+        raise error
+
+    def insert(
+        self,
+        resource: ResourceType,
+        document: Document,
+        options: WriteOptions,
+        *,
+        tracked: bool = False,
+    ) -> Entry:
+        """Store a new object.
+
+        Args:
+            resource: what it is.
+            document: taken over; already placed and pruned.
+            options: of the write.
+            tracked: whether managedFields are right already (apply).
+        """
+        metadata = document["metadata"]
+        if metadata.get("resourceVersion"):
+            raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
+        namespace = metadata["namespace"] if resource.namespaced else ""
+        key = self._name(resource, metadata, namespace)
+        if resource.namespaced:
+            self._open_namespace(resource, namespace, metadata["name"])
+        for field in _OWNED_BY_SERVER:
+            if field != "generateName":
+                metadata.pop(field, None)
+        metadata.pop("resourceVersion", None)
+        metadata["uid"] = new_uid()
+        metadata["creationTimestamp"] = timestamp(self.clock())
+        if resource.generation is not None:
+            metadata["generation"] = 1
+        if resource.status:
+            document.pop("status", None)
+        complete = pipeline.default(resource, document)
+        # What follows are the server's own additions; the writer does not own them.
+        if not tracked:
+            document = pipeline.track(resource, document, None, options, None, self.clock())
+        if create := kinds.CREATE.get(resource.identifier):
+            create(self, document)
+        if resource.custom is None:
+            defaults.after_uid(resource.group, resource.kind, document)
+        pipeline.check(resource, document, None, complete=complete)
+        if self.storage.get(resource.identifier, key) is not None:
+            raise already_exists(resource.plural, resource.group, key[1])
+        if resource.to_storage is not None:
+            document = resource.to_storage(document)
+        if options.dry_run:
+            return Entry(key, 0, document)
+        return self.storage.put(resource.identifier, key, document)
+
+    def _name(self, resource: ResourceType, metadata: Document, namespace: str) -> Key:
+        name = metadata.get("name")
+        base = metadata.get("generateName")
+        if not name and base and isinstance(base, str):
+            for _ in range(_GENERATE_ATTEMPTS):
+                name = metadata["name"] = generate_name(base)
+                if self.storage.get(resource.identifier, (namespace, name)) is None:
+                    break
+        if not name:
+            cause = causes.required("metadata.name", "name or generateName is required")
+            raise invalid(resource.group, resource.kind, "", [cause])
+        return (namespace, str(name))
+
+    # -- updating
+
+    def replace(
+        self, call: Call, resource: ResourceType, document: Document, faults: list[str]
+    ) -> Written:
+        """PUT of an object or of its status.
+
+        Raises:
+            StatusError: as for `create`, and 409 when the object has changed meanwhile.
+        """
+        target = call.target
+        assert target.name is not None
+        options = write_options(call, "UpdateOptions")
+        pipeline.check_kind(resource, document)
+        metadata = meta_of(document)
+        self._place(resource, metadata, target.namespace)
+        self._same_name(metadata, target.name)
+        pipeline.report_unknown(resource, document, faults, options, call.warnings)
+        entry = self.storage.get(resource.identifier, (target.namespace or "", target.name))
+        if entry is None:
+            if not resource.create_on_update or target.subresource:
+                raise not_found(resource.plural, resource.group, target.name)
+            metadata.pop("resourceVersion", None)
+            return Written(self.insert(resource, document, options), created=True)
+        if not metadata.get("resourceVersion") and not resource.unconditional_update:
+            detail = "must be specified for an update"
+            cause = causes.invalid("metadata.resourceVersion", 0, detail)
+            raise invalid(resource.group, resource.kind, target.name, [cause])
+        return Written(
+            self.update(resource, entry, document, options, subresource=target.subresource)
+        )
+
+    def _same_name(self, metadata: Document, name: str) -> None:
+        given = metadata.setdefault("name", name)
+        if given != name:
+            raise bad_request(
+                f"the name of the object ({given}) does not match the name on the URL ({name})"
+            )
+
+    def update(
+        self,
+        resource: ResourceType,
+        entry: Entry,
+        new: Document,
+        options: WriteOptions,
+        *,
+        subresource: str | None = None,
+        tracked: bool = False,
+        tracking_subresource: str | None = None,
+        both_parts: bool = False,
+    ) -> Entry:
+        """Store a new state of an object, if it differs.
+
+        Args:
+            resource: what it is.
+            entry: the stored state.
+            new: the wanted state, in the served version; taken over.
+            options: of the write.
+            subresource: None or ``status``; decides which part counts.
+            tracked: whether managedFields are right already (apply).
+            tracking_subresource: who is noted as the way of the write, when another subresource.
+            both_parts: whether spec and status count together (the server's own writes).
+        """
+        old = convert(resource, entry).obj
+        self._keep_identity(resource, entry, new)
+        if resource.status and not both_parts:
+            new = _status_of(resource, new, old) if subresource else _without_status(new, old)
+        complete = pipeline.default(resource, new)
+        if update := kinds.UPDATE.get(resource.identifier):
+            update(self, new, old)
+        if not subresource and resource.generation and _content_changed(resource, new, old):
+            new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+        if _same_but_tracking(new, old) and not tracked:
+            return entry
+        pipeline.check(resource, new, old, complete=complete)
+        if not tracked:
+            way = tracking_subresource or subresource
+            new = pipeline.track(resource, new, old, options, way, self.clock())
+        new["metadata"]["resourceVersion"] = str(entry.revision)
+        if new == old:
+            return entry
+        gone = gone_after_update(resource, new)
+        if resource.to_storage is not None:
+            new = resource.to_storage(new)
+        if options.dry_run:
+            return Entry(entry.key, entry.revision, new)
+        if gone:
+            return self.storage.delete(resource.identifier, entry.key, new)
+        return self.storage.put(resource.identifier, entry.key, new)
+
+    def _keep_identity(self, resource: ResourceType, entry: Entry, new: Document) -> None:
+        metadata, old = new["metadata"], entry.obj["metadata"]
+        given = metadata.get("resourceVersion")
+        if given and given != str(entry.revision):
+            raise conflict(resource.plural, resource.group, old["name"])
+        uid = metadata.get("uid")
+        if uid and uid != old["uid"]:
+            raise conflict(
+                resource.plural,
+                resource.group,
+                old["name"],
+                f"Precondition failed: UID in precondition: {uid}, "
+                f"UID in object meta: {old['uid']}",
+            )
+        for field in _OWNED_BY_SERVER:
+            if field in old:
+                metadata[field] = old[field]
+            else:
+                metadata.pop(field, None)
+        metadata["resourceVersion"] = old["resourceVersion"]
+        if old.get("deletionTimestamp") is not None:
+            before = old.get("finalizers") or []
+            added = [name for name in metadata.get("finalizers") or [] if name not in before]
+            if added:
+                listed = ", ".join(f'"{name}"' for name in added)
+                detail = (
+                    "no new finalizers can be added if the object is being deleted, "
+                    f"found new finalizers []string{{{listed}}}"
+                )
+                cause = causes.forbidden("metadata.finalizers", detail)
+                raise invalid(resource.group, resource.kind, old["name"], [cause])
+
+    def finalize(
+        self, resource: ResourceType, entry: Entry, new: Document, options: WriteOptions
+    ) -> Entry:
+        """Take finalizers off a namespace's spec; a deleted one without any is removed.
+
+        Raises:
+            StatusError: 409 when it has changed meanwhile.
+        """
+        self._place(resource, meta_of(new), None)
+        self._same_name(new["metadata"], entry.key[1])
+        self._keep_identity(resource, entry, new)
+        document = entry.copy()
+        spec = new.get("spec")
+        finalizers = spec.get("finalizers") if isinstance(spec, dict) else None
+        document["spec"]["finalizers"] = list(finalizers or ())
+        if document == entry.obj:
+            return entry
+        if options.dry_run:
+            return Entry(entry.key, entry.revision, document)
+        if gone_after_update(resource, document):
+            return self.storage.delete(resource.identifier, entry.key, document)
+        return self.storage.put(resource.identifier, entry.key, document)
+
+    # -- patching
+
+    def patch(self, call: Call, resource: ResourceType) -> Written:
+        """PATCH of an object or of its status, in any of the four formats.
+
+        Raises:
+            StatusError: as for `replace`, 415 for a format the resource does not take.
+        """
+        target = call.target
+        assert target.name is not None
+        applying = call.content_type == APPLY
+        options = write_options(call, "PatchOptions", apply=applying)
+        key = (target.namespace or "", target.name)
+        entry = self.storage.get(resource.identifier, key)
+        if applying:
+            return self._apply(call, resource, entry, options)
+        if entry is None:
+            raise not_found(resource.plural, resource.group, target.name)
+        old = convert(resource, entry)
+        new, faults = patches.patched(call, resource, old.copy())
+        pipeline.check_kind(resource, new)
+        metadata = meta_of(new)
+        self._place(resource, metadata, target.namespace)
+        self._same_name(metadata, target.name)
+        pipeline.report_unknown(resource, new, faults, options, call.warnings)
+        return Written(self.update(resource, entry, new, options, subresource=target.subresource))
+
+    def _apply(
+        self, call: Call, resource: ResourceType, entry: Entry | None, options: WriteOptions
+    ) -> Written:
+        target = call.target
+        assert target.name is not None
+        config, faults = patches.applied_configuration(call)
+        pipeline.check_kind(resource, config)
+        metadata = meta_of(config)
+        self._place(resource, metadata, target.namespace)
+        self._same_name(metadata, target.name)
+        if metadata.get("managedFields"):
+            raise bad_request("metadata.managedFields must be nil")
+        pipeline.report_unknown(resource, config, faults, options, call.warnings)
+        if entry is None:
+            if target.subresource:
+                raise not_found(resource.plural, resource.group, target.name)
+            if uid := metadata.get("uid"):
+                raise conflict(
+                    resource.plural,
+                    resource.group,
+                    target.name,
+                    "uid mismatch: the provided object specified uid "
+                    f"{uid}, and no existing object was found",
+                )
+            metadata.pop("resourceVersion", None)
+        else:
+            given = metadata.get("resourceVersion")
+            if given and given != str(entry.revision):
+                raise conflict(resource.plural, resource.group, target.name)
+        live = convert(resource, entry).copy() if entry is not None else None
+        merged = patches.apply(resource, live, config, options, target.subresource, self.clock())
+        if entry is None:
+            self._place(resource, meta_of(merged), target.namespace)
+            return Written(self.insert(resource, merged, options, tracked=True), created=True)
+        return Written(
+            self.update(
+                resource, entry, merged, options, subresource=target.subresource, tracked=True
+            )
+        )
+
+    # -- deleting
+
+    def delete(self, call: Call, resource: ResourceType, body: Document | None) -> Deleted:
+        """DELETE of an object.
+
+        Raises:
+            StatusError: 403, 404 or 409; see `Deleter.delete`.
+        """
+        target = call.target
+        assert target.name is not None
+        options = delete_options(call, body)
+        entry = self.find(resource, target.namespace, target.name)
+        if resource.orphan_by_default and options.propagation is None:
+            call.warnings.append(
+                f"child pods are preserved by default when {resource.plural} are deleted; set "
+                "propagationPolicy=Background to remove them or set propagationPolicy=Orphan to "
+                "suppress this warning"
+            )
+        return self.deleter.delete(resource, entry, options)
+
+    def delete_collection(
+        self, call: Call, resource: ResourceType, body: Document | None
+    ) -> list[Entry]:
+        """DELETE of everything the selectors name."""
+        options = delete_options(call, body)
+        selection = Selection(call, resource)
+        return [
+            self.deleter.delete(resource, entry, options).entry
+            for entry in self.storage.scan(resource.identifier, selection.namespace)
+            if selection.matches(entry)
+        ]
+
+
+def _without_status(new: Document, old: Document) -> Document:
+    if "status" in old:
+        new["status"] = clone(old["status"])
+    else:
+        new.pop("status", None)
+    return new
+
+
+def _status_of(resource: ResourceType, new: Document, old: Document) -> Document:
+    """The old object with the new status; built-in kinds take labels and such along."""
+    result = clone(old)
+    if resource.custom is not None:
+        managed = new["metadata"].get("managedFields")
+        if managed is not None:
+            result["metadata"]["managedFields"] = managed
+    else:
+        result["metadata"] = new["metadata"]
+    result.pop("status", None)
+    if "status" in new:
+        result["status"] = new["status"]
+    return result
+
+
+def _content_changed(resource: ResourceType, new: Document, old: Document) -> bool:
+    if resource.generation == "spec":
+        return bool(new.get("spec") != old.get("spec"))
+    ignored = {"metadata", "apiVersion", "kind"} | ({"status"} if resource.status else set())
+    return any(new.get(field) != old.get(field) for field in (new.keys() | old.keys()) - ignored)
+
+
+def _same_but_tracking(new: Document, old: Document) -> bool:
+    """Whether nothing changed that would change who owns what."""
+    if new.keys() != old.keys():
+        return False
+    for field, value in new.items():
+        if field != "metadata" and value != old[field]:
+            return False
+    mine, theirs = new["metadata"], old["metadata"]
+    if "managedFields" in mine and mine["managedFields"] != theirs.get("managedFields"):
+        return False
+    ignored = {"managedFields"}
+    return all(
+        mine.get(field) == theirs.get(field) for field in (mine.keys() | theirs.keys()) - ignored
+    )
