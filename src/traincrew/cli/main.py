@@ -14,20 +14,17 @@ import click
 
 
 class CommandFailed(click.ClickException):
-    """A command cannot do what it was asked; the message says why and what to do.
-
-    Args:
-        message: One sentence or more, shown on standard error.
-        exit_code: 1 for failures, 2 for what was wrong with the question.
-    """
-
-    def __init__(self, message: str, exit_code: int = 1) -> None:
-        super().__init__(message)
-        self.exit_code = exit_code
+    """A command cannot do what it was asked; the message says why and what to do."""
 
     def show(self, file: Any = None) -> None:
         """Print the message the way compilers do."""
         click.echo(f"traincrew: {self.format_message()}", file=file or sys.stderr, err=True)
+
+
+class BadInput(CommandFailed):
+    """What was given cannot be used: a manifest, a file, a name."""
+
+    exit_code = 2
 
 
 class _Command(NamedTuple):
@@ -59,11 +56,15 @@ Shell completion: add one line to your shell's start-up file:
 class LazyGroup(click.Group):
     """Imports a command when it is called."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click calls it so
         """Name the commands in the order people meet them."""
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(
+        self,
+        ctx: click.Context,  # noqa: ARG002 - click calls it so
+        cmd_name: str,
+    ) -> click.Command | None:
         """Import a command; None if there is none of that name."""
         command = COMMANDS.get(cmd_name)
         if command is None:
@@ -73,7 +74,11 @@ class LazyGroup(click.Group):
         assert isinstance(found, click.Command)
         return found
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(
+        self,
+        ctx: click.Context,  # noqa: ARG002 - click calls it so
+        formatter: click.HelpFormatter,
+    ) -> None:
         """List the commands without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, command.help) for name, command in COMMANDS.items()])
@@ -92,21 +97,25 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
+HELP = """Run distributed training jobs from their Kubernetes manifest.
+
+On a cluster, or right here without one.
+
+\b
+  traincrew run -f job.yaml        run it here, now
+  eval "$(traincrew up)"           or start a cluster and use your own kubectl
+"""
+
+
 @click.group(
     cls=LazyGroup,
+    help=HELP,
     epilog=EPILOG,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(package_name="traincrew", message="%(prog)s %(version)s")
 def cli() -> None:
-    """Run distributed training jobs from their Kubernetes manifest.
-
-    On a cluster, or right here without one.
-
-    \b
-      traincrew run -f job.yaml        run it here, now
-      eval "$(traincrew up)"           or start a cluster and use your own kubectl
-    """
+    """Every command is a member of this group."""
 
 
 def main() -> None:

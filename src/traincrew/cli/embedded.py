@@ -1,0 +1,138 @@
+"""The embedded cluster as the commands use it: with our kinds installed and the operator running."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from traincrew.cli.main import BadInput, CommandFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from traincrew.cli.daemon import Options
+    from traincrew.local.cluster import LocalCluster
+
+READY_SECONDS = 30.0
+FIELD_MANAGER = "traincrew"
+
+
+class Embedded:
+    """A cluster in this process.
+
+    Args:
+        options: What it is made of.
+        directory: Keeps its state between starts; None for one that ends with this process.
+        on_pull: Called with (image, progress).
+    """
+
+    def __init__(
+        self,
+        options: Options,
+        directory: Path | None = None,
+        on_pull: Callable[[str, str], None] | None = None,
+    ) -> None:
+        self._options = options
+        self._directory = directory
+        self._on_pull = on_pull
+        self._operator: asyncio.Task[None] | None = None
+        self._stop_operator = asyncio.Event()
+        self.cluster: LocalCluster
+
+    async def start(self) -> None:
+        """Start everything; on return the API answers, our kinds are there, the operator works.
+
+        Raises:
+            BadInput: An option cannot be used.
+            CommandFailed: A part did not start.
+        """
+        from traincrew.local.cluster import ClusterOptions, LocalCluster, virtual_nodes
+        from traincrew.local.images import CatalogError
+
+        options = self._options
+        nodes = virtual_nodes(options.nodes, gpus=options.gpus or 0)
+        try:
+            self.cluster = LocalCluster(
+                ClusterOptions(
+                    directory=self._directory,
+                    nodes=tuple(nodes),
+                    image_catalogs=tuple(Path(name) for name in options.images),
+                    sandbox=options.sandbox,
+                    on_pull=self._on_pull,
+                )
+            )
+            await self.cluster.start()
+        except CatalogError as error:
+            raise BadInput(str(error)) from error
+        try:
+            await self._install()
+        except BaseException:
+            await self.stop(keep_pods=self._directory is not None)
+            raise
+
+    async def _install(self) -> None:
+        from traincrew.engine.errors import ApiError
+        from traincrew.engine.resources import CUSTOM_RESOURCE_DEFINITIONS
+        from traincrew.operator.manifests import custom_resource_definitions
+
+        client = self.cluster.client
+        for definition in custom_resource_definitions():
+            try:
+                await client.apply(
+                    CUSTOM_RESOURCE_DEFINITIONS, definition, field_manager=FIELD_MANAGER
+                )
+            except ApiError as error:
+                name = definition["metadata"]["name"]
+                raise CommandFailed(f"cannot install {name}: {error.message}") from error
+        if self._options.operator:
+            await self._start_operator()
+
+    async def _start_operator(self) -> None:
+        from traincrew.operator.app import OperatorOptions, run_operator
+
+        ready = asyncio.Event()
+        options = OperatorOptions(leader_elect=False, health_port=None, on_ready=ready.set)
+        config = self.cluster.client.config
+        self._operator = asyncio.create_task(
+            run_operator(config, options, self._stop_operator), name="operator"
+        )
+        waiting = asyncio.create_task(ready.wait())
+        done, _ = await asyncio.wait(
+            {waiting, self._operator},
+            timeout=READY_SECONDS,
+            return_when=asyncio.FIRST_COMPLETED,
+        )
+        waiting.cancel()
+        if self._operator in done:
+            self._operator.result()
+            raise CommandFailed("the operator ended while it was starting")
+        if not done:
+            raise CommandFailed(f"the operator is not ready after {READY_SECONDS:.0f} s")
+
+    async def run(self) -> None:
+        """Serve until cancelled.
+
+        Raises:
+            Exception: What ended one of the parts.
+        """
+        parts = [asyncio.create_task(self.cluster.run(), name="cluster")]
+        if self._operator is not None:
+            parts.append(self._operator)
+        try:
+            done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            parts[0].cancel()
+        for part in done:
+            part.result()
+        raise RuntimeError("a part of the cluster ended unexpectedly")
+
+    async def stop(self, *, keep_pods: bool = False) -> None:
+        """Stop. Pods end at once, unless they are to be found again by the next start."""
+        self._stop_operator.set()
+        if self._operator is not None:
+            self._operator.cancel()
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                await self._operator
+        await self.cluster.stop(keep_pods=keep_pods)

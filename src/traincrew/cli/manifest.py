@@ -1,0 +1,213 @@
+"""Manifests: files, directories and standard input in, objects with their place in a file out."""
+
+from __future__ import annotations
+
+import re
+import sys
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import yaml
+
+from traincrew.cli.main import BadInput
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from traincrew.engine.errors import ApiError
+    from traincrew.engine.resources import Resource
+
+_SUFFIXES = {".yaml", ".yml", ".json"}
+
+
+class Document(NamedTuple):
+    """An object to create, and where a person finds it."""
+
+    where: str
+    content: dict[str, Any]
+
+    @property
+    def kind(self) -> str:
+        """Its kind."""
+        return str(self.content["kind"])
+
+    @property
+    def api_version(self) -> str:
+        """Its group and version."""
+        return str(self.content["apiVersion"])
+
+    @property
+    def name(self) -> str:
+        """Its name, or what its name will start with."""
+        metadata = self.content.get("metadata") or {}
+        return str(metadata.get("name") or metadata.get("generateName") or "")
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads YAML the way kubectl does: no dates, no duplicate keys."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key_node, _ in node.value:
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise yaml.MarkedYAMLError(
+                    problem="a key must be plain text", problem_mark=key_node.start_mark
+                )
+            if key_node.value in seen and key_node.tag != "tag:yaml.org,2002:merge":
+                raise yaml.MarkedYAMLError(
+                    problem=f"the key {key_node.value!r} is there twice",
+                    problem_mark=key_node.start_mark,
+                )
+            seen.add(key_node.value)
+        mapping = super().construct_mapping(node, deep=deep)
+        return {_key(key): value for key, value in mapping.items()}
+
+
+def _key(key: Any) -> str:
+    if isinstance(key, bool):
+        return "true" if key else "false"
+    return "null" if key is None else str(key)
+
+
+# JSON knows no dates: kubectl leaves them texts, and so do we. Nor are 1:30 ninety seconds.
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_SEXAGESIMAL = re.compile(r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?")
+for _first in "-+0123456789":
+    _Loader.yaml_implicit_resolvers.setdefault(_first, []).insert(
+        0, ("tag:yaml.org,2002:str", _SEXAGESIMAL)
+    )
+
+
+def load(paths: Sequence[str]) -> list[Document]:
+    """Read every object of files, of the manifests in directories, and of ``-``, standard input.
+
+    Raises:
+        BadInput: A file cannot be read or is not a manifest; the message says where.
+    """
+    documents: list[Document] = []
+    for path in paths:
+        for name, text in _texts(path):
+            documents += _documents(name, text)
+    if not documents:
+        raise BadInput(f"{', '.join(paths)}: there is no object in it")
+    return documents
+
+
+def _texts(path: str) -> Iterable[tuple[str, str]]:
+    if path == "-":
+        yield "standard input", _decoded("standard input", sys.stdin.buffer.read())
+        return
+    place = Path(path)
+    files = [place]
+    if place.is_dir():
+        files = sorted(file for file in place.iterdir() if file.suffix in _SUFFIXES)
+        if not files:
+            raise BadInput(f"{path}: no .yaml, .yml or .json file in this directory")
+    for file in files:
+        try:
+            content = file.read_bytes()
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise BadInput(f"cannot read {file}: {reason}") from error
+        yield str(file), _decoded(str(file), content)
+
+
+def _decoded(name: str, content: bytes) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{name}: not UTF-8 text (at byte {error.start})") from error
+
+
+def _documents(name: str, text: str) -> Iterable[Document]:
+    loader = _Loader(text)
+    number = 0
+    try:
+        while loader.check_node():
+            node = loader.get_node()
+            number += 1
+            where = name if node is None else f"{name}:{node.start_mark.line + 1}"
+            yield from _objects(where, loader.construct_document(node))
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark is not None else name
+        problem = error.problem or error.context or "it cannot be parsed"
+        raise BadInput(f"{where}: not valid YAML: {problem}") from error
+    except (yaml.YAMLError, ValueError) as error:
+        raise BadInput(f"{name}: not valid YAML: {error}") from error
+    except RecursionError as error:
+        raise BadInput(f"{name}: nested too deeply") from error
+    finally:
+        loader.dispose()
+
+
+def _objects(where: str, content: Any) -> Iterable[Document]:
+    if content is None:
+        return
+    if not isinstance(content, dict):
+        raise BadInput(f"{where}: a manifest is a mapping with apiVersion, kind and metadata")
+    for field in ("apiVersion", "kind"):
+        if not isinstance(content.get(field), str) or not content[field]:
+            raise BadInput(f"{where}: {field} is missing or not a text")
+    if content["kind"] == "List" and isinstance(content.get("items"), list):
+        for index, item in enumerate(content["items"]):
+            yield from _objects(f"{where}: items[{index}]", item)
+        return
+    metadata = content.get("metadata")
+    if not isinstance(metadata, dict):
+        raise BadInput(f"{where}: metadata is missing (it needs at least a name)")
+    for field in ("name", "generateName", "namespace"):
+        value = metadata.get(field)
+        if value is not None and not isinstance(value, str):
+            raise BadInput(
+                f'{where}: metadata.{field} must be a text, not {value!r}: write "{value}"'
+            )
+    if not metadata.get("name") and not metadata.get("generateName"):
+        raise BadInput(f"{where}: metadata.name is missing")
+    yield Document(where, content)
+
+
+@cache
+def training_resources() -> tuple[Resource, ...]:
+    """The kinds we install, as resources."""
+    from traincrew.engine.resources import Resource
+    from traincrew.operator.manifests import documents
+
+    found = []
+    for contents in documents().values():
+        for definition in contents:
+            if definition["kind"] != "CustomResourceDefinition":
+                continue
+            spec = definition["spec"]
+            found += [
+                Resource(
+                    spec["group"],
+                    version["name"],
+                    spec["names"]["plural"],
+                    spec["names"]["kind"],
+                    namespaced=spec["scope"] == "Namespaced",
+                )
+                for version in spec["versions"]
+            ]
+    return tuple(found)
+
+
+def refusal(document: Document, error: ApiError) -> str:
+    """Say why the API server did not take an object, naming the fields."""
+    title = f"{document.where}: {document.kind} {document.name!r} is refused"
+    causes = [
+        cause
+        for cause in error.details.get("causes") or []
+        if isinstance(cause, dict) and cause.get("message")
+    ]
+    if not causes:
+        return f"{title}: {error.message}"
+    lines = []
+    for cause in causes:
+        field, message = str(cause.get("field") or ""), str(cause["message"])
+        lines.append(f"  {field}: {message}" if field and field not in message else f"  {message}")
+    return "\n".join([f"{title}:", *lines])
