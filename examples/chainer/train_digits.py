@@ -1,0 +1,1 @@
+../../src/traincrew/local/images/files/chainer/train_digits.py
