@@ -6,10 +6,12 @@ served all the same, so that manifests naming them can be created, listed and de
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .registry import ResourceType, ScalePaths, Subresource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = ["builtin_resources"]
 

@@ -51,13 +51,13 @@ class _JsonLoader(yaml.SafeLoader):
         self.flatten_mapping(node)
         result: dict[Any, Any] = {}
         for key_node, value_node in node.value:
-            key = self.construct_object(key_node, deep=True)  # type: ignore[no-untyped-call]
+            key = self.construct_object(key_node, deep=True)
             if not isinstance(key, str):
                 key = json.dumps(key)
             if key in result:
                 line = key_node.start_mark.line + 1
                 self.duplicates.append(f'line {line}: key "{key}" already set in map')
-            result[key] = self.construct_object(value_node, deep=deep)  # type: ignore[no-untyped-call]
+            result[key] = self.construct_object(value_node, deep=deep)
         return result
 
 

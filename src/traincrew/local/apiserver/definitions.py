@@ -27,9 +27,9 @@ FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 
 
 def set_condition(
-    definition: Document, kind: str, value: str, reason: str, message: str, now: str
+    definition: Document, kind: str, value: str, why: tuple[str, str], now: str
 ) -> None:
-    """Set a condition of a definition; the transition time moves only with the value."""
+    """Set a condition; its transition time moves only with the value. `why`: reason, message."""
     conditions = definition.setdefault("status", {}).setdefault("conditions", [])
     condition = next((each for each in conditions if each["type"] == kind), None)
     if condition is None:
@@ -37,7 +37,7 @@ def set_condition(
         conditions.append(condition)
     if condition["status"] != value:
         condition["lastTransitionTime"] = now
-    condition |= {"status": value, "reason": reason, "message": message}
+    condition |= {"status": value, "reason": why[0], "message": why[1]}
 
 
 def mark_terminating(definition: Document, now: str) -> None:
@@ -49,8 +49,10 @@ def mark_terminating(definition: Document, now: str) -> None:
         definition,
         "Terminating",
         "True",
-        "InstanceDeletionPending",
-        "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+        (
+            "InstanceDeletionPending",
+            "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+        ),
         now,
     )
 
@@ -237,25 +239,23 @@ class Definitions:
             names.setdefault("listKind", f"{names['kind']}List")
             status["acceptedNames"] = names
             set_condition(
-                definition, "NamesAccepted", "True", "NoConflicts", "no conflicts found", now
+                definition, "NamesAccepted", "True", ("NoConflicts", "no conflicts found"), now
             )
             set_condition(
                 definition,
                 "Established",
                 "True",
-                "InitialNamesAccepted",
-                "the initial names have been accepted",
+                ("InitialNamesAccepted", "the initial names have been accepted"),
                 now,
             )
         else:
-            set_condition(definition, "NamesAccepted", "False", *conflict, now)
+            set_condition(definition, "NamesAccepted", "False", conflict, now)
             if not _has_condition(definition, "Established"):
                 set_condition(
                     definition,
                     "Established",
                     "False",
-                    "NotAccepted",
-                    "not all names are accepted",
+                    ("NotAccepted", "not all names are accepted"),
                     now,
                 )
         stored = status.setdefault("storedVersions", [])
@@ -320,8 +320,7 @@ class Definitions:
                 definition,
                 "Terminating",
                 "True",
-                "InstanceDeletionInProgress",
-                "CustomResource deletion is in progress",
+                ("InstanceDeletionInProgress", "CustomResource deletion is in progress"),
                 now,
             )
             if definition != entry.obj:
@@ -331,8 +330,7 @@ class Definitions:
             definition,
             "Terminating",
             "False",
-            "InstanceDeletionCompleted",
-            "removed all instances",
+            ("InstanceDeletionCompleted", "removed all instances"),
             now,
         )
         metadata["finalizers"] = [name for name in metadata["finalizers"] if name != FINALIZER]

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from .definitions import DEFINITIONS, mark_terminating
 from .errors import conflict, forbidden
 from .objectmeta import mark_deleting, timestamp
-from .definitions import DEFINITIONS, mark_terminating
 from .storage import Entry
 
 if TYPE_CHECKING:

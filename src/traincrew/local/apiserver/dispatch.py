@@ -9,6 +9,7 @@ from . import answers, discovery, reviews, version
 from .errors import bad_request, method_not_allowed, no_such_path, success
 from .lists import check_revision, list_page, parse_revision
 from .negotiation import READABLE, decode_body, negotiate
+from .openapi_documents import OpenApiDocuments
 from .representation import Representation
 from .requests import Call, parse_path, write_options
 from .subresources import SUBRESOURCES
@@ -19,9 +20,7 @@ if TYPE_CHECKING:
 
     from .definitions import Definitions
     from .lists import Page
-    from .openapi_documents import OpenApiDocuments
     from .registry import ResourceType
-    from .requests import Target
     from .storage import Entry
     from .streams import NodeBackend
     from .tokens import Tokens
@@ -48,20 +47,14 @@ class Dispatcher:
     """
 
     def __init__(
-        self,
-        verbs: Verbs,
-        hub: WatchHub,
-        definitions: Definitions,
-        openapi: OpenApiDocuments,
-        tokens: Tokens,
-        node: NodeBackend | None,
+        self, verbs: Verbs, hub: WatchHub, definitions: Definitions, tokens: Tokens
     ) -> None:
         self.verbs = verbs
         self.hub = hub
         self.definitions = definitions
-        self.openapi = openapi
         self.tokens = tokens
-        self.node = node
+        self.openapi = OpenApiDocuments(verbs.registry)
+        self.node: NodeBackend | None = None
 
     async def respond(
         self,
@@ -141,7 +134,7 @@ class Dispatcher:
             if call.flag("watch"):
                 self._allow(resource, "watch")
                 return await serve_watch(
-                    request, call, resource, self.hub, self.verbs.clock, stream_limit
+                    request, call, resource, self.hub, clock=self.verbs.clock, limit=stream_limit
                 )
             self._allow(resource, "list")
             return await self._list(call, resource)

@@ -31,7 +31,7 @@ class Surroundings(Protocol):
     clock: Callable[[], float]
 
 
-def _create_namespace(around: Surroundings, new: Document) -> None:
+def _create_namespace(_around: Surroundings, new: Document) -> None:
     name = new["metadata"]["name"]
     new["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = name
     spec = new.setdefault("spec", {})
@@ -41,7 +41,7 @@ def _create_namespace(around: Surroundings, new: Document) -> None:
     new["status"] = {"phase": "Active"}
 
 
-def _update_namespace(around: Surroundings, new: Document, old: Document) -> None:
+def _update_namespace(_around: Surroundings, new: Document, old: Document) -> None:
     # Only the finalize subresource takes finalizers away.
     new.setdefault("spec", {})["finalizers"] = old["spec"].get("finalizers", [])
     labels = new["metadata"].setdefault("labels", {})
@@ -113,13 +113,13 @@ def _set_priority(around: Surroundings, new: Document) -> None:
     spec.setdefault("preemptionPolicy", chosen.get("preemptionPolicy", "PreemptLowerPriority"))
 
 
-def _update_pod(around: Surroundings, new: Document, old: Document) -> None:
+def _update_pod(_around: Surroundings, new: Document, old: Document) -> None:
     # qosClass is decided once, whoever writes the status.
     if "status" in new and "qosClass" in old.get("status", {}):
         new["status"].setdefault("qosClass", old["status"]["qosClass"])
 
 
-def _fold_string_data(around: Surroundings, new: Document, old: Document | None = None) -> None:
+def _fold_string_data(_around: Surroundings, new: Document) -> None:
     for name, text in (new.pop("stringData", None) or {}).items():
         if isinstance(text, str):
             encoded = base64.b64encode(text.encode()).decode()
@@ -135,17 +135,17 @@ def _update_service(around: Surroundings, new: Document, old: Document) -> None:
     around.addresses.assign(new, old)
 
 
-def _create_claim(around: Surroundings, new: Document) -> None:
+def _create_claim(_around: Surroundings, new: Document) -> None:
     new["status"] = {"phase": "Pending"}
 
 
-def _create_definition(around: Surroundings, new: Document) -> None:
+def _create_definition(_around: Surroundings, new: Document) -> None:
     stored = [each["name"] for each in new["spec"].get("versions", ()) if each.get("storage")]
     new["status"] = {"conditions": [], "acceptedNames": {"plural": "", "kind": ""}}
     new["status"]["storedVersions"] = stored
 
 
-def _update_immutable_data(around: Surroundings, new: Document, old: Document) -> None:
+def _update_immutable_data(_around: Surroundings, new: Document, old: Document) -> None:
     if not old.get("immutable"):
         return
     fields = ["data", "binaryData"] if new["kind"] == "ConfigMap" else ["data"]

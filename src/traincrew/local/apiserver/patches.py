@@ -94,6 +94,7 @@ def apply(
     live: Document | None,
     config: Document,
     options: WriteOptions,
+    *,
     subresource: str | None,
     now: float,
 ) -> Document:

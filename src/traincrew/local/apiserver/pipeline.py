@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from . import ssa
+from . import ssa, validation
 from .errors import StatusError, bad_request, invalid
 from .objectmeta import timestamp
 
@@ -121,6 +121,8 @@ def check(
     causes: list[Cause] = []
     if not complete:
         causes += resource.schema.validate(document, old)
+    if resource.custom is None and not causes:
+        causes += validation.validate(resource.group, resource.kind, document, old)
     if causes:
         name = document["metadata"].get("name", "")
         raise invalid(resource.group, resource.kind, name, causes)
@@ -131,6 +133,7 @@ def track(
     document: Document,
     old: Document | None,
     options: WriteOptions,
+    *,
     subresource: str | None,
     now: float,
 ) -> Document:

@@ -29,7 +29,7 @@ def created() -> Document:
 
 
 def set_condition(
-    status: Document, kind: str, value: str, now: str, reason: str = "", message: str = ""
+    status: Document, kind: str, value: str, now: str, *, reason: str = "", message: str = ""
 ) -> None:
     """Set one of the conditions of a status; the transition time moves only with the value."""
     conditions = status.setdefault("conditions", [])
@@ -63,7 +63,9 @@ def bind(verbs: Verbs, call: Call, resource: ResourceType, entry: Entry, body: D
     options = write_options(call, "CreateOptions")
     name = entry.key[1]
     target = body.get("target")
-    node = target.get("name") if isinstance(target, dict) else None
+    if not isinstance(target, dict):
+        target = {}
+    node = target.get("name")
     if not node or not isinstance(node, str):
         raise bad_request("a Binding needs the name of a node: target.name")
     if target.get("kind", "Node") not in {"", "Node"}:
@@ -122,8 +124,8 @@ def evict(verbs: Verbs, call: Call, resource: ResourceType, entry: Entry, body: 
             "DisruptionTarget",
             "True",
             timestamp(verbs.clock()),
-            "EvictionByEvictionAPI",
-            "Eviction API: evicting",
+            reason="EvictionByEvictionAPI",
+            message="Eviction API: evicting",
         )
         entry = verbs.update(
             resource, entry, marked, write_options(call, "CreateOptions"), subresource="status"

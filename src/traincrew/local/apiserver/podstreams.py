@@ -250,7 +250,7 @@ async def serve_exec(
     call: Call,
     resource: ResourceType,
     request: web.BaseRequest,
-    stream_limit: int | None,
+    *_: Any,
 ) -> web.StreamResponse:
     """Run a command in a container, over a websocket.
 

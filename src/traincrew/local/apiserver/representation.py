@@ -69,7 +69,8 @@ class Representation:
         from . import table
 
         group, kind = self._resource.group, self._resource.kind
-        row = table.row(group, kind, obj, self._clock(), self._printer_columns)
+        cells = table.row(group, kind, obj, self._clock(), self._printer_columns)
+        row: Document = {"cells": cells}
         if self._include == "Object":
             row["object"] = obj
         elif self._include != "None":

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from urllib.parse import parse_qsl, unquote
 
 from . import causes
-from .causes import Cause
 from .errors import bad_request, invalid
+
+if TYPE_CHECKING:
+    from .causes import Cause
 
 __all__ = [
     "Call",

@@ -68,18 +68,24 @@ def get_scale(resource: ResourceType, entry: Entry) -> Document:
     }
 
 
+def _document(value: Any) -> Document:
+    if not isinstance(value, dict):
+        raise bad_request("the patch does not leave an object")
+    return value
+
+
 def _wanted(call: Call, current: Document) -> Document:
     """The Scale a request asks for."""
     if call.method == "PUT":
         return decode_body(call.body, call.content_type)[0]
     try:
         if call.content_type == APPLY:
-            return patch.merge_patch(current, applied_configuration(call)[0])
+            return _document(patch.merge_patch(current, applied_configuration(call)[0]))
         change = decode(call.body)
         if call.content_type == JSON_PATCH:
-            return patch.json_patch(current, change)
+            return _document(patch.json_patch(current, change))
         if call.content_type in {MERGE_PATCH, STRATEGIC_PATCH}:
-            return patch.merge_patch(current, change)
+            return _document(patch.merge_patch(current, change))
     except (DecodeError, patch.PatchError) as error:
         raise bad_request(f"the patch cannot be applied: {error}") from None
     raise unsupported_media_type([JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY])

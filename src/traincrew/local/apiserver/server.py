@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,6 @@ from .errors import StatusError, internal
 from .faults import AuditRecord
 from .housekeeping import Housekeeping
 from .kubeconfig import kubeconfig
-from .openapi_documents import OpenApiDocuments
 from .registry import Registry
 from .requests import split_path
 from .storage import StorageError
@@ -88,14 +88,8 @@ class ApiServer:
         self._hub = WatchHub(storage)
         self._definitions = Definitions(storage, registry, self._hub, verbs.deleter, clock)
         self._housekeeping = Housekeeping(verbs)
-        self._dispatcher = Dispatcher(
-            verbs,
-            self._hub,
-            self._definitions,
-            OpenApiDocuments(registry),
-            self._tokens,
-            node,
-        )
+        self._dispatcher = Dispatcher(verbs, self._hub, self._definitions, self._tokens)
+        self._dispatcher.node = node
         self._runner: web.ServerRunner | None = None
         self._busy: set[asyncio.Task[Any]] = set()
         self.port = 0
@@ -141,10 +135,9 @@ class ApiServer:
         )
         self._runner = web.ServerRunner(server, shutdown_timeout=1.0)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", port, backlog=1024)
-        await site.start()
-        assert site._server is not None  # noqa: SLF001 - aiohttp tells the chosen port nowhere else
-        self.port = site._server.sockets[0].getsockname()[1]  # type: ignore[attr-defined]  # noqa: SLF001
+        listener = socket.create_server(("127.0.0.1", port), backlog=1024)
+        self.port = listener.getsockname()[1]
+        await web.SockSite(self._runner, listener).start()
 
     async def stop(self) -> None:
         """Stop listening; watches, logs and commands end at once, writes are finished."""
@@ -161,7 +154,7 @@ class ApiServer:
     # -- one request
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        segments, query = split_path(request.raw_path)  # type: ignore[attr-defined]
+        segments, query = split_path(request.raw_path)
         try:
             inner = self._gate.admit(segments, request.headers, self._tokens)
         except StatusError as error:
@@ -220,7 +213,7 @@ class ApiServer:
             return answers.refusal(internal(str(error)))
         except (asyncio.CancelledError, ConnectionError):
             raise
-        except Exception as error:  # the server outlives its own mistakes
+        except Exception as error:  # noqa: BLE001 - the server outlives its own mistakes
             _log.exception("%s /%s", request.method, "/".join(segments))
             return answers.refusal(internal(f"{type(error).__name__}: {error}"))
         finally:

@@ -8,9 +8,11 @@ the file whole when the machine loses power (then the last moments may be missin
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator
-from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
 __all__ = ["Row", "SqliteFile", "StorageError"]
 

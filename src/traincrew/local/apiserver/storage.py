@@ -14,12 +14,14 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .codec import decode, encode
 from .sqlite import Row, SqliteFile, StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterator, Sequence
+    from pathlib import Path
 
 __all__ = ["HISTORY", "Change", "CompactedError", "Entry", "Key", "Storage", "StorageError"]
 

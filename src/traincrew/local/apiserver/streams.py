@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
 
 __all__ = ["ExecStreams", "LogOptions", "NodeBackend", "StreamRefusedError"]
 

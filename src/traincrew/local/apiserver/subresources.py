@@ -92,9 +92,7 @@ async def _finalize(
     return await server.show(call, resource, entry)
 
 
-_Serve = Callable[..., "Awaitable[web.StreamResponse]"] if TYPE_CHECKING else Any
-
-SUBRESOURCES: dict[tuple[str, str], _Serve] = {
+SUBRESOURCES: dict[tuple[str, str], Callable[..., Awaitable[web.StreamResponse]]] = {
     ("", "status"): _status,
     ("", "scale"): _scale,
     ("namespaces", "finalize"): _finalize,

@@ -181,7 +181,9 @@ class Verbs:
         complete = pipeline.default(resource, document)
         # What follows are the server's own additions; the writer does not own them.
         if not tracked:
-            document = pipeline.track(resource, document, None, options, None, self.clock())
+            document = pipeline.track(
+                resource, document, None, options, subresource=None, now=self.clock()
+            )
         if create := kinds.CREATE.get(resource.identifier):
             create(self, document)
         if resource.custom is None:
@@ -285,7 +287,7 @@ class Verbs:
         pipeline.check(resource, new, old, complete=complete)
         if not tracked:
             way = tracking_subresource or subresource
-            new = pipeline.track(resource, new, old, options, way, self.clock())
+            new = pipeline.track(resource, new, old, options, subresource=way, now=self.clock())
         new["metadata"]["resourceVersion"] = str(entry.revision)
         if new == old:
             return entry
@@ -410,7 +412,9 @@ class Verbs:
             if given and given != str(entry.revision):
                 raise conflict(resource.plural, resource.group, target.name)
         live = convert(resource, entry).copy() if entry is not None else None
-        merged = patches.apply(resource, live, config, options, target.subresource, self.clock())
+        merged = patches.apply(
+            resource, live, config, options, subresource=target.subresource, now=self.clock()
+        )
         if entry is None:
             self._place(resource, meta_of(merged), target.namespace)
             return Written(self.insert(resource, merged, options, tracked=True), created=True)
@@ -463,7 +467,7 @@ def _without_status(new: Document, old: Document) -> Document:
 
 def _status_of(resource: ResourceType, new: Document, old: Document) -> Document:
     """The old object with the new status; built-in kinds take labels and such along."""
-    result = clone(old)
+    result: Document = clone(old)
     if resource.custom is not None:
         managed = new["metadata"].get("managedFields")
         if managed is not None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .selection import Selection
     from .storage import Change, Entry, Storage
 
-__all__ = ["Watch", "error_line", "WatchHub", "WatchOptions", "watch_options"]
+__all__ = ["Watch", "WatchHub", "WatchOptions", "error_line", "watch_options"]
 
 BOOKMARK_INTERVAL = 60.0
 BACKLOG_BYTES = 16 * 1024 * 1024

@@ -86,6 +86,7 @@ async def serve_watch(
     call: Call,
     resource: ResourceType,
     hub: WatchHub,
+    *,
     clock: Callable[[], float],
     limit: int | None,
 ) -> web.StreamResponse:
