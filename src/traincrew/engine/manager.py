@@ -133,6 +133,11 @@ class Manager:
         """Run something else alongside; before `run`. It should run until cancelled."""
         self._runnables.append((run, needs_leadership))
 
+    @property
+    def synced(self) -> bool:
+        """Whether every cache has been filled."""
+        return all(informer.synced for informer in self._informers.values())
+
     async def wait_synced(self) -> None:
         """Wait until every cache has been filled."""
         for informer in list(self._informers.values()):

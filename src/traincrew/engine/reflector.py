@@ -52,7 +52,7 @@ _SILENCE = 70.0
 # ignores the parameter never does.
 _INITIAL_SILENCE = 10.0
 _MAX_BROKEN_LISTS = 3
-_SHORT_WATCH = 1.0
+_GOOD_WATCH = 10.0
 
 
 class Sink(Protocol[T]):
@@ -127,6 +127,7 @@ class Reflector(Generic[T]):
         self._broken_lists = 0
         self._resource_version = ""
         self._progress = False
+        self._connected_at: float | None = None
         self._last_error = ""
         self._log = get_logger(resource=resource.plural, namespace=namespace or "")
         self._relists = self._errors = self._undecodable = None
@@ -138,23 +139,24 @@ class Reflector(Generic[T]):
     async def run(self) -> None:
         """Reflect until cancelled."""
         while True:
-            started = self._clock.monotonic()
             self._progress = False
+            self._connected_at = None
             delay = 0.0
             try:
                 await self._reflect()
-                if not self._progress and self._clock.monotonic() - started < _SHORT_WATCH:
+                if not self._settled():
                     delay = self._backoff.next()
             except _UseListError:
                 self._streams_lists = False
             except GoneError:
                 self._resource_version = ""
                 # The first relist is free; a server that keeps saying so is given time.
-                if self._backoff.failures or not self._progress:
-                    delay = self._backoff.next()
-                    delay = delay if self._backoff.failures > 1 else 0.0
+                self._settled()
+                delay = self._backoff.next()
+                delay = delay if self._backoff.failures > 1 else 0.0
                 self._log.info("watch expired, listing again")
             except ApiError as error:
+                self._settled()
                 delay = max(self._backoff.next(), error.retry_after or 0.0)
                 self._failed(error, delay)
             except (ConfigError, msgspec.DecodeError) as error:
@@ -166,6 +168,15 @@ class Reflector(Generic[T]):
                 self._log.exception("watch failed", retry_in=round(delay, 1))
             if delay:
                 await asyncio.sleep(delay)
+
+    def _settled(self) -> bool:
+        """Whether the watch that just ended was good; if it lasted, failures are forgotten."""
+        if self._connected_at is None:
+            return False
+        if self._clock.monotonic() - self._connected_at >= _GOOD_WATCH:
+            self._backoff.reset()
+            return True
+        return self._progress
 
     def _failed(self, error: Exception, delay: float) -> None:
         if self._errors is not None:
@@ -249,6 +260,7 @@ class Reflector(Generic[T]):
             async with self._client.stream(
                 self._path, params, self._accept, read_timeout=_SILENCE
             ) as chunks:
+                self._connected_at = self._clock.monotonic()
                 batches = _batches(chunks)
                 if initial:
                     await self._receive_initial(batches)
@@ -284,9 +296,9 @@ class Reflector(Generic[T]):
         raise UnreachableError("the streamed list ended early")
 
     async def _replace(self, objects: dict[Key, T], version: str) -> None:
+        # A list alone does not reset the back-off: the watch after it may be what fails.
         await self._sink.replace(objects, version)
         self._resource_version = version
-        self._advanced()
 
     def _initial_event(self, objects: dict[Key, T], line: bytes) -> str | None:
         """Add one initial event; the resourceVersion if it was the mark that ends them."""

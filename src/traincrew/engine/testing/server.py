@@ -312,7 +312,8 @@ class FakeServer:
             changed = {**present, "status": body.get("status")} if target.subresource else body
             changed["metadata"] = {**present["metadata"], **body["metadata"]}
         elif isinstance(body, list):
-            raise NotImplementedError("JSON patch: use the embedded cluster")
+            message = "this server knows no JSON patch; test against the embedded cluster"
+            return _answer(415, _status(415, "UnsupportedMediaType", message))
         else:
             changed = _merged(present, {"status": body["status"]} if target.subresource else body)
         version = present["metadata"]["resourceVersion"]

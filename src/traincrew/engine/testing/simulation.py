@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
+_EPOCH = 1000.0
+_TURN = 1e-6
 # Real seconds to wait for real input before a simulation that has no timers counts as stuck.
 _PATIENCE = 5.0
 
@@ -35,8 +37,8 @@ class _SkippingSelector(selectors.BaseSelector):
         if not ready:
             if timeout is None:
                 raise RuntimeError("simulation is stuck: no timer is set and nothing can happen")
-            if timeout > 0:
-                self._loop.now += timeout
+            # A turn of the loop takes time too, or a busy task would keep all timers from firing.
+            self._loop.now += max(timeout, _TURN)
         return ready
 
     def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
@@ -50,7 +52,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
     """An event loop whose time jumps to the next timer when nothing else is left to do."""
 
     def __init__(self) -> None:
-        self.now = 1000.0
+        self.now = _EPOCH
         super().__init__(_SkippingSelector(self))
 
     def time(self) -> float:
@@ -69,19 +71,22 @@ class SimulatedClock:
         self.wall_offset = 0.0
 
     def monotonic(self) -> float:
-        """The running loop's time."""
-        return asyncio.get_running_loop().time()
+        """The running loop's time; outside of any, when simulations begin."""
+        try:
+            return asyncio.get_running_loop().time()
+        except RuntimeError:
+            return _EPOCH
 
     def now(self) -> datetime:
         """2026-01-01 plus simulated seconds plus ``wall_offset``."""
-        return _START + timedelta(seconds=self.monotonic() - 1000.0 + self.wall_offset)
+        return _START + timedelta(seconds=self.monotonic() - _EPOCH + self.wall_offset)
 
 
 class ManualClock:
     """A clock that stands still until it is advanced; for code that never waits."""
 
     def __init__(self) -> None:
-        self._seconds = 1000.0
+        self._seconds = _EPOCH
 
     def monotonic(self) -> float:
         """Seconds."""
@@ -89,7 +94,7 @@ class ManualClock:
 
     def now(self) -> datetime:
         """2026-01-01 plus the seconds it was advanced."""
-        return _START + timedelta(seconds=self._seconds - 1000.0)
+        return _START + timedelta(seconds=self._seconds - _EPOCH)
 
     def advance(self, seconds: float) -> None:
         """Let time pass."""
