@@ -249,6 +249,7 @@ def _generator(template: Document, image: str, master_slots: int) -> Document:
 def _pod(owner: Owner, template: Document, labels: Mapping[str, str]) -> Document:
     pod = podtemplate.plain(with_named_container(template))
     pod = podtemplate.with_labels(pod, labels)
+    pod["spec"].pop("serviceAccount", None)  # the old name of the field
     return podtemplate.with_spec(pod, serviceAccountName=Names(owner.name).service_account)
 
 

@@ -6,7 +6,7 @@ Of a child that exists only the fields that differ are replaced.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from traincrew.plan import chainerjob_children as children
 from traincrew.plan import openmpi
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from traincrew.api.meta import Owner
     from traincrew.api.runpolicy import RunPolicy
 
-View = TypeVar("View", bound=ChildView)
 Values = dict[tuple[str, ...], Any]
 Stages = list[list[Write]]
 
@@ -51,11 +50,6 @@ class Writes:
         self._owner = owner
         self._helper_image = helper_image
         self._names = children.Names(owner.name)
-
-    def child(self, key: ChildKey, view: type[View]) -> View | None:
-        """A child that is there and belongs to the job."""
-        found = self._observed.children.get(key)
-        return found if isinstance(found, view) else None
 
     # -- whole situations ---------------------------------------------------------------------
 
@@ -82,10 +76,17 @@ class Writes:
         return _stages([*self._scaled_to_zero(), stopped])
 
     def stop(self, policy: RunPolicy) -> Stages:
-        """The job has ended: workers go, unless they are to stay."""
+        """The job has ended: workers go, unless they are to stay.
+
+        A master that has not ended by itself, because it was not the reason, goes in any case.
+        """
+        job = self._job()
+        running = None
+        if job is not None and not job.finished and not job.spec.suspend:
+            running = _patch(self._job_key, job, {_SUSPEND: True})
         if policy.clean_pod_policy == "None":
-            return []
-        return _stages(self._scaled_to_zero())
+            return _stages([running])
+        return _stages([*self._scaled_to_zero(), running])
 
     def removed_sets(self, spec: ChainerJobSpec) -> dict[ChildKey, str]:
         """StatefulSets of worker sets that are no longer in the spec."""
@@ -113,7 +114,7 @@ class Writes:
 
     def _role(self, spec: ChainerJobSpec) -> Write | None:
         document = children.role(self._owner, spec)
-        found = self.child(children.key(document), RoleView)
+        found = self._observed.child(children.key(document), RoleView)
         if found is None:
             return self._create(document)
         if found.rules == document["rules"]:
@@ -122,7 +123,7 @@ class Writes:
 
     def _role_binding(self) -> Write | None:
         document = children.role_binding(self._owner)
-        found = self.child(children.key(document), RoleBindingView)
+        found = self._observed.child(children.key(document), RoleBindingView)
         if found is None:
             return self._create(document)
         if found.subjects == document["subjects"]:
@@ -135,7 +136,7 @@ class Writes:
         So they are replaced only when somebody else has changed them, or the worker sets have.
         """
         document = children.assets(self._owner, spec)
-        found = self.child(children.key(document), ConfigMapView)
+        found = self._observed.child(children.key(document), ConfigMapView)
         if found is None:
             return self._create(document)
         untouched = children.digest(found.data) == found.metadata.annotations.get(FINGERPRINT)
@@ -148,7 +149,7 @@ class Writes:
     def _workers(self, spec: ChainerJobSpec, name: str) -> Write | None:
         document = children.workers(self._owner, spec, name, self._helper_image)
         key = children.key(document)
-        found = self.child(key, StatefulSetView)
+        found = self._observed.child(key, StatefulSetView)
         if found is None:
             return self._create(document)
         values: Values = {}
@@ -185,7 +186,7 @@ class Writes:
         return ChildKey("Job", self._names.master)
 
     def _job(self) -> JobView | None:
-        return self.child(self._job_key, JobView)
+        return self._observed.child(self._job_key, JobView)
 
     def _create(self, document: dict[str, Any]) -> Write | None:
         if children.key(document) in self._observed.children:

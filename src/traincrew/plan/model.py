@@ -7,7 +7,7 @@ just what decisions are made from.
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from msgspec import Struct, field
 
@@ -24,6 +24,9 @@ class ChildView(View, frozen=True, gc=False, kw_only=True):
     """A child of which only the existence matters: a ServiceAccount."""
 
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
+
+
+AnyChild = TypeVar("AnyChild", bound=ChildView)
 
 
 class RoleView(ChildView, frozen=True, gc=False, kw_only=True):
@@ -78,6 +81,18 @@ class JobView(ChildView, frozen=True, gc=False, kw_only=True):
 
     spec: JobSpecView = field(default_factory=JobSpecView)
     status: dict[str, Any] = field(default_factory=dict)
+
+    def holds(self, kind: str) -> bool:
+        """Whether a condition of the Job is true."""
+        return any(
+            condition.get("type") == kind and condition.get("status") == "True"
+            for condition in self.status.get("conditions", [])
+        )
+
+    @property
+    def finished(self) -> bool:
+        """Whether the Job has ended, one way or the other."""
+        return self.holds("Complete") or self.holds("Failed")
 
 
 class Waiting(View, frozen=True, gc=False, kw_only=True):
@@ -215,6 +230,11 @@ class Observed(Struct, frozen=True, kw_only=True):
     leftovers: frozenset[ChildKey] = frozenset()
     refusals: dict[ChildKey, Refusal] = field(default_factory=dict)
     drifted: frozenset[ChildKey] = frozenset()
+
+    def child(self, key: ChildKey, view: type[AnyChild]) -> AnyChild | None:
+        """A child that is there and belongs to the job."""
+        found = self.children.get(key)
+        return found if isinstance(found, view) else None
 
 
 # -- planned ----------------------------------------------------------------------------------

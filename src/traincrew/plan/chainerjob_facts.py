@@ -1,0 +1,175 @@
+"""What is going on with a ChainerJob: its children by role, and what they say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from traincrew.api import chainerjob as api
+from traincrew.api.meta import Owner
+from traincrew.plan import lifecycle, pods
+from traincrew.plan.chainerjob_children import Names
+from traincrew.plan.lifecycle import Outcome, Status
+from traincrew.plan.model import ChildKey, JobView, Observed, PodView, StatefulSetView
+
+if TYPE_CHECKING:
+    from traincrew.api.chainerjob import ChainerJobSpec
+
+MASTER = "master"
+"""The master's place in ``replicaStatuses`` and ``podRecords``."""
+DEFAULT_BACKOFF_LIMIT = 6  # of batch/v1
+
+
+class Facts:
+    """One look at one job."""
+
+    def __init__(self, observed: Observed) -> None:
+        self.observed = observed
+        self.metadata = observed.job.metadata
+        self.owner = Owner(
+            api_version=api.API_VERSION,
+            kind=api.KIND,
+            name=self.metadata.name,
+            namespace=self.metadata.namespace,
+            uid=self.metadata.uid,
+            labels=self.metadata.labels,
+        )
+        self.names = Names(self.metadata.name)
+        self.stored = lifecycle.read(observed.job.status)
+        self.job = observed.child(ChildKey("Job", self.names.master), JobView)
+        uid = self.job.metadata.uid if self.job is not None else ""
+        self.master_pods = [pod for pod in observed.pods if _owner_uid(pod) == uid]
+        self.worker_pods = [pod for pod in observed.pods if _owner_uid(pod) != uid]
+
+    @property
+    def started(self) -> bool:
+        """Whether the master has been let go; then the barrier does not come down again."""
+        return self.job is not None and not self.job.spec.suspend
+
+    def outcome(self) -> Outcome | None:
+        """How the master's Job has ended, if it has: that is how the job has ended."""
+        if self.job is None:
+            return None
+        for condition in self.job.status.get("conditions", []):
+            if condition.get("status") != "True":
+                continue
+            at = condition.get("lastTransitionTime")
+            if condition.get("type") == "Complete":
+                return Outcome(
+                    succeeded=True,
+                    reason=f"{api.KIND}Succeeded",
+                    message="The master has completed.",
+                    at=self.job.status.get("completionTime") or at,
+                )
+            if condition.get("type") == "Failed":
+                message = condition.get("message", "")
+                last = pods.newest(pod for pod in self.master_pods if pod.status.phase == "Failed")
+                if last is not None:
+                    message = f"{message}; {pods.failure(last)}" if message else pods.failure(last)
+                return Outcome(
+                    succeeded=False,
+                    reason=condition.get("reason") or f"{api.KIND}Failed",
+                    message=message,
+                    at=at,
+                    probed_at=condition.get("lastProbeTime"),
+                )
+        return None
+
+    def waiting_for(self, spec: ChainerJobSpec) -> str | None:
+        """What the workers still lack; None when all of them are ready."""
+        ready = total = 0
+        complete = True
+        names = []
+        for name, workers in sorted(spec.worker_sets.items()):
+            total += workers.replicas
+            key = ChildKey("StatefulSet", self.names.workers(name))
+            view = self.observed.child(key, StatefulSetView)
+            if workers.replicas == 0:
+                continue
+            names += [self.names.worker(name, index) for index in range(workers.replicas)]
+            if view is None:
+                complete = False
+                continue
+            ready += min(view.status.ready_replicas, workers.replicas)
+            complete &= (
+                view.spec.replicas == workers.replicas
+                and view.status.observed_generation >= view.metadata.generation
+                and view.status.ready_replicas == workers.replicas
+                and view.status.replicas == workers.replicas
+            )
+        if complete:
+            return None
+        text = f"{ready}/{total} workers ready"
+        troubles = pods.list_troubles(names, self.worker_pods)
+        return f"{text}; {troubles}" if troubles else text
+
+    def master_progress(self, spec: ChainerJobSpec, counted: Status) -> tuple[str, str, str]:
+        """Condition that is true (or none), reason and message, once the master was let go."""
+        assert self.job is not None
+        newest = pods.newest(self.master_pods)
+        if newest is not None and newest.finished:
+            was = self.stored.condition(lifecycle.RUNNING)
+            failed = sum(pod.status.phase == "Failed" for pod in self.master_pods)
+            if was is not None and not (self._retrying(spec) and self._failures() >= failed):
+                # The Job controller has not said yet what that means.
+                word = lifecycle.RUNNING if was.is_true else ""
+                word = lifecycle.RESTARTING if self.stored.holds(lifecycle.RESTARTING) else word
+                return word, was.reason, was.message
+        if newest is not None and newest.running:
+            lost = self._lost_workers(spec, counted)
+            if lost:
+                return lifecycle.RESTARTING, "WorkersNotReady", lost
+            text = "The master is running."
+            if total := sum(workers.replicas for workers in spec.worker_sets.values()):
+                text = f"The master and {total} workers are running."
+            return lifecycle.RUNNING, f"{api.KIND}Running", text
+        trouble = pods.trouble(newest) if newest is not None and not newest.finished else None
+        if self._retrying(spec) or counted.replica_statuses[MASTER].restarts:
+            limit = spec.backoff_limit
+            retries = f"{self._failures()}/{DEFAULT_BACKOFF_LIMIT if limit is None else limit}"
+            message = f"The master is tried again ({retries} retries used)"
+            last = pods.newest(pod for pod in self.master_pods if pod.status.phase == "Failed")
+            if last is not None:
+                message += f"; last failure: {pods.failure(last)}"
+            if trouble is not None:
+                message += f"; {trouble}"
+            return lifecycle.RESTARTING, "MasterFailed", message
+        message = "The master is starting."
+        if trouble is not None:
+            message = f"The master is not running: {trouble}"
+        return "", "MasterPending", message
+
+    def job_start(self) -> str | None:
+        """The Job's start time; the one of an earlier execution is not ours."""
+        assert self.job is not None
+        return None if self.job.holds("Suspended") else self.job.status.get("startTime")
+
+    def _failures(self) -> int:
+        assert self.job is not None
+        return int(self.job.status.get("failed") or 0)
+
+    def _retrying(self, spec: ChainerJobSpec) -> bool:
+        """Whether the Job has counted a failure and has a retry left."""
+        limit = spec.backoff_limit
+        limit = DEFAULT_BACKOFF_LIMIT if limit is None else limit
+        return 0 < self._failures() <= limit
+
+    def _lost_workers(self, spec: ChainerJobSpec, counted: Status) -> str:
+        """Workers that were ready and are not any more; those being added do not count."""
+        ready = {pod.metadata.name for pod in self.worker_pods if pod.ready}
+        by_name = {pod.metadata.name: pod for pod in self.worker_pods}
+        lines = []
+        for set_name, workers in sorted(spec.worker_sets.items()):
+            for index in range(workers.replicas):
+                name = self.names.worker(set_name, index)
+                record = counted.pod_records.get(f"{set_name}-{index}")
+                if record is None or not record.was_ready or name in ready:
+                    continue
+                pod = by_name.get(name)
+                text = pods.trouble(pod) if pod is not None else "is gone"
+                lines.append(f"{name}: {text}" if text else name)
+        return "Workers not ready: " + pods.some(lines) if lines else ""
+
+
+def _owner_uid(pod: PodView) -> str:
+    owner = pod.metadata.controller
+    return owner.uid if owner is not None else ""
