@@ -5,7 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from traincrew.engine.objects import AnyObject, controller_of
-from traincrew.engine.resources import PODS
+from traincrew.engine.resources import (
+    CONFIG_MAPS,
+    CONTROLLER_REVISIONS,
+    DEPLOYMENTS,
+    ENDPOINT_SLICES,
+    ENDPOINTS,
+    JOBS,
+    NAMESPACES,
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    REPLICA_SETS,
+    SERVICE_ACCOUNTS,
+    SERVICES,
+    STATEFUL_SETS,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -49,6 +65,27 @@ _INDEXERS: Mapping[str, Indexer[AnyObject]] = {
     NAMESPACE: _namespace,
 }
 _POD_INDEXERS: Mapping[str, Indexer[AnyObject]] = {**_INDEXERS, PENDING: _pending}
+
+SHARED = frozenset(
+    {
+        CONFIG_MAPS,
+        CONTROLLER_REVISIONS,
+        DEPLOYMENTS,
+        ENDPOINTS,
+        ENDPOINT_SLICES,
+        JOBS,
+        NAMESPACES,
+        NODES,
+        PERSISTENT_VOLUME_CLAIMS,
+        PODS,
+        POD_DISRUPTION_BUDGETS,
+        REPLICA_SETS,
+        SERVICES,
+        SERVICE_ACCOUNTS,
+        STATEFUL_SETS,
+    }
+)
+"""Resources some controller reads with their bodies; the others are watched by metadata only."""
 
 
 def informer(manager: Manager, resource: Resource) -> Informer[AnyObject]:

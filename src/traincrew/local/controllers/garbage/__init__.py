@@ -1,0 +1,1 @@
+"""Deletion that follows from other deletions: owners and dependents, namespaces and content."""
