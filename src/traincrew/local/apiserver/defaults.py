@@ -1,17 +1,418 @@
-"""Static defaults of the built-in kinds."""
+"""Static defaults of the built-in kinds: what upstream fills in when it decodes an object.
+
+One function per kind, after ``pkg/apis/*/v1/defaults.go``. The static defaults depend on nothing
+but the object; applying them twice changes nothing.
+"""
 
 from __future__ import annotations
 
+import base64
+from collections.abc import Callable
 from typing import Any
 
-__all__ = ["after_uid", "apply"]
+from .defaults_pod import admit_pod, field, items, pod, pod_template, volume_claim
+
+__all__ = ["admit", "after_uid", "apply"]
 
 Document = dict[str, Any]
 
+_RBAC = "rbac.authorization.k8s.io"
+
 
 def apply(group: str, kind: str, obj: Document) -> None:
-    """Fill in what upstream fills in when an object is decoded, in place."""
+    """Fill in the defaults of a built-in kind, in place."""
+    function = _BY_KIND.get((group, kind))
+    if function is not None:
+        function(obj)
+
+
+def admit(group: str, kind: str, obj: Document) -> None:
+    """Fill in what upstream's admission plugins add to a new object, in place."""
+    if (group, kind) == ("", "Pod"):
+        admit_pod(obj)
+
+
+_JOB_NAME = ("job-name", "batch.kubernetes.io/job-name")
+_JOB_UID = ("controller-uid", "batch.kubernetes.io/controller-uid")
 
 
 def after_uid(group: str, kind: str, obj: Document) -> None:
-    """Fill in what needs the uid: the generated selector of a Job, in place."""
+    """Fill in what needs name and uid of a new object: selector and labels of a Job, in place.
+
+    A Job with ``manualSelector: true`` brings its own.
+    """
+    if (group, kind) != ("batch", "Job") or type(obj.get("spec")) is not dict:
+        return
+    spec = obj["spec"]
+    if spec.get("manualSelector") is True or type(spec.get("template")) is not dict:
+        return
+    metadata = spec["template"].setdefault("metadata", {})
+    if type(metadata) is not dict:
+        return
+    labels = metadata["labels"] = metadata.get("labels") or {}
+    uid, name = obj["metadata"].get("uid", ""), obj["metadata"].get("name", "")
+    for key in _JOB_NAME:
+        labels.setdefault(key, name)
+    for key in _JOB_UID:
+        labels.setdefault(key, uid)
+    selector = spec["selector"] = spec.get("selector") or {}
+    wanted = selector["matchLabels"] = selector.get("matchLabels") or {}
+    wanted.setdefault(_JOB_UID[1], uid)
+
+
+# --- workloads ----------------------------------------------------------------------------------
+
+
+def _job(obj: Document) -> None:
+    spec = obj.get("spec")
+    if type(spec) is not dict:
+        return
+    if "completions" not in spec and "parallelism" not in spec:
+        spec["completions"] = 1
+    spec.setdefault("parallelism", 1)
+    if "backoffLimit" not in spec:
+        spec["backoffLimit"] = 2**31 - 1 if "backoffLimitPerIndex" in spec else 6
+    spec.setdefault("completionMode", "NonIndexed")
+    spec.setdefault("suspend", False)
+    policy = "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed"
+    spec.setdefault("podReplacementPolicy", policy)
+    for rule in items(spec, "podFailurePolicy", "rules"):
+        for pattern in items(rule, "onPodConditions"):
+            pattern.setdefault("status", "True")
+    pod_template(spec.get("template"))
+    labels = field(spec, "template", "metadata").get("labels")
+    metadata = obj.get("metadata")
+    if type(labels) is dict and labels and type(metadata) is dict and not metadata.get("labels"):
+        metadata["labels"] = dict(labels)
+
+
+def _cron_job(obj: Document) -> None:
+    spec = obj.get("spec")
+    if type(spec) is not dict:
+        return
+    spec.setdefault("concurrencyPolicy", "Allow")
+    spec.setdefault("suspend", False)
+    spec.setdefault("successfulJobsHistoryLimit", 3)
+    spec.setdefault("failedJobsHistoryLimit", 1)
+    pod_template(field(spec, "jobTemplate", "spec").get("template"))
+
+
+def _deployment(obj: Document) -> None:
+    spec = obj.get("spec")
+    if type(spec) is not dict:
+        return
+    spec.setdefault("replicas", 1)
+    strategy = spec.setdefault("strategy", {})
+    if type(strategy) is dict:
+        if not strategy.get("type"):
+            strategy["type"] = "RollingUpdate"
+        if strategy["type"] == "RollingUpdate":
+            rolling = strategy.setdefault("rollingUpdate", {})
+            if type(rolling) is dict:
+                rolling.setdefault("maxUnavailable", "25%")
+                rolling.setdefault("maxSurge", "25%")
+    spec.setdefault("revisionHistoryLimit", 10)
+    spec.setdefault("progressDeadlineSeconds", 600)
+    pod_template(spec.get("template"))
+
+
+def _replica_set(obj: Document) -> None:
+    spec = obj.get("spec")
+    if type(spec) is dict:
+        spec.setdefault("replicas", 1)
+        pod_template(spec.get("template"))
+
+
+def _replication_controller(obj: Document) -> None:
+    _replica_set(obj)
+    spec = field(obj, "spec")
+    labels = field(spec, "template", "metadata").get("labels")
+    if type(labels) is dict and labels:
+        if not spec.get("selector"):
+            spec["selector"] = dict(labels)
+        metadata = obj.get("metadata")
+        if type(metadata) is dict and not metadata.get("labels"):
+            metadata["labels"] = dict(labels)
+
+
+def _daemon_set(obj: Document) -> None:
+    spec = obj.get("spec")
+    if type(spec) is not dict:
+        return
+    strategy = spec.setdefault("updateStrategy", {})
+    if type(strategy) is dict:
+        if not strategy.get("type"):
+            strategy["type"] = "RollingUpdate"
+        if strategy["type"] == "RollingUpdate":
+            rolling = strategy.setdefault("rollingUpdate", {})
+            if type(rolling) is dict:
+                rolling.setdefault("maxUnavailable", 1)
+                rolling.setdefault("maxSurge", 0)
+    spec.setdefault("revisionHistoryLimit", 10)
+    pod_template(spec.get("template"))
+
+
+def _stateful_set(obj: Document) -> None:
+    spec = obj.get("spec")
+    if type(spec) is not dict:
+        return
+    if not spec.get("podManagementPolicy"):
+        spec["podManagementPolicy"] = "OrderedReady"
+    strategy = spec.setdefault("updateStrategy", {})
+    if type(strategy) is dict:
+        if not strategy.get("type"):
+            strategy["type"] = "RollingUpdate"
+        if strategy["type"] == "RollingUpdate":
+            rolling = strategy.setdefault("rollingUpdate", {})
+            if type(rolling) is dict:
+                rolling.setdefault("partition", 0)
+    retention = spec.setdefault("persistentVolumeClaimRetentionPolicy", {})
+    if type(retention) is dict:
+        retention.setdefault("whenDeleted", "Retain")
+        retention.setdefault("whenScaled", "Retain")
+    spec.setdefault("replicas", 1)
+    spec.setdefault("revisionHistoryLimit", 10)
+    for claim in items(spec, "volumeClaimTemplates"):
+        claim.setdefault("apiVersion", "v1")
+        claim.setdefault("kind", "PersistentVolumeClaim")
+        _claim(claim)
+    pod_template(spec.get("template"))
+
+
+def _pod_template(obj: Document) -> None:
+    pod_template(obj.get("template"))
+
+
+# --- core ---------------------------------------------------------------------------------------
+
+
+def _claim(obj: Document) -> None:
+    if type(obj.get("spec")) is dict:
+        volume_claim(obj["spec"])
+    _phase(obj, "Pending")
+
+
+def _phase(obj: Document, phase: str) -> None:
+    status = obj.setdefault("status", {})
+    if type(status) is dict and not status.get("phase"):
+        status["phase"] = phase
+
+
+def _persistent_volume(obj: Document) -> None:
+    spec = obj.get("spec")
+    if type(spec) is dict:
+        spec.setdefault("persistentVolumeReclaimPolicy", "Retain")
+        spec.setdefault("volumeMode", "Filesystem")
+        if type(spec.get("hostPath")) is dict:
+            spec["hostPath"].setdefault("type", "")
+    _phase(obj, "Pending")
+
+
+def _service(obj: Document) -> None:
+    spec = obj.get("spec")
+    if type(spec) is not dict:
+        return
+    if not spec.get("sessionAffinity"):
+        spec["sessionAffinity"] = "None"
+    if spec["sessionAffinity"] == "ClientIP" and "sessionAffinityConfig" not in spec:
+        spec["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": 10800}}
+    kind = spec["type"] = spec.get("type") or "ClusterIP"
+    for port in items(spec, "ports"):
+        if not port.get("protocol"):
+            port["protocol"] = "TCP"
+        if not port.get("targetPort") and "port" in port:
+            port["targetPort"] = port["port"]
+    if kind in ("NodePort", "LoadBalancer") and not spec.get("externalTrafficPolicy"):
+        spec["externalTrafficPolicy"] = "Cluster"
+    if kind == "LoadBalancer":
+        spec.setdefault("allocateLoadBalancerNodePorts", True)
+    if kind != "ExternalName":
+        spec.setdefault("internalTrafficPolicy", "Cluster")
+        if spec.get("clusterIP"):
+            spec.setdefault("clusterIPs", [spec["clusterIP"]])
+        if not spec.get("ipFamilies"):
+            spec["ipFamilies"] = ["IPv4"]
+        spec.setdefault("ipFamilyPolicy", "SingleStack")
+    status = obj.setdefault("status", {})
+    if type(status) is dict:
+        status.setdefault("loadBalancer", {})
+
+
+def _secret(obj: Document) -> None:
+    if not obj.get("type"):
+        obj["type"] = "Opaque"
+    texts = obj.get("stringData")
+    if type(texts) is not dict or not all(type(text) is str for text in texts.values()):
+        return
+    # Write-only by contract: what is read is always in data.
+    del obj["stringData"]
+    data = obj.setdefault("data", {})
+    if type(data) is dict:
+        for key, text in texts.items():
+            data[key] = base64.b64encode(text.encode()).decode()
+
+
+def _endpoints(obj: Document) -> None:
+    for subset in items(obj, "subsets"):
+        for port in items(subset, "ports"):
+            if not port.get("protocol"):
+                port["protocol"] = "TCP"
+
+
+def _endpoint_slice(obj: Document) -> None:
+    for port in items(obj, "ports"):
+        port.setdefault("name", "")
+        if not port.get("protocol"):
+            port["protocol"] = "TCP"
+
+
+def _namespace(obj: Document) -> None:
+    metadata = obj.get("metadata")
+    if type(metadata) is dict and metadata.get("name"):
+        labels = metadata["labels"] = metadata.get("labels") or {}
+        if type(labels) is dict:
+            labels["kubernetes.io/metadata.name"] = metadata["name"]
+    spec = obj.setdefault("spec", {})
+    if type(spec) is dict and "deletionTimestamp" not in field(obj, "metadata"):
+        spec.setdefault("finalizers", ["kubernetes"])
+    _phase(obj, "Active")
+
+
+def _node(obj: Document) -> None:
+    status = obj.get("status")
+    if type(status) is dict and status.get("capacity") and not status.get("allocatable"):
+        status["allocatable"] = dict(status["capacity"])
+
+
+def _limit_range(obj: Document) -> None:
+    for limit in items(obj, "spec", "limits"):
+        if limit.get("type") != "Container":
+            continue
+        largest, smallest = field(limit, "max"), field(limit, "min")
+        default = {**largest, **field(limit, "default")}
+        request = {**smallest, **default, **field(limit, "defaultRequest")}
+        if default:
+            limit["default"] = default
+        if request:
+            limit["defaultRequest"] = request
+
+
+# --- other groups -------------------------------------------------------------------------------
+
+
+def _binding(obj: Document) -> None:
+    reference = obj.get("roleRef")
+    if type(reference) is dict and not reference.get("apiGroup"):
+        reference["apiGroup"] = _RBAC
+    for subject in items(obj, "subjects"):
+        if not subject.get("apiGroup") and subject.get("kind") in ("User", "Group"):
+            subject["apiGroup"] = _RBAC
+
+
+def _network_policy(obj: Document) -> None:
+    spec = obj.get("spec")
+    if type(spec) is not dict:
+        return
+    for direction in ("ingress", "egress"):
+        for rule in items(spec, direction):
+            for port in items(rule, "ports"):
+                port.setdefault("protocol", "TCP")
+    if not spec.get("policyTypes"):
+        spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
+
+
+def _autoscaler(obj: Document) -> None:
+    spec = obj.get("spec")
+    if type(spec) is dict:
+        spec.setdefault("minReplicas", 1)
+        if not spec.get("metrics"):
+            spec["metrics"] = [
+                {
+                    "type": "Resource",
+                    "resource": {
+                        "name": "cpu",
+                        "target": {"type": "Utilization", "averageUtilization": 80},
+                    },
+                }
+            ]
+
+
+def _priority_class(obj: Document) -> None:
+    obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
+
+
+def _storage_class(obj: Document) -> None:
+    obj.setdefault("reclaimPolicy", "Delete")
+    obj.setdefault("volumeBindingMode", "Immediate")
+
+
+def _webhooks(obj: Document) -> None:
+    for webhook in items(obj, "webhooks"):
+        webhook.setdefault("failurePolicy", "Fail")
+        webhook.setdefault("matchPolicy", "Equivalent")
+        webhook.setdefault("namespaceSelector", {})
+        webhook.setdefault("objectSelector", {})
+        webhook.setdefault("timeoutSeconds", 10)
+        if obj.get("kind") == "MutatingWebhookConfiguration":
+            webhook.setdefault("reinvocationPolicy", "Never")
+        for rule in items(webhook, "rules"):
+            rule.setdefault("scope", "*")
+        service = field(webhook, "clientConfig").get("service")
+        if type(service) is dict:
+            service.setdefault("port", 443)
+
+
+def _definition(obj: Document) -> None:
+    spec = obj.get("spec")
+    if type(spec) is not dict:
+        return
+    names = spec.get("names")
+    if type(names) is dict and type(names.get("kind")) is str:
+        if not names.get("singular"):
+            names["singular"] = names["kind"].lower()
+        if not names.get("listKind"):
+            names["listKind"] = names["kind"] + "List"
+    conversion = spec.setdefault("conversion", {})
+    if type(conversion) is dict:
+        conversion.setdefault("strategy", "None")
+        service = field(conversion, "webhook", "clientConfig").get("service")
+        if type(service) is dict:
+            service.setdefault("port", 443)
+
+
+def _token_request(obj: Document) -> None:
+    spec = obj.setdefault("spec", {})
+    if type(spec) is dict:
+        spec.setdefault("expirationSeconds", 3600)
+
+
+_BY_KIND: dict[tuple[str, str], Callable[[Document], None]] = {
+    ("", "Endpoints"): _endpoints,
+    ("", "LimitRange"): _limit_range,
+    ("", "Namespace"): _namespace,
+    ("", "Node"): _node,
+    ("", "PersistentVolume"): _persistent_volume,
+    ("", "PersistentVolumeClaim"): _claim,
+    ("", "Pod"): pod,
+    ("", "PodTemplate"): _pod_template,
+    ("", "ReplicationController"): _replication_controller,
+    ("", "Secret"): _secret,
+    ("", "Service"): _service,
+    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): _webhooks,
+    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): _webhooks,
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): _definition,
+    ("apps", "DaemonSet"): _daemon_set,
+    ("apps", "Deployment"): _deployment,
+    ("apps", "ReplicaSet"): _replica_set,
+    ("apps", "StatefulSet"): _stateful_set,
+    ("authentication.k8s.io", "TokenRequest"): _token_request,
+    ("autoscaling", "HorizontalPodAutoscaler"): _autoscaler,
+    ("batch", "CronJob"): _cron_job,
+    ("batch", "Job"): _job,
+    ("discovery.k8s.io", "EndpointSlice"): _endpoint_slice,
+    ("networking.k8s.io", "NetworkPolicy"): _network_policy,
+    (_RBAC, "ClusterRoleBinding"): _binding,
+    (_RBAC, "RoleBinding"): _binding,
+    ("scheduling.k8s.io", "PriorityClass"): _priority_class,
+    ("storage.k8s.io", "StorageClass"): _storage_class,
+}

@@ -1,0 +1,258 @@
+"""Static defaults of pods and pod templates (``pkg/apis/core/v1/defaults.go``).
+
+Documents come straight from requests: whatever has an unexpected type is left alone here and
+refused by validation afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+__all__ = ["admit_pod", "field", "items", "pod", "pod_spec", "pod_template", "volume_claim"]
+
+Document = dict[str, Any]
+
+_DEFAULT_MODE = 0o644
+_CONTAINER_LISTS = ("initContainers", "containers", "ephemeralContainers")
+
+
+def field(document: Any, *keys: str) -> Document:
+    """A nested object, or an empty one that belongs to nobody when it is not there."""
+    for key in keys:
+        document = document.get(key) if type(document) is dict else None
+    return document if type(document) is dict else {}
+
+
+def items(document: Any, *keys: str) -> Iterator[Document]:
+    """The objects in a nested list."""
+    found = field(document, *keys[:-1]).get(keys[-1])
+    if type(found) is list:
+        for item in found:
+            if type(item) is dict:
+                yield item
+
+
+def _pull_policy(image: Any) -> str:
+    """Always for the tag ``latest``, spelled out or meant; IfNotPresent for what cannot change."""
+    if type(image) is not str or "@" in image:
+        return "IfNotPresent"
+    tag = image.rpartition("/")[2].partition(":")[2]
+    return "Always" if tag in ("", "latest") else "IfNotPresent"
+
+
+def _http_get(action: Any) -> None:
+    if type(action) is dict:
+        action.setdefault("path", "/")
+        action.setdefault("scheme", "HTTP")
+
+
+def _probe(probe: Document) -> None:
+    # A zero is what Go sees when the field is missing.
+    for key, value in (
+        ("timeoutSeconds", 1),
+        ("periodSeconds", 10),
+        ("successThreshold", 1),
+        ("failureThreshold", 3),
+    ):
+        if not probe.get(key):
+            probe[key] = value
+    _http_get(probe.get("httpGet"))
+    if type(probe.get("grpc")) is dict:
+        probe["grpc"].setdefault("service", "")
+
+
+def _field_reference(source: Document) -> None:
+    reference = source.get("fieldRef")
+    if type(reference) is dict:
+        reference.setdefault("apiVersion", "v1")
+    reference = source.get("resourceFieldRef")
+    if type(reference) is dict:
+        reference.setdefault("divisor", "0")
+
+
+def _container(container: Document) -> None:
+    if not container.get("imagePullPolicy"):
+        container["imagePullPolicy"] = _pull_policy(container.get("image"))
+    if not container.get("terminationMessagePath"):
+        container["terminationMessagePath"] = "/dev/termination-log"
+    if not container.get("terminationMessagePolicy"):
+        container["terminationMessagePolicy"] = "File"
+    container.setdefault("resources", {})
+    if "ports" in container:
+        for port in items(container, "ports"):
+            if not port.get("protocol"):
+                port["protocol"] = "TCP"
+    if "env" in container:
+        for variable in items(container, "env"):
+            source = variable.get("valueFrom")
+            if type(source) is dict:
+                _field_reference(source)
+                if type(source.get("fileKeyRef")) is dict:
+                    source["fileKeyRef"].setdefault("optional", False)
+    for name in ("livenessProbe", "readinessProbe", "startupProbe"):
+        probe = container.get(name)
+        if type(probe) is dict:
+            _probe(probe)
+    lifecycle = container.get("lifecycle")
+    if type(lifecycle) is dict:
+        _http_get(field(lifecycle, "postStart").get("httpGet"))
+        _http_get(field(lifecycle, "preStop").get("httpGet"))
+
+
+def _downward(source: Document) -> None:
+    for item in items(source, "items"):
+        _field_reference(item)
+
+
+def volume_claim(spec: Document) -> None:
+    """Defaults of the spec of a PersistentVolumeClaim."""
+    spec.setdefault("volumeMode", "Filesystem")
+    if type(spec.get("resources")) is not dict:
+        spec.setdefault("resources", {})
+
+
+_SOURCE_DEFAULTS: dict[str, Document] = {
+    "secret": {"defaultMode": _DEFAULT_MODE},
+    "configMap": {"defaultMode": _DEFAULT_MODE},
+    "downwardAPI": {"defaultMode": _DEFAULT_MODE},
+    "projected": {"defaultMode": _DEFAULT_MODE},
+    "hostPath": {"type": ""},
+    "iscsi": {"iscsiInterface": "default"},
+    "rbd": {"pool": "rbd", "user": "admin", "keyring": "/etc/ceph/keyring"},
+    "scaleIO": {"storageMode": "ThinProvisioned", "fsType": "xfs"},
+    "azureDisk": {
+        "cachingMode": "ReadWrite",
+        "kind": "Shared",
+        "fsType": "ext4",
+        "readOnly": False,
+    },
+}
+
+
+def _volume(volume: Document) -> None:
+    if len(volume) == 1 and "name" in volume:
+        volume["emptyDir"] = {}
+        return
+    for kind, values in _SOURCE_DEFAULTS.items():
+        source = volume.get(kind)
+        if type(source) is dict:
+            for key, value in values.items():
+                source.setdefault(key, value)
+    if "downwardAPI" in volume:
+        _downward(field(volume, "downwardAPI"))
+    if "projected" in volume:
+        for source in items(volume, "projected", "sources"):
+            token = source.get("serviceAccountToken")
+            if type(token) is dict:
+                token.setdefault("expirationSeconds", 3600)
+            _downward(field(source, "downwardAPI"))
+    if "ephemeral" in volume:
+        template = field(volume, "ephemeral", "volumeClaimTemplate")
+        if type(template.get("spec")) is dict:
+            volume_claim(template["spec"])
+
+
+def pod_spec(spec: Any) -> None:
+    """Defaults every pod spec gets, in a Pod and in a template alike."""
+    if type(spec) is not dict:
+        return
+    for key, value in (
+        ("dnsPolicy", "ClusterFirst"),
+        ("restartPolicy", "Always"),
+        ("schedulerName", "default-scheduler"),
+    ):
+        if not spec.get(key):
+            spec[key] = value
+    spec.setdefault("securityContext", {})
+    spec.setdefault("terminationGracePeriodSeconds", 30)
+    account = spec.get("serviceAccountName") or spec.get("serviceAccount")
+    if account:
+        spec["serviceAccountName"] = spec["serviceAccount"] = account
+    for name in _CONTAINER_LISTS:
+        if name in spec:
+            for container in items(spec, name):
+                _container(container)
+    if "volumes" in spec:
+        for volume in items(spec, "volumes"):
+            _volume(volume)
+
+
+def pod_template(template: Any) -> None:
+    """Defaults of a pod template."""
+    if type(template) is dict:
+        template.setdefault("metadata", {})
+        pod_spec(template.get("spec"))
+
+
+def _requests_from_limits(container: Document) -> None:
+    resources = container.get("resources")
+    if type(resources) is not dict or type(resources.get("limits")) is not dict:
+        return
+    requests = resources.get("requests") or {}
+    if resources["limits"] and type(requests) is dict:
+        resources["requests"] = {**resources["limits"], **requests}
+
+
+def pod(obj: Document) -> None:
+    """Defaults of a Pod."""
+    spec = obj.get("spec")
+    if type(spec) is not dict:
+        return
+    pod_spec(spec)
+    spec.setdefault("enableServiceLinks", True)
+    host_network = spec.get("hostNetwork") is True
+    for name in ("initContainers", "containers"):
+        if name not in spec:
+            continue
+        for container in items(spec, name):
+            _requests_from_limits(container)
+            if host_network:
+                for port in items(container, "ports"):
+                    if not port.get("hostPort") and "containerPort" in port:
+                        port["hostPort"] = port["containerPort"]
+    status = obj.setdefault("status", {})
+    if type(status) is dict and not status.get("phase"):
+        status["phase"] = "Pending"
+
+
+_NOT_READY = [
+    {
+        "key": f"node.kubernetes.io/{state}",
+        "operator": "Exists",
+        "effect": "NoExecute",
+        "tolerationSeconds": 300,
+    }
+    for state in ("not-ready", "unreachable")
+]
+
+
+def admit_pod(obj: Document) -> None:
+    """What upstream's admission plugins fill into a new Pod.
+
+    ServiceAccount, Priority and DefaultTolerationSeconds. The token volume is left out: pods of
+    this cluster reach the API through the kubeconfig in their environment.
+    """
+    spec = obj.get("spec")
+    if type(spec) is not dict:
+        return
+    if not spec.get("serviceAccountName"):
+        spec["serviceAccountName"] = spec["serviceAccount"] = "default"
+    if not spec.get("priorityClassName"):
+        spec.setdefault("priority", 0)
+        spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
+    tolerations = spec.get("tolerations") or []
+    if type(tolerations) is not list:
+        return
+    missing = [
+        dict(wanted)
+        for wanted in _NOT_READY
+        if not any(
+            type(each) is dict
+            and each.get("key") in (None, "", wanted["key"])
+            and each.get("effect") in (None, "", "NoExecute")
+            for each in tolerations
+        )
+    ]
+    if missing:
+        spec["tolerations"] = tolerations + missing
