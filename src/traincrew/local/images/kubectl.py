@@ -382,14 +382,16 @@ def execute(api: Api, pod: str, command: list[str], options: Mapping[str, str]) 
     if not tty:
         return stream.run(wants_stdin="stdin" in options)
     import tty as terminal
-    from termios import TCSADRAIN, tcgetattr, tcsetattr
+    from contextlib import suppress
+    from termios import TCSADRAIN, error, tcgetattr, tcsetattr
 
     before = tcgetattr(0)
     try:
         terminal.setraw(0)
         return stream.run(wants_stdin="stdin" in options, resizes=True)
     finally:
-        tcsetattr(0, TCSADRAIN, before)
+        with suppress(error):  # the terminal may be gone
+            tcsetattr(0, TCSADRAIN, before)
 
 
 class Stream:
@@ -489,7 +491,10 @@ class Stream:
 
     def resize(self) -> None:
         """Tell the other side when the size of the terminal has changed."""
-        size = os.get_terminal_size(0)
+        try:
+            size = os.get_terminal_size(0)
+        except OSError:  # the terminal is gone; reading from it will say so
+            return
         if size != self.size:
             self.size = size
             text = json.dumps({"Width": size.columns, "Height": size.lines})
