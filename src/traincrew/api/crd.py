@@ -278,6 +278,8 @@ def status_schema() -> dict[str, Any]:
                         "uid": {"type": "string"},
                         "created": time,
                         "restarts": count,
+                        "wasReady": {"type": "boolean"},
+                        "released": {"type": "boolean"},
                     },
                 },
             },

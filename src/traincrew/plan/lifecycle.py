@@ -286,15 +286,16 @@ def summary(conditions: Iterable[Condition]) -> tuple[str, str, str]:
 
 
 def is_urgent(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-    """Whether a condition came, went or flipped, or the spec in effect is another one.
+    """Whether one of our conditions came, went or flipped, or another spec is in effect.
 
-    Anything else (numbers, wording) may wait a moment for more of its kind.
+    Anything else (reasons, wording, numbers) may wait a moment for more of its kind.
     """
 
     def essence(status: Mapping[str, Any]) -> set[tuple[Any, ...]]:
         return {
-            (item.get("type"), item.get("status"), item.get("reason"))
-            for item in status.get("conditions", [])
+            (condition.get("type"), condition.get("status"))
+            for condition in status.get("conditions", [])
+            if condition.get("type") in OWN_CONDITIONS
         }
 
     return essence(before) != essence(after) or before.get("observedGeneration") != after.get(

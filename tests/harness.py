@@ -1,0 +1,322 @@
+"""A cluster for tests of the operator: the embedded API server and controllers, and fake nodes.
+
+Pods are what a test says: nothing runs. The kubelet here only does what must happen without being
+asked, which is to let go of pods that are being deleted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import copy
+from typing import TYPE_CHECKING, Any, Self
+
+import yaml
+
+from traincrew.api.crd import CHAINER_JOB, definition
+from traincrew.engine.client import Client
+from traincrew.engine.config import from_kubeconfig
+from traincrew.engine.errors import NotFoundError
+from traincrew.engine.events import EventRecorder
+from traincrew.engine.manager import Manager
+from traincrew.engine.resources import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    EVENTS,
+    JOBS,
+    NAMESPACES,
+    PODS,
+    STATEFUL_SETS,
+)
+from traincrew.local.apiserver.server import ApiServer
+from traincrew.local.apiserver.storage import Storage
+from traincrew.local.controllers import add_controllers
+from traincrew.operator.app import run_operator
+from traincrew.operator.kinds import CHAINER_JOBS
+from traincrew.operator.options import OperatorOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from types import TracebackType
+
+    from traincrew.engine.config import ClientConfig
+    from traincrew.engine.resources import Resource
+
+DEADLINE = 20.0
+OPERATOR_AGENT = "traincrew-operator"
+
+
+class Cluster:
+    """API server and controllers; operators are started and ended by tests."""
+
+    client: Client
+    server: ApiServer
+
+    def __init__(self) -> None:
+        self._stack = contextlib.AsyncExitStack()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._operator: asyncio.Task[None] | None = None
+        self._stop = asyncio.Event()
+
+    async def __aenter__(self) -> Self:
+        storage = Storage(None)
+        self._stack.callback(storage.close)
+        self.server = ApiServer(storage, secret="for-tests-only-0123456789")
+        await self.server.start()
+        self._stack.push_async_callback(self.server.stop)
+        self.client = await self._stack.enter_async_context(Client(self.config, user_agent="test"))
+        controllers = await self._stack.enter_async_context(
+            Client(self.config, user_agent="controllers")
+        )
+        await self.client.create(CUSTOM_RESOURCE_DEFINITIONS, definition(CHAINER_JOB))
+        events = EventRecorder(controllers, "controllers")
+        manager = Manager(controllers)
+        add_controllers(manager, events)
+        self._start(manager.run())
+        self._start(events.run())
+        await manager.wait_synced()
+        with contextlib.suppress(Exception):
+            await self.client.create(
+                NAMESPACES,
+                {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}},
+            )
+        self._start(self._kubelet())
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.kill_operator()
+        for task in self._tasks:
+            task.cancel()
+        results = await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._stack.aclose()
+        for result in results:
+            if isinstance(result, Exception):
+                raise result
+
+    def _start(self, work: Any) -> None:
+        self._tasks.add(asyncio.create_task(work))
+
+    @property
+    def config(self) -> ClientConfig:
+        """How to reach the API."""
+        return from_kubeconfig(self.server.kubeconfig())
+
+    # -- operators ----------------------------------------------------------------------------
+
+    async def start_operator(self, **options: Any) -> None:
+        """Start an operator, and wait until it has seen everything."""
+        assert self._operator is None
+        self._stop = asyncio.Event()
+        ready = asyncio.Event()
+        chosen = OperatorOptions(
+            **{"leader_elect": False, "helper_image": "traincrew/helper:test", **options}
+        )
+        self._operator = asyncio.create_task(
+            run_operator(self.config, chosen, self._stop, on_ready=ready.set)
+        )
+        waiting = asyncio.create_task(ready.wait())
+        await asyncio.wait({waiting, self._operator}, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        if self._operator.done():
+            await self._operator
+
+    async def stop_operator(self) -> None:
+        """Ask the operator to end, and wait until it has."""
+        assert self._operator is not None
+        self._stop.set()
+        await self._operator
+        self._operator = None
+
+    async def kill_operator(self) -> None:
+        """End the operator where it stands."""
+        if self._operator is None:
+            return
+        self._operator.cancel()
+        await asyncio.gather(self._operator, return_exceptions=True)
+        self._operator = None
+
+    # -- objects ------------------------------------------------------------------------------
+
+    async def create(self, manifest: dict[str, Any] | str) -> dict[str, Any]:
+        """Create a job in the default namespace."""
+        document = yaml.safe_load(manifest) if isinstance(manifest, str) else manifest
+        return await self.client.create(CHAINER_JOBS, copy.deepcopy(document), "default")
+
+    async def job(self, name: str) -> dict[str, Any]:
+        """A job."""
+        return await self.client.get(CHAINER_JOBS, name, "default")
+
+    async def edit(self, name: str, spec: dict[str, Any]) -> None:
+        """Change a job's spec by a merge patch."""
+        await self.client.patch(CHAINER_JOBS, name, "default", patch={"spec": spec})
+
+    async def find(self, resource: Resource, name: str) -> dict[str, Any] | None:
+        """An object, if it is there."""
+        try:
+            return await self.client.get(resource, name, "default")
+        except NotFoundError:
+            return None
+
+    async def all(self, resource: Resource) -> list[dict[str, Any]]:
+        """Every object of a kind in the default namespace."""
+        items: list[dict[str, Any]] = (await self.client.list(resource, "default"))["items"]
+        return items
+
+    async def events_of(self, name: str) -> list[tuple[str, str, str]]:
+        """Type, reason and message of a job's events, in the order of their first appearance."""
+        return [
+            (event["type"], event["reason"], event["message"])
+            for event in await self.all(EVENTS)
+            if event["involvedObject"]["name"] == name
+        ]
+
+    # -- waiting ------------------------------------------------------------------------------
+
+    async def until(
+        self, check: Callable[[], Awaitable[Any]], *, deadline: float = DEADLINE
+    ) -> Any:
+        """Wait until a check gives something true; an AssertionError in it means not yet."""
+        end = asyncio.get_running_loop().time() + deadline
+        while True:
+            last: BaseException | None = None
+            try:
+                if result := await check():
+                    return result
+            except AssertionError as error:
+                last = error
+            if asyncio.get_running_loop().time() > end:
+                raise AssertionError(f"not in {deadline} s: {check.__qualname__}") from last
+            await asyncio.sleep(0.01)
+
+    async def until_phase(self, name: str, phase: str, **wanted: str) -> dict[str, Any]:
+        """Wait until a job is in a phase, and its status has the wanted texts in it."""
+        seen: dict[str, Any] = {}
+
+        async def check() -> bool:
+            seen.clear()
+            seen.update(await self.job(name))
+            status = seen.get("status", {})
+            return status.get("phase") == phase and all(
+                text in str(status.get(field, "")) for field, text in wanted.items()
+            )
+
+        try:
+            await self.until(check)
+        except AssertionError as error:
+            raise AssertionError(f"{name} is not {phase} {wanted}: {seen.get('status')}") from error
+        return seen
+
+    # -- pods ---------------------------------------------------------------------------------
+
+    async def pods(self, role: str) -> list[dict[str, Any]]:
+        """The pods of a role, by name."""
+        selector = f"chainerjob.kubeflow.org/role={role}"
+        items = (await self.client.list(PODS, "default", label_selector=selector))["items"]
+        return sorted(items, key=lambda pod: str(pod["metadata"]["name"]))
+
+    async def until_pods(self, role: str, count: int) -> list[dict[str, Any]]:
+        """Wait until there are so many pods of a role that have not ended."""
+
+        async def check() -> Any:
+            active = [
+                pod
+                for pod in await self.pods(role)
+                if pod.get("status", {}).get("phase") not in {"Succeeded", "Failed"}
+                and "deletionTimestamp" not in pod["metadata"]
+            ]
+            return (active or True) if len(active) == count else None
+
+        found = await self.until(check)
+        return found if isinstance(found, list) else []
+
+    async def set_pod(self, name: str, status: dict[str, Any]) -> None:
+        """Write a pod's status."""
+        await self.client.patch(
+            PODS, name, "default", patch={"status": status}, subresource="status"
+        )
+
+    async def run_pod(self, pod: dict[str, Any], *, restarts: int = 0) -> None:
+        """The pod runs and is ready."""
+        await self.set_pod(
+            pod["metadata"]["name"],
+            {
+                "phase": "Running",
+                "conditions": [{"type": "Ready", "status": "True"}],
+                "containerStatuses": [
+                    {
+                        "name": "chainer",
+                        "ready": True,
+                        "restartCount": restarts,
+                        "image": "x",
+                        "imageID": "",
+                        "state": {"running": {}},
+                    }
+                ],
+            },
+        )
+
+    async def end_pod(self, pod: dict[str, Any], code: int) -> None:
+        """The pod ends with an exit code."""
+        ended = {"exitCode": code, "reason": "Completed" if code == 0 else "Error"}
+        await self.set_pod(
+            pod["metadata"]["name"],
+            {
+                "phase": "Succeeded" if code == 0 else "Failed",
+                "conditions": [{"type": "Ready", "status": "False"}],
+                "containerStatuses": [
+                    {
+                        "name": "chainer",
+                        "ready": False,
+                        "restartCount": 0,
+                        "image": "x",
+                        "imageID": "",
+                        "state": {"terminated": ended},
+                    }
+                ],
+            },
+        )
+
+    async def run_workers(self, count: int) -> None:
+        """Wait for the workers, and let them run."""
+        for pod in await self.until_pods("workerset", count):
+            await self.run_pod(pod)
+
+    async def run_master_of(self, name: str) -> dict[str, Any]:
+        """Wait for a pod of the master of a job, and let it run."""
+
+        async def check() -> Any:
+            return [
+                pod
+                for pod in await self.pods("master")
+                if pod["metadata"]["labels"]["chainerjob.kubeflow.org/name"] == name
+                and pod.get("status", {}).get("phase") == "Pending"
+            ]
+
+        (pod,) = await self.until(check)
+        await self.run_pod(pod)
+        found: dict[str, Any] = pod
+        return found
+
+    async def run_master(self) -> dict[str, Any]:
+        """Wait for a pod of the master, and let it run."""
+        (pod,) = await self.until_pods("master", 1)
+        await self.run_pod(pod)
+        return pod
+
+    async def _kubelet(self) -> None:
+        """Let go of pods that are being deleted."""
+        while True:
+            for pod in await self.all(PODS):
+                if "deletionTimestamp" in pod["metadata"]:
+                    with contextlib.suppress(NotFoundError):
+                        await self.client.delete(
+                            PODS, pod["metadata"]["name"], "default", grace_period=0
+                        )
+            await asyncio.sleep(0.02)
+
+
+__all__ = ["CHAINER_JOBS", "JOBS", "OPERATOR_AGENT", "PODS", "STATEFUL_SETS", "Cluster"]
