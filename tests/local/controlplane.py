@@ -1,0 +1,299 @@
+"""A control plane without pods that run: the real API server in memory, controllers, a kubelet
+that only writes what a kubelet would write."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from traincrew.engine.client import Client
+from traincrew.engine.config import from_kubeconfig
+from traincrew.engine.errors import ApiError, NotFoundError
+from traincrew.engine.events import EventRecorder
+from traincrew.engine.manager import Manager
+from traincrew.engine.resources import EVENTS, NODES, PODS
+from traincrew.local.apiserver.server import ApiServer
+from traincrew.local.apiserver.storage import Storage
+from traincrew.local.controllers import add_controllers
+from traincrew.local.scheduler import add_scheduler
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    from traincrew.engine.objects import AnyObject
+    from traincrew.engine.resources import Resource
+
+DEADLINE = 10.0
+Document = dict[str, Any]
+
+
+def timestamp(offset: float = 0.0) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + offset))
+
+
+class World:
+    """What tests use."""
+
+    def __init__(self, server: ApiServer, client: Client, events: EventRecorder) -> None:
+        self.server, self.client, self.recorder = server, client, events
+        self.written: list[tuple[str, str]] = []
+
+    async def create(
+        self, resource: Resource, obj: Document, namespace: str = "default"
+    ) -> Document:
+        document = {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
+        return await self.client.create(resource, document, namespace)
+
+    async def get(
+        self, resource: Resource, name: str, namespace: str = "default"
+    ) -> Document | None:
+        try:
+            return await self.client.get(resource, name, namespace)
+        except NotFoundError:
+            return None
+
+    async def list(self, resource: Resource, namespace: str = "default") -> list[Document]:
+        return (await self.client.list(resource, namespace))["items"]
+
+    async def pods(self, namespace: str = "default", **labels: str) -> list[Document]:
+        found = [
+            pod
+            for pod in await self.list(PODS, namespace)
+            if labels.items() <= (pod["metadata"].get("labels") or {}).items()
+        ]
+        return sorted(found, key=lambda pod: pod["metadata"]["name"])
+
+    async def until(self, condition: Callable[[], Awaitable[Any]], what: str = "") -> Any:
+        """Wait until `condition` answers with something true, and return that."""
+        deadline = time.monotonic() + DEADLINE
+        while not (answer := await condition()):
+            if time.monotonic() > deadline:
+                objects = {
+                    pod["metadata"]["name"]: pod.get("status", {}).get("phase")
+                    for pod in (await self.client.list(PODS))["items"]
+                }
+                raise AssertionError(f"not within {DEADLINE} s: {what or condition}; {objects}")
+            await asyncio.sleep(0.01)
+        return answer
+
+    async def until_gone(self, resource: Resource, name: str, namespace: str = "default") -> None:
+        async def gone() -> bool:
+            return await self.get(resource, name, namespace) is None
+
+        await self.until(gone, f"{resource.plural}/{name} gone")
+
+    async def until_pods(
+        self, number: int, phase: str = "Running", **labels: str
+    ) -> list[Document]:
+        async def enough() -> list[Document] | None:
+            pods = await self.pods(**labels)
+            matching = [pod for pod in pods if pod["status"]["phase"] == phase]
+            return (pods or [{}]) if len(matching) == len(pods) == number else None
+
+        await self.until(enough, f"{number} pods {phase}")
+        return await self.pods(**labels)
+
+    async def until_status(
+        self, resource: Resource, name: str, namespace: str = "default", **fields: Any
+    ) -> Document:
+        async def matching() -> Document | None:
+            obj = await self.get(resource, name, namespace)
+            status = (obj or {}).get("status") or {}
+            return obj if all(status.get(key) == value for key, value in fields.items()) else None
+
+        return await self.until(matching, f"{resource.plural}/{name} {fields}")
+
+    async def until_condition(self, resource: Resource, name: str, kind: str) -> Document:
+        async def matching() -> Document | None:
+            obj = await self.get(resource, name) or {}
+            for condition in obj.get("status", {}).get("conditions") or ():
+                if condition["type"] == kind and condition["status"] == "True":
+                    return condition
+            return None
+
+        return await self.until(matching, f"{resource.plural}/{name} is {kind}")
+
+    async def status(self, pod: Document, status: Document) -> Document:
+        """Write a pod's status as the kubelet would."""
+        name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
+        return await self.client.patch(
+            PODS, name, namespace, patch={"status": status}, kind="strategic", subresource="status"
+        )
+
+    async def finish(self, pod: Document, code: int = 0) -> None:
+        """Its containers end with this code."""
+        containers = [
+            {
+                "name": container["name"],
+                "image": container["image"],
+                "imageID": "",
+                "ready": False,
+                "restartCount": 0,
+                "state": {
+                    "terminated": {
+                        "exitCode": code,
+                        "reason": "Error" if code else "Completed",
+                        "startedAt": timestamp(),
+                        "finishedAt": timestamp(),
+                    }
+                },
+            }
+            for container in pod["spec"]["containers"]
+        ]
+        ready = {"type": "Ready", "status": "False", "lastTransitionTime": timestamp()}
+        await self.status(
+            pod,
+            {
+                "phase": "Failed" if code else "Succeeded",
+                "containerStatuses": containers,
+                "conditions": [ready],
+            },
+        )
+
+    async def events(self, name: str, namespace: str = "default") -> list[tuple[str, str]]:
+        """(reason, message) of the events about an object, in order."""
+        await self.recorder.flush()
+        return [
+            (event["reason"], event["message"])
+            for event in await self.list(EVENTS, namespace)
+            if event["involvedObject"]["name"] == name
+        ]
+
+
+class FakeKubelet:
+    """Runs nothing: bound pods become Running and Ready, terminating ones go."""
+
+    def __init__(self, manager: Manager) -> None:
+        self._client = manager.client
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._started: set[str] = set()
+        self.starts = True
+        self.ends = True
+        manager.informer(PODS).add_handler(self._changed)
+
+    def _changed(self, _: AnyObject | None, pod: AnyObject | None) -> None:
+        if pod is None:
+            return
+        if pod.metadata.deletion_timestamp is not None:
+            if self.ends and pod.metadata.deletion_grace_period_seconds:
+                self._do(self._remove(pod))
+        elif self.starts and pod.spec.get("nodeName") and pod.metadata.uid not in self._started:
+            self._started.add(pod.metadata.uid)
+            self._do(self._start(pod, len(self._started)))
+
+    def _do(self, action: Any) -> None:
+        task = asyncio.ensure_future(self._quietly(action))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _quietly(self, action: Awaitable[Any]) -> None:
+        try:
+            await action
+        except ApiError as error:
+            if error.code not in {404, 409}:
+                raise
+
+    async def _start(self, pod: AnyObject, number: int) -> None:
+        status = {
+            "phase": "Running",
+            "podIP": f"127.0.{number // 250}.{number % 250 + 1}",
+            "conditions": [
+                {"type": kind, "status": "True", "lastTransitionTime": timestamp()}
+                for kind in ("Initialized", "Ready", "ContainersReady")
+            ],
+        }
+        await self._client.patch(
+            PODS,
+            pod.metadata.name,
+            pod.metadata.namespace,
+            patch={"metadata": {"uid": pod.metadata.uid}, "status": status},
+            kind="strategic",
+            subresource="status",
+        )
+
+    async def _remove(self, pod: AnyObject) -> None:
+        await self._client.delete(
+            PODS, pod.metadata.name, pod.metadata.namespace, uid=pod.metadata.uid, grace_period=0
+        )
+
+    async def stop(self) -> None:
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def node(name: str = "local", **more: Any) -> Document:
+    allocatable = {"cpu": "8", "memory": "16Gi", "pods": "110"} | more.pop("allocatable", {})
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            "labels": {"kubernetes.io/hostname": name} | more.pop("labels", {}),
+        },
+        "spec": more.pop("spec", {}),
+        "status": {
+            "allocatable": allocatable,
+            "capacity": allocatable,
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    }
+
+
+@asynccontextmanager
+async def control_plane(
+    *, nodes: tuple[Document, ...] | None = None, controllers: bool = True, kubelet: bool = True
+) -> AsyncIterator[World]:
+    storage = Storage(None)
+    server = ApiServer(storage, secret="0123456789abcdef0123")
+    await server.start()
+    tasks = []
+    try:
+        async with Client(from_kubeconfig(server.kubeconfig())) as client:
+            for document in (node(),) if nodes is None else nodes:
+                await add_node(client, document)
+            events = EventRecorder(client, "test")
+            manager = Manager(client)
+            if controllers:
+                add_controllers(manager, events)
+            add_scheduler(manager, events)
+            fake = FakeKubelet(manager) if kubelet else None
+            manager.add_runnable(events.run)
+            tasks.append(asyncio.create_task(manager.run()))
+            world = World(server, client, events)
+            world.kubelet = fake
+            ready = asyncio.ensure_future(manager.wait_synced())
+            await asyncio.wait({ready, *tasks}, return_when=asyncio.FIRST_COMPLETED)
+            for task in tasks:
+                if task.done():
+                    task.result()
+            yield world
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            if fake is not None:
+                await fake.stop()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await server.stop()
+        storage.close()
+
+
+async def add_node(client: Client, document: Document) -> None:
+    created = await client.create(NODES, document)
+    if not created.get("status", {}).get("allocatable"):
+        name = document["metadata"]["name"]
+        await client.patch(NODES, name, patch={"status": document["status"]}, subresource="status")
+
+
+def template(restart: str = "Always", **spec: Any) -> Document:
+    labels = spec.pop("labels", {"app": "a"})
+    containers = spec.pop("containers", [{"name": "main", "image": "busybox"}])
+    return {
+        "metadata": {"labels": labels},
+        "spec": {"restartPolicy": restart, "containers": containers, **spec},
+    }
