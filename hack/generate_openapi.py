@@ -12,6 +12,8 @@ here, never at run time) and writes:
 - ``src/traincrew/api/data/pod-template.schema.json``: PodTemplateSpec as one structural schema, to
   be embedded in the ``openAPIV3Schema`` of a custom resource definition.
 
+Needs Go for the second source, the Go types (see ``gotypes.py``).
+
 The package carries everything server-side apply and strategic merge need (list types, map keys,
 merge keys). It has no defaults, and writes every type as "this or null"; both are mended here.
 """
@@ -24,6 +26,8 @@ import tempfile
 import zipfile
 from pathlib import Path
 from typing import Any
+
+import gotypes
 
 PACKAGE = "kubernetes-validate==1.37.0"
 RELEASE = "v1.37.0"
@@ -240,21 +244,54 @@ def write_xz(path: Path, document: Any) -> None:
     print(f"{path.relative_to(ROOT)}: {len(text):,} bytes of JSON, {len(data):,} bytes")
 
 
-def main() -> None:
-    """Write the three files."""
-    definitions = download()
-    roots = [
+def root_names() -> list[str]:
+    """Names of the definitions of all kinds the server knows."""
+    stored = [
         f"{prefix}.{kind}{suffix}"
         for prefix, kinds in STORED.items()
         for kind in kinds.split()
         for suffix in ("", "List")
     ]
-    roots += [f"{prefix}.{kind}" for prefix, kinds in TRANSIENT.items() for kind in kinds.split()]
+    return stored + [
+        f"{prefix}.{kind}" for prefix, kinds in TRANSIENT.items() for kind in kinds.split()
+    ]
+
+
+def add_omitted(schemas: dict[str, Any]) -> None:
+    """Say which fields Go leaves out when they are empty, as ``x-omit-empty``.
+
+    What a client reads back of ``hostNetwork: false`` or ``env: []`` is nothing.
+    """
+    modules = gotypes.download()
+    packages: dict[str, Any] = {}
+    for name, schema in schemas.items():
+        package, _, struct = name.rpartition(".")
+        if package not in packages:
+            directory = gotypes.package_directory(modules, package)
+            packages[package] = gotypes.read_structs(directory)[0]
+        structs = packages[package]
+        properties = schema.get("properties", {})
+        pending, omitted = [struct], set()
+        while pending:
+            for field in structs.get(pending.pop(), ()):
+                if not field.json:
+                    pending.append(field.type)  # inlined: its fields are ours
+                elif field.json in properties and gotypes.is_dropped_when_empty(field, structs):
+                    omitted.add(field.json)
+        if omitted:
+            schema["x-omit-empty"] = sorted(omitted)
+
+
+def main() -> None:
+    """Write the three files."""
+    definitions = download()
+    roots = root_names()
     schemas, texts = {}, {}
     for name, schema in closure(definitions, roots).items():
         schemas[name], inner = split_descriptions(schema)
         if inner:
             texts[name] = inner
+    add_omitted(schemas)
     write_xz(SERVER_DATA / "schemas.json.xz", schemas)
     write_xz(SERVER_DATA / "descriptions.json.xz", texts)
     # Defaults belong into the template too: the key fields of its lists.

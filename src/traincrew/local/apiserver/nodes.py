@@ -52,6 +52,7 @@ class Node:
         embedded: the object is a Kubernetes object with kind and metadata.
         nullable: null is a value here.
         null_is_absent: null means "not there": true of built-in kinds, whose Go types know no null.
+        omit_empty: fields of a built-in kind that vanish when they are empty, as in Go.
         required: fields that have to be there.
         default: what an absent value becomes; ``msgspec.UNSET`` without default.
         has_defaults: this node or one below it has a default.
@@ -74,6 +75,7 @@ class Node:
         "merge_key",
         "null_is_absent",
         "nullable",
+        "omit_empty",
         "patch_strategy",
         "pattern",
         "preserve",
@@ -97,6 +99,7 @@ class Node:
         self.embedded = False
         self.nullable = False
         self.null_is_absent = False
+        self.omit_empty: frozenset[str] = frozenset()
         self.required: tuple[str, ...] = ()
         self.default: Any = msgspec.UNSET
         self.has_defaults = False
@@ -225,6 +228,7 @@ def _fill(node: Node, schema: dict[str, Any]) -> None:
         extra = schema.get("additionalProperties")
         if extra is not None:
             node.values = _property(extra)
+        node.omit_empty = frozenset(schema.get("x-omit-empty", ()))
     elif node.type == "array":
         node.items = _property(schema["items"])
         _map_keys(node, schema)
@@ -261,10 +265,26 @@ def object_meta() -> Node:
     return builtin_node(f"{META}.ObjectMeta")
 
 
-_RULES = (
-    "format enum minimum maximum exclusiveMinimum exclusiveMaximum multipleOf minLength maxLength"
-    " minItems maxItems uniqueItems minProperties maxProperties allOf anyOf oneOf not"
-).split()
+_RULES = [
+    "format",
+    "enum",
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "multipleOf",
+    "minLength",
+    "maxLength",
+    "minItems",
+    "maxItems",
+    "uniqueItems",
+    "minProperties",
+    "maxProperties",
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "not",
+]
 
 
 def crd_node(schema: dict[str, Any], *, root: bool = True) -> Node:

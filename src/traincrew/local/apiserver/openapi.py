@@ -13,6 +13,8 @@ Document = dict[str, Any]
 
 def _describe(schema: Document, texts: Document | None) -> Document:
     """A published schema with its descriptions back in; a reference gets them beside ``allOf``."""
+    if "x-omit-empty" in schema:
+        schema = {key: value for key, value in schema.items() if key != "x-omit-empty"}
     if not texts:
         return schema
     result: Document = {}

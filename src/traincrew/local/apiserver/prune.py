@@ -14,9 +14,9 @@ __all__ = ["fill_defaults", "prune"]
 
 
 def prune(node: Node, value: dict[str, Any]) -> list[str]:
-    """Remove unknown fields and meaningless nulls, in place.
+    """Remove unknown fields and meaningless values, in place.
 
-    Null means "not there" for every field that is not ``nullable``; in lists and maps of built-in
+    Fields of built-in kinds that Go leaves out when they are empty go as well. Null means "not there" for every field that is not ``nullable``; in lists and maps of built-in
     kinds it becomes the empty value, as it does when Go decodes it.
 
     Returns:
@@ -28,7 +28,7 @@ def prune(node: Node, value: dict[str, Any]) -> list[str]:
 
 
 def _prune_object(node: Node, value: dict[str, Any], path: Path, unknown: list[Path]) -> None:
-    fields, rest = node.fields, node.values
+    fields, rest, omit_empty = node.fields, node.values, node.omit_empty
     drop: list[str] | None = None
     for key, item in value.items():
         child = fields.get(key)
@@ -40,6 +40,9 @@ def _prune_object(node: Node, value: dict[str, Any], path: Path, unknown: list[P
                 drop = [key] if drop is None else [*drop, key]
                 continue
             child = rest
+        if not item and key in omit_empty:
+            drop = [key] if drop is None else [*drop, key]
+            continue
         kind = type(item)
         if kind is str:
             continue

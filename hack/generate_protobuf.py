@@ -1,0 +1,106 @@
+"""Write the table that decodes protobuf request bodies.
+
+    python hack/generate_protobuf.py
+
+Needs Go. Reads ``generated.proto`` and the Go types of the API modules (see ``gotypes.py``) and
+writes ``src/traincrew/local/apiserver/data/protobuf.json.xz``: for every message, by the name its
+schema has in OpenAPI, its fields by number as ``[JSON name, type, flags]``:
+
+- type: ``s`` string, ``b`` bool, ``i`` integer, ``d`` double, ``y`` bytes, otherwise a message;
+- flags: ``r`` repeated, ``m`` map from strings, ``o`` left out when empty, ``n`` inlined.
+"""
+
+import json
+import lzma
+import re
+from pathlib import Path
+
+import generate_openapi
+import gotypes
+
+TARGET = generate_openapi.SERVER_DATA / "protobuf.json.xz"
+
+_MESSAGE = re.compile(r"^message (\w+) \{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
+_PROTO_FIELD = re.compile(
+    r"^  (optional|repeated)? ?(map<string, ?([.\w]+)>|[.\w]+) (\w+) = (\d+);", re.MULTILINE
+)
+_TYPES = {
+    "string": "s",
+    "bool": "b",
+    "bytes": "y",
+    "double": "d",
+    "float": "d",
+    "int32": "i",
+    "int64": "i",
+    "uint32": "i",
+    "uint64": "i",
+}
+
+
+def open_api_name(name: str, package: str) -> str:
+    """``k8s.io.api.core.v1.Pod`` as OpenAPI calls it."""
+    full = name.lstrip(".") if "." in name else f"{package}.{name}"
+    return (
+        full.replace("k8s.io.", "io.k8s.", 1).replace(
+            "apiextensions_apiserver", "apiextensions-apiserver"
+        )
+        if full.startswith("k8s.io.")
+        else full
+    )
+
+
+def read_messages(path: Path) -> tuple[str, dict[str, list[tuple[int, str, str, str]]]]:
+    """Package and messages of a generated.proto: (number, name, type, ``r`` or ``m`` or nothing)."""
+    text = re.sub(r"^\s*//.*$", "", path.read_text(), flags=re.MULTILINE)
+    package = re.search(r"^package ([\w.]+);", text, re.MULTILINE)[1]
+    messages = {}
+    for message, body in _MESSAGE.findall(text):
+        fields = []
+        for label, whole, value, name, number in _PROTO_FIELD.findall(body):
+            kind = value or whole
+            kind = _TYPES.get(kind) or open_api_name(kind, package)
+            flag = "m" if value else "r" if label == "repeated" else ""
+            fields.append((int(number), name, kind, flag))
+        messages[open_api_name(message, package)] = fields
+    return package, messages
+
+
+def main() -> None:
+    """Write the table."""
+    modules = gotypes.download()
+    messages, structs = {}, {}
+    for directory in modules.values():
+        for path in sorted(directory.rglob("generated.proto")):
+            package, found = read_messages(path)
+            messages |= found
+            prefix = open_api_name("", package).rstrip(".")
+            read, _ = gotypes.read_structs(path.parent)
+            structs |= {f"{prefix}.{name}": (fields, read) for name, fields in read.items()}
+    pending = generate_openapi.root_names()
+    table = {}
+    while pending:
+        name = pending.pop()
+        if name in table or name not in messages:
+            continue
+        known, siblings = structs.get(name, ([], {}))
+        by_number = {field.number: field for field in known}
+        rows = {}
+        for number, proto_name, kind, flag in messages[name]:
+            field = by_number.get(number)
+            flags = flag
+            if field is not None and not field.json:
+                flags += "n"
+            elif field is not None and gotypes.is_dropped_when_empty(field, siblings):
+                flags += "o"
+            rows[number] = [field.json if field is not None else proto_name, kind, flags]
+            if len(kind) > 1:
+                pending.append(kind)
+        table[name] = rows
+    text = json.dumps(table, separators=(",", ":"), sort_keys=True)
+    data = lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME)
+    TARGET.write_bytes(data)
+    print(f"{TARGET.name}: {len(table)} messages, {len(text):,} bytes, {len(data):,} packed")
+
+
+if __name__ == "__main__":
+    main()

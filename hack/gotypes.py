@@ -1,0 +1,117 @@
+"""What only the Go types of the Kubernetes API know: JSON names, omitempty, inlining, protobuf.
+
+Downloads the API modules with ``go mod download`` and reads their ``types.go`` and
+``generated.proto`` files. Used by the two generate scripts next to it.
+"""
+
+import json
+import re
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+VERSION = "v0.36.3"
+MODULES = ("k8s.io/api", "k8s.io/apimachinery", "k8s.io/apiextensions-apiserver")
+# OpenAPI package prefix -> module and directory.
+PREFIXES = {
+    "io.k8s.api.": ("k8s.io/api", ""),
+    "io.k8s.apimachinery.": ("k8s.io/apimachinery", ""),
+    "io.k8s.apiextensions-apiserver.": ("k8s.io/apiextensions-apiserver", ""),
+}
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field of a Go struct.
+
+    Attributes:
+        type: Go type, such as ``*metav1.Time``.
+        json: name in JSON; empty when the struct is inlined.
+        omit_empty: whether an empty value is left out.
+        number: protobuf field number, 0 when it has none.
+        proto: name in the protobuf message.
+    """
+
+    type: str
+    json: str
+    omit_empty: bool
+    number: int
+    proto: str
+
+
+def download() -> dict[str, Path]:
+    """Directory of each module."""
+    with tempfile.TemporaryDirectory() as directory:
+        Path(directory, "go.mod").write_text("module generate\n\ngo 1.24\n")
+        output = subprocess.run(
+            ["go", "mod", "download", "-json", *(f"{name}@{VERSION}" for name in MODULES)],
+            cwd=directory,
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+    decoder, found, position = json.JSONDecoder(), {}, 0
+    while position < len(output.rstrip()):
+        document, position = decoder.raw_decode(output, position)
+        found[document["Path"]] = Path(document["Dir"])
+        position += 1
+    return found
+
+
+def package_directory(modules: dict[str, Path], package: str) -> Path:
+    """Where the Go package behind an OpenAPI package name is."""
+    for prefix, (module, _) in PREFIXES.items():
+        if package.startswith(prefix):
+            return modules[module] / package.removeprefix(prefix).replace(".", "/")
+    raise KeyError(package)
+
+
+_STRUCT = re.compile(r"^type (\w+) struct \{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
+_FIELD = re.compile(r"^\t(?:(\w+)\s+)?([][*.\w]+)\s+`([^`]*)`", re.MULTILINE)
+_NAMED = re.compile(r"^type (\w+) (string|bool|u?int\d*|float\d+|\[\]\w+|map\[.*)$", re.MULTILINE)
+
+
+def read_structs(directory: Path) -> tuple[dict[str, list[Field]], dict[str, str]]:
+    """The structs of a package, and its named types that are no structs."""
+    text = "\n".join(path.read_text() for path in sorted(directory.glob("*types*.go")))
+    extra = directory / "fields_proto.go"
+    if extra.exists():
+        text += extra.read_text()
+    structs = {}
+    for struct, body in _STRUCT.findall(text):
+        fields = []
+        for name, go_type, tags in _FIELD.findall(body):
+            found = re.search(r'json:"([^"]*)"', tags)
+            if found is None:
+                continue
+            json_name, *options = found[1].split(",")
+            proto = re.search(r'protobuf:"([^"]*)"', tags)
+            parts = proto[1].split(",") if proto else []
+            number = int(parts[1]) if len(parts) > 1 else 0
+            named = next((part[5:] for part in parts if part.startswith("name=")), "")
+            inline = "inline" in options
+            fields.append(
+                Field(
+                    go_type,
+                    "" if inline else json_name,
+                    "omitempty" in options,
+                    number,
+                    named or json_name or name[:1].lower() + name[1:],
+                )
+            )
+        structs[struct] = fields
+    return structs, dict(_NAMED.findall(text))
+
+
+_SCALARS = re.compile(r"string|bool|byte|u?int\d*|float\d+")
+_FOREIGN_STRUCTS = re.compile(r"(metav1|resource|intstr|runtime|v1|apiextensions)\.")
+
+
+def is_dropped_when_empty(field: Field, structs: dict[str, list[Field]]) -> bool:
+    """Whether Go leaves the field out when it has the empty value of its type."""
+    if not field.omit_empty or field.type.startswith("*"):
+        return False
+    if field.type.startswith(("[]", "map[")) or _SCALARS.fullmatch(field.type):
+        return True
+    return field.type not in structs and not _FOREIGN_STRUCTS.match(field.type)
