@@ -74,7 +74,7 @@ def _unmerge(files: ClusterFiles) -> None:
 @click.option("--foreground", is_flag=True, help="Serve in this process until Ctrl-C.")
 @click.option("-v", "--verbose", is_flag=True, help="Log more (to the cluster's daemon.log).")
 @click.pass_context
-def up_command(
+def up_command(  # noqa: PLR0917 - click passes by name
     ctx: click.Context,
     name: str,
     kubeconfig: Path | None,

@@ -9,6 +9,7 @@ that runs in this process.
 from __future__ import annotations
 
 import asyncio
+import io
 import os
 import queue
 import shutil
@@ -17,11 +18,12 @@ import threading
 import unicodedata
 from typing import TYPE_CHECKING, TextIO
 
+from traincrew.cli.view import Line
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from traincrew.cli.text import Tone
-    from traincrew.cli.view import Line
 
 WIDEST_SOURCE = 40
 MOST_WAITING = 2000
@@ -163,3 +165,22 @@ class Console:
                 self.broken = True
                 if self._on_broken is not None:
                     self._on_broken()
+
+
+class ConsoleStream(io.TextIOBase):
+    """Stands in for standard error while a console is live, so that nothing tears the display."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__()
+        self._console = console
+        self._rest = ""
+
+    def isatty(self) -> bool:
+        """What is written ends on a terminal."""
+        return True
+
+    def write(self, text: str) -> int:
+        """Show whole lines above the status line."""
+        *lines, self._rest = (self._rest + text).split("\n")
+        self._console.show(Line(line) for line in lines)
+        return len(text)

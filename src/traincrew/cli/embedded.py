@@ -1,4 +1,4 @@
-"""The embedded cluster as the commands use it: with our kinds installed and the operator running."""
+"""The embedded cluster as the commands use it: our kinds installed, the operator running."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ class Embedded:
         self._on_pull = on_pull
         self._operator: asyncio.Task[None] | None = None
         self._stop_operator = asyncio.Event()
+        self._stopped = False
         self.cluster: LocalCluster
 
     async def start(self) -> None:
@@ -49,7 +50,7 @@ class Embedded:
             CommandFailed: A part did not start.
         """
         from traincrew.local.cluster import ClusterOptions, LocalCluster, virtual_nodes
-        from traincrew.local.images import CatalogError
+        from traincrew.local.images import CatalogError, default_catalog
 
         options = self._options
         nodes = virtual_nodes(options.nodes, gpus=options.gpus or 0)
@@ -58,7 +59,7 @@ class Embedded:
                 ClusterOptions(
                     directory=self._directory,
                     nodes=tuple(nodes),
-                    image_catalogs=tuple(Path(name) for name in options.images),
+                    image_catalogs=(*map(Path, options.images), default_catalog()),
                     sandbox=options.sandbox,
                     on_pull=self._on_pull,
                 )
@@ -75,10 +76,13 @@ class Embedded:
     async def _install(self) -> None:
         from traincrew.engine.errors import ApiError
         from traincrew.engine.resources import CUSTOM_RESOURCE_DEFINITIONS
-        from traincrew.operator.manifests import custom_resource_definitions
+        from traincrew.operator.manifests import documents
 
         client = self.cluster.client
-        for definition in custom_resource_definitions():
+        objects = [document for contents in documents().values() for document in contents]
+        for definition in objects:
+            if definition["kind"] != CUSTOM_RESOURCE_DEFINITIONS.kind:
+                continue
             try:
                 await client.apply(
                     CUSTOM_RESOURCE_DEFINITIONS, definition, field_manager=FIELD_MANAGER
@@ -90,14 +94,15 @@ class Embedded:
             await self._start_operator()
 
     async def _start_operator(self) -> None:
-        from traincrew.operator.app import OperatorOptions, run_operator
+        from traincrew.operator.app import run_operator
+        from traincrew.operator.options import OperatorOptions
 
         ready = asyncio.Event()
-        options = OperatorOptions(leader_elect=False, health_port=None, on_ready=ready.set)
         config = self.cluster.client.config
-        self._operator = asyncio.create_task(
-            run_operator(config, options, self._stop_operator), name="operator"
-        )
+        # Nobody else serves this cluster: an election would only cost time.
+        options = OperatorOptions(leader_elect=False)
+        running = run_operator(config, options, self._stop_operator, on_ready=ready.set)
+        self._operator = asyncio.create_task(running, name="operator")
         waiting = asyncio.create_task(ready.wait())
         done, _ = await asyncio.wait(
             {waiting, self._operator},
@@ -110,6 +115,12 @@ class Embedded:
             raise CommandFailed("the operator ended while it was starting")
         if not done:
             raise CommandFailed(f"the operator is not ready after {READY_SECONDS:.0f} s")
+
+    def sandbox_words(self) -> str:
+        """How pods are kept apart, for people."""
+        if self.cluster.node.sandbox == "bare":
+            return "pods are plain processes (see `traincrew doctor`)"
+        return "pods are sandboxed processes"
 
     async def run(self) -> None:
         """Serve until cancelled.
@@ -130,9 +141,13 @@ class Embedded:
 
     async def stop(self, *, keep_pods: bool = False) -> None:
         """Stop. Pods end at once, unless they are to be found again by the next start."""
+        if self._stopped:
+            return
+        self._stopped = True
         self._stop_operator.set()
         if self._operator is not None:
             self._operator.cancel()
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await self._operator
-        await self.cluster.stop(keep_pods=keep_pods)
+        if hasattr(self, "cluster"):
+            await self.cluster.stop(keep_pods=keep_pods)

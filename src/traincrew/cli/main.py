@@ -7,6 +7,7 @@ Each command lives in a module of its own that is imported when the command is c
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from typing import Any, NamedTuple
 
@@ -120,4 +121,27 @@ def cli() -> None:
 
 def main() -> None:
     """Entry point of the `traincrew` program."""
-    cli(prog_name="traincrew")
+    try:
+        code = cli(prog_name="traincrew", standalone_mode=False)
+    except click.exceptions.Exit as end:
+        code = end.exit_code
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("traincrew: interrupted", err=True)
+        code = 130
+    except BrokenPipeError:
+        # Whoever read our output has gone; the interpreter must not complain about it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 141
+    except Exception as error:
+        if os.environ.get("TRAINCREW_DEBUG"):
+            raise
+        click.echo(
+            f"traincrew: unexpected {type(error).__name__}: {error}\n"
+            "This should not happen; TRAINCREW_DEBUG=1 shows where it did.",
+            err=True,
+        )
+        code = 1
+    sys.exit(code if isinstance(code, int) else 0)

@@ -54,20 +54,19 @@ class _Loader(yaml.SafeLoader):
                 raise yaml.MarkedYAMLError(
                     problem="a key must be plain text", problem_mark=key_node.start_mark
                 )
-            if key_node.value in seen and key_node.tag != "tag:yaml.org,2002:merge":
+            if key_node.tag == "tag:yaml.org,2002:merge":
+                continue
+            # Keys of JSON are texts: 1 and yes become "1" and "true", as kubectl has them.
+            if key_node.tag == "tag:yaml.org,2002:bool":
+                key_node.value = "true" if self.construct_yaml_bool(key_node) else "false"
+            key_node.tag = "tag:yaml.org,2002:str"
+            if key_node.value in seen:
                 raise yaml.MarkedYAMLError(
                     problem=f"the key {key_node.value!r} is there twice",
                     problem_mark=key_node.start_mark,
                 )
             seen.add(key_node.value)
-        mapping = super().construct_mapping(node, deep=deep)
-        return {_key(key): value for key, value in mapping.items()}
-
-
-def _key(key: Any) -> str:
-    if isinstance(key, bool):
-        return "true" if key else "false"
-    return "null" if key is None else str(key)
+        return super().construct_mapping(node, deep=deep)
 
 
 # JSON knows no dates: kubectl leaves them texts, and so do we. Nor are 1:30 ninety seconds.

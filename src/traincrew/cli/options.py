@@ -47,7 +47,7 @@ def cluster_options(command: F) -> F:
             "--gpus",
             type=click.IntRange(0, 10000),
             metavar="N",
-            help="GPUs the nodes offer together (nvidia.com/gpu).  [default: those of this machine]",
+            help="GPUs the nodes offer together.  [default: those of this machine]",
         ),
         click.option(
             "--images",

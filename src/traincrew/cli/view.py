@@ -293,6 +293,15 @@ class View:
             owner = controller_of(workload) if workload is not None else None
         return uid
 
+    def containers_to_follow(self, pod: Pod) -> list[str]:
+        """The containers of a pod whose log is shown: init containers only once they fail."""
+        names = [container.name for container in pod.spec.containers]
+        for container in pod.spec.init_containers:
+            sidecar = container.restart_policy == "Always"
+            if self.verbose or sidecar or _has_failed(pod, container.name):
+                names.append(container.name)
+        return names
+
     def failing_pod(self, job: JobRecord) -> PodRecord | None:
         """The pod whose failure explains the job's: the newest of the master, else the first."""
         failed = [record for record in self.pods_of(job) if record.failure is not None]
@@ -342,6 +351,14 @@ class View:
                 running += 1
             groups[label] = (running, max(wanted, 1))
         return [f"{label} {running}/{wanted}" for label, (running, wanted) in groups.items()]
+
+
+def _has_failed(pod: Pod, name: str) -> bool:
+    for status in pod.status.init_container_statuses:
+        ended = status.state.terminated or status.last_state.terminated
+        if status.name == name and ended is not None and ended.exit_code != 0:
+            return True
+    return False
 
 
 def _wanted(workload: Workload) -> int:

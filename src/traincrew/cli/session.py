@@ -1,0 +1,431 @@
+"""One run from start to end: cluster, objects, what is shown meanwhile, summary, nothing left."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shlex
+import signal
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from traincrew.cli.console import Console, ConsoleStream, wants_colour
+from traincrew.cli.embedded import FIELD_MANAGER, Embedded
+from traincrew.cli.follow import LogFollower
+from traincrew.cli.main import BadInput
+from traincrew.cli.manifest import refusal, training_resources
+from traincrew.cli.objects import Event, Pod, TrainingJob, Workload
+from traincrew.cli.summary import summary
+from traincrew.cli.text import duration
+from traincrew.cli.view import Line, View
+from traincrew.engine.errors import AlreadyExistsError, ApiError, NotFoundError
+from traincrew.engine.informer import Informer
+from traincrew.engine.resources import (
+    EVENTS,
+    JOBS,
+    NAMESPACES,
+    PODS,
+    STATEFUL_SETS,
+    Resource,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from traincrew.cli.daemon import Options
+    from traincrew.cli.manifest import Document
+    from traincrew.engine.client import Client
+
+TIMED_OUT = 124
+BROKEN_PIPE = 128 + signal.SIGPIPE
+DRAIN_SECONDS = 3.0
+STATUS_EVERY_SECONDS = 0.5
+
+
+class Session:
+    """One `traincrew run`.
+
+    Args:
+        documents: The objects to create.
+        chosen: What the cluster is made of.
+        namespace: Where objects go that name no namespace.
+        timeout: Seconds the jobs may take, if limited.
+        keep: Keep the cluster after the end until a signal.
+        verbose: Show every step.
+        no_colour: Never use colours.
+    """
+
+    def __init__(
+        self,
+        documents: Sequence[Document],
+        chosen: Options,
+        *,
+        namespace: str | None = None,
+        timeout: float | None = None,
+        keep: bool = False,
+        verbose: bool = False,
+        no_colour: bool = False,
+    ) -> None:
+        self._documents = documents
+        self._chosen = chosen
+        self._namespace = namespace
+        self._timeout = timeout
+        self._keep = keep
+        self._verbose = verbose
+        self._started = time.monotonic()
+        self._signal: int | None = None
+        self._staying = False
+        self._news = asyncio.Event()
+        self._tasks: list[asyncio.Task[Any]] = []
+        self._followers: dict[tuple[str, str], tuple[LogFollower, asyncio.Task[None]]] = {}
+        colour = wants_colour(sys.stdout, forbidden=no_colour)
+        self._view = View(verbose=verbose, colour=colour)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._live = sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+        self._console = Console(colour=colour, live=self._live, on_broken=self._reader_left)
+        self._embedded = Embedded(chosen, None, self._pulled)
+        self._client: Client
+
+    # -- the run ------------------------------------------------------------------------------
+
+    async def run(self) -> int:
+        """Run to the end; returns the exit code.
+
+        Raises:
+            BadInput: An object is refused.
+            CommandFailed: The cluster does not start.
+        """
+        from traincrew.engine.logs import configure_logging
+
+        configure_logging("text", "warning" if self._verbose else "error")
+        stderr = sys.stderr
+        if self._live and stderr.isatty():
+            sys.stderr = ConsoleStream(self._console)
+        try:
+            return await self._run()
+        finally:
+            sys.stderr = stderr
+
+    async def _run(self) -> int:
+        self._loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            self._loop.add_signal_handler(number, self._interrupt, int(number))
+        work = asyncio.create_task(self._work())
+        interrupted = asyncio.create_task(self._interrupted())
+        try:
+            await asyncio.wait({work, interrupted}, return_when=asyncio.FIRST_COMPLETED)
+            if work.done():
+                return await work
+            work.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await work
+            return self._told_end()
+        finally:
+            interrupted.cancel()
+            self._console.set_status("stopping")
+            await self._end()
+            self._console.close()
+
+    async def _work(self) -> int:
+        self._console.set_status("starting the cluster")
+        await self._embedded.start()
+        self._client = self._embedded.cluster.client
+        serving = asyncio.create_task(self._embedded.run(), name="embedded")
+        self._tasks.append(serving)
+        self._say(f"cluster ready: {self._cluster_words()}")
+        following = await self._create()
+        waiting = asyncio.create_task(self._until_finished())
+        self._tasks.append(waiting)
+        done, _ = await asyncio.wait(
+            {serving, waiting}, timeout=self._timeout, return_when=asyncio.FIRST_COMPLETED
+        )
+        if serving in done:
+            serving.result()
+        in_time = waiting in done
+        if in_time:
+            waiting.result()
+            await self._drain()
+        code = self._view.exit_code() if in_time else TIMED_OUT
+        self._console.show(summary(self._view, self._now()))
+        if not in_time:
+            limit = duration(self._timeout or 0)
+            self._console.show([Line(f"Ended by --timeout after {limit}.", "bad")])
+        if self._keep:
+            await self._stay(following)
+        return code
+
+    def _cluster_words(self) -> str:
+        count = self._chosen.nodes
+        nodes = f"{count} node" + ("s" if count != 1 else "")
+        return f"{nodes}, {self._embedded.sandbox_words()}"
+
+    async def _stay(self, following: Sequence[Resource]) -> None:
+        path = shlex.quote(self._embedded.cluster.kubeconfig_path)
+        kind = following[0].plural if following else "pods"
+        self._console.show(
+            [
+                Line(""),
+                Line("The cluster stays until Ctrl-C. In another terminal:"),
+                Line(f"  export KUBECONFIG={path}"),
+                Line(f"  kubectl get {kind},pods"),
+            ]
+        )
+        self._console.set_status("")
+        self._live = False
+        self._staying = True
+        self._news.clear()
+        while self._signal is None:
+            await self._news.wait()
+            self._news.clear()
+
+    async def _until_finished(self) -> None:
+        while not self._view.finished:
+            self._news.clear()
+            if self._live:
+                self._console.set_status(self._view.status(self._now()))
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(STATUS_EVERY_SECONDS):
+                        await self._news.wait()
+            else:
+                await self._news.wait()
+
+    async def _drain(self) -> None:
+        """Wait, for a bounded time, for the last lines of pods that have ended."""
+        finished = [
+            task
+            for (uid, _), (_, task) in self._followers.items()
+            if self._view.pods[uid].pod.status.phase in {"Succeeded", "Failed"}
+        ]
+        if finished:
+            await asyncio.wait(finished, timeout=DRAIN_SECONDS)
+
+    async def _end(self) -> None:
+        tasks = [*self._tasks, *(task for _, task in self._followers.values())]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._embedded.stop()
+
+    # -- signals --------------------------------------------------------------------------------
+
+    def _interrupt(self, number: int) -> None:
+        if self._signal is None:
+            self._signal = number
+        self._news.set()
+
+    def _reader_left(self) -> None:
+        """Nobody reads our output any more (``| head``): end as other programs do."""
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended: so have we
+                self._loop.call_soon_threadsafe(self._interrupt, int(signal.SIGPIPE))
+
+    async def _interrupted(self) -> None:
+        while self._signal is None or self._staying:
+            self._news.clear()
+            await self._news.wait()
+
+    def _told_end(self) -> int:
+        assert self._signal is not None
+        name = {signal.SIGINT: "Ctrl-C", signal.SIGPIPE: "nobody reads the output"}.get(
+            signal.Signals(self._signal), signal.Signals(self._signal).name
+        )
+        self._console.show(summary(self._view, self._now()))
+        self._console.show([Line(f"Ended by {name}; everything is removed.", "bad")])
+        return 128 + self._signal
+
+    # -- objects --------------------------------------------------------------------------------
+
+    async def _create(self) -> list[Resource]:
+        """Create everything, jobs last; returns the resources of what is waited for."""
+        known: dict[tuple[str, str], Resource] = {}
+        jobs = _jobs(self._documents)
+        for document in self._documents:
+            if not any(document is job for job in jobs):
+                await self._apply(document, await self._resource(document, known))
+        resources = [await self._resource(job, known) for job in jobs]
+        await self._watch(dict.fromkeys(resources))
+        for job, resource in zip(jobs, resources, strict=True):
+            created = await self._submit(job, resource)
+            metadata = created["metadata"]
+            self._view.follow(resource.kind, metadata["namespace"], metadata["name"], self._now())
+            self._show(
+                [Line(f"{resource.kind} {metadata['name']} created", "good", at=self._now())]
+            )
+        for informer in self._informers.values():
+            for obj in informer.store.list():
+                self._show(self._view.job(obj, self._now()))
+        return resources
+
+    async def _apply(self, document: Document, resource: Resource) -> None:
+        created = await self._submit(document, resource, again=True)
+        name = created["metadata"]["name"]
+        self._show([Line(f"{resource.kind} {name} created", at=self._now())])
+
+    async def _submit(
+        self, document: Document, resource: Resource, *, again: bool = False
+    ) -> dict[str, Any]:
+        content = document.content
+        if resource.namespaced:
+            await self._place(document)
+        path = resource.path(content["metadata"].get("namespace"))
+        import msgspec
+
+        body = msgspec.json.encode(content)
+        params = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"}
+        try:
+            try:
+                answer = await self._client.request("POST", path, params=params, body=body)
+            except AlreadyExistsError:
+                if not again:
+                    raise
+                return await self._client.apply(resource, content, field_manager=FIELD_MANAGER)
+        except ApiError as error:
+            raise BadInput(refusal(document, error)) from error
+        return dict(msgspec.json.decode(answer))
+
+    async def _place(self, document: Document) -> None:
+        """Give an object its namespace, which is made if it is not there."""
+        metadata = document.content["metadata"]
+        own = metadata.get("namespace")
+        if own and self._namespace and own != self._namespace:
+            raise BadInput(
+                f"{document.where}: metadata.namespace is {own!r}, but --namespace says "
+                f"{self._namespace!r}"
+            )
+        name = metadata["namespace"] = own or self._namespace or "default"
+        if name == "default":
+            return
+        try:
+            await self._client.get(NAMESPACES, name)
+        except NotFoundError:
+            namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+            try:
+                await self._client.create(NAMESPACES, namespace)
+            except ApiError as error:
+                raise BadInput(f"{document.where}: metadata.namespace: {error.message}") from error
+            self._show([Line(f"Namespace {name} created", at=self._now())])
+
+    async def _resource(
+        self, document: Document, known: dict[tuple[str, str], Resource]
+    ) -> Resource:
+        """Find where objects of a kind live, by asking the API server."""
+        key = (document.api_version, document.kind)
+        if key not in known:
+            group, _, version = document.api_version.rpartition("/")
+            path = f"/apis/{document.api_version}" if group else f"/api/{version}"
+            import msgspec
+
+            try:
+                answer = msgspec.json.decode(await self._client.request("GET", path))
+            except NotFoundError:
+                answer = {"resources": []}
+            for entry in answer["resources"]:
+                if "/" not in entry["name"]:
+                    known[document.api_version, entry["kind"]] = Resource(
+                        group, version, entry["name"], entry["kind"], entry["namespaced"]
+                    )
+        if key not in known:
+            raise BadInput(_unknown_kind(document))
+        return known[key]
+
+    # -- watching -------------------------------------------------------------------------------
+
+    async def _watch(self, followed: dict[Resource, None]) -> None:
+        view = self._view
+        self._informers = {
+            resource: Informer(self._client, resource, TrainingJob) for resource in followed
+        }
+        for informer in self._informers.values():
+            informer.add_handler(self._handler(view.job))
+        pods = Informer(self._client, PODS, Pod)
+        pods.add_handler(self._pod_changed)
+        events = Informer(self._client, EVENTS, Event)
+        events.add_handler(self._event_changed)
+        workloads = [Informer(self._client, r, Workload) for r in (JOBS, STATEFUL_SETS)]
+        for workload in workloads:
+            workload.add_handler(self._handler(view.workload))
+        everything: list[Informer[Any]] = [*self._informers.values(), *workloads, pods, events]
+        for one in everything:
+            self._tasks.append(asyncio.create_task(one.run(), name=f"watch {one.resource.plural}"))
+        await asyncio.gather(*(one.wait_synced() for one in everything))
+
+    def _handler(self, note: Callable[..., list[Line]]) -> Callable[[Any, Any], None]:
+        def handle(old: Any, new: Any) -> None:
+            self._show(note(new or old, self._now(), deleted=new is None))
+
+        return handle
+
+    def _event_changed(self, _old: Event | None, new: Event | None) -> None:
+        if new is not None:
+            self._show(self._view.event(new, self._now()))
+
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        pod = new or old
+        assert pod is not None
+        self._show(self._view.pod(pod, self._now(), deleted=new is None))
+        for container in self._view.containers_to_follow(pod):
+            key = (pod.metadata.uid, container)
+            if key not in self._followers:
+                self._console.painter.meet(pod.metadata.name)
+                self._follow(pod, container)
+        for (uid, _), (follower, _) in self._followers.items():
+            if uid == pod.metadata.uid:
+                follower.update(pod, gone=new is None)
+
+    def _follow(self, pod: Pod, container: str) -> None:
+        uid = pod.metadata.uid
+
+        def deliver(text: str) -> None:
+            self._console.show(self._view.log(uid, container, text))
+
+        follower = LogFollower(self._client, pod, container, deliver, self._console.room)
+        task = asyncio.create_task(follower.run(), name=f"logs {pod.metadata.name}")
+        self._followers[uid, container] = (follower, task)
+
+    # -- showing --------------------------------------------------------------------------------
+
+    def _now(self) -> float:
+        return time.monotonic() - self._started
+
+    def _say(self, text: str) -> None:
+        self._show([Line(text, at=self._now())])
+
+    def _show(self, lines: list[Line]) -> None:
+        self._console.show(lines)
+        if self._live and lines:
+            self._console.set_status(self._view.status(self._now()))
+        self._news.set()
+
+    def _pulled(self, image: str, message: str) -> None:
+        self._show(self._view.pull(image, message, self._now()))
+
+
+def _jobs(documents: Sequence[Document]) -> list[Document]:
+    """What a run waits for: training jobs, else Jobs, else Pods.
+
+    Raises:
+        BadInput: There is nothing that ends by itself.
+    """
+    trained = {(resource.api_version, resource.kind) for resource in training_resources()}
+    for wanted in (trained, {("batch/v1", "Job")}, {("v1", "Pod")}):
+        found = [d for d in documents if (d.api_version, d.kind) in wanted]
+        if found:
+            return found
+    misnamed = [d for d in documents if d.kind in {kind for _, kind in trained}]
+    if misnamed:
+        raise BadInput(_unknown_kind(misnamed[0]))
+    kinds = ", ".join(sorted({kind for _, kind in trained}))
+    raise BadInput(
+        f"{documents[0].where}: there is no job to run in it ({kinds}, Job or Pod); to create "
+        "other objects use `traincrew up` and kubectl"
+    )
+
+
+def _unknown_kind(document: Document) -> str:
+    text = f'{document.where}: there is no kind "{document.kind}" in "{document.api_version}"'
+    versions = [r.api_version for r in training_resources() if r.kind == document.kind]
+    if versions:
+        text += f"; {document.kind} is in {' and '.join(versions)}: correct apiVersion"
+    return text

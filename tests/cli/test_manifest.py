@@ -1,0 +1,128 @@
+"""Manifests are read as kubectl reads them; what is wrong is said with its place."""
+
+import io
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from traincrew.cli.main import BadInput
+from traincrew.cli.manifest import Document, load, refusal, training_resources
+from traincrew.engine.errors import ApiError
+
+JOB = """apiVersion: kubeflow.org/v1alpha1
+kind: ChainerJob
+metadata:
+  name: digits
+"""
+
+
+def written(directory: Path, text: str, name: str = "job.yaml") -> str:
+    path = directory / name
+    path.write_text(text)
+    return str(path)
+
+
+def test_several_documents_know_their_place(tmp_path: Path) -> None:
+    path = written(tmp_path, f"---\n# nothing\n---\n{JOB}---\n{JOB}")
+    documents = load([path])
+    assert [document.where for document in documents] == [f"{path}:4", f"{path}:9"]
+    assert documents[0].kind == "ChainerJob"
+
+
+def test_a_list_is_taken_apart(tmp_path: Path) -> None:
+    indented = "".join(f"    {line}\n" for line in JOB.splitlines())
+    path = written(tmp_path, f"apiVersion: v1\nkind: List\nitems:\n  -\n{indented}")
+    assert [document.name for document in load([path])] == ["digits"]
+
+
+def test_directories_are_read_in_order(tmp_path: Path) -> None:
+    written(tmp_path, JOB.replace("digits", "second"), "b.yml")
+    written(tmp_path, JOB.replace("digits", "first"), "a.yaml")
+    written(tmp_path, "no manifest", "notes.txt")
+    assert [document.name for document in load([str(tmp_path)])] == ["first", "second"]
+
+
+def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(JOB.encode())))
+    assert load(["-"])[0].where == "standard input:1"
+
+
+def test_scalars_are_those_of_kubectl(tmp_path: Path) -> None:
+    path = written(
+        tmp_path, JOB + "  labels: {day: 2020-01-01, time: 1:30, on: yes, 1: x, mode: 0755}\n"
+    )
+    labels = load([path])[0].content["metadata"]["labels"]
+    assert labels == {"day": "2020-01-01", "time": "1:30", "true": True, "1": "x", "mode": 493}
+
+
+def test_anchors_and_merges_work(tmp_path: Path) -> None:
+    path = written(tmp_path, JOB + "base: &b {x: 1, y: 2}\nspec:\n  <<: *b\n  y: 3\n")
+    assert load([path])[0].content["spec"] == {"x": 1, "y": 3}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "there is no object in it"),
+        ("just text", ":1: a manifest is a mapping with apiVersion, kind and metadata"),
+        ("- a\n- b", ":1: a manifest is a mapping"),
+        ("kind: ChainerJob\nmetadata: {name: x}", ":1: apiVersion is missing or not a text"),
+        ("apiVersion: v1\nkind: 3\nmetadata: {name: x}", ":1: kind is missing or not a text"),
+        ("apiVersion: v1\nkind: Pod", ":1: metadata is missing"),
+        ("apiVersion: v1\nkind: Pod\nmetadata: {}", ":1: metadata.name is missing"),
+        (
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: 12}",
+            ':1: metadata.name must be a text, not 12: write "12"',
+        ),
+        (JOB + "kind: Pod\n", ":5:1: not valid YAML: the key 'kind' is there twice"),
+        (JOB + "spec: {a: [1, 2\n", "not valid YAML: expected ',' or ']'"),
+        ("a:\n\t- tab", ":2:1: not valid YAML: found character '\\t'"),
+        ("a: *unknown", ":1:4: not valid YAML: found undefined alias 'unknown'"),
+        ("? {a: b}\n: c", ":1:3: not valid YAML: a key must be plain text"),
+        ("a: !!python/object:os.system {}", ":1:4: not valid YAML: could not determine"),
+        ("[" * 3000, "nested too deeply"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_place(tmp_path: Path, text: str, said: str) -> None:
+    path = written(tmp_path, text)
+    with pytest.raises(BadInput) as caught:
+        load([path])
+    assert path in caught.value.message
+    assert said in caught.value.message
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"cannot read .*absent\.yaml: no such file or directory"):
+        load([str(tmp_path / "absent.yaml")])
+    with pytest.raises(BadInput, match=r"no .yaml, .yml or .json file in this directory"):
+        load([str(tmp_path)])
+    (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(BadInput, match="not UTF-8 text"):
+        load([str(tmp_path)])
+
+
+def test_a_refusal_names_the_fields() -> None:
+    document = Document("job.yaml:1", {"kind": "ChainerJob", "metadata": {"name": "digits"}})
+    error = ApiError(
+        "long text",
+        code=422,
+        details={
+            "causes": [
+                {"field": "spec.backend", "message": 'Unsupported value: "gloo"'},
+                {"field": "spec.master", "message": "spec.master: Required value"},
+            ]
+        },
+    )
+    assert refusal(document, error) == (
+        "job.yaml:1: ChainerJob 'digits' is refused:\n"
+        '  spec.backend: Unsupported value: "gloo"\n'
+        "  spec.master: Required value"
+    )
+    assert refusal(document, ApiError("plain")).endswith("is refused: plain")
+
+
+def test_our_kinds_are_known() -> None:
+    assert ("kubeflow.org/v1alpha1", "ChainerJob", "chainerjobs") in [
+        (resource.api_version, resource.kind, resource.plural) for resource in training_resources()
+    ]
