@@ -225,7 +225,7 @@ def spawn(files: ClusterFiles, say: Callable[[str], None]) -> Record:
     ours, theirs = os.pipe()
     try:
         child = subprocess.Popen(
-            [sys.executable, "-m", "traincrew.cli.server", files.name, str(theirs)],
+            [sys.executable, "-P", "-m", "traincrew.cli.server", files.name, str(theirs)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
