@@ -494,8 +494,10 @@ CODES = {"operator": "In", "values": [42]}
         (
             [rule("FailJob", onExitCodes=CODES)],
             "FailJob",
-            "Container main for pod default/pi-a failed with exit code 42 matching FailJob rule "
-            + "at index 0",
+            (
+                "Container main for pod default/pi-a failed with exit code 42 "
+                "matching FailJob rule at index 0"
+            ),
         ),
         ([rule("Ignore", onExitCodes=CODES), rule("FailJob", onExitCodes=CODES)], "Ignore", None),
         ([rule("FailJob", onExitCodes={**CODES, "containerName": "other"})], "", ""),
