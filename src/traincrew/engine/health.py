@@ -63,8 +63,8 @@ class HealthServer:
         from aiohttp import web
 
         application = web.Application()
-        application.router.add_get("/healthz", lambda _: _answer(self._alive))
-        application.router.add_get("/readyz", lambda _: _answer(self._ready))
+        application.router.add_get("/healthz", self._answer_alive)
+        application.router.add_get("/readyz", self._answer_ready)
         application.router.add_get("/metrics", self._expose)
         # Probes are short; nothing is worth waiting for at the end.
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.5)
@@ -89,6 +89,12 @@ class HealthServer:
             await asyncio.Event().wait()
         finally:
             await self.stop()
+
+    async def _answer_alive(self, _request: web.Request) -> web.Response:
+        return await _answer(self._alive)
+
+    async def _answer_ready(self, _request: web.Request) -> web.Response:
+        return await _answer(self._ready)
 
     async def _expose(self, _request: web.Request) -> web.Response:
         from aiohttp import web

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from traincrew.engine.client import Client
+from traincrew.engine.errors import ApiError, ForbiddenError, NotFoundError
 from traincrew.engine.events import EventRecorder
+from traincrew.engine.health import HealthServer
 from traincrew.engine.lease import LeaderElector
 from traincrew.engine.logs import get_logger
 from traincrew.engine.manager import Manager
@@ -15,10 +16,11 @@ from traincrew.operator.kinds import all_kinds
 from traincrew.operator.reconciler import Reconciler
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from traincrew.engine.config import ClientConfig
     from traincrew.operator.options import OperatorOptions
+    from traincrew.operator.reconciler import Kind
 
 COMPONENT = "chainer-job-controller"
 """Source of events, as users of the chainer-operator know it."""
@@ -52,7 +54,8 @@ async def run_operator(
         manager = Manager(client, elector=elector)
         events = EventRecorder(client, COMPONENT, metrics=manager.metrics)
         manager.add_runnable(events.run)
-        for kind in all_kinds(options):
+        kinds = all_kinds(options)
+        for kind in kinds:
             Reconciler(
                 client,
                 manager,
@@ -61,18 +64,59 @@ async def run_operator(
                 namespace=options.namespace,
                 workers=options.workers,
             )
-        running = asyncio.create_task(manager.run(), name="manager")
-        ready = asyncio.create_task(_announce(manager, on_ready))
+        if options.metrics_address is not None:
+            host, port = listen_address(options.metrics_address)
+            health = HealthServer(
+                manager.metrics, ready={"caches": lambda: manager.synced}, host=host, port=port
+            )
+            manager.add_runnable(health.run, needs_leadership=False)
+        work = [
+            asyncio.create_task(manager.run(), name="manager"),
+            asyncio.create_task(_missing_definitions(client, kinds, options), name="definitions"),
+            asyncio.create_task(_announce(manager, on_ready), name="ready"),
+        ]
         stopping = asyncio.create_task(stop.wait())
         try:
-            await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            if running.done():
-                await running
+            await _first_end(stopping, work)
         finally:
-            for task in (stopping, ready, running):
+            for task in (stopping, *work):
                 task.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await task
+            await asyncio.gather(stopping, *work, return_exceptions=True)
+
+
+async def _first_end(stopping: asyncio.Task[bool], work: Sequence[asyncio.Task[None]]) -> None:
+    """Wait for the signal to stop, or for the first thing that fails."""
+    pending: set[asyncio.Task[Any]] = {stopping, *work}
+    while not stopping.done():
+        done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            await task
+
+
+async def _missing_definitions(
+    client: Client, kinds: Sequence[Kind], options: OperatorOptions
+) -> None:
+    """Say so while a kind cannot be watched, because it is not installed or not allowed."""
+    log = get_logger()
+    for kind in kinds:
+        resource = kind.resource
+        said = ""
+        while True:
+            try:
+                path = resource.path(options.namespace)
+                await client.request("GET", path, params={"limit": 1})
+            except NotFoundError:
+                text = "the CustomResourceDefinition is not installed: kubectl apply -f deploy/"
+            except ForbiddenError as error:
+                text = f"{error.message}; kubectl apply -f deploy/ gives the operator its role"
+            except ApiError:
+                text = ""  # informers report a server that cannot be reached
+            else:
+                break
+            if text and text != said:
+                log.warning("waiting for a kind", kind=resource.kind, reason=text)
+                said = text
+            await asyncio.sleep(2.0)
 
 
 async def _announce(manager: Manager, on_ready: Callable[[], None] | None) -> None:
@@ -80,3 +124,15 @@ async def _announce(manager: Manager, on_ready: Callable[[], None] | None) -> No
     get_logger().info("operator is ready")
     if on_ready is not None:
         on_ready()
+
+
+def listen_address(text: str) -> tuple[str, int]:
+    """Split ``host:port``; without a host all addresses are meant, as in ``:8080``.
+
+    Raises:
+        ValueError: It is neither.
+    """
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdecimal() or not 0 <= int(port) <= 65535:
+        raise ValueError(f"metrics address {text!r}: write HOST:PORT or :PORT")
+    return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - probes come from outside

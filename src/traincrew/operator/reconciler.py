@@ -29,6 +29,7 @@ from traincrew.engine.errors import (
     InvalidError,
     NotFoundError,
 )
+from traincrew.engine.logs import get_logger
 from traincrew.engine.resources import PODS, Resource
 from traincrew.engine.tracker import WriteTracker
 from traincrew.plan.model import ChildKey, ChildView, Observed, Patch, Plan, PodView, Refusal
@@ -99,6 +100,7 @@ class Reconciler:
         self._events = events
         self._kind = kind
         self._clock = clock
+        self._log = get_logger()
         self._tracker = WriteTracker(clock=clock, metrics=manager.metrics)
         self._resources = {resource.kind: resource for resource, _ in kind.children}
         self._resources[PODS.kind] = PODS
@@ -310,6 +312,7 @@ class Reconciler:
         await self._patch_job(job, {"status": changes}, subresource="status")
         self._status_written[request] = now
         for event in plan.events:
+            self._log.info(event.message, reason=event.reason)
             self._events.event(self._reference(job), event.type, event.reason, event.message)
         return None
 

@@ -1,0 +1,118 @@
+"""Starting, observing and ending the operator."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING
+
+import aiohttp
+import pytest
+
+from plan.world import plain
+from traincrew.engine.resources import CUSTOM_RESOURCE_DEFINITIONS, LEASES
+from traincrew.operator.app import listen_address, run_operator
+from traincrew.operator.options import OperatorOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from harness import Cluster
+
+
+@pytest.fixture
+def free_port(unused_tcp_port: int) -> Iterator[int]:
+    """A port nobody listens on."""
+    return unused_tcp_port
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        (":8080", ("0.0.0.0", 8080)),
+        ("127.0.0.1:1", ("127.0.0.1", 1)),
+        ("[::1]:9", ("::1", 9)),
+    ],
+)
+def test_listen_addresses(text: str, address: tuple[str, int]) -> None:
+    assert listen_address(text) == address
+
+
+@pytest.mark.parametrize("text", ["", "8080", "a:b", ":70000"])
+def test_bad_listen_addresses_say_what_to_write(text: str) -> None:
+    with pytest.raises(ValueError, match="write HOST:PORT or :PORT"):
+        listen_address(text)
+
+
+async def test_metrics_and_health(cluster: Cluster, free_port: int) -> None:
+    await cluster.start_operator(metrics_address=f"127.0.0.1:{free_port}")
+    await cluster.create(plain())
+    await cluster.until_phase("digits", "Created")
+
+    async with aiohttp.ClientSession(f"http://127.0.0.1:{free_port}") as session:
+        for path in ("/healthz", "/readyz"):
+            async with session.get(path) as response:
+                assert response.status == 200
+        async with session.get("/metrics") as response:
+            text = await response.text()
+    assert 'controller_runtime_reconcile_total{controller="chainerjob"' in text
+
+
+async def test_a_missing_definition_is_said_and_waited_for(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = "chainerjobs.kubeflow.org"
+    definition = await cluster.client.get(CUSTOM_RESOURCE_DEFINITIONS, name)
+    await cluster.client.delete(CUSTOM_RESOURCE_DEFINITIONS, name)
+    starting = asyncio.create_task(cluster.start_operator())
+
+    async def said() -> bool:
+        return "is not installed: kubectl apply -f deploy/" in capsys.readouterr().err
+
+    await cluster.until(said)
+    assert not starting.done()
+    clean = {"metadata": {"name": name}}
+    kept = {key: definition[key] for key in ("apiVersion", "kind", "spec")}
+    await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, {**kept, **clean})
+    await starting
+    await cluster.create(plain())
+    await cluster.until_phase("digits", "Created")
+
+
+async def test_one_operator_at_a_time(cluster: Cluster) -> None:
+    lease = {"leader_elect": True, "lease_namespace": "default"}
+    await cluster.start_operator(identity="first", **lease)
+    await cluster.create(plain())
+    await cluster.until_phase("digits", "Created")
+    standby = asyncio.create_task(
+        run_operator(
+            cluster.config,
+            OperatorOptions(identity="second", leader_elect=True, lease_namespace="default"),
+            asyncio.Event(),
+        )
+    )
+    found = await cluster.client.get(LEASES, "chainer-operator", "default")
+    assert found["spec"]["holderIdentity"] == "first"
+
+    await cluster.stop_operator()
+
+    async def taken() -> bool:
+        found = await cluster.client.get(LEASES, "chainer-operator", "default")
+        return bool(found["spec"]["holderIdentity"] == "second")
+
+    await cluster.until(taken)
+    await cluster.run_master()
+    await cluster.until_phase("digits", "Running")
+    standby.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await standby
+
+
+async def test_only_one_namespace_is_served_when_asked(cluster: Cluster) -> None:
+    await cluster.start_operator(namespace="other")
+    await cluster.create(plain())
+    await cluster.kill_operator()
+    await cluster.start_operator(namespace="default")
+    job = await cluster.until_phase("digits", "Created")
+
+    assert len([c for c in job["status"]["conditions"] if c["type"] == "Created"]) == 1
