@@ -182,7 +182,7 @@ def write_options(
         StatusError: 422 naming the wrong option.
     """
     query = call.query
-    if not query:
+    if not query and not apply:
         return WriteOptions(_manager_of(call), dry_run=False, validation="Warn")
     faults: list[Cause] = []
     dry_run = _dry_run([value for value in query.get("dryRun", []) if value], faults)

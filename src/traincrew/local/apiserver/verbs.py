@@ -176,8 +176,10 @@ class Verbs:
         metadata["creationTimestamp"] = timestamp(self.clock())
         if resource.generation is not None:
             metadata["generation"] = 1
-        if resource.status:
+        if resource.status and resource.identifier != "nodes":  # nodes register with a status
             document.pop("status", None)
+            if resource.custom is None:
+                document["status"] = {}
         complete = pipeline.default(resource, document)
         # What follows are the server's own additions; the writer does not own them.
         if not tracked:
@@ -477,6 +479,8 @@ def _status_of(resource: ResourceType, new: Document, old: Document) -> Document
     result.pop("status", None)
     if "status" in new:
         result["status"] = new["status"]
+    elif resource.custom is None:
+        result["status"] = {}
     return result
 
 

@@ -1,0 +1,227 @@
+"""Who is let in: each way of getting in without the right to has a test."""
+
+import asyncio
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from local.apiserver_support import MAPS, PODS, SECRET, Api, config_map, pod, running_server
+from traincrew.local.apiserver.auth import Gate
+from traincrew.local.apiserver.kubeconfig import write_kubeconfig
+
+UNAUTHORIZED = {
+    "kind": "Status",
+    "apiVersion": "v1",
+    "metadata": {},
+    "status": "Failure",
+    "message": "Unauthorized",
+    "reason": "Unauthorized",
+    "code": 401,
+}
+
+
+async def raw(api: Api, text: str) -> tuple[int, str]:
+    """Send exactly this; returns status code and everything that came back."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", api.server.port)
+    writer.write(text.replace("\n", "\r\n").encode())
+    answer = b""
+    async with asyncio.timeout(5):
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = next(
+            (
+                int(line.partition(b":")[2])
+                for line in head.split(b"\r\n")
+                if line.lower().startswith(b"content-length")
+            ),
+            0,
+        )
+        answer = head + await reader.readexactly(length)
+    writer.close()
+    return int(answer.split()[1]), answer.decode()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/v1/pods",
+        "/readyz",
+        "/version",
+        "/",
+        "//api/v1/pods",
+        f"/{SECRET[:-1]}/api/v1/pods",
+        f"/{SECRET}x/api/v1/pods",
+        f"/%00{SECRET}/api/v1/pods",
+        "/caf%C3%A9/api",
+        "/%FF%FE/api",
+        f"/x/../{SECRET}/version",
+    ],
+)
+async def test_without_the_secret_nothing_is_told(api: Api, path: str) -> None:
+    code, answer = await raw(api, f"GET {path} HTTP/1.1\nHost: 127.0.0.1\n\n")
+    assert code == 401
+    assert json.loads(answer.partition("\r\n\r\n")[2]) == UNAUTHORIZED
+    assert SECRET not in answer
+
+
+async def test_the_secret_lets_in_as_path_and_as_bearer_token(api: Api) -> None:
+    by_path = await api.get("/version")
+    by_path.ok()
+    url = f"http://127.0.0.1:{api.server.port}/version"
+    async with api.session.get(url, headers={"Authorization": f"Bearer {SECRET}"}) as answer:
+        assert answer.status == 200
+        assert await answer.json() == by_path.document
+    for wrong in (f"Basic {SECRET}", "Bearer wrong", f"Bearer {SECRET} more", "Bearer", ""):
+        async with api.session.get(url, headers={"Authorization": wrong}) as answer:
+            assert answer.status == 401, wrong
+
+
+async def test_service_account_tokens_let_in_until_they_expire(api: Api) -> None:
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}}
+    accounts = "/api/v1/namespaces/default/serviceaccounts"
+    (await api.post(accounts, account)).ok(201)
+    answer = await api.post(f"{accounts}/robot/token", {"spec": {"expirationSeconds": 600}})
+    status = answer.ok(201)["status"]
+    assert status["expirationTimestamp"] == "2027-01-15T08:10:00Z"
+    url = f"http://127.0.0.1:{api.server.port}/version"
+    headers = {"Authorization": f"Bearer {status['token']}"}
+    async with api.session.get(url, headers=headers) as response:
+        assert response.status == 200
+    head, claims, _ = status["token"].split(".")
+    async with api.session.get(
+        url, headers={"Authorization": f"Bearer {head}.{claims}.forged"}
+    ) as response:
+        assert response.status == 401
+    api.clock.now += 601
+    async with api.session.get(url, headers=headers) as response:
+        assert response.status == 401
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:1", ""])
+async def test_requests_from_web_pages_are_refused(api: Api, origin: str) -> None:
+    for method, body in (("GET", None), ("POST", config_map("a"))):
+        answer = await api.request(method, MAPS, body, headers={"Origin": origin})
+        answer.refused(403, "Forbidden", "requests from web pages are not served")
+    assert (await api.get(MAPS)).ok()["items"] == []
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "127.0.0.1@evil", "10.0.0.1"],
+)
+async def test_names_rebound_to_this_address_are_refused(api: Api, host: str) -> None:
+    answer = await api.get("/version", headers={"Host": host})
+    answer.refused(403, "Forbidden", "requests for other hosts are not served")
+
+
+async def test_a_request_without_a_host_is_refused(api: Api) -> None:
+    code, _ = await raw(api, f"GET /{SECRET}/version HTTP/1.0\n\n")
+    assert code == 403
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "localhost:1234", "[::1]:80"])
+async def test_names_of_this_machine_are_served(api: Api, host: str) -> None:
+    (await api.get("/version", headers={"Host": host})).ok()
+
+
+async def test_further_names_are_served_when_wanted() -> None:
+    async with running_server(hosts=["kubernetes.default.svc"]) as api:
+        (await api.get("/version", headers={"Host": "kubernetes.default.svc"})).ok()
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", ""],
+)
+async def test_bodies_a_web_form_can_send_are_refused(api: Api, content_type: str) -> None:
+    for method, path in (("POST", MAPS), ("PUT", f"{MAPS}/a"), ("DELETE", f"{MAPS}/a")):
+        body = json.dumps(config_map("a"))
+        answer = await raw(
+            api,
+            f"{method} /{SECRET}{path} HTTP/1.1\nHost: 127.0.0.1\nContent-Type: {content_type}\n"
+            f"Content-Length: {len(body)}\n\n{body}",
+        )
+        assert answer[0] == 415
+        assert "application/json" in answer[1]
+    assert (await api.get(MAPS)).ok()["items"] == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"Origin": "http://evil.example"}, {"Host": "evil.example"}, {"path": "/api/v1"}],
+)
+async def test_websockets_are_guarded_likewise(api: Api, change: dict[str, str]) -> None:
+    headers = dict(change)
+    path = headers.pop("path", "")
+    base = api.server.url if not path else f"http://127.0.0.1:{api.server.port}"
+    with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+        await api.session.ws_connect(
+            base + f"{PODS}/a/exec?command=id",
+            headers=headers,
+            protocols=["v5.channel.k8s.io"],
+        )
+    assert refused.value.status in {401, 403}
+
+
+def listening(port: int) -> set[str]:
+    """Local addresses somebody listens on, in the kernel's notation."""
+    lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return {line[1] for line in lines if line[1].endswith(f":{port:04X}") and line[3] == "0A"}
+
+
+async def test_it_listens_on_the_loopback_interface_only(api: Api) -> None:
+    assert listening(api.server.port) == {f"0100007F:{api.server.port:04X}"}
+    with pytest.raises(OSError, match="refused"):
+        socket.create_connection(("127.0.0.2", api.server.port), timeout=1)
+
+
+@pytest.mark.parametrize("secret", ["", "short", "long-enough-but/with-a-slash", "é" * 20])
+def test_poor_secrets_are_refused(secret: str) -> None:
+    with pytest.raises(ValueError, match="secret: 16 or more"):
+        Gate(secret)
+
+
+async def test_bodies_beyond_three_mebibytes_are_refused(api: Api) -> None:
+    answer = await api.post(MAPS, config_map("a", {"key": "x" * (3 * 1024 * 1024)}))
+    answer.refused(413, "RequestEntityTooLarge", "Request entity too large: limit is 3145728")
+    (await api.post(MAPS, config_map("b", {"key": "x" * (2 * 1024 * 1024)}))).ok(201)
+
+
+def test_kubeconfig_files_are_for_their_owner_only(tmp_path: Path) -> None:
+    path = tmp_path / "kubeconfig"
+    write_kubeconfig(path, {"kind": "Config"})
+    assert path.stat().st_mode & 0o777 == 0o600
+    path.chmod(0o644)
+    write_kubeconfig(path, {"kind": "Config", "again": True})
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert json.loads(path.read_text()) == {"kind": "Config", "again": True}
+    assert [file.name for file in tmp_path.iterdir()] == ["kubeconfig"]
+    with pytest.raises(FileNotFoundError):
+        write_kubeconfig(tmp_path / "missing" / "kubeconfig", {})
+
+
+async def test_the_kubeconfig_document_leads_to_the_server(api: Api) -> None:
+    document = api.server.kubeconfig("team")
+    context = document["contexts"][0]
+    assert document["current-context"] == context["name"]
+    assert context["context"]["namespace"] == "team"
+    server: Any = document["clusters"][0]["cluster"]["server"]
+    async with api.session.get(f"{server}/readyz") as answer:
+        assert await answer.text() == "ok"
+
+
+async def test_errors_of_the_server_itself_are_answered(
+    api: Api, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: Any, **__: Any) -> None:
+        raise RuntimeError("broken on purpose")
+
+    monkeypatch.setattr("traincrew.local.apiserver.verbs.Verbs.insert", broken)
+    answer = await api.post(PODS, pod("a"))
+    answer.refused(500, "InternalError")
+    assert "broken on purpose" in answer.document["message"]
+    assert "broken on purpose" in caplog.text
+    assert (await api.get("/readyz")).body == b"ok"
