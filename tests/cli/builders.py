@@ -10,11 +10,11 @@ def owner(kind: str, name: str) -> dict[str, Any]:
 
 
 def job(phase: str = "", *, conditions: list[dict[str, str]] | None = None, name: str = "digits",
-        kind: str = "ChainerJob") -> TrainingJob:  # fmt: skip
+        kind: str = "ChainerJob", message: str = "") -> TrainingJob:  # fmt: skip
     document = {
         "kind": kind,
         "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"},
-        "status": {"phase": phase, "conditions": conditions or []},
+        "status": {"phase": phase, "message": message, "conditions": conditions or []},
     }
     return decode(document, TrainingJob)
 

@@ -139,7 +139,7 @@ def test_a_failed_job_ends_with_the_masters_exit_code_and_says_why() -> None:
     view.log(f"uid-{MASTER}", "chainer", "ValueError: no data")
     view.pod(master("Failed", ended(3)), 4)
     failed = condition("Failed", reason="BackoffLimitExceeded", message="Job has reached it")
-    shown = view.job(job("Failed", conditions=[failed]), 4.2)
+    shown = view.job(job("Failed", conditions=[failed], message="Job has reached it"), 4.2)
     view.event(event("something odd"), 4.3)
     view.pod(worker("Running", running(), deleting=True), 4.4)
     assert texts(shown) == ["digits: Failed: Job has reached it"]
@@ -228,3 +228,38 @@ def test_scaling_down_at_the_end_keeps_what_was_wanted() -> None:
     view = followed()
     view.workload(workload("StatefulSet", "digits-workerset-ws0", replicas=0), 2)
     assert "workerset-ws0 0/2" in view.status(3)
+
+
+def test_what_a_job_waits_for_is_said() -> None:
+    view = followed()
+    shown = view.job(job("Created", message="1/2 workers ready"), 1)
+    shown += view.job(job("Created", message="1/2 workers ready"), 2)
+    shown += view.job(job("Running", message="The master is running."), 3)
+    shown += view.job(job("Running", message="The master and 2 workers are running."), 4)
+    shown += view.job(job("Restarting", message="worker ws0-1 is gone"), 5)
+    shown += view.job(job("Running", message="The master is running."), 6)
+    assert texts(shown) == [
+        "digits: 1/2 workers ready",
+        "digits: Running",
+        "digits: Restarting: worker ws0-1 is gone",
+        "digits: Running",
+    ]
+
+
+def test_a_spec_that_is_not_in_effect_is_said_once() -> None:
+    view = followed()
+    problem = condition("Synced", status="False", message='Resource "x" already exists')
+    shown = view.job(job("Created", conditions=[problem]), 1)
+    shown += view.job(job("Created", conditions=[problem]), 2)
+    assert texts(shown) == ['digits: Resource "x" already exists']
+
+
+def test_batch_jobs_and_pods_can_be_waited_for() -> None:
+    view = View()
+    view.follow("Job", "default", "once", 0.0)
+    view.follow("Pod", "default", "alone", 0.0)
+    view.job(job(name="once", kind="Job", conditions=[condition("SuccessCriteriaMet")]), 1)
+    shown = view.job(job(name="once", kind="Job", conditions=[condition("Complete")]), 1)
+    shown += view.job(job("Failed", name="alone", kind="Pod", message="gone wrong"), 2)
+    assert texts(shown) == ["once: Complete", "alone: Failed: gone wrong"]
+    assert [record.phase for record in view.jobs] == ["Succeeded", "Failed"]

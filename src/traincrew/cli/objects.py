@@ -119,6 +119,8 @@ class JobStatus(View, frozen=True, gc=False, kw_only=True):
     """Status words all training kinds and batch Jobs share."""
 
     phase: str = ""
+    reason: str = ""
+    message: str = ""
     conditions: list[Condition] = field(default_factory=list)
     start_time: str | None = None
     completion_time: str | None = None

@@ -14,7 +14,7 @@ from traincrew.cli.text import PodState, Tone, clean, clock, how_it_ended, momen
 from traincrew.engine.objects import controller_of
 
 if TYPE_CHECKING:
-    from traincrew.cli.objects import Condition, ContainerStatus, Event, Pod, TrainingJob, Workload
+    from traincrew.cli.objects import ContainerStatus, Event, Pod, TrainingJob, Workload
 
 TAIL_LINES = 12
 """Log lines kept per container, to show again when it fails."""
@@ -81,7 +81,8 @@ class JobRecord:
         self.outcome: Outcome | None = None
         self.started = 0.0
         self.finished: float | None = None
-        self.conditions: dict[str, tuple[str, str, str]] = {}
+        self.message = ""
+        self.problem = ""
 
 
 class Warned(NamedTuple):
@@ -94,10 +95,18 @@ class Warned(NamedTuple):
 
 
 _FINISHED_WELL = {"Succeeded", "Complete"}
-_TOLD_CONDITIONS = {"Running", "Restarting", "Suspended", "Failed", *_FINISHED_WELL}
+_WAITING = {"Created", "Pending"}
 _SELF_EVIDENT = {"Running", *_FINISHED_WELL}
-_WAITING_CONDITIONS = {"Running", "Created"}
-_TONES: dict[str, Tone] = {"Running": "good", "Failed": "bad", "Restarting": "bad"}
+_TOLD_CONDITIONS = ("Failed", "Succeeded", "Complete", "Suspended", "Restarting", "Running")
+_TONES: dict[str, Tone] = {
+    "Created": "busy",
+    "Pending": "busy",
+    "Running": "good",
+    "Succeeded": "good",
+    "Complete": "good",
+    "Failed": "bad",
+    "Restarting": "bad",
+}
 _MASTER_ROLES = {"master", "launcher", "chief", "scheduler"}
 
 
@@ -146,31 +155,29 @@ class View:
             record.finished, record.phase = now, "Deleted"
             record.outcome = Outcome(False, 1, "it was deleted before it finished")
             return [Line(f"{record.name}: deleted before it finished", "bad", at=now)]
-        lines = []
-        for condition in job.status.conditions:
-            lines += self._condition(record, condition, now)
-        record.phase = job.status.phase or record.phase
+        lines = self._progress(record, job, now)
         self._finish(record, job, now)
         return lines
 
-    def _condition(self, record: JobRecord, condition: Condition, now: float) -> list[Line]:
-        told = (condition.status, condition.reason, condition.message)
-        before = record.conditions.get(condition.type)
-        record.conditions[condition.type] = told
-        if told == before:
-            return []
-        if condition.status == "True" and condition.type in _TOLD_CONDITIONS:
-            if before is not None and before[0] == "True" and not self.verbose:
-                return []
-            record.phase = condition.type
-            text = f"{record.name}: {condition.type}"
-            if condition.message and (self.verbose or condition.type not in _SELF_EVIDENT):
-                text += f": {_one_line(condition.message)}"
-            return [Line(text, _TONES.get(condition.type, "plain"), at=now)]
-        waiting = condition.status == "False" and condition.type in _WAITING_CONDITIONS
-        if waiting and condition.message and (before is None or before[2] != condition.message):
-            return [Line(f"{record.name}: {_one_line(condition.message)}", "busy", at=now)]
-        return []
+    def _progress(self, record: JobRecord, job: TrainingJob, now: float) -> list[Line]:
+        phase, message = _state(job)
+        before, record.phase, record.message = (record.phase, record.message), phase, message
+        waiting = phase in _WAITING
+        silent = not self.verbose and (
+            phase == before[0] if phase in _SELF_EVIDENT else waiting and not message
+        )
+        lines = []
+        if phase and (phase, message) != before and not silent:
+            text = f"{record.name}: " if waiting and message else f"{record.name}: {phase}"
+            if message and (self.verbose or phase not in _SELF_EVIDENT):
+                text += message if waiting else f": {message}"
+            lines.append(Line(text, _TONES.get(phase, "plain"), at=now))
+        problem = next((c for c in job.status.conditions if c.type == "Synced"), None)
+        text = "" if problem is None or problem.status == "True" else _one_line(problem.message)
+        if text and record.problem != text:
+            lines.append(Line(f"{record.name}: {text}", "bad", at=now))
+        record.problem = text
+        return lines
 
     def _finish(self, record: JobRecord, job: TrainingJob, now: float) -> None:
         true = {c.type: c for c in job.status.conditions if c.status == "True"}
@@ -359,6 +366,18 @@ def _has_failed(pod: Pod, name: str) -> bool:
         if status.name == name and ended is not None and ended.exit_code != 0:
             return True
     return False
+
+
+def _state(job: TrainingJob) -> tuple[str, str]:
+    """What a job says of itself: its phase, or (batch Jobs) the weightiest condition."""
+    status = job.status
+    if status.phase:
+        return status.phase, _one_line(status.message)
+    true = {c.type: c.message for c in status.conditions if c.status == "True"}
+    for type_ in _TOLD_CONDITIONS:
+        if type_ in true:
+            return type_, _one_line(true[type_])
+    return "", ""
 
 
 def _wanted(workload: Workload) -> int:
