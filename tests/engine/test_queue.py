@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from traincrew.engine.backoff import Backoff
 from traincrew.engine.metrics import Metrics
@@ -241,8 +241,6 @@ def test_metrics_are_those_of_client_go(clock: ManualClock) -> None:
 
 class QueueModel(RuleBasedStateMachine):
     """The queue against the plainest implementation of its rules."""
-
-    keys = Bundle("keys")
 
     def __init__(self) -> None:
         super().__init__()

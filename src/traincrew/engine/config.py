@@ -17,6 +17,15 @@ from traincrew.engine.tls import TlsSettings
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+__all__ = [
+    "SERVICE_ACCOUNT",
+    "ClientConfig",
+    "ConfigError",
+    "from_kubeconfig",
+    "in_cluster_config",
+    "load_config",
+]
+
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 _EXEC_EXTENSION = "client.authentication.k8s.io/exec"

@@ -199,6 +199,9 @@ class EventRecorder:
             for attempt in range(_ATTEMPTS):
                 try:
                     await self._write(series)
+                except asyncio.CancelledError:
+                    self._backlog.appendleft(series)  # rather twice than never
+                    raise
                 except (UnreachableError, ServerError) as error:
                     self._log.debug("event not written", error=str(error))
                     await asyncio.sleep(0.2 * 2.0**attempt * (1.0 + random.random()))  # noqa: S311

@@ -116,6 +116,9 @@ class FakeServer:
         key = (resource.path(), metadata.get("namespace", ""), metadata["name"])
         present = self._objects.get(key)
         full = {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
+        if present:
+            identity = {"uid": present["metadata"]["uid"]}
+            full["metadata"] = identity | metadata
         return self._store(key, full, "MODIFIED" if present else "ADDED")
 
     def remove(self, resource: Resource, name: str, namespace: str = "") -> None:
