@@ -74,7 +74,8 @@ def _short(file: str) -> str:
 
 def failure_reason(lines: Iterable[str]) -> str:
     """Return the lines that say what went wrong, joined into one."""
-    lines = list(lines)
+    # The list of all versions there are would push out what matters.
+    lines = [re.sub(r" \(from versions: [^)]*\)", "", line) for line in lines]
     errors = [line for line in lines if line.startswith(("ERROR:", "error:", "Error:"))]
     # When building a package failed, pip's last words only frame the package's own error.
     raised = [line for line in lines if re.match(r"([\w.]+\.)?\w*(Error|Exception): ", line)]

@@ -1,0 +1,117 @@
+"""What the training suites share: one environment built for real, and hosts to train on."""
+
+import asyncio
+import os
+import shlex
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from traincrew.local.images import Environment, ImageStore
+
+HOSTS = ("job-master", "job-worker-0", "job-worker-1")
+
+AGENT = """\
+#!/bin/sh
+# Starts a command "on" another host: a process with that host name and the pod's environment.
+host=$1
+shift
+exec env -i {environment} unshare {namespaces} --uts sh -c 'hostname "$0"; exec /bin/sh -c "$*"' \\
+  "$host" "$@"
+"""
+
+
+class Hosts:
+    """Three hosts on this machine, each with its own name, as the operator wires pods."""
+
+    def __init__(self, directory: Path, environment: Environment) -> None:
+        self.directory = directory
+        self.environment = environment
+        self.variables = {
+            **environment.variables,
+            "HOME": str(directory),
+            # What the operator adds for clusters (contract: ChainerJob, Children).
+            "OMPI_MCA_plm_rsh_agent": str(directory / "agent"),
+            "OMPI_MCA_orte_keep_fqdn_hostnames": "t",
+            "OMPI_MCA_orte_default_hostfile": str(directory / "hostfile"),
+            "OMPI_MCA_btl_tcp_if_exclude": "lo,docker0",
+        }
+        (directory / "hostfile").write_text("".join(f"{host} slots=1\n" for host in HOSTS))
+        # The agent is a child of mpiexec, which is inside a user namespace already; another one
+        # gives it the right to a host name of its own again.
+        agent = AGENT.format(
+            environment=" ".join(f"{k}={shlex.quote(v)}" for k, v in self.variables.items()),
+            namespaces="--user --map-root-user",
+        )
+        (directory / "agent").write_text(agent)
+        (directory / "agent").chmod(0o755)
+
+    def run(
+        self, *command: str, network: bool = True, more: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command on the first host."""
+        process = self.start(*command, network=network, more=more)
+        output, _ = process.communicate(timeout=120)
+        return subprocess.CompletedProcess(command, process.returncode, output)
+
+    def start(
+        self, *command: str, network: bool = True, more: Mapping[str, str] | None = None
+    ) -> subprocess.Popen[str]:
+        """Start a command on the first host; without a network it has loopback only."""
+        script = f'hostname {HOSTS[0]}; exec "$@"'
+        namespaces = ["--user", "--map-root-user", "--uts"]
+        if not network:
+            script = f"ip link set lo up; {script}"
+            namespaces.append("--net")
+        return subprocess.Popen(
+            ["unshare", *namespaces, "sh", "-c", script, "sh", *command],
+            env={**self.variables, **(more or {})},
+            cwd=self.directory,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def file(self, path: str) -> str:
+        """Return a file of the image on this machine."""
+        return str(self.environment.files[path])
+
+
+def pull(cache: Path, image: str, catalogs: Sequence[Path] = ()) -> Environment:
+    """Pull an image as the node does."""
+    return asyncio.run(ImageStore(cache, catalogs).pull(image, print))
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty cache, so that the recipes are proven by every run of this suite."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="session")
+def chainermn(cache: Path) -> Environment:
+    """The environment of ChainerMN images."""
+    return pull(cache, "everpeace/chainermn:1.3.0")
+
+
+@pytest.fixture(scope="session")
+def chainer(cache: Path) -> Environment:
+    """The environment of Chainer images."""
+    return pull(cache, "everpeace/chainer:4.1.0")
+
+
+@pytest.fixture
+def hosts(tmp_path: Path, chainermn: Environment) -> Hosts:
+    """Three hosts with the ChainerMN environment."""
+    return Hosts(tmp_path, chainermn)
+
+
+def alive(pid: int) -> bool:
+    """Tell whether a process exists."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
