@@ -467,5 +467,7 @@ async def test_a_server_that_does_not_answer_in_time_is_reported() -> None:
         return web.Response()
 
     async with serving(handler) as client:
-        with pytest.raises(UnreachableError, match=r"no answer from http://127\.0\.0\.1:\d+ in time"):
+        with pytest.raises(
+            UnreachableError, match=r"no answer from http://127\.0\.0\.1:\d+ in time"
+        ):
             await client.request("GET", "/x", timeout=0.1)

@@ -155,15 +155,16 @@ def from_kubeconfig(
     return _from_resolved(resolved, context, "kubeconfig")
 
 
-def in_cluster_config(directory: Path = SERVICE_ACCOUNT) -> ClientConfig:
+def in_cluster_config(directory: Path | None = None) -> ClientConfig:
     """The configuration every pod gets: service account token, CA and namespace.
 
     Args:
-        directory: Where the service account volume is mounted.
+        directory: Where the service account volume is mounted; at `SERVICE_ACCOUNT` by default.
 
     Raises:
         ConfigError: This is not a pod, or it has no service account token.
     """
+    directory = directory or SERVICE_ACCOUNT
     host = os.environ.get("KUBERNETES_SERVICE_HOST")
     port = os.environ.get("KUBERNETES_SERVICE_PORT", "443")
     if not host:
