@@ -8,13 +8,15 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from traincrew.local.node.addresses import can_use
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = ["Capabilities", "Capability", "capabilities_from", "count_gpus", "detect"]
 

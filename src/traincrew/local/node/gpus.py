@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from traincrew.local.node.quantities import parse_quantity
-from traincrew.local.node.specs import NodeSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from traincrew.local.node.specs import NodeSpec
 
 __all__ = ["RESOURCE", "GpuAllocator", "gpu_variables", "wanted_gpus"]
 

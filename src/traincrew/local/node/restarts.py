@@ -39,6 +39,8 @@ class BackOff:
         """
         self._free = 1 if immediate else 0
         self._failures = failures
+        self.current = 0.0
+        """The last answer."""
 
     def after(self, ran: float = 0.0) -> float:
         """Seconds to wait after a try ended.
@@ -50,4 +52,5 @@ class BackOff:
             self._failures = 0
         self._failures += 1
         steps = self._failures - self._free - 1
-        return 0.0 if steps < 0 else min(_FIRST * 2.0 ** min(steps, 30), _LONGEST)
+        self.current = 0.0 if steps < 0 else min(_FIRST * 2.0 ** min(steps, 30), _LONGEST)
+        return self.current

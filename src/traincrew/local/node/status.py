@@ -14,12 +14,12 @@ from traincrew.local.node.records import is_sidecar
 if TYPE_CHECKING:
     from traincrew.local.node.records import ContainerRecord, PodRecord, Terminated
 
-__all__ = ["merge_patch", "phase_of", "pod_status"]
+__all__ = ["FINISHED", "OWN_CONDITIONS", "merge_patch", "phase_of", "pod_status"]
 
 Document = Mapping[str, Any]
 
 FINISHED = frozenset({"Succeeded", "Failed"})
-_OWN_CONDITIONS = (
+OWN_CONDITIONS = (
     "PodReadyToStartContainers",
     "Initialized",
     "Ready",
@@ -169,12 +169,12 @@ def _conditions(
     }
     before = {condition["type"]: condition for condition in previous}
     conditions = []
-    for kind in _OWN_CONDITIONS:
+    for kind in OWN_CONDITIONS:
         old = before.get(kind) or {}
         same = old.get("status") == wanted[kind]["status"]
         since = old.get("lastTransitionTime") if same else None
         conditions.append({"type": kind, **wanted[kind], "lastTransitionTime": since or now})
-    conditions += [dict(each) for each in previous if each["type"] not in _OWN_CONDITIONS]
+    conditions += [dict(each) for each in previous if each["type"] not in OWN_CONDITIONS]
     return conditions
 
 

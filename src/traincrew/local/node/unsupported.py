@@ -23,12 +23,15 @@ class Isolation(Struct, frozen=True):
     Attributes:
         namespaces: pods have their own file system, processes and host name.
         root: the node runs as root, so a container may run as any user.
-        uid: the node's user.
+        uid: the node's user, and `gid` its group.
+        memory: memory limits are enforced.
     """
 
     namespaces: bool = True
     root: bool = False
     uid: int = 0
+    gid: int = 0
+    memory: bool = True
 
 
 class Unsupported(NamedTuple):
@@ -91,7 +94,6 @@ _CONTAINER: dict[str, tuple[str, _Rule]] = {
     ),
 }
 _VOLUMES = ("emptyDir", "hostPath", "persistentVolumeClaim")
-_ENFORCED = {"memory", "nvidia.com/gpu"}
 
 
 def unsupported(pod: Document, isolation: Isolation) -> list[Unsupported]:
@@ -162,8 +164,9 @@ def _containers(spec: Document, isolation: Isolation) -> Iterator[Unsupported]:
                     "the file system is the machine's",
                 )
             limits: Document = (container.get("resources") or {}).get("limits") or {}
+            enforced = {"nvidia.com/gpu", *(("memory",) if isolation.memory else ())}
             for resource in limits:
-                if resource not in _ENFORCED:
+                if resource not in enforced:
                     yield Unsupported(f"{path}.resources.limits.{resource}", "not enforced")
             for mount in container.get("volumeMounts") or ():
                 if mount.get("mountPropagation") not in {None, "", "None"}:

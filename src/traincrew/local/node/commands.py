@@ -1,0 +1,220 @@
+"""Commands in running containers: probes, hooks and `kubectl exec`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import struct
+import termios
+from typing import TYPE_CHECKING, NamedTuple
+
+from traincrew.local.node.launcher import CommandProcess, StartFailedError, readable
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from traincrew.local.apiserver.streams import ExecStreams
+    from traincrew.local.node.instances import Instance
+    from traincrew.local.node.launcher import ForkServer, RunningCommand
+
+__all__ = ["CommandResult", "run_command", "run_interactive"]
+
+_CHUNK = 65536
+_OUTPUT_LIMIT = 10 * 1024
+# How long output may still come from what a command left behind.
+_DRAIN_SECONDS = 0.25
+
+
+class CommandResult(NamedTuple):
+    """How a command ended, and the first 10 KiB of what it said."""
+
+    exit_code: int
+    output: str
+
+
+def _process(instance: Instance, command: list[str], *, tty: bool) -> CommandProcess:
+    launch = instance.launch()
+    processes = instance.processes()
+    if processes is None or processes[1] is None:
+        raise StartFailedError("StartError", "the container does not run")
+    environment = {"TERM": "xterm", **launch.environment} if tty else launch.environment
+    return CommandProcess(
+        shim=processes[0],
+        program=processes[1],
+        command=command,
+        environment=environment,
+        working_directory=launch.working_directory,
+        namespaces=launch.namespaces,
+        user_namespace=launch.user_namespace,
+        uid=launch.uid,
+        gid=launch.gid,
+        groups=launch.groups,
+        no_new_privileges=launch.no_new_privileges,
+        tty=tty,
+    )
+
+
+async def run_command(
+    fork_server: ForkServer, instance: Instance, command: list[str]
+) -> CommandResult:
+    """Run a command without input; cancelling kills it.
+
+    Raises:
+        StartFailedError: It cannot be started.
+    """
+    empty = os.open(os.devnull, os.O_RDONLY)
+    read, write = os.pipe()
+    output = bytearray()
+
+    async def keep(data: bytes) -> None:
+        output.extend(data[: _OUTPUT_LIMIT - len(output)])
+
+    try:
+        process = _process(instance, command, tty=False)
+        async with fork_server.command(process, [empty, write, write]) as running:
+            os.close(write)
+            write = -1
+            pump = asyncio.create_task(_copy_out(read, keep))
+            code = await _finish(running, [pump])
+        return CommandResult(code, output.decode("utf-8", "replace"))
+    finally:
+        for descriptor in (empty, read, write):
+            if descriptor >= 0:
+                os.close(descriptor)
+
+
+async def run_interactive(
+    fork_server: ForkServer, instance: Instance, command: list[str], streams: ExecStreams
+) -> int:
+    """Run a command for a client until it ends; cancelling kills it.
+
+    Returns:
+        The exit code, 128 + signal number if it was killed.
+
+    Raises:
+        StartFailedError: It cannot be started.
+    """
+    process = _process(instance, command, tty=streams.tty)
+    if streams.tty:
+        async with fork_server.command(process, []) as running:
+            return await _with_terminal(running, streams)
+    return await _with_pipes(fork_server, process, streams)
+
+
+async def _with_pipes(
+    fork_server: ForkServer, process: CommandProcess, streams: ExecStreams
+) -> int:
+    async with contextlib.AsyncExitStack() as stack:
+        ends = [*os.pipe(), *os.pipe(), *os.pipe()]
+        in_read, in_write, out_read, out_write, error_read, error_write = ends
+        closing = _Descriptors(ends)
+        stack.callback(closing.close_all)
+        theirs = [in_read, out_write, error_write]
+        running = await stack.enter_async_context(fork_server.command(process, theirs))
+        closing.close(*theirs)
+        feeding = asyncio.create_task(_copy_in(in_write, streams, lambda: closing.close(in_write)))
+        stack.push_async_callback(_cancel, feeding)
+        pumps = [
+            asyncio.create_task(_copy_out(out_read, streams.write_stdout)),
+            asyncio.create_task(_copy_out(error_read, streams.write_stderr)),
+        ]
+        return await _finish(running, pumps)
+
+
+async def _with_terminal(running: RunningCommand, streams: ExecStreams) -> int:
+    master = running.terminal
+    feeding = asyncio.create_task(_copy_in(master, streams, lambda: None))
+    resizing = asyncio.create_task(_follow_size(master, streams))
+    try:
+        pump = asyncio.create_task(_copy_out(master, streams.write_stdout))
+        return await _finish(running, [pump])
+    finally:
+        await _cancel(feeding)
+        await _cancel(resizing)
+        os.close(master)
+
+
+class _Descriptors:
+    """Descriptors, each of which is closed once."""
+
+    def __init__(self, descriptors: list[int]) -> None:
+        self._open = set(descriptors)
+
+    def close(self, *descriptors: int) -> None:
+        for descriptor in descriptors:
+            if descriptor in self._open:
+                self._open.discard(descriptor)
+                os.close(descriptor)
+
+    def close_all(self) -> None:
+        self.close(*list(self._open))
+
+
+async def _finish(running: RunningCommand, pumps: list[asyncio.Task[None]]) -> int:
+    """Wait for the end of a command and of its output."""
+    try:
+        code = await running.wait()
+        # What it left in the background may keep the pipes open for good.
+        _, late = await asyncio.wait(pumps, timeout=_DRAIN_SECONDS)
+        if not late:
+            for pump in pumps:
+                await pump
+        return code
+    finally:
+        for pump in pumps:
+            await _cancel(pump)
+
+
+async def _cancel(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def _copy_out(descriptor: int, write: Callable[[bytes], Awaitable[None]]) -> None:
+    os.set_blocking(descriptor, False)
+    while True:
+        try:
+            data = os.read(descriptor, _CHUNK)
+        except BlockingIOError:
+            await readable(descriptor)
+            continue
+        except OSError:
+            return  # a terminal whose last program has gone
+        if not data:
+            return
+        await write(data)
+
+
+async def _copy_in(descriptor: int, streams: ExecStreams, at_end: Callable[[], None]) -> None:
+    os.set_blocking(descriptor, False)
+    try:
+        while data := await streams.read_stdin():
+            view = memoryview(data)
+            while view:
+                try:
+                    view = view[os.write(descriptor, view) :]
+                except BlockingIOError:
+                    await _writable(descriptor)
+    except OSError:
+        pass  # the command does not want to read any more
+    finally:
+        at_end()
+
+
+async def _writable(descriptor: int) -> None:
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    loop.add_writer(descriptor, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_writer(descriptor)
+
+
+async def _follow_size(master: int, streams: ExecStreams) -> None:
+    while (size := await streams.resized()) is not None:
+        columns, rows = size
+        with contextlib.suppress(OSError):
+            fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))

@@ -1,0 +1,193 @@
+"""ClusterIP Services: their addresses are on the loopback network, and connections go on to pods.
+
+One asyncio TCP server per address and port; each connection is handed to the next ready endpoint
+in turn. A NodePort is served on 127.0.0.1 as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from traincrew.local.node.addresses import LOOPBACK
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from traincrew.engine.objects import AnyObject
+
+__all__ = ["Backend", "Listener", "ServiceProxy", "listeners"]
+
+_SERVICE_LABEL = "kubernetes.io/service-name"
+_CHUNK = 262144
+_CONNECT_SECONDS = 5.0
+
+
+class Listener(NamedTuple):
+    """Where to listen."""
+
+    address: str
+    port: int
+
+
+class Backend(NamedTuple):
+    """A pod's port."""
+
+    address: str
+    port: int
+
+
+class Served(NamedTuple):
+    """A listener's pods, and the Service it is for."""
+
+    backends: tuple[Backend, ...]
+    namespace: str
+    name: str
+
+
+def listeners(services: Iterable[AnyObject], slices: Iterable[AnyObject]) -> dict[Listener, Served]:
+    """What to listen on, and where to pass connections on. Pure."""
+    by_service: dict[tuple[str, str], list[AnyObject]] = {}
+    for each in slices:
+        name = each.metadata.labels.get(_SERVICE_LABEL, "")
+        by_service.setdefault((each.metadata.namespace, name), []).append(each)
+    wanted: dict[Listener, Served] = {}
+    for service in services:
+        address = service.spec.get("clusterIP") or ""
+        if not address.startswith("127."):
+            continue
+        namespace, name = service.metadata.namespace, service.metadata.name
+        for port in service.spec.get("ports") or ():
+            if port.get("protocol", "TCP") != "TCP":
+                continue
+            backends = tuple(_backends(by_service.get((namespace, name), []), port))
+            served = Served(backends, namespace, name)
+            wanted[Listener(address, port["port"])] = served
+            if port.get("nodePort"):
+                wanted[Listener(LOOPBACK, port["nodePort"])] = served
+    return wanted
+
+
+def _backends(slices: Iterable[AnyObject], port: Mapping[str, Any]) -> Iterable[Backend]:
+    seen = set()
+    for each in slices:
+        target = next(
+            (
+                declared.get("port")
+                for declared in each.ports
+                if (declared.get("name") or "") == (port.get("name") or "")
+            ),
+            None,
+        )
+        if target is None:
+            continue
+        for endpoint in each.endpoints:
+            if not (endpoint.get("conditions") or {}).get("ready", True):
+                continue
+            for address in endpoint.get("addresses") or ():
+                backend = Backend(address, int(target))
+                if backend not in seen:
+                    seen.add(backend)
+                    yield backend
+
+
+class ServiceProxy:
+    """Listens for all Services.
+
+    Args:
+        on_refused: (namespace, name, message): an address cannot be listened on.
+    """
+
+    def __init__(self, on_refused: Callable[[str, str, str], None]) -> None:
+        self._on_refused = on_refused
+        self._wanted: dict[Listener, Served] = {}
+        self._servers: dict[Listener, asyncio.Server] = {}
+        self._refused: set[Listener] = set()
+        self._turn: dict[Listener, int] = {}
+        self._connections: set[asyncio.Task[None]] = set()
+        self._lock = asyncio.Lock()
+
+    async def serve(self, wanted: dict[Listener, Served]) -> None:
+        """Listen on exactly these; connections that exist go on."""
+        async with self._lock:
+            self._wanted = wanted
+            for listener in self._servers.keys() - wanted.keys():
+                self._servers.pop(listener).close()
+            self._refused &= wanted.keys()
+            for listener in wanted.keys() - self._servers.keys() - self._refused:
+                await self._listen(listener)
+
+    async def _listen(self, listener: Listener) -> None:
+        def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            task = asyncio.create_task(self._pass_on(listener, reader, writer))
+            self._connections.add(task)
+            task.add_done_callback(self._connections.discard)
+
+        try:
+            self._servers[listener] = await asyncio.start_server(
+                accept, listener.address, listener.port
+            )
+        except OSError as error:
+            self._refused.add(listener)
+            served = self._wanted[listener]
+            reason = error.strerror or str(error)
+            self._on_refused(
+                served.namespace,
+                served.name,
+                f"{listener.address}:{listener.port} cannot be served on this machine: {reason}",
+            )
+
+    async def close(self) -> None:
+        """Listen no more and end all connections."""
+        for server in self._servers.values():
+            server.close()
+        self._servers.clear()
+        for task in list(self._connections):
+            task.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+
+    async def _pass_on(
+        self, listener: Listener, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        try:
+            onward = await self._connect(listener)
+            if onward is None:
+                writer.transport.abort()
+                return
+            back, forth = onward
+            try:
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(_copy(reader, forth))
+                    group.create_task(_copy(back, writer))
+            finally:
+                forth.close()
+        finally:
+            writer.close()
+
+    async def _connect(
+        self, listener: Listener
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
+        """Connect to the next pod that answers."""
+        served = self._wanted.get(listener)
+        if served is None:
+            return None
+        turn = self._turn.get(listener, 0)
+        self._turn[listener] = turn + 1
+        count = len(served.backends)
+        for step in range(count):
+            backend = served.backends[(turn + step) % count]
+            with contextlib.suppress(OSError, TimeoutError):
+                async with asyncio.timeout(_CONNECT_SECONDS):
+                    return await asyncio.open_connection(backend.address, backend.port)
+        return None
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Copy until the sender is done, then say so to the receiver: half-closed is a state of TCP."""
+    with contextlib.suppress(OSError):
+        while data := await reader.read(_CHUNK):
+            writer.write(data)
+            await writer.drain()
+        if writer.can_write_eof():
+            writer.write_eof()
