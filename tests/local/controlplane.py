@@ -38,7 +38,7 @@ class World:
 
     def __init__(self, server: ApiServer, client: Client, events: EventRecorder) -> None:
         self.server, self.client, self.recorder = server, client, events
-        self.written: list[tuple[str, str]] = []
+        self.kubelet: FakeKubelet | None = None
 
     async def create(
         self, resource: Resource, obj: Document, namespace: str = "default"
@@ -155,11 +155,13 @@ class World:
     async def events(self, name: str, namespace: str = "default") -> list[tuple[str, str]]:
         """(reason, message) of the events about an object, in order."""
         await self.recorder.flush()
-        return [
-            (event["reason"], event["message"])
+        found = [
+            event
             for event in await self.list(EVENTS, namespace)
             if event["involvedObject"]["name"] == name
         ]
+        found.sort(key=lambda event: int(event["metadata"]["resourceVersion"]))
+        return [(event["reason"], event["message"]) for event in found]
 
 
 class FakeKubelet:

@@ -19,7 +19,7 @@ from traincrew.local.controllers.garbage.decide import (
     Owner,
     decide,
 )
-from traincrew.local.controllers.garbage.graph import FOREGROUND, ORPHAN
+from traincrew.local.controllers.garbage.graph import FOREGROUND, ORPHAN, is_in_reach
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from traincrew.local.controllers.garbage.graph import Item
     from traincrew.local.controllers.garbage.watches import Watches
 
-UNKNOWN_KIND = 30.0
-"""Seconds until an owner of a kind the server does not know is looked for again."""
+UNWATCHED = 10.0
+"""Seconds until an owner is looked for again whose end no watch would report (yet)."""
 _REMEMBERED = 2000
 
 
@@ -60,18 +60,20 @@ class Collector:
         if item is None:
             return None
         owners: dict[str, Owner] = {}
-        unknown = False
+        unwatched = False
         if not item.is_deleting:
             for reference in item.owners:
                 state = await self._state(item, reference)
-                unknown = unknown or state is None
                 owners[reference.uid] = state or Owner.SOLID
+                unwatched = unwatched or (
+                    owners[reference.uid] is not Owner.ABSENT and graph.get(reference.uid) is None
+                )
         verdict = decide(item, owners, graph.dependents(item.uid))
         try:
             await self._carry_out(item, verdict)
         except NotFoundError:
             return None
-        return Result(requeue_after=UNKNOWN_KIND) if unknown else None
+        return Result(requeue_after=UNWATCHED) if unwatched else None
 
     async def _carry_out(self, item: Item, verdict: Any) -> None:
         match verdict:
@@ -106,21 +108,19 @@ class Collector:
         """State of an owner; None if the server does not know its kind."""
         graph = self.watches.graph
         known = graph.get(reference.uid)
-        if known is not None and known.metadata.namespace in {"", item.metadata.namespace}:
-            return Owner.WAITING if known.awaits_dependents else Owner.SOLID
         if known is not None:
+            if is_in_reach(known, item):
+                return Owner.WAITING if known.awaits_dependents else Owner.SOLID
             self._warn(item, reference)
             return Owner.ABSENT
         key = (reference.uid, item.metadata.namespace)
         if graph.was_deleted(reference.uid) or key in self._absent:
             return Owner.ABSENT
         group = reference.api_version.rpartition("/")[0]
-        resource = self.watches.resources.get((group, reference.kind))
+        resource = await self.watches.find(group, reference.kind)
         if resource is None:
-            await self.watches.refresh()
-            resource = self.watches.resources.get((group, reference.kind))
-        if resource is None:
-            return None
+            # A kind that is no longer served took its objects along.
+            return Owner.ABSENT if (group, reference.kind) in self.watches.former else None
         if resource.namespaced and not item.metadata.namespace:
             self._warn(item, reference)
             return Owner.ABSENT

@@ -56,6 +56,11 @@ class Item(Struct, frozen=True):
         return any(owner.uid == owner_uid and owner.block_owner_deletion for owner in self.owners)
 
 
+def is_in_reach(owner: Item, dependent: Item) -> bool:
+    """Whether the owner is cluster-scoped or in the namespace of the dependent."""
+    return owner.metadata.namespace in {"", dependent.metadata.namespace}
+
+
 class Graph:
     """All objects by UID, and the edges between them."""
 
@@ -99,7 +104,7 @@ class Graph:
             due.add(uid)
             if old is None or not old.is_deleting:
                 due.update(self._dependents.get(uid, ()))
-        if not item.is_deleting and any(self._is_doubtful(owner) for owner in after):
+        if not item.is_deleting and any(self._is_doubtful(owner, item) for owner in after):
             due.add(uid)
         due.update(owner for owner in before | after if self._waits(owner))
         return due
@@ -131,10 +136,10 @@ class Graph:
             if not dependents:
                 del self._dependents[owner]
 
-    def _is_doubtful(self, owner: str) -> bool:
-        """Whether that owner is unknown, or is itself going and takes its dependents along."""
-        item = self._items.get(owner)
-        return item is None or item.awaits_dependents
+    def _is_doubtful(self, uid: str, dependent: Item) -> bool:
+        """Whether that owner is unknown, out of reach, or going together with its dependents."""
+        owner = self._items.get(uid)
+        return owner is None or owner.awaits_dependents or not is_in_reach(owner, dependent)
 
     def _waits(self, uid: str) -> bool:
         item = self._items.get(uid)

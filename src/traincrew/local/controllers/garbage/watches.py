@@ -41,7 +41,10 @@ class Watches:
         self.graph = Graph()
         self.resources: dict[tuple[str, str], Resource] = {}
         """By group and kind, as owner references name them."""
+        self.former: set[tuple[str, str]] = set()
+        """Kinds the server had once."""
         self._manager, self._due, self._removed = manager, due, removed
+        self._asked_at = float("-inf")
         self._complete = asyncio.Event()
         self._changed = asyncio.Event()
         self._informers: dict[Resource, Informer[Any]] = {}
@@ -56,22 +59,34 @@ class Watches:
         """Wait until everything the server has is in the graph."""
         await self._complete.wait()
 
-    async def refresh(self) -> None:
-        """Ask the server what it has, and wait until the graph shows it.
+    async def find(self, group: str, kind: str) -> Resource | None:
+        """The resource of a kind; one that is unknown is asked for, once a second at most.
 
         Raises:
             ApiError: The server refused.
         """
+        now = asyncio.get_running_loop().time()
+        if (group, kind) not in self.resources and now - self._asked_at >= RETRY:
+            await self.refresh()
+        return self.resources.get((group, kind))
+
+    async def refresh(self) -> None:
+        """Ask the server what it has, and watch that.
+
+        Raises:
+            ApiError: The server refused.
+        """
+        self._asked_at = asyncio.get_running_loop().time()
         found = await discover(self._manager.client)
-        self.resources = {(resource.group, resource.kind): resource for resource in found}
+        known = {(resource.group, resource.kind): resource for resource in found}
+        self.former = (self.former | self.resources.keys()) - known.keys()
+        self.resources = known
         wanted = [resource for resource in found if is_collected(resource)]
         for resource in set(self._informers) - set(wanted):
             self._stop(resource)
         for resource in wanted:
             if resource not in self._informers:
                 self._start(resource)
-        for resource in wanted:
-            await self._informers[resource].wait_synced()
 
     async def run(self) -> None:
         """Keep watching until cancelled."""
@@ -83,12 +98,35 @@ class Watches:
                 except ApiError:
                     await asyncio.sleep(RETRY)
                     continue
-                self._complete.set()
-                await self._changed.wait()
+                if await self._filled():
+                    self._complete.set()
+                    await self._changed.wait()
         finally:
             for task in self._tasks.values():
                 task.cancel()
             await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    async def _filled(self) -> bool:
+        """Wait until every watch has delivered; False if the server's kinds change before that.
+
+        A kind that goes again before its watch began would never deliver.
+        """
+        watches = list(self._informers.values())
+
+        async def all_synced() -> bool:
+            for watch in watches:
+                await watch.wait_synced()
+            return True
+
+        changed = asyncio.create_task(self._changed.wait())
+        synced = asyncio.create_task(all_synced())
+        try:
+            await asyncio.wait({changed, synced}, return_when=asyncio.FIRST_COMPLETED)
+            return synced.done()
+        finally:
+            for waiting in (changed, synced):
+                waiting.cancel()
+            await asyncio.gather(changed, synced, return_exceptions=True)
 
     def _start(self, resource: Resource) -> None:
         watch: Informer[Any]
