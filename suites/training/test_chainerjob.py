@@ -1,0 +1,325 @@
+"""ChainerJobs train for real on the embedded cluster, and end as they should when they cannot.
+
+What a user does: `traincrew up`, then kubectl, with manifests as the old operator's users have them.
+More of those can be put to the test: TRAINCREW_SUITE_MANIFESTS names a directory.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+HERE = Path(__file__).parent
+EXAMPLES = HERE.parents[1] / "examples/chainer"
+OLD_MANIFESTS = sorted(
+    path
+    for directory in (HERE / "manifests", os.environ.get("TRAINCREW_SUITE_MANIFESTS"))
+    if directory
+    for path in Path(directory).glob("*.yaml")
+)
+ACCURACY = re.compile(r"validation accuracy: (0\.\d+)$", re.MULTILINE)
+NAME_LABEL = "chainerjob.kubeflow.org/name"
+
+Document = dict[str, Any]
+
+
+class User:
+    """Someone at a shell with traincrew and kubectl."""
+
+    def __init__(self, home: Path, cache: Path) -> None:
+        self.home = home
+        self.kubeconfig = home / "kubeconfig"
+        programs = Path(sys.executable).parent
+        self.environment = {
+            **os.environ,
+            "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+            "HOME": str(home),
+            "TRAINCREW_HOME": str(home / "clusters"),
+            "TRAINCREW_CACHE": str(cache),
+            "XDG_CONFIG_HOME": str(home / "config"),
+            "KUBECONFIG": str(self.kubeconfig),
+        }
+
+    def does(self, *command: str, code: int = 0, given: str | None = None) -> str:
+        """Run a command that has to end with `code`; return what it printed, both streams."""
+        result = subprocess.run(
+            command,
+            env=self.environment,
+            input=given,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=240,
+            check=False,
+        )
+        assert result.returncode == code, f"{' '.join(command)}\n{result.stdout}"
+        return result.stdout
+
+    def traincrew(self, *words: str, code: int = 0, given: str | None = None) -> str:
+        return self.does("traincrew", *words, code=code, given=given)
+
+    def kubectl(self, *words: str, code: int = 0, given: str | None = None) -> str:
+        return self.does("kubectl", *words, code=code, given=given)
+
+    def get(self, *words: str) -> Document:
+        found: Document = json.loads(self.kubectl("get", *words, "-o", "json"))
+        return found
+
+    def job(self, name: str) -> Document:
+        return self.get("chainerjob", name)
+
+    def pods(self, name: str) -> list[Document]:
+        found: list[Document] = self.get("pods", "-l", f"{NAME_LABEL}={name}")["items"]
+        return found
+
+    def until(self, what: str, condition: Callable[[], object], seconds: float = 120) -> None:
+        """Wait for a condition; fail with the state of the cluster."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            if time.monotonic() > deadline:
+                state = self.kubectl("get", "chj,job,sts,pod,event", "-o", "wide")
+                pytest.fail(f"waited {seconds:.0f} s: {what}\n{state}")
+            time.sleep(0.1)
+
+    def until_condition(self, job: str, kind: str) -> Document:
+        """Wait for a condition of a job; return it."""
+
+        def found() -> Document | None:
+            return condition_of(self.job(job), kind)
+
+        self.until(f"ChainerJob {job} has condition {kind}", found)
+        condition = found()
+        assert condition is not None
+        return condition
+
+    def master_logs(self, job: str) -> str:
+        return self.kubectl("logs", f"job/{job}-master", "-c", "chainer")
+
+    def create(self, document: Document) -> None:
+        self.kubectl("create", "-f", "-", given=json.dumps(document))
+
+    def gone(self, job: str) -> None:
+        """Assert that nothing of a deleted job is left: no object and, therefore, no process."""
+        kinds = "chainerjobs,jobs,statefulsets,pods,configmaps,serviceaccounts,roles,rolebindings"
+
+        def left() -> str:
+            return self.kubectl("get", kinds, "-l", f"{NAME_LABEL}={job}", "-o", "name").strip()
+
+        self.until(f"nothing of {job} is left", lambda: left() in {"", "No resources found"})
+
+
+def condition_of(document: Document, kind: str) -> Document | None:
+    for condition in document.get("status", {}).get("conditions", []):
+        if condition["type"] == kind and condition["status"] == "True":
+            found: Document = condition
+            return found
+    return None
+
+
+@pytest.fixture(scope="module")
+def user(
+    tmp_path_factory: pytest.TempPathFactory, cache: Path, chainermn: object
+) -> Iterator[User]:
+    """A user with a cluster that is up."""
+    user = User(tmp_path_factory.mktemp("user"), cache)
+    user.traincrew("up", "--kubeconfig", str(user.kubeconfig))
+    yield user
+    user.traincrew("down")
+    shutil.rmtree(user.home)
+
+
+def digits_mn(name: str, *, epochs: int = 30, retries: int = 0) -> Document:
+    """Return our MPI example under another name."""
+    document: Document = yaml.safe_load((EXAMPLES / "chainerjob-mn.yaml").read_text())
+    document["metadata"]["name"] = name
+    master = document["spec"]["master"]
+    master["backoffLimit"] = retries
+    master["template"]["spec"]["containers"][0]["command"] += ["--epochs", str(epochs)]
+    return document
+
+
+# -- the manifests people have -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", OLD_MANIFESTS, ids=lambda path: path.stem)
+def test_old_manifests_as_their_readme_uses_them(user: User, path: Path) -> None:
+    manifest = yaml.safe_load(path.read_text())
+    name = manifest["metadata"]["name"]
+    assert user.kubectl("create", "-f", str(path)) == f"chainerjob.kubeflow.org/{name} created\n"
+    user.until_condition(name, "Complete")
+    user.until_condition(name, "Succeeded")
+
+    status = yaml.safe_load(user.kubectl("get", "chainerjobs", name, "-o", "yaml"))["status"]
+    assert status["succeeded"] == 1
+    assert status["startTime"] <= status["completionTime"]
+    assert re.search(rf"^{name} .*Succeeded", user.kubectl("get", "chainerjobs"), re.MULTILINE)
+
+    logs = user.master_logs(name)
+    assert "so training on scikit-learn's 1797 bundled 8x8 digits instead" in logs
+    assert re.search(r"^epoch +2  loss .* validation accuracy 0\.\d+", logs, re.MULTILINE)
+    everything = user.kubectl("get", "all", "-l", f"{NAME_LABEL}={name}")
+    assert f"job.batch/{name}-master" in everything
+    assert f"chainerjob.kubeflow.org/{name}" not in everything
+
+    if "workerSets" in manifest["spec"]:
+        workers = f"{name}-workerset-ws0"
+        hosts = [rf"{name}-master-\w+", f"{workers}-0", f"{workers}-1"]
+        for rank, host in enumerate(hosts):
+            assert re.search(rf"node: {host}\b.*\n.*Process rank: {rank}\b", logs), (rank, logs)
+        assert "processes: 3, communicator: naive" in logs
+        assert f"statefulset.apps/{workers}" in everything
+        assert user.get("statefulset", workers)["spec"]["replicas"] == 0
+    user.until(
+        "finished: the workers are scaled down, the master stays for its logs",
+        lambda: [pod["status"]["phase"] for pod in user.pods(name)] == ["Succeeded"],
+    )
+    user.kubectl("delete", "-f", str(path))
+    user.gone(name)
+
+
+# -- our examples ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "manifest", ["chainerjob.yaml", "chainerjob-mn.yaml", "chainerjob-reference.yaml"]
+)
+def test_our_examples_train_in_one_shot(user: User, manifest: str) -> None:
+    output = user.traincrew("run", "-f", str(EXAMPLES / manifest))
+    assert float(ACCURACY.findall(output)[-1]) >= 0.95, output
+    assert "Succeeded" in output
+
+
+def test_the_second_run_trains_at_once(user: User) -> None:
+    """Within 5 s, start of the cluster and all: the environment is there already."""
+    started = time.monotonic()
+    process = subprocess.Popen(
+        ["traincrew", "run", "-f", str(EXAMPLES / "chainerjob-mn.yaml")],
+        env=user.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert process.stdout is not None
+    first = next(line for line in process.stdout if re.search(r"epoch +1 ", line))
+    took = time.monotonic() - started
+    process.communicate(timeout=120)
+    assert process.returncode == 0
+    assert took < 5, f"{took:.1f} s until {first}"
+
+
+# -- when it goes wrong ------------------------------------------------------------------------
+
+
+def test_a_script_that_fails(user: User) -> None:
+    document = digits_mn("fails")
+    container = document["spec"]["master"]["template"]["spec"]["containers"][0]
+    container["command"] = [*container["command"][:-1], "--require-accuracy=1.1", "--epochs=1"]
+    user.create(document)
+    condition = user.until_condition("fails", "Failed")
+    assert condition["reason"] == "BackoffLimitExceeded"
+    assert "the validation accuracy is below 1.1" in user.master_logs("fails")
+    user.until(
+        "the workers are gone, the failed master stays for its logs",
+        lambda: [pod["status"]["phase"] for pod in user.pods("fails")] == ["Failed"],
+    )
+    user.kubectl("delete", "chainerjob", "fails")
+    user.gone("fails")
+
+
+def test_the_outcome_of_a_failed_run_is_its_exit_code(user: User) -> None:
+    document = digits_mn("exits")
+    container = document["spec"]["master"]["template"]["spec"]["containers"][0]
+    container["command"] = ["sh", "-c", "echo about to fail; exit 7"]
+    output = user.traincrew("run", "-f", "-", code=7, given=json.dumps(document))
+    assert "about to fail" in output
+
+
+def wait_for_training(user: User, name: str) -> None:
+    user.until(
+        f"{name} trains",
+        lambda: (
+            [pod["status"]["phase"] for pod in user.pods(name)] == ["Running"] * 3
+            and "epoch   2 " in user.kubectl("logs", f"job/{name}-master", "-c", "chainer")
+        ),
+    )
+
+
+def test_a_worker_that_is_killed_fails_the_try(user: User) -> None:
+    user.create(digits_mn("loses", epochs=20_000))
+    wait_for_training(user, "loses")
+    user.kubectl("delete", "pod", "loses-workerset-ws0-1", "--grace-period=0", "--force")
+    condition = user.until_condition("loses", "Failed")
+    assert condition["reason"] == "BackoffLimitExceeded"
+    user.kubectl("delete", "chainerjob", "loses")
+    user.gone("loses")
+
+
+def test_with_a_retry_left_the_job_outlives_a_killed_worker(user: User) -> None:
+    user.create(digits_mn("recovers", epochs=400, retries=2))
+    wait_for_training(user, "recovers")
+    # The daemon mpiexec has started there, and every rank under it.
+    user.kubectl(
+        "exec", "recovers-workerset-ws0-0", "-c", "chainer", "--", "pkill", "-KILL", "orted"
+    )
+    user.until_condition("recovers", "Succeeded")
+    assert user.job("recovers")["status"]["failed"] == 1
+    user.kubectl("delete", "chainerjob", "recovers")
+    user.gone("recovers")
+
+
+def test_a_master_that_is_killed_is_tried_again(user: User) -> None:
+    user.create(digits_mn("again", epochs=300, retries=1))
+    wait_for_training(user, "again")
+    user.kubectl("exec", "job/again-master", "-c", "chainer", "--", "pkill", "-KILL", "mpiexec")
+    user.until_condition("again", "Succeeded")
+    assert user.job("again")["status"]["failed"] == 1
+    assert float(ACCURACY.findall(user.master_logs("again"))[-1]) >= 0.95
+    user.kubectl("delete", "chainerjob", "again")
+    user.gone("again")
+
+
+def test_a_deadline(user: User) -> None:
+    document = digits_mn("late", epochs=20_000)
+    document["spec"]["master"]["activeDeadlineSeconds"] = 5
+    user.create(document)
+    condition = user.until_condition("late", "Failed")
+    assert condition["reason"] == "DeadlineExceeded"
+    user.kubectl("delete", "chainerjob", "late")
+    user.gone("late")
+
+
+def test_deleted_while_it_trains_nothing_is_left(user: User) -> None:
+    user.create(digits_mn("deleted", epochs=20_000))
+    wait_for_training(user, "deleted")
+    user.kubectl("delete", "chainerjob", "deleted")
+    user.gone("deleted")
+    processes = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
+    assert "--epochs 20000" not in processes.stdout
+
+
+def test_an_image_nobody_has_mapped(user: User) -> None:
+    document = digits_mn("unmapped")
+    document["spec"]["workerSets"]["ws0"]["template"]["spec"]["containers"][0]["image"] = "me/own:1"
+    user.create(document)
+    user.until(
+        "the workers cannot pull",
+        lambda: "no environment is defined for it" in user.kubectl("get", "events"),
+    )
+    states = [
+        status["state"]["waiting"]
+        for pod in user.pods("unmapped")
+        for status in pod["status"].get("containerStatuses", [])
+        if "waiting" in status["state"]
+    ]
+    assert {state["reason"] for state in states} <= {"ErrImagePull", "ImagePullBackOff"}
+    user.kubectl("delete", "chainerjob", "unmapped")
+    user.gone("unmapped")
