@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from traincrew.engine.controller import Result
@@ -25,7 +26,7 @@ from traincrew.local.controllers.informers import CONTROLLER, ORPHANS
 from traincrew.local.controllers.writes import Note
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from collections.abc import Callable, Coroutine, Iterable, Mapping
 
     from traincrew.engine.client import Client
     from traincrew.engine.controller import Request
@@ -83,19 +84,27 @@ class Shell:
 
     # -- writes ------------------------------------------------------------------------------
 
-    async def together(self, actions: Iterable[Awaitable[Any]]) -> list[Exception]:
+    async def together(self, actions: Iterable[Coroutine[Any, Any, Any]]) -> list[Exception]:
         """Await all, `AT_ONCE` at a time; the errors of those that failed."""
-        slots = asyncio.Semaphore(AT_ONCE)
+        waiting = deque(actions)
+        errors: list[Exception] = []
 
-        async def bounded(action: Awaitable[Any]) -> Any:
-            async with slots:
-                return await action
+        async def work() -> None:
+            while waiting:
+                try:
+                    await waiting.popleft()
+                except Exception as error:  # noqa: BLE001 - handed to the caller
+                    errors.append(error)
 
-        results = await asyncio.gather(*map(bounded, actions), return_exceptions=True)
-        for result in results:
-            if isinstance(result, BaseException) and not isinstance(result, Exception):
-                raise result
-        return [result for result in results if isinstance(result, Exception)]
+        try:
+            if len(waiting) == 1:
+                await work()
+            else:
+                await asyncio.gather(*(work() for _ in range(min(AT_ONCE, len(waiting)))))
+        finally:
+            for action in waiting:
+                action.close()
+        return errors
 
     async def create(
         self, request: Request, informer: Informer[AnyObject], obj: dict[str, Any]
