@@ -277,8 +277,9 @@ class Storage:
         self._listeners.append(listener)
 
     def unsubscribe(self, listener: Callable[[Sequence[Change]], None]) -> None:
-        """Stop hearing."""
-        self._listeners.remove(listener)
+        """Stop hearing; more than once does no harm."""
+        if listener in self._listeners:
+            self._listeners.remove(listener)
 
     @property
     def committed(self) -> asyncio.Future[None] | None:

@@ -282,7 +282,8 @@ class Verbs:
         complete = pipeline.default(resource, new)
         if update := kinds.UPDATE.get(resource.identifier):
             update(self, new, old)
-        if not subresource and resource.generation and _content_changed(resource, new, old):
+        desired = not subresource and not both_parts
+        if desired and resource.generation and _content_changed(resource, new, old):
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
         if _same_but_tracking(new, old) and not tracked:
             return entry

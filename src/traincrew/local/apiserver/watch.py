@@ -121,7 +121,6 @@ class Watch:
         if committed := storage.committed:
             await asyncio.shield(committed)
         since = options.since
-        self._seen = storage.revision
         initial: list[Entry] = []
         changes: list[Change] = []
         if since is None:
@@ -139,8 +138,11 @@ class Watch:
         for entry in initial:
             if matches(entry):
                 self._lines.append(self._line("ADDED", entry, None))
-        for change in changes:
-            self._take(change)
+        if changes:
+            self._seen = changes[0].revision - 1
+            for change in changes:
+                self._take(change)
+        self._seen = storage.revision
         if options.initial_bookmark:
             self._lines.append(self._bookmark(initial_end=True))
 
