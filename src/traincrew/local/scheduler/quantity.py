@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from decimal import ROUND_CEILING, Decimal, InvalidOperation
+import re
+from decimal import ROUND_CEILING, Decimal
 from functools import lru_cache
 
 _SUFFIXES: dict[str, Decimal] = {
@@ -19,6 +20,9 @@ _SUFFIXES: dict[str, Decimal] = {
 } | {letter + "i": Decimal(1024**power) for power, letter in enumerate("KMGTPE", 1)}
 
 
+_QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))([eE][+-]?\d+|[numkMGTPE]|[KMGTPE]i)?")
+
+
 def parse_quantity(value: str | float) -> Decimal:
     """The exact number a quantity stands for.
 
@@ -27,15 +31,15 @@ def parse_quantity(value: str | float) -> Decimal:
     """
     if not isinstance(value, str):
         return Decimal(str(value))
-    text = value.strip()
-    number = text.rstrip("KMGTPEkinum")
-    # `1E` is an exa, `1E3` an exponent: rstrip only took letters, so `1E3` is whole here.
-    try:
-        return Decimal(number) * _SUFFIXES[text[len(number) :]]
-    except (InvalidOperation, KeyError):
+    match = _QUANTITY.fullmatch(value)
+    if match is None:
         raise ValueError(
             f"invalid quantity {value!r}: expected a number with a suffix such as 500m, 2 or 4Gi"
-        ) from None
+        )
+    number, suffix = match.group(1), match.group(2) or ""
+    if suffix in _SUFFIXES:
+        return Decimal(number) * _SUFFIXES[suffix]
+    return Decimal(number + suffix)
 
 
 @lru_cache(maxsize=4096)
