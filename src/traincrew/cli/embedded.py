@@ -118,7 +118,7 @@ class Embedded:
 
     def sandbox_words(self) -> str:
         """How pods are kept apart, for people."""
-        if self.cluster.node.sandbox == "bare":
+        if self.cluster.node.capabilities.mode == "bare":
             return "pods are plain processes (see `traincrew doctor`)"
         return "pods are sandboxed processes"
 

@@ -138,6 +138,7 @@ class LocalCluster:
             kubeconfig=self.server.kubeconfig,
             events=events,
             sandbox=options.sandbox,
+            survive=options.directory is not None,
             on_progress=options.on_pull,
         )
         self.server.node = self.node.backend
