@@ -148,8 +148,8 @@ def test_a_failed_job_ends_with_the_masters_exit_code_and_says_why() -> None:
         "",
         "ChainerJob digits: Failed after 4.2 s",
         "  POD                     ENDED                 RESTARTS  RAN",
-        f"  {WORKER}  stopped with the job         0  4.0 s",
-        f"  {MASTER}         exit code 3                  0  3.0 s",
+        f"  {WORKER}  stopped with the job         0  4 s",
+        f"  {MASTER}         exit code 3                  0  3 s",
         "Why: BackoffLimitExceeded: Job has reached it",
         f"Pod {MASTER}, container chainer: exit code 3",
         "Last lines of its log:",
@@ -261,5 +261,21 @@ def test_batch_jobs_and_pods_can_be_waited_for() -> None:
     view.job(job(name="once", kind="Job", conditions=[condition("SuccessCriteriaMet")]), 1)
     shown = view.job(job(name="once", kind="Job", conditions=[condition("Complete")]), 1)
     shown += view.job(job("Failed", name="alone", kind="Pod", message="gone wrong"), 2)
-    assert texts(shown) == ["once: Complete", "alone: Failed: gone wrong"]
+    assert texts(shown) == ["once: Complete"]  # a pod is told of as a pod
     assert [record.phase for record in view.jobs] == ["Succeeded", "Failed"]
+
+
+def test_a_long_explanation_is_given_once() -> None:
+    why = "no environment is defined for it; add one to your catalog of environments"
+    view = followed()
+    shown = view.event(event(f"Failed to pull image: {why}", reason="Failed"), 1)
+    shown += view.pod(master("Pending", waiting("ErrImagePull", f"Failed to pull image: {why}")), 1)
+    back_off = f"Back-off pulling image: Failed to pull image: {why}"
+    shown += view.pod(master("Pending", waiting("ImagePullBackOff", back_off)), 2)
+    shown += view.job(job("Created", message=f"Not running: Failed to pull image: {why}"), 3)
+    assert texts(shown) == [
+        f"warning: pod {MASTER}: Failed to pull image: {why} (Failed)",
+        f"{MASTER}: image cannot be prepared",
+        f"{MASTER}: image cannot be prepared, will try again: Back-off pulling image: …",
+        "digits: Not running: …",
+    ]

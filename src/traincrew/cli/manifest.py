@@ -204,6 +204,9 @@ def refusal(document: Document, error: ApiError) -> str:
         if isinstance(cause, dict) and cause.get("message")
     ]
     if not causes:
+        _, strict, fields = error.message.partition("strict decoding error: ")
+        if strict:
+            return "\n".join([f"{title}:", *(f"  {field}" for field in fields.split(", "))])
         return f"{title}: {error.message}"
     lines = []
     for cause in causes:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 TIMED_OUT = 124
 BROKEN_PIPE = 128 + signal.SIGPIPE
 DRAIN_SECONDS = 3.0
+LAST_WORDS_SECONDS = 1.0
 STATUS_EVERY_SECONDS = 0.5
 
 
@@ -77,6 +78,8 @@ class Session:
         self._started = time.monotonic()
         self._signal: int | None = None
         self._staying = False
+        self._holding = 0
+        self._held: list[Line] = []
         self._news = asyncio.Event()
         self._tasks: list[asyncio.Task[Any]] = []
         self._followers: dict[tuple[str, str], tuple[LogFollower, asyncio.Task[None]]] = {}
@@ -200,6 +203,8 @@ class Session:
         ]
         if finished:
             await asyncio.wait(finished, timeout=DRAIN_SECONDS)
+        self._holding = 0
+        self._release()
 
     async def _end(self) -> None:
         tasks = [*self._tasks, *(task for _, task in self._followers.values())]
@@ -364,7 +369,7 @@ class Session:
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         pod = new or old
         assert pod is not None
-        self._show(self._view.pod(pod, self._now(), deleted=new is None))
+        lines = self._view.pod(pod, self._now(), deleted=new is None)
         for container in self._view.containers_to_follow(pod):
             key = (pod.metadata.uid, container)
             if key not in self._followers:
@@ -373,6 +378,15 @@ class Session:
         for (uid, _), (follower, _) in self._followers.items():
             if uid == pod.metadata.uid:
                 follower.update(pod, gone=new is None)
+        if lines and pod.status.phase in {"Succeeded", "Failed"}:
+            tasks = [task for (uid, _), (_, task) in self._followers.items()
+                     if uid == pod.metadata.uid and not task.done()]  # fmt: skip
+            if tasks:
+                self._tasks.append(asyncio.create_task(self._last_words_first(tasks)))
+                self._holding += 1
+                self._held += lines
+                return
+        self._show(lines)
 
     def _follow(self, pod: Pod, container: str) -> None:
         uid = pod.metadata.uid
@@ -392,8 +406,20 @@ class Session:
     def _say(self, text: str) -> None:
         self._show([Line(text, at=self._now())])
 
+    async def _last_words_first(self, followers: Sequence[asyncio.Task[None]]) -> None:
+        """Hold back what we say of a pod that has ended until it has been heard out."""
+        await asyncio.wait(followers, timeout=LAST_WORDS_SECONDS)
+        self._holding = max(0, self._holding - 1)
+        self._release()
+
+    def _release(self) -> None:
+        if not self._holding:
+            self._console.show(self._held)
+            self._held.clear()
+
     def _show(self, lines: list[Line]) -> None:
-        self._console.show(lines)
+        self._held += lines
+        self._release()
         if self._live and lines:
             self._console.set_status(self._view.status(self._now()))
         self._news.set()

@@ -22,8 +22,9 @@ def summary(view: View, now: float) -> list[Line]:
         if job.outcome is not None and not job.outcome.succeeded:
             lines += _why(view, job)
     failed = any(job.outcome is None or not job.outcome.succeeded for job in view.jobs)
-    if failed and view.warnings:
-        warnings = list(view.warnings.values())
+    said = " ".join(line.text for line in lines)
+    warnings = [warned for warned in view.warnings.values() if warned.message not in said]
+    if failed and warnings:
         lines.append(Line("Warnings:"))
         for warned in warnings[-WARNINGS_SHOWN:]:
             times = f" (x{warned.times})" if warned.times > 1 else ""
@@ -82,14 +83,18 @@ def _ran(record: PodRecord, now: float) -> str:
     for container in record.pod.status.container_statuses:
         ended, running = container.state.terminated, container.state.running
         if ended is not None:
+            # Whole seconds is all these timestamps know.
             length = seconds_between(ended.started_at, ended.finished_at)
+            length = None if length is None else float(round(length))
         elif running is not None:
             length = now - record.first_seen
         else:
             continue
         if length is not None:
             longest = max(longest or 0.0, length)
-    return "-" if longest is None else duration(longest)
+    if longest is None:
+        return "-"
+    return duration(longest) if longest >= 9.5 else f"{longest:.0f} s" if longest else "under 1 s"
 
 
 def _why(view: View, job: JobRecord) -> list[Line]:

@@ -52,7 +52,7 @@ class PodRecord:
         self.state = PodState("", settled=False)
         self.first_seen = now
         self.gone = False
-        self.announced = ""
+        self.announced = ("", "")
         self.failure: tuple[str, int, str, str] | None = None
         """Container, exit code, how it ended in words, when: of a failure of its own."""
         self.tails: dict[str, deque[str]] = {}
@@ -110,6 +110,29 @@ _TONES: dict[str, Tone] = {
 _MASTER_ROLES = {"master", "launcher", "chief", "scheduler"}
 
 
+class News:
+    """Keeps one long explanation from being given by the event, the pod and the job in turn."""
+
+    _LONG = 40
+    _START = 60
+
+    def __init__(self) -> None:
+        self._told: list[str] = []
+
+    def tell(self, text: str) -> str | None:
+        """What of a text is new: all of it, its beginning, or (None) nothing."""
+        if len(text) < self._LONG:
+            return text
+        for told in self._told:
+            if text in told:
+                return None
+            at = text.find(told[: self._START])
+            if at >= 0:
+                return text[:at] + "…" if at else None
+        self._told.append(text)
+        return text
+
+
 class View:
     """Turns watch events and log lines into what a person reads.
 
@@ -127,6 +150,7 @@ class View:
         self.warnings: dict[tuple[str, str, str], Warned] = {}
         self.pulling: dict[str, str] = {}
         self._events: dict[str, int] = {}
+        self._news = News()
 
     # -- what happens ---------------------------------------------------------------------------
 
@@ -157,7 +181,8 @@ class View:
             return [Line(f"{record.name}: deleted before it finished", "bad", at=now)]
         lines = self._progress(record, job, now)
         self._finish(record, job, now)
-        return lines
+        # A pod that is waited for itself is told of as a pod already.
+        return [] if job.kind == "Pod" else lines
 
     def _progress(self, record: JobRecord, job: TrainingJob, now: float) -> list[Line]:
         phase, message = _state(job)
@@ -168,10 +193,13 @@ class View:
         )
         lines = []
         if phase and (phase, message) != before and not silent:
-            text = f"{record.name}: " if waiting and message else f"{record.name}: {phase}"
-            if message and (self.verbose or phase not in _SELF_EVIDENT):
-                text += message if waiting else f": {message}"
-            lines.append(Line(text, _TONES.get(phase, "plain"), at=now))
+            detail = message if self.verbose or phase not in _SELF_EVIDENT else ""
+            if detail:
+                detail = self._news.tell(detail) or ""
+            if detail or not waiting:
+                words = ": ".join(filter(None, ("" if waiting and detail else phase, detail)))
+                tone = _TONES.get(phase, "plain")
+                lines.append(Line(f"{record.name}: {words}", tone, at=now))
         problem = next((c for c in job.status.conditions if c.type == "Synced"), None)
         text = "" if problem is None or problem.status == "True" else _one_line(problem.message)
         if text and record.problem != text:
@@ -220,11 +248,12 @@ class View:
         text = f"{record.name}: {state.word}"
         if restarts and state.word == "running":
             text += f" again (restart {restarts})"
-        if state.detail and state.detail not in text:
-            text += f": {_one_line(state.detail)}"
-        if text == record.announced or (leaving and not self.verbose):
+        detail = _one_line(state.detail)
+        if (text, detail) == record.announced or (leaving and not self.verbose):
             return []
-        record.announced = text
+        record.announced = (text, detail)
+        if detail and (told := self._news.tell(detail)):
+            text += f": {told}"
         return [Line(text, state.tone, at=now)]
 
     def _note_failure(self, record: PodRecord) -> None:
@@ -254,7 +283,8 @@ class View:
         key = (about, event.reason, message)
         known = self.warnings.get(key)
         self.warnings[key] = Warned(about, event.reason, message, count)
-        if known is not None and not self.verbose:
+        news = self._news.tell(message)
+        if not self.verbose and (known is not None or news is None):
             return []
         return [Line(f"warning: {about}: {message} ({event.reason})", "bad", at=now)]
 
