@@ -161,9 +161,7 @@ async def control_plane(state: Path, storage: Storage | None = None) -> AsyncIte
 
 
 @asynccontextmanager
-async def running_node(
-    world: World, *, kill: bool = True, **options: Any
-) -> AsyncIterator[Node]:
+async def running_node(world: World, *, kill: bool = True, **options: Any) -> AsyncIterator[Node]:
     """A node that runs pods."""
     events = EventRecorder(world.client, "traincrew-local")
     node = Node(

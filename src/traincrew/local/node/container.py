@@ -146,6 +146,7 @@ class Container:
             return None
         current = known[-1]
         self._number = current.number
+        self._back_off = BackOff(immediate=True, failures=current.number)
         self.record.image_id = shown.get("imageID", "")
         if len(known) > 1 and (before := known[-2].exit()) is not None:
             self.record.end(self._terminated(known[-2], before))
@@ -229,8 +230,7 @@ class Container:
         instance = prepared.instance
         self._event("Normal", "Created", f"Created container {self.name}")
         try:
-            # Never left half way: a node that goes down meanwhile finds the instance again.
-            started = await asyncio.shield(self._context.fork_server.run(prepared.process))
+            started = await self._context.fork_server.run(prepared.process)
         except StartFailedError as error:
             self._event("Warning", "Failed", f"Error: {error.message}")
             end = instance.exit() or Exit(

@@ -81,7 +81,7 @@ class SourceWatch:
             event.set()
 
     async def wait(
-        self, namespace: str, references: Iterable[Reference], timeout: float | None
+        self, namespace: str, references: Iterable[Reference], longest: float | None
     ) -> None:
         """Wait until one of some objects changes, or for so many seconds."""
         event = asyncio.Event()
@@ -89,7 +89,7 @@ class SourceWatch:
         for key in keys:
             self._waiting.setdefault(key, set()).add(event)
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(longest):
                 await event.wait()
         except TimeoutError:
             pass

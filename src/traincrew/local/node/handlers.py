@@ -32,19 +32,19 @@ class Target(NamedTuple):
     address: str
 
 
-async def act(target: Target, handler: Document, timeout: float | None) -> tuple[bool, str]:
+async def act(target: Target, handler: Document, seconds: float | None) -> tuple[bool, str]:
     """Carry out a probe or hook.
 
     Args:
         target: The container.
         handler: With one of `exec`, `httpGet`, `tcpSocket`, `grpc`, `sleep`.
-        timeout: Seconds; None for as long as it takes.
+        seconds: How long it may take; None for no limit.
 
     Returns:
         Whether it succeeded, and what there is to say about it.
     """
     try:
-        async with asyncio.timeout(timeout):
+        async with asyncio.timeout(seconds):
             if (command := handler.get("exec")) is not None:
                 result = await run_command(
                     target.fork_server, target.instance, list(command.get("command") or ())
@@ -58,8 +58,8 @@ async def act(target: Target, handler: Document, timeout: float | None) -> tuple
             socket = handler.get("tcpSocket") or handler.get("grpc") or {}
             return await _connect(target, socket)
     except TimeoutError:
-        return False, f"command timed out after {timeout:g}s" if "exec" in handler else (
-            f"no answer within {timeout:g}s"
+        return False, f"command timed out after {seconds:g}s" if "exec" in handler else (
+            f"no answer within {seconds:g}s"
         )
     except StartFailedError as error:
         return False, error.message

@@ -172,7 +172,7 @@ class Instance:
         """Wait for its end."""
         processes = self.processes()
         if processes is not None:
-            await wait_for_process(processes[0])
+            await self._wait_for(processes[0])
         found = self.exit()
         if found is not None:
             return found
@@ -187,6 +187,36 @@ class Instance:
             reason=reason,
             message="The container could not be located when the pod was terminated",
         )
+
+    async def _wait_for(self, process: Process) -> None:
+        """Wait until a process that need not be a child has ended."""
+        open_process: Any = getattr(os, "pidfd_open", None)
+        if open_process is not None:
+            try:
+                descriptor = open_process(process.pid)
+            except ProcessLookupError:
+                return
+            except OSError:
+                pass  # a kernel without them
+            else:
+                try:
+                    # The number may have a new owner already.
+                    if _is_running(process):
+                        await readable(descriptor)
+                finally:
+                    os.close(descriptor)
+                return
+        await self._poll(process)
+
+    async def _poll(self, process: Process) -> None:
+        if not _is_running(process):
+            return
+        while not (self.directory / "exit.json").exists():
+            try:
+                os.kill(process.pid, 0)
+            except OSError:
+                return
+            await asyncio.sleep(_POLL_SECONDS)
 
     def remove(self) -> None:
         """Forget it."""
@@ -207,25 +237,3 @@ def _instances(container: Path) -> Iterator[Instance]:
 
 def _is_running(process: Process) -> bool:
     return files.is_running(process.pid, process.start)
-
-
-async def wait_for_process(process: Process) -> None:
-    """Wait until a process that need not be a child has ended."""
-    open_process: Any = getattr(os, "pidfd_open", None)
-    if open_process is not None:
-        try:
-            descriptor = open_process(process.pid)
-        except ProcessLookupError:
-            return
-        except OSError:
-            pass  # a kernel without them
-        else:
-            try:
-                if not _is_running(process):
-                    return  # the number has a new owner already
-                await readable(descriptor)
-            finally:
-                os.close(descriptor)
-            return
-    while _is_running(process):
-        await asyncio.sleep(_POLL_SECONDS)

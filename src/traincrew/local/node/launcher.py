@@ -73,6 +73,7 @@ class ContainerProcess(Struct, frozen=True, kw_only=True, tag="run", tag_field="
         namespaces: False for a plain process in its own session (bare mode).
         user_namespace: enter one first, because the node is not privileged. `uid` and `gid` are
             then what the program sees as its own, and must be given.
+        together: end with the fork server, however that ends.
         uid: user to become, None for the node's; likewise `gid` and the supplementary `groups`.
     """
 
@@ -89,6 +90,7 @@ class ContainerProcess(Struct, frozen=True, kw_only=True, tag="run", tag_field="
     groups: list[int] | None = None
     no_new_privileges: bool = False
     tty: bool = False
+    together: bool = False
 
 
 class Process(Struct, frozen=True):
@@ -215,6 +217,7 @@ class ForkServer:
         self._together = together
         self._control: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
+        self._starting: set[asyncio.Task[Started]] = set()
 
     def start(self) -> None:
         """Start the process.
@@ -258,8 +261,20 @@ class ForkServer:
         Raises:
             StartFailedError: It does not, and why. The instance then has its `exit.json`.
         """
+        container = msgspec.structs.replace(container, together=self._together)
+        task = asyncio.create_task(self._run(container))
+        self._starting.add(task)
+        task.add_done_callback(self._starting.discard)
+        # Never left half way, whoever loses patience: see `settle`.
+        return await asyncio.shield(task)
+
+    async def _run(self, container: ContainerProcess) -> Started:
         async with self._request(container) as answers:
             return msgspec.convert(_started(await answers.next()), Started)
+
+    async def settle(self) -> None:
+        """Wait until the starts that are under way have succeeded or failed."""
+        await asyncio.gather(*self._starting, return_exceptions=True)
 
     @contextlib.asynccontextmanager
     async def command(

@@ -84,7 +84,7 @@ class MemoryWatch:
 
 
 def _processes() -> Iterable[int]:
-    return (int(name) for name in os.listdir("/proc") if name.isdigit())
+    return (int(entry.name) for entry in os.scandir("/proc") if entry.name.isdigit())
 
 
 def _namespace_of(process: int) -> int:

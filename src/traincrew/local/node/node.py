@@ -35,7 +35,7 @@ from traincrew.local.node.nodeobjects import NodeObjects, machine_resources, nod
 from traincrew.local.node.pod import Pod
 from traincrew.local.node.references import Reference
 from traincrew.local.node.serviceproxy import ServiceProxy, listeners
-from traincrew.local.node.unsupported import Isolation
+from traincrew.local.node.unsupported import Isolation, unsupported_service
 from traincrew.local.node.views import PodView
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from traincrew.engine.client import Client
     from traincrew.engine.events import EventRecorder
+    from traincrew.engine.objects import AnyObject
     from traincrew.local.images import ImageStore
     from traincrew.local.node.specs import NodeSpec
 
@@ -115,6 +116,7 @@ class Node:
         self._pods: dict[str, Pod] = {}
         self._removals: set[asyncio.Task[None]] = set()
         self._objects: NodeObjects | None = None
+        self._stopped = False
         self.backend = Backend(self._paths, lambda: context.fork_server)
         self._log = get_logger(component="node")
 
@@ -176,6 +178,7 @@ class Node:
         informers.claims.add_handler(self._on_claim)
         for informer, kind in ((informers.config_maps, "ConfigMap"), (informers.secrets, "Secret")):
             informer.add_handler(self._source_handler(kind))
+        informers.services.add_handler(self._on_service)
         for services in (informers.services, informers.slices):
             services.add_handler(lambda *_: self._services_changed.set())
         assert self._objects is not None
@@ -198,8 +201,9 @@ class Node:
             kill: End all of them, at once, and delete what they left; otherwise they go on for
                 the next start to find.
         """
-        for pod in list(self._pods.values()):
-            await pod.detach()
+        self._stopped = True
+        await asyncio.gather(*(pod.detach() for pod in self._pods.values()))
+        await self._context.fork_server.settle()
         for task in list(self._removals):
             task.cancel()
         await asyncio.gather(*self._removals, return_exceptions=True)
@@ -212,6 +216,8 @@ class Node:
     # -- what changes --------------------------------------------------------------------------
 
     def _on_pod(self, old: PodView | None, new: PodView | None) -> None:
+        if self._stopped:
+            return
         if new is None:
             if old is not None and (gone := self._pods.pop(old.uid, None)) is not None:
                 self._spawn(gone.remove())
@@ -229,6 +235,13 @@ class Node:
         if new is None and old is not None:
             path = self._paths.claims / old.metadata.namespace / old.metadata.uid
             self._spawn(asyncio.to_thread(shutil.rmtree, path, ignore_errors=True))
+
+    def _on_service(self, old: AnyObject | None, new: AnyObject | None) -> None:
+        if new is None or (old is not None and old.spec == new.spec):
+            return
+        if found := unsupported_service(new.spec):
+            lines = "; ".join(f"{each.field}: {each.why}" for each in found)
+            self._tell_service(new, f"Not emulated here: {lines}")
 
     def _source_handler(
         self, kind: str
@@ -259,14 +272,17 @@ class Node:
     def _refused(self, namespace: str, name: str, message: str) -> None:
         service = self._informers.services.store.get(namespace, name)
         if service is not None:
-            reference = {
-                "apiVersion": "v1",
-                "kind": "Service",
-                "namespace": namespace,
-                "name": name,
-                "uid": service.metadata.uid,
-            }
-            self._context.events.event(reference, "Warning", "NotEmulated", message)
+            self._tell_service(service, message)
+
+    def _tell_service(self, service: AnyObject, message: str) -> None:
+        reference = {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "namespace": service.metadata.namespace,
+            "name": service.metadata.name,
+            "uid": service.metadata.uid,
+        }
+        self._context.events.event(reference, "Warning", "NotEmulated", message)
 
     # -- leaving nothing behind --------------------------------------------------------------------
 
@@ -288,12 +304,14 @@ class Node:
         for instance in instances:
             if instance.processes() is None:
                 instance.abandon()
-            instance.kill_shim()
-        try:
-            async with asyncio.timeout(_KILL_SECONDS):
-                await asyncio.gather(*(instance.wait() for instance in instances))
-        except TimeoutError:
-            self._log.warning("containers do not end", containers=len(instances))
+            instance.kill()
+        ends = [asyncio.ensure_future(instance.wait()) for instance in instances]
+        if ends:
+            _, late = await asyncio.wait(ends, timeout=_KILL_SECONDS)
+            for instance in instances if late else ():
+                instance.kill_shim()
+            for end in late:
+                end.cancel()
         for instance in instances:
             try:
                 remove_links(instance.launch().links)

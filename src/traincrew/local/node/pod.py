@@ -70,7 +70,7 @@ class Pod:
         security = view.spec.get("securityContext") or {}
         group = security.get("fsGroup") if context.isolation.root else None
         self.volumes = PodVolumes(context, self.facts, group)
-        self._shown = {
+        self._shown: dict[str, Document] = {
             status["name"]: status
             for kind in ("containerStatuses", "initContainerStatuses")
             for status in view.status.get(kind) or ()
@@ -185,7 +185,7 @@ class Pod:
             reporting = asyncio.create_task(self._reporter.run())
             try:
                 await self._live()
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001  # logged, and shown in the pod's status
                 # Whoever looks at the pod has to see that it is not looked after any more.
                 self._log.exception("a defect of the node ended the pod")
                 self.record.failure = ("NodeError", f"{type(error).__name__}: {error}")
@@ -338,8 +338,9 @@ class Pod:
                 finally:
                     started.cancel()
                     stop.cancel()
-            elif container.role == "init" and not await container.run():
-                if not self._stop.is_set():
+            elif container.role == "init":
+                succeeded = await container.run()
+                if not succeeded and not self._stop.is_set():
                     return False
         # Those that ran before the pod was stopped are still to be brought to their end.
         return True

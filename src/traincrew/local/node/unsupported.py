@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from traincrew.local.node.payloads import is_api_volume
 
-__all__ = ["Isolation", "Unsupported", "unsupported"]
+__all__ = ["Isolation", "Unsupported", "unsupported", "unsupported_service"]
 
 Document = Mapping[str, Any]
 
@@ -177,3 +177,19 @@ def _containers(spec: Document, isolation: Isolation) -> Iterator[Unsupported]:
             for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
                 if (container.get(probe) or {}).get("grpc"):
                     yield Unsupported(f"{path}.{probe}.grpc", "only the connection is tried")
+
+
+def unsupported_service(spec: Document) -> list[Unsupported]:
+    """What of a Service's specification will not be honoured."""
+    found = [
+        Unsupported(f"spec.ports[{index}].protocol", f"{port['protocol']} is not passed on")
+        for index, port in enumerate(spec.get("ports") or ())
+        if port.get("protocol", "TCP") != "TCP"
+    ]
+    if spec.get("type") == "ExternalName":
+        found.append(Unsupported("spec.externalName", "the name resolves to nothing"))
+    if spec.get("type") == "LoadBalancer":
+        found.append(Unsupported("spec.type", "there is no load balancer; the node port works"))
+    if spec.get("sessionAffinity") == "ClientIP":
+        found.append(Unsupported("spec.sessionAffinity", "all clients have the same address"))
+    return found

@@ -197,7 +197,7 @@ class PodVolumes:
             claim = await client.get(PERSISTENT_VOLUME_CLAIMS, name, namespace)
         except NotFoundError as error:
             raise VolumeError(f'persistentvolumeclaim "{name}" not found') from error
-        directory = self._context.paths.claims / namespace / claim["metadata"]["uid"]
+        directory = self._context.paths.claims / namespace / str(claim["metadata"]["uid"])
         if not directory.exists():
             directory.mkdir(parents=True)
             self._open_up(directory)

@@ -5,7 +5,6 @@ a fork server must stay small, because every container's shim is a copy of it.
 """
 
 # No pathlib in here: it would double the imports of every shim.
-# ruff: noqa: PTH
 from __future__ import annotations
 
 import os

@@ -1,7 +1,6 @@
 """Commands in a running container: what `kubectl exec`, probes and hooks run."""
 
 # No pathlib in here: it would double the imports of every shim.
-# ruff: noqa: PTH
 from __future__ import annotations
 
 import json
@@ -53,7 +52,7 @@ def run(specification: dict[str, Any], connection: socket.socket, streams: list[
         try:
             signal.set_wakeup_fd(-1)
             _become_command(specification, streams, own_user)
-        except BaseException as error:  # noqa: BLE001  # a forked child has nowhere to raise to
+        except BaseException as error:  # a forked child has nowhere to raise to
             program.report_failure(failure_write, error)
     os.close(failure_write)
     for descriptor in set(streams):

@@ -5,7 +5,6 @@ In the directory of a container instance: `process.json` (who runs it), `exit.js
 """
 
 # No pathlib in here: it would double the imports of every shim.
-# ruff: noqa: PTH
 from __future__ import annotations
 
 import calendar

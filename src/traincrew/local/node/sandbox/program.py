@@ -1,7 +1,6 @@
 """Turning a freshly forked process into the program of a container or of a command in one."""
 
 # No pathlib in here: it would double the imports of every shim.
-# ruff: noqa: PTH
 from __future__ import annotations
 
 import errno

@@ -10,7 +10,6 @@ where they are missing.
 """
 
 # No pathlib in here: it would double the imports of every shim.
-# ruff: noqa: PTH
 from __future__ import annotations
 
 import os

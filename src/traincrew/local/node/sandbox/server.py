@@ -6,7 +6,6 @@ request over a socket pair; a forked copy serves the request found there.
 """
 
 # No pathlib in here: it would double the imports of every shim.
-# ruff: noqa: PTH
 from __future__ import annotations
 
 import gc
@@ -47,6 +46,9 @@ def serve(control: socket.socket, *, together: bool) -> None:
         from . import syscalls
 
         syscalls.process_control(syscalls.PR_SET_NAME, b"traincrew-fork\0")
+        if together:
+            # What a killed shim leaves comes here, to be waited for.
+            syscalls.process_control(syscalls.PR_SET_CHILD_SUBREAPER, 1)
     os.chdir("/")
     os.umask(0o022)
     gc.collect()
@@ -86,6 +88,9 @@ def serve(control: socket.socket, *, together: bool) -> None:
         for child in children:
             with suppress(ProcessLookupError):
                 os.kill(child, signal.SIGKILL)
+        with suppress(ChildProcessError):
+            while True:
+                os.waitpid(-1, 0)
 
 
 def _reap(children: set[int]) -> None:
@@ -154,7 +159,7 @@ def _try(directory: str, *, user_namespace: bool) -> dict[str, Any]:
     if child == 0:
         try:
             _build(base, write, user_namespace=user_namespace, overlay=syscalls.supports_overlay())
-        except BaseException as error:  # noqa: BLE001  # a forked child has nowhere to raise to
+        except BaseException as error:  # a forked child has nowhere to raise to
             program.report_failure(write, error)
     os.close(write)
     failure = program.read_failure(read)

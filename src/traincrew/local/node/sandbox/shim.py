@@ -5,7 +5,6 @@ goes on, and the node finds it again by the files it writes (see `files`).
 """
 
 # No pathlib in here: it would double the imports of every shim.
-# ruff: noqa: PTH
 from __future__ import annotations
 
 import json
@@ -49,7 +48,6 @@ def run(specification: dict[str, Any], connection: socket.socket) -> None:
         files.write_json(f"{directory}/process.json", process)
         if os.path.exists(f"{directory}/abandoned"):
             failure = {"reason": "Abandoned", "message": "given up before it started"}
-            container.kill()
         else:
             failure = container.go()
     except OSError as error:
@@ -60,7 +58,7 @@ def run(specification: dict[str, Any], connection: socket.socket) -> None:
         outcome: dict[str, Any] = {"exitCode": code, "signal": signaled}
     else:
         if container is not None:
-            container.wait()
+            container.end()
         outcome = {"exitCode": 128, "signal": 0, **(failure or {})}
     outcome |= {"startedAt": started_at, "finishedAt": files.now()}
     # An instance whose directory was removed is one nobody asks about any more.
@@ -95,13 +93,17 @@ class _Container:
 
             # Orphans of the program come to the shim, which ends them with it.
             syscalls.process_control(syscalls.PR_SET_CHILD_SUBREAPER, 1)
+        if _LINUX and specification.get("together"):
+            from . import syscalls
+
+            syscalls.process_control(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
         self.pid = os.fork()
         if self.pid == 0:
             try:
                 signal.set_wakeup_fd(-1)
                 os.close(self._go)
                 _become_program(specification, self._streams, go_read)
-            except BaseException as error:  # noqa: BLE001  # a forked child has nowhere to raise to
+            except BaseException as error:  # a forked child has nowhere to raise to
                 program.report_failure(failure_write, error)
         os.close(go_read)
         os.close(failure_write)
@@ -117,13 +119,10 @@ class _Container:
             self._streams.receive()
         return failure
 
-    def kill(self) -> None:
-        """End the program that was not let go."""
+    def end(self) -> None:
+        """End what did not become the program."""
         os.kill(self.pid, signal.SIGKILL)
-
-    def wait(self) -> int:
-        """Wait for the end of the program; returns its wait status."""
-        return os.waitpid(self.pid, 0)[1]
+        os.waitpid(self.pid, 0)
 
     def follow(self, log: _Log) -> int:
         """Copy output until the program ended and nothing comes any more; its wait status."""

@@ -5,7 +5,6 @@ milliseconds. Every function raises `OSError` with the failed call and its targe
 """
 
 # No pathlib in here: it would double the imports of every shim.
-# ruff: noqa: PTH
 from __future__ import annotations
 
 import ctypes
