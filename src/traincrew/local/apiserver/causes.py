@@ -6,10 +6,12 @@ The reasons are ``metav1.CauseType`` values, the messages those of
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 __all__ = [
     "Cause",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .causes import Cause
+if TYPE_CHECKING:
+    from .causes import Cause
 
 __all__ = ["CelRules", "compile_rules"]
 

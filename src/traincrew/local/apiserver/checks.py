@@ -8,13 +8,15 @@ the published definitions, and rules between fields from ``validation``.
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import causes as why
-from .causes import Cause
 from .formats import is_format
 from .nodes import ANY, Node, crd_node
 from .paths import Path, render
+
+if TYPE_CHECKING:
+    from .causes import Cause
 
 __all__ = ["check"]
 

@@ -7,10 +7,12 @@ but the object; applying them twice changes nothing.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .defaults_pod import admit_pod, field, items, pod, pod_template, volume_claim
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["admit", "after_uid", "apply"]
 

@@ -6,8 +6,10 @@ refused by validation afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = ["admit_pod", "field", "items", "pod", "pod_spec", "pod_template", "volume_claim"]
 

@@ -19,8 +19,8 @@ import msgspec
 from .nodes import ANY, Node
 
 __all__ = [
-    "FieldSet",
     "Comparison",
+    "FieldSet",
     "compare",
     "difference",
     "duplicate_items",

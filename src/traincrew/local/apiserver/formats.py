@@ -6,8 +6,11 @@ import base64
 import binascii
 import ipaddress
 import re
-from collections.abc import Callable
 from datetime import date, datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["is_format"]
 

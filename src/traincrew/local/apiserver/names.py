@@ -7,6 +7,7 @@ the sentence that says what is wrong, or the empty text.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 __all__ = [
     "config_map_key_fault",
@@ -81,6 +82,7 @@ def _too_long(limit: int) -> str:
     return f"must be no more than {limit} bytes"
 
 
+@lru_cache(maxsize=4096)
 def label_fault(value: str) -> str:
     """RFC 1123 label: names of namespaces, containers, volumes, Services' selectors."""
     if len(value) > 63:
@@ -88,6 +90,7 @@ def label_fault(value: str) -> str:
     return "" if _LABEL_RE.fullmatch(value) else _LABEL_TEXT
 
 
+@lru_cache(maxsize=4096)
 def subdomain_fault(value: str) -> str:
     """RFC 1123 subdomain: most objects' names."""
     if len(value) > 253:
@@ -102,6 +105,7 @@ def service_name_fault(value: str) -> str:
     return "" if _LABEL_1035_RE.fullmatch(value) else _LABEL_1035_TEXT
 
 
+@lru_cache(maxsize=4096)
 def qualified_name_fault(value: str) -> str:
     """Keys of labels and annotations: ``[prefix/]name``."""
     # Nearly every key there is, first.
@@ -123,6 +127,7 @@ def qualified_name_fault(value: str) -> str:
     return "" if _QUALIFIED_RE.fullmatch(name) else f"name part {_NAME_PART_TEXT}"
 
 
+@lru_cache(maxsize=4096)
 def label_value_fault(value: str) -> str:
     """Values of labels."""
     if len(value) > 63:
@@ -139,6 +144,7 @@ def env_var_name_fault(value: str) -> str:
     return "must not start with '..'" if value.startswith("..") else ""
 
 
+@lru_cache(maxsize=4096)
 def relaxed_env_var_name_fault(value: str) -> str:
     """Names of environment variables: printable ASCII but ``=`` (KEP-4369)."""
     if not value:

@@ -1,4 +1,4 @@
-"""Request bodies in Kubernetes' protobuf form, decoded without a protobuf runtime.
+r"""Request bodies in Kubernetes' protobuf form, decoded without a protobuf runtime.
 
 kubectl from 1.32 on and every typed Go client send ``application/vnd.kubernetes.protobuf``: the
 four bytes ``k8s\\0`` and a ``runtime.Unknown`` message around the object. Answers may be JSON, so
@@ -10,15 +10,17 @@ from __future__ import annotations
 import base64
 import lzma
 import struct
-from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from .nodes import META, builtin_kinds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 __all__ = ["ProtobufError", "decode"]
 
@@ -43,7 +45,7 @@ def _messages() -> dict[str, dict[int, _Row]]:
 
 
 def decode(body: bytes) -> dict[str, Any]:
-    """Decode a body that starts with ``k8s\\0`` into the document its JSON form would give.
+    r"""Decode a body that starts with ``k8s\\0`` into the document its JSON form would give.
 
     Raises:
         ProtobufError: the message is malformed or of a kind the server does not know.

@@ -30,18 +30,24 @@ _TABLES: dict[tuple[str, str], tuple[str, _Row]] = {
     ),
     ("", "Namespace"): ("Name Status Age", printers.namespace),
     ("", "Node"): (
-        "Name Status Roles Age Version Internal-IP* External-IP* OS-Image* Kernel-Version*"
-        " Container-Runtime*",
+        (
+            "Name Status Roles Age Version Internal-IP* External-IP* OS-Image* Kernel-Version*"
+            " Container-Runtime*"
+        ),
         printers.node,
     ),
     ("", "PersistentVolume"): (
-        "Name Capacity Access_Modes Reclaim_Policy Status Claim StorageClass"
-        " VolumeAttributesClass Reason Age VolumeMode*",
+        (
+            "Name Capacity Access_Modes Reclaim_Policy Status Claim StorageClass"
+            " VolumeAttributesClass Reason Age VolumeMode*"
+        ),
         printers.persistent_volume,
     ),
     ("", "PersistentVolumeClaim"): (
-        "Name Status Volume Capacity Access_Modes StorageClass VolumeAttributesClass Age"
-        " VolumeMode*",
+        (
+            "Name Status Volume Capacity Access_Modes StorageClass VolumeAttributesClass Age"
+            " VolumeMode*"
+        ),
         printers.persistent_volume_claim,
     ),
     ("", "Pod"): (
@@ -62,8 +68,10 @@ _TABLES: dict[tuple[str, str], tuple[str, _Row]] = {
         printers.controller_revision,
     ),
     ("apps", "DaemonSet"): (
-        "Name Desired:integer Current:integer Ready:integer Up-to-date:integer Available:integer"
-        f" Node_Selector Age {_WORKLOAD}",
+        (
+            "Name Desired:integer Current:integer Ready:integer Up-to-date:integer Available:integer"
+            f" Node_Selector Age {_WORKLOAD}"
+        ),
         printers.daemon_set,
     ),
     ("apps", "Deployment"): (

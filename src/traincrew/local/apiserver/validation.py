@@ -1,14 +1,89 @@
-"""Semantic rules of the built-in kinds, beyond their schemas."""
+"""Semantic rules of the built-in kinds, beyond what their schemas say.
+
+One function per kind; the texts are upstream's, so that what people know (and search for) fits.
+Objects come defaulted and with the right types: ``schema`` has looked at them before.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from . import validation_core as core
+from . import validation_pod as pods
+from . import validation_policy as policy
+from . import validation_workloads as workloads
 from .causes import Cause
+from .names import label_fault, service_name_fault, subdomain_fault
+from .validation_crd import definition
+from .validation_meta import object_meta, object_meta_update, path_segment_fault
 
 __all__ = ["validate"]
 
 Document = dict[str, Any]
+_Rule = Callable[[list[Cause], Document, Document | None], None]
+
+_RBAC = "rbac.authorization.k8s.io"
+
+
+def _pod(found: list[Cause], obj: Document, old: Document | None) -> None:
+    pods.pod(found, obj)
+    if old is not None:
+        pods.pod_update(found, obj, old)
+
+
+_RULES: dict[tuple[str, str], _Rule] = {
+    ("", "Binding"): core.binding,
+    ("", "ConfigMap"): core.config_map,
+    ("", "Endpoints"): core.endpoints,
+    ("", "Event"): core.event,
+    ("", "Namespace"): core.namespace,
+    ("", "Node"): core.node,
+    ("", "PersistentVolume"): core.persistent_volume,
+    ("", "PersistentVolumeClaim"): core.persistent_volume_claim,
+    ("", "Pod"): _pod,
+    ("", "PodTemplate"): workloads.template_object,
+    ("", "ReplicationController"): workloads.replication_controller,
+    ("", "Secret"): core.secret,
+    ("", "Service"): core.service,
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): definition,
+    ("apps", "ControllerRevision"): workloads.controller_revision,
+    ("apps", "DaemonSet"): workloads.daemon_set,
+    ("apps", "Deployment"): workloads.deployment,
+    ("apps", "ReplicaSet"): workloads.replica_set,
+    ("apps", "StatefulSet"): workloads.stateful_set,
+    ("batch", "CronJob"): workloads.cron_job,
+    ("batch", "Job"): workloads.job,
+    ("coordination.k8s.io", "Lease"): policy.lease,
+    ("discovery.k8s.io", "EndpointSlice"): policy.endpoint_slice,
+    ("policy", "PodDisruptionBudget"): policy.disruption_budget,
+    (_RBAC, "ClusterRole"): policy.role,
+    (_RBAC, "ClusterRoleBinding"): policy.role_binding,
+    (_RBAC, "Role"): policy.role,
+    (_RBAC, "RoleBinding"): policy.role_binding,
+    ("scheduling.k8s.io", "PriorityClass"): policy.priority_class,
+    ("storage.k8s.io", "StorageClass"): policy.storage_class,
+}
+
+_NAMES: dict[tuple[str, str], Callable[[str], str]] = {
+    ("", "Namespace"): label_fault,
+    ("", "Service"): service_name_fault,
+    ("apps", "StatefulSet"): label_fault,
+    ("", "Event"): path_segment_fault,
+    **{
+        (_RBAC, kind): path_segment_fault
+        for kind in ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
+    },
+}
+
+# Kinds that only travel in requests: no name, no stored metadata.
+_TRANSIENT = ("authentication.k8s.io", "authorization.k8s.io")
+_NAMELESS = {
+    ("", "Binding"),
+    ("", "DeleteOptions"),
+    ("autoscaling", "Scale"),
+    ("policy", "Eviction"),
+}
 
 
 def validate(group: str, kind: str, obj: Document, old: Document | None = None) -> list[Cause]:
@@ -20,4 +95,13 @@ def validate(group: str, kind: str, obj: Document, old: Document | None = None) 
         obj: the object, defaulted and valid by its schema.
         old: the stored object when this is an update.
     """
-    return []
+    found: list[Cause] = []
+    key = (group, kind)
+    if group not in _TRANSIENT and key not in _NAMELESS:
+        object_meta(found, obj["metadata"], _NAMES.get(key, subdomain_fault))
+        if old is not None:
+            object_meta_update(found, obj["metadata"], old["metadata"])
+    rule = _RULES.get(key)
+    if rule is not None:
+        rule(found, obj, old)
+    return found

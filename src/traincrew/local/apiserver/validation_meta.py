@@ -1,0 +1,182 @@
+"""Rules for metadata, labels and selectors (``k8s.io/apimachinery/pkg/api/validation``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from . import causes as why
+from .defaults_pod import field, items
+from .names import label_value_fault, qualified_name_fault
+
+if TYPE_CHECKING:
+    from .causes import Cause
+
+__all__ = [
+    "annotation_rules",
+    "immutable",
+    "label_selector",
+    "labels",
+    "non_negative",
+    "object_meta",
+    "object_meta_update",
+    "path_segment_fault",
+    "selects",
+]
+
+Document = dict[str, Any]
+NameFault = Callable[[str], str]
+
+_ANNOTATIONS_LIMIT = 256 * 1024
+_IMMUTABLE = "field is immutable"
+_FINALIZERS = ("orphan", "foregroundDeletion")
+
+
+def path_segment_fault(value: str) -> str:
+    """Names that only have to fit into a path: those of RBAC objects."""
+    if value in (".", ".."):
+        return f"may not be '{value}'"
+    for part in ("/", "%"):
+        if part in value:
+            return f"may not contain '{part}'"
+    return ""
+
+
+def immutable(found: list[Cause], path: str, new: Any, old: Any) -> None:
+    """Refuse any change."""
+    if new != old:
+        found.append(why.invalid(path, new, _IMMUTABLE))
+
+
+def non_negative(found: list[Cause], path: str, value: Any) -> None:
+    """Refuse numbers below zero; an absent one is fine."""
+    if value is not None and value < 0:
+        found.append(why.invalid(path, value, "must be greater than or equal to 0"))
+
+
+def object_meta(found: list[Cause], metadata: Document, name_fault: NameFault) -> None:
+    """Rules for the metadata of any object."""
+    prefix = metadata.get("generateName")
+    if prefix:
+        # What is appended later starts with a letter or digit.
+        fault = name_fault(prefix[:-1] + "a" if prefix.endswith("-") else prefix)
+        if fault:
+            found.append(why.invalid("metadata.generateName", prefix, fault))
+    name = metadata.get("name")
+    if not name:
+        found.append(why.required("metadata.name", "name or generateName is required"))
+    else:
+        fault = name_fault(name)
+        if fault:
+            found.append(why.invalid("metadata.name", name, fault))
+    _common(found, metadata)
+
+
+def _common(found: list[Cause], metadata: Document) -> None:
+    if "labels" in metadata:
+        labels(found, metadata["labels"], "metadata.labels")
+    if "annotations" in metadata:
+        annotation_rules(found, metadata["annotations"], "metadata.annotations")
+    if "ownerReferences" in metadata:
+        _owners(found, metadata["ownerReferences"])
+    finalizers = metadata.get("finalizers") or ()
+    for finalizer in finalizers:
+        fault = qualified_name_fault(finalizer)
+        if fault:
+            found.append(why.invalid("metadata.finalizers", finalizer, fault))
+    if all(each in finalizers for each in _FINALIZERS):
+        detail = "finalizer orphan and foregroundDeletion cannot be both set"
+        found.append(why.invalid("metadata.finalizers", finalizers, detail))
+
+
+def _owners(found: list[Cause], references: list[Document]) -> None:
+    path = "metadata.ownerReferences"
+    controller = ""
+    for reference in references:
+        for key in ("apiVersion", "kind", "name", "uid"):
+            if not reference.get(key):
+                found.append(why.invalid(f"{path}.{key}", "", "must not be empty"))
+        if (reference.get("apiVersion"), reference.get("kind")) == ("v1", "Event"):
+            detail = "/v1, Kind=Event is disallowed from being an owner"
+            found.append(why.invalid(path, reference, detail))
+        if reference.get("controller"):
+            name = f"{reference.get('kind')}/{reference.get('name')}"
+            if controller:
+                detail = (
+                    "Only one reference can have Controller set to true. "
+                    f'Found "true" in references for {controller} and {name}'
+                )
+                found.append(why.invalid(path, references, detail))
+            controller = controller or name
+
+
+def object_meta_update(found: list[Cause], new: Document, old: Document) -> None:
+    """Rules for the change of metadata."""
+    for key in ("name", "namespace", "uid", "creationTimestamp"):
+        immutable(found, f"metadata.{key}", new.get(key), old.get(key))
+    if old.get("deletionTimestamp") is not None:
+        known = set(old.get("finalizers") or ())
+        added = [each for each in new.get("finalizers") or () if each not in known]
+        if added:
+            detail = f"no new finalizers can be added if the object is being deleted, found new finalizers {why.show(added)}"
+            found.append(why.forbidden("metadata.finalizers", detail))
+
+
+def labels(found: list[Cause], values: Document, path: str) -> None:
+    """Rules for labels and whatever has their form."""
+    for key, value in values.items():
+        fault = qualified_name_fault(key)
+        if fault:
+            found.append(why.invalid(path, key, fault))
+        fault = label_value_fault(value)
+        if fault:
+            found.append(why.invalid(path, value, fault))
+
+
+def annotation_rules(found: list[Cause], values: Document, path: str) -> None:
+    """Rules for annotations."""
+    size = 0
+    for key, value in values.items():
+        fault = qualified_name_fault(key.lower())
+        if fault:
+            found.append(why.invalid(path, key, fault))
+        size += len(key) + len(value)
+    if size > _ANNOTATIONS_LIMIT:
+        found.append(why.too_long(path, _ANNOTATIONS_LIMIT))
+
+
+def label_selector(found: list[Cause], selector: Document | None, path: str) -> None:
+    """Rules for a ``metav1.LabelSelector``."""
+    if selector is None:
+        return
+    labels(found, field(selector, "matchLabels"), f"{path}.matchLabels")
+    for index, expression in enumerate(items(selector, "matchExpressions")):
+        here = f"{path}.matchExpressions[{index}]"
+        operator, values = expression.get("operator", ""), expression.get("values") or []
+        if operator in ("In", "NotIn"):
+            if not values:
+                detail = "must be specified when `operator` is 'In' or 'NotIn'"
+                found.append(why.required(f"{here}.values", detail))
+        elif operator in ("Exists", "DoesNotExist"):
+            if values:
+                detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+                found.append(why.forbidden(f"{here}.values", detail))
+        else:
+            found.append(why.invalid(f"{here}.operator", operator, "not a valid selector operator"))
+        fault = qualified_name_fault(expression.get("key", ""))
+        if fault:
+            found.append(why.invalid(f"{here}.key", expression.get("key", ""), fault))
+        for position, value in enumerate(values):
+            fault = label_value_fault(value)
+            if fault:
+                found.append(why.invalid(f"{here}.values[{position}]", value, fault))
+
+
+def selects(selector: Document, template_labels: Document) -> bool:
+    """Whether a selector matches labels; an invalid one matches everything (it is refused anyway)."""
+    from .selectors import SelectorError, from_label_selector
+
+    try:
+        return from_label_selector(selector)(template_labels)
+    except SelectorError:
+        return True
