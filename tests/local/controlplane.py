@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from traincrew.engine.client import Client
@@ -36,9 +36,19 @@ def timestamp(offset: float = 0.0) -> str:
 class World:
     """What tests use."""
 
-    def __init__(self, server: ApiServer, client: Client, events: EventRecorder) -> None:
-        self.server, self.client, self.recorder = server, client, events
+    def __init__(self, server: ApiServer, client: Client, control: Control) -> None:
+        self.server, self.client, self.control = server, client, control
+        self.recorder: EventRecorder
         self.kubelet: FakeKubelet | None = None
+
+    async def start(self) -> None:
+        """Start controllers and scheduler."""
+        self.recorder = await self.control.start()
+
+    async def restart(self) -> None:
+        """Kill controllers and scheduler, and start them anew."""
+        await self.control.kill()
+        await self.start()
 
     async def create(
         self, resource: Resource, obj: Document, namespace: str = "default"
@@ -244,45 +254,68 @@ def node(name: str = "local", **more: Any) -> Document:
     }
 
 
+class Control:
+    """Controllers and scheduler with a client of their own; can be killed and started again."""
+
+    def __init__(self, server: ApiServer, *, controllers: bool) -> None:
+        self._server, self._controllers = server, controllers
+        self._stack = AsyncExitStack()
+
+    async def start(self) -> EventRecorder:
+        config = from_kubeconfig(self._server.kubeconfig())
+        client = await self._stack.enter_async_context(Client(config, user_agent="control"))
+        events = EventRecorder(client, "test")
+        manager = Manager(client)
+        if self._controllers:
+            add_controllers(manager, events)
+        add_scheduler(manager, events)
+        manager.add_runnable(events.run)
+        await self._stack.enter_async_context(running(manager))
+        return events
+
+    async def kill(self) -> None:
+        await self._stack.aclose()
+
+
+@asynccontextmanager
+async def running(manager: Manager) -> AsyncIterator[None]:
+    """Run a manager; whatever ends it early ends the test."""
+    task = asyncio.create_task(manager.run())
+    ready = asyncio.ensure_future(manager.wait_synced())
+    try:
+        await asyncio.wait({ready, task}, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            task.result()
+        yield
+    finally:
+        for waiting in (ready, task):
+            waiting.cancel()
+        await asyncio.gather(ready, task, return_exceptions=True)
+
+
 @asynccontextmanager
 async def control_plane(
     *, nodes: tuple[Document, ...] | None = None, controllers: bool = True, kubelet: bool = True
 ) -> AsyncIterator[World]:
-    storage = Storage(None)
-    server = ApiServer(storage, secret="0123456789abcdef0123")
-    await server.start()
-    tasks = []
-    try:
-        async with Client(from_kubeconfig(server.kubeconfig())) as client:
-            for document in (node(),) if nodes is None else nodes:
-                await add_node(client, document)
-            events = EventRecorder(client, "test")
+    async with AsyncExitStack() as stack:
+        storage = Storage(None)
+        stack.callback(storage.close)
+        server = ApiServer(storage, secret="0123456789abcdef0123")
+        await server.start()
+        stack.push_async_callback(server.stop)
+        config = from_kubeconfig(server.kubeconfig())
+        client = await stack.enter_async_context(Client(config, user_agent="test"))
+        for document in (node(),) if nodes is None else nodes:
+            await add_node(client, document)
+        world = World(server, client, Control(server, controllers=controllers))
+        if kubelet:
             manager = Manager(client)
-            if controllers:
-                add_controllers(manager, events)
-            add_scheduler(manager, events)
-            fake = FakeKubelet(manager) if kubelet else None
-            manager.add_runnable(events.run)
-            tasks.append(asyncio.create_task(manager.run()))
-            world = World(server, client, events)
-            world.kubelet = fake
-            ready = asyncio.ensure_future(manager.wait_synced())
-            await asyncio.wait({ready, *tasks}, return_when=asyncio.FIRST_COMPLETED)
-            for task in tasks:
-                if task.done():
-                    task.result()
-            yield world
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            if fake is not None:
-                await fake.stop()
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await server.stop()
-        storage.close()
+            world.kubelet = FakeKubelet(manager)
+            stack.push_async_callback(world.kubelet.stop)
+            await stack.enter_async_context(running(manager))
+        stack.push_async_callback(world.control.kill)
+        await world.start()
+        yield world
 
 
 async def add_node(client: Client, document: Document) -> None:

@@ -16,6 +16,7 @@ from traincrew.local.controllers.job.controller import add_job_controller
 from traincrew.local.controllers.service_accounts import add_service_account_controller
 from traincrew.local.controllers.statefulset.controller import add_stateful_set_controller
 from traincrew.local.controllers.ttl import add_ttl_controller
+from traincrew.local.controllers.volume_claims import add_volume_claim_controller
 
 if TYPE_CHECKING:
     from traincrew.engine.events import EventRecorder
@@ -32,3 +33,4 @@ def add_controllers(manager: Manager, events: EventRecorder) -> None:
     add_garbage_collector(manager, events)
     add_disruption_controller(manager, events)
     add_ttl_controller(manager, events)
+    add_volume_claim_controller(manager, events)

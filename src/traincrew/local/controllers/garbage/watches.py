@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from traincrew.engine.manager import Manager
+    from traincrew.engine.objects import HasMetadata
     from traincrew.engine.resources import Resource
 
 RETRY = 1.0
@@ -30,6 +31,7 @@ class Watches:
         manager: Runs the watches other controllers share.
         due: Called with UIDs that have to be looked at.
         removed: Called with every object that is gone.
+        added: Called with every object that is new.
     """
 
     def __init__(
@@ -37,13 +39,14 @@ class Watches:
         manager: Manager,
         due: Callable[[Iterable[str]], None],
         removed: Callable[[Item], None],
+        added: Callable[[Resource, HasMetadata], None],
     ) -> None:
         self.graph = Graph()
         self.resources: dict[tuple[str, str], Resource] = {}
         """By group and kind, as owner references name them."""
         self.former: set[tuple[str, str]] = set()
         """Kinds the server had once."""
-        self._manager, self._due, self._removed = manager, due, removed
+        self._manager, self._due, self._removed, self._added = manager, due, removed, added
         self._asked_at = float("-inf")
         self._complete = asyncio.Event()
         self._changed = asyncio.Event()
@@ -160,6 +163,8 @@ class Watches:
     def _handle(self, resource: Resource, old: Any, new: Any) -> None:
         if new is not None:
             self._due(self.graph.put(Item(resource, new.metadata)))
+            if old is None:
+                self._added(resource, new)
         elif old is not None:
             item = Item(resource, old.metadata)
             self._due(self.graph.remove(item.uid))
