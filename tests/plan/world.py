@@ -94,6 +94,8 @@ class World:
         self.job.setdefault("status", {})
         self.deleted = False
         self.look_again_after: float | None = None
+        self.made: dict[str, int] = {}
+        """How many pods were made, by name; those of the master all count as one."""
 
     # -- the operator -------------------------------------------------------------------------
 
@@ -320,6 +322,8 @@ class World:
     def _pod(
         self, name: str, kind: str, owner: str, owner_uid: str, document: dict[str, Any]
     ) -> None:
+        place = owner if kind == "Job" else name
+        self.made[place] = self.made.get(place, 0) + 1
         self.pods[name] = {
             "metadata": {
                 "name": name,
