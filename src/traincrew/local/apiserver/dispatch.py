@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from . import answers, discovery, reviews, version
 from .errors import bad_request, method_not_allowed, no_such_path, success
 from .lists import check_revision, list_page, parse_revision
-from .negotiation import READABLE, decode_body, negotiate
+from .negotiation import JSON, READABLE, decode_body, negotiate
 from .openapi_documents import OpenApiDocuments
 from .representation import Representation
 from .requests import Call, parse_path, write_options
@@ -94,7 +94,7 @@ class Dispatcher:
             query=query,
             user_agent=headers.get("User-Agent", ""),
             accept=headers.get("Accept", ""),
-            content_type=headers.get("Content-Type", "").partition(";")[0].strip().lower(),
+            content_type=_media_type(method, headers.get("Content-Type")),
             body=body,
         )
         if body and call.content_type not in READABLE:
@@ -331,3 +331,14 @@ class Dispatcher:
         if body is None:
             raise no_such_path()
         return answers.payload(body)
+
+
+def _media_type(method: str, header: str | None) -> str:
+    """What a body is; clients of the Go library say nothing when they PUT a Scale as JSON.
+
+    A web page cannot PUT, PATCH or DELETE across sites without asking first, but it can POST, so
+    there nothing is not enough.
+    """
+    if header is None and method != "POST":
+        return JSON
+    return (header or "").partition(";")[0].strip().lower()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
-from .codec import DecodeError, decode, duplicate_fields, from_yaml
+from .codec import DecodeError, decode, duplicate_fields
 from .errors import bad_request, not_acceptable, unsupported_media_type
 
 __all__ = [
@@ -100,6 +100,8 @@ def decode_body(body: bytes, content_type: str) -> tuple[dict[str, Any], list[st
             document = decode(body)
             faults = [f'duplicate field "{path}"' for path in duplicate_fields(body, document)]
         elif content_type == YAML:
+            from .yaml_codec import from_yaml
+
             document, found = from_yaml(body)
             faults = [f"yaml: unmarshal errors:\n  {fault}" for fault in found]
         elif content_type == PROTOBUF:

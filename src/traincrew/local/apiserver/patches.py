@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from . import patch, ssa
-from .codec import DecodeError, decode, duplicate_fields, from_yaml
+from .codec import DecodeError, decode, duplicate_fields
 from .errors import StatusError, bad_request, unsupported_media_type
 from .negotiation import APPLY, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from .objectmeta import timestamp
@@ -80,6 +80,8 @@ def applied_configuration(call: Call) -> tuple[Document, list[str]]:
             config = decode(call.body)
             faults = [f'duplicate field "{path}"' for path in duplicate_fields(call.body, config)]
         else:
+            from .yaml_codec import from_yaml
+
             config, found = from_yaml(call.body)
             faults = [f"yaml: unmarshal errors:\n  {fault}" for fault in found]
     except DecodeError as error:

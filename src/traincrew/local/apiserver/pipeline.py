@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .causes import Cause
+    from .nodes import Node
     from .registry import ResourceType
     from .requests import WriteOptions
 
@@ -95,13 +96,34 @@ def default(resource: ResourceType, document: Document) -> bool:
     complete = False
     if resource.custom is None:
         causes = resource.schema.validate(document)
-        complete = not causes
         wrong = [cause for cause in causes if cause.reason == "FieldValueTypeInvalid"]
         if wrong:
             texts = ", ".join(f"{cause.field}: {cause.message}" for cause in wrong)
             raise _cannot_be_handled(resource, texts)
+        if causes:
+            _fill_required_lists(resource.schema.node, document)
+        complete = not causes
     resource.schema.default(document)
     return complete
+
+
+def _fill_required_lists(node: Node, value: Document) -> None:
+    """Make the lists a built-in schema requires; Go clients send them as null when empty.
+
+    Whether an empty list will do is for the rules of the kind to say.
+    """
+    for name in node.required:
+        if name not in value and node.fields[name].type == "array":
+            value[name] = []
+    for name, item in value.items():
+        child = node.fields.get(name) or node.values
+        if child is None:
+            continue
+        if type(item) is dict:
+            _fill_required_lists(child, item)
+        elif type(item) is list and child.items is not None and child.items.type == "object":
+            for each in item:
+                _fill_required_lists(child.items, each)
 
 
 def check(
@@ -121,6 +143,13 @@ def check(
     causes: list[Cause] = []
     if not complete:
         causes += resource.schema.validate(document, old)
+    if resource.custom is None:
+        # Nobody but the schema asks for the fields of a status.
+        causes = [
+            cause
+            for cause in causes
+            if cause.reason != "FieldValueRequired" or not cause.field.startswith("status.")
+        ]
     if resource.custom is None and not causes:
         causes += validation.validate(resource.group, resource.kind, document, old)
     if causes:

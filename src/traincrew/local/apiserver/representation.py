@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .codec import decode, encode, to_yaml
+from .codec import decode, encode
 from .storage import Entry
 
 if TYPE_CHECKING:
@@ -87,13 +87,17 @@ class Representation:
         }
 
     def _finish(self, document: Document) -> bytes:
-        return to_yaml(document) if self._form.yaml else encode(document)
+        if not self._form.yaml:
+            return encode(document)
+        from .yaml_codec import to_yaml
+
+        return to_yaml(document)
 
     def single(self, entry: Entry) -> bytes:
         """The answer that shows one object."""
         entry = convert(self._resource, entry)
         if self._form.shape == "object":
-            return to_yaml(entry.obj) if self._form.yaml else entry.data
+            return self._finish(entry.obj) if self._form.yaml else entry.data
         if self._form.shape == "partial":
             return self._finish(self._metadata(entry.obj))
         metadata = {"resourceVersion": entry.obj["metadata"].get("resourceVersion", "")}
@@ -120,7 +124,7 @@ class Representation:
                 encode(head)[:-1],
                 b",".join([entry.data for entry in entries]),
             )
-            return to_yaml(decode(body)) if form.yaml else body
+            return self._finish(decode(body)) if form.yaml else body
         if form.shape == "partial":
             return self._finish(
                 {

@@ -273,7 +273,8 @@ class Verbs:
             subresource: None or ``status``; decides which part counts.
             tracked: whether managedFields are right already (apply).
             tracking_subresource: who is noted as the way of the write, when another subresource.
-            both_parts: whether spec and status count together (the server's own writes).
+            both_parts: whether spec and status count together and may change in ways that are
+                the server's own (binding).
         """
         old = convert(resource, entry).obj
         self._keep_identity(resource, entry, new)
@@ -287,7 +288,8 @@ class Verbs:
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
         if _same_but_tracking(new, old) and not tracked:
             return entry
-        pipeline.check(resource, new, old, complete=complete)
+        if not both_parts:
+            pipeline.check(resource, new, old, complete=complete)
         if not tracked:
             way = tracking_subresource or subresource
             new = pipeline.track(resource, new, old, options, subresource=way, now=self.clock())
