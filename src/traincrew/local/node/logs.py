@@ -77,7 +77,7 @@ def tail_of(path: Path, lines: int, limit: int) -> str:
     except OSError:
         return ""
     shown = b"".join(_shown(data, "", timestamps=False))
-    kept = b"".join(shown.splitlines(keepends=True)[-lines:])[-limit:]
+    kept = b"".join(list(_split(shown))[-lines:])[-limit:]
     return kept.decode("utf-8", "replace")
 
 
@@ -95,7 +95,7 @@ def _since(options: LogOptions, now: Callable[[], datetime]) -> str:
 def _shown(data: bytes, since: str, *, timestamps: bool) -> Iterator[bytes]:
     """Lines of the file, as the program wrote them."""
     continued = False
-    for line in data.splitlines(keepends=True) if b"\r" not in data else _split(data):
+    for line in _split(data):
         time, _, rest = line.partition(b" ")
         tag, text = rest[7:8], rest[9:]
         if not text:

@@ -237,7 +237,8 @@ class Node:
             self._spawn(asyncio.to_thread(shutil.rmtree, path, ignore_errors=True))
 
     def _on_service(self, old: AnyObject | None, new: AnyObject | None) -> None:
-        if new is None or (old is not None and old.spec == new.spec):
+        known = self._informers.services.delivering_list
+        if new is None or known or (old is not None and old.spec == new.spec):
             return
         if found := unsupported_service(new.spec):
             lines = "; ".join(f"{each.field}: {each.why}" for each in found)

@@ -180,16 +180,12 @@ def _containers(spec: Document, isolation: Isolation) -> Iterator[Unsupported]:
 
 
 def unsupported_service(spec: Document) -> list[Unsupported]:
-    """What of a Service's specification will not be honoured."""
+    """What of a Service the node's proxy and names do not do."""
     found = [
         Unsupported(f"spec.ports[{index}].protocol", f"{port['protocol']} is not passed on")
         for index, port in enumerate(spec.get("ports") or ())
-        if port.get("protocol", "TCP") != "TCP"
+        if port.get("protocol", "TCP") != "TCP" and spec.get("clusterIP") != "None"
     ]
     if spec.get("type") == "ExternalName":
         found.append(Unsupported("spec.externalName", "the name resolves to nothing"))
-    if spec.get("type") == "LoadBalancer":
-        found.append(Unsupported("spec.type", "there is no load balancer; the node port works"))
-    if spec.get("sessionAffinity") == "ClientIP":
-        found.append(Unsupported("spec.sessionAffinity", "all clients have the same address"))
     return found

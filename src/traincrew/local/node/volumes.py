@@ -201,17 +201,6 @@ class PodVolumes:
         if not directory.exists():
             directory.mkdir(parents=True)
             self._open_up(directory)
-        if (claim.get("status") or {}).get("phase") != "Bound":
-            spec = claim.get("spec") or {}
-            status = {
-                "phase": "Bound",
-                "accessModes": spec.get("accessModes") or [],
-                "capacity": (spec.get("resources") or {}).get("requests") or {},
-            }
-            patch = {"status": status}
-            await client.patch(
-                PERSISTENT_VOLUME_CLAIMS, name, namespace, patch=patch, subresource="status"
-            )
         return directory
 
     async def remove(self) -> None:

@@ -46,7 +46,7 @@ def run(specification: dict[str, Any], connection: socket.socket, streams: list[
             master, streams = [terminal], [slave, slave, slave]
         child = os.fork()
     except OSError as error:
-        _send(connection, {"failed": {"reason": "StartError", "message": str(error.args[-1])}})
+        _send(connection, {"failed": {"reason": "StartError", "message": program.describe(error)}})
         return
     if child == 0:
         try:

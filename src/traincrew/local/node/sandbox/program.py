@@ -124,14 +124,19 @@ def _explain(name: str, error: OSError) -> str:
     return f'exec: "{name}": {os.strerror(error.errno or 0).lower()}'
 
 
+def describe(error: BaseException) -> str:
+    """What went wrong, for people."""
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror}"
+    return str(error) if isinstance(error, StartError) else repr(error)
+
+
 def report_failure(pipe: int, error: BaseException) -> NoReturn:
     """Tell the parent why the program did not start, and end."""
     reason = error.reason if isinstance(error, StartError) else "ContainerCannotRun"
-    message = str(error) if isinstance(error, (StartError, OSError)) else repr(error)
-    if isinstance(error, OSError) and error.strerror and error.args:
-        message = str(error.args[-1])
     with suppress(OSError):
-        os.write(pipe, json.dumps({"reason": reason, "message": message}).encode())
+        os.write(pipe, json.dumps({"reason": reason, "message": describe(error)}).encode())
     os._exit(128)
 
 

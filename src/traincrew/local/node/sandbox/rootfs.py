@@ -12,6 +12,7 @@ where they are missing.
 # No pathlib in here: it would double the imports of every shim.
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from contextlib import suppress
@@ -285,8 +286,7 @@ class _Mounts:
         kind = mount["kind"]
         if kind in {"symlink", "file"}:
             os.makedirs(os.path.dirname(target), exist_ok=True)
-            with suppress(FileNotFoundError):
-                os.unlink(target)
+            _remove(target)
             if kind == "symlink":
                 os.symlink(mount["to"], target)
             else:
@@ -345,6 +345,19 @@ def _escaped(path: str) -> str:
     for special in ("\\", ":", ","):
         path = path.replace(special, "\\" + special)
     return path
+
+
+def _remove(path: str) -> None:
+    """Remove a file, and before that what is mounted on it."""
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        if error.errno != errno.EBUSY:
+            raise
+        syscalls.unmount(path)
+        os.unlink(path)
 
 
 def _deepest_existing(path: str) -> str:

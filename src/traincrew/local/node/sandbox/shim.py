@@ -51,7 +51,7 @@ def run(specification: dict[str, Any], connection: socket.socket) -> None:
         else:
             failure = container.go()
     except OSError as error:
-        failure = {"reason": "ContainerCannotRun", "message": str(error.args[-1])}
+        failure = {"reason": "ContainerCannotRun", "message": program.describe(error)}
     if container is not None and failure is None:
         _reply(connection, {"started": {**process, "startedAt": started_at}})
         code, signaled = program.exit_code(container.follow(log))

@@ -1,0 +1,341 @@
+"""Sandboxes without a cluster: the fork server, what a container sees, what is left of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from traincrew.local.apiserver.streams import LogOptions
+from traincrew.local.node.bare import mount_variable
+from traincrew.local.node.capabilities import Capabilities, detect
+from traincrew.local.node.instances import Instance, Launch
+from traincrew.local.node.launcher import (
+    ContainerProcess,
+    ForkServer,
+    Mount,
+    Process,
+    RootFilesystem,
+    Started,
+    StartFailedError,
+)
+from traincrew.local.node.logs import read_log
+from traincrew.local.node.sandbox import files, rootfs
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+CAPABILITIES = detect()
+needs_namespaces = pytest.mark.skipif(
+    not CAPABILITIES.namespaces, reason=f"no namespaces: {CAPABILITIES.reason}"
+)
+PATH = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
+
+
+class Sandboxes:
+    def __init__(self, directory: Path, server: ForkServer) -> None:
+        self.directory, self.server = directory, server
+        self.count = 0
+        self.base = directory / "root"
+        self.base.mkdir()
+
+    async def start(
+        self, *command: str, mounts: tuple[Mount, ...] = (), overlay: bool = True, **options: Any
+    ) -> tuple[Instance, Started]:
+        self.count += 1
+        instance = Instance(self.directory / "containers" / str(self.count))
+        instance.create(Launch(environment=PATH))
+        in_user = CAPABILITIES.user_namespace
+        process = ContainerProcess(
+            directory=str(instance.directory),
+            command=list(command),
+            environment=PATH,
+            hostname="sandbox",
+            user_namespace=in_user,
+            uid=options.pop("uid", os.getuid() if in_user else None),
+            gid=options.pop("gid", os.getgid() if in_user else None),
+            rootfs=RootFilesystem(
+                base=str(self.base),
+                overlay=overlay,
+                user_namespace=in_user,
+                mounts=list(mounts),
+                read_only=options.pop("read_only", False),
+            ),
+            **options,
+        )
+        return instance, await self.server.run(process)
+
+    async def output(self, script: str, *mounts: Mount, **options: Any) -> list[str]:
+        instance, _ = await self.start("sh", "-c", script, mounts=mounts, **options)
+        end = await asyncio.wait_for(instance.wait(), 10)
+        lines = instance.log.read_text().splitlines()
+        assert end.exit_code == 0, lines
+        return [line.split(" ", 3)[3] for line in lines]
+
+
+@pytest.fixture
+async def sandboxes(tmp_path: Path) -> AsyncIterator[Sandboxes]:
+    server = ForkServer(tmp_path, together=True)
+    yield Sandboxes(tmp_path, server)
+    server.close()
+    assert (tmp_path / "forkserver.log").read_text() == ""
+
+
+def test_detection_explains_itself() -> None:
+    lines = CAPABILITIES.explain()
+    assert all(line.available or line.fix or line.reason for line in lines)
+    none = Capabilities(namespaces=False, reason="unshare: Operation not permitted")
+    assert none.mode == "bare"
+    assert "Operation not permitted" in none.explain()[0].reason
+    assert none.explain()[0].fix
+
+
+@needs_namespaces
+async def test_a_container_sees_itself_alone(sandboxes: Sandboxes) -> None:
+    script = "hostname; ls -d /proc/[0-9]* | wc -l; ls /tmp /run; test -c /dev/null; echo $$"
+    lines = await sandboxes.output(script)
+    assert lines[0] == "sandbox"
+    assert int(lines[1]) <= 3
+    assert lines[-1] == "1"
+    assert lines[2:-1] == ["/run:", "lock", "", "/tmp:"]
+
+
+@needs_namespaces
+async def test_it_has_the_users_own_identity(sandboxes: Sandboxes) -> None:
+    assert await sandboxes.output("id -u; id -g") == [str(os.getuid()), str(os.getgid())]
+
+
+@needs_namespaces
+async def test_another_identity(sandboxes: Sandboxes) -> None:
+    lines = await sandboxes.output(
+        "id -u; id -g; touch /tmp/x; stat -c %u /tmp/x", uid=4711, gid=42
+    )
+    assert lines == ["4711", "42", "4711"]
+
+
+@needs_namespaces
+@pytest.mark.parametrize("overlay", [True, False])
+async def test_mounts_appear_at_their_exact_paths(
+    sandboxes: Sandboxes, tmp_path: Path, overlay: bool
+) -> None:
+    """With overlays and on kernels that refuse them."""
+    volume = tmp_path / "volume"
+    volume.mkdir()
+    (volume / "file").write_text("content\n")
+    lines = await sandboxes.output(
+        """
+        cat /made/up/path/file /usr/share/made/up/file /etc/single
+        cat /etc/hostname /etc/hosts
+        echo new > /made/up/path/new
+        touch /readonly/x 2> /dev/null || echo refused
+        cat /made/up/path/inner/other
+        stat -f -c %T /scratch
+        test -d /work/directory && ls /usr/bin/env
+        """,
+        Mount("bind", "/made/up/path", str(volume)),
+        Mount("bind", "/usr/share/made/up", str(volume)),
+        Mount("bind", "/etc/single", str(volume / "file")),
+        Mount("bind", "/readonly", str(volume), read_only=True),
+        Mount("file", "/etc/hostname", content="written\n"),
+        Mount("bind", "/run/names", str(volume)),
+        Mount("symlink", "/etc/hosts", to="/run/names/file"),
+        Mount("tmpfs", "/made/up/path/inner"),
+        Mount("bind", "/made/up/path/inner/other", str(volume / "file")),
+        Mount("tmpfs", "/scratch"),
+        Mount("directory", "/work/directory"),
+        overlay=overlay,
+    )
+    content = ["content"] * 3
+    assert lines == [*content, "written", "content", "refused", "content", "tmpfs", "/usr/bin/env"]
+    assert (volume / "new").read_text() == "new\n"
+    assert not Path("/made").exists()
+
+
+@needs_namespaces
+async def test_writes_are_private_and_thrown_away(sandboxes: Sandboxes) -> None:
+    script = "echo x > /private-file; mkdir /private; echo y > /opt/private; cat /opt/private"
+    assert await sandboxes.output(script) == ["y"]
+    assert not Path("/private-file").exists()
+    assert not Path("/opt/private").exists()
+    assert await sandboxes.output("ls -d /private /opt/private 2> /dev/null || echo gone") == [
+        "gone"
+    ]
+
+
+@needs_namespaces
+async def test_a_read_only_root(sandboxes: Sandboxes, tmp_path: Path) -> None:
+    volume = tmp_path / "volume"
+    volume.mkdir()
+    script = (
+        "for f in /x /opt/x /tmp/x /v/x /dev/shm/x; do touch $f 2> /dev/null && echo $f; done; :"
+    )
+    lines = await sandboxes.output(
+        script,
+        Mount("bind", "/v", str(volume)),
+        Mount("bind", "/dev/shm", str(volume)),
+        read_only=True,
+    )
+    assert lines == ["/v/x", "/dev/shm/x"]
+
+
+@needs_namespaces
+async def test_a_mount_that_makes_no_sense_is_explained(
+    sandboxes: Sandboxes, tmp_path: Path
+) -> None:
+    mount = Mount("bind", "/etc/passwd/sub", str(tmp_path))
+    with pytest.raises(StartFailedError, match="/etc/passwd") as caught:
+        await sandboxes.start("true", mounts=(mount,))
+    assert caught.value.reason == "ContainerCannotRun"
+
+
+@needs_namespaces
+async def test_a_terminal(sandboxes: Sandboxes) -> None:
+    lines = await sandboxes.output("tty; stty size; test -t 0 && echo yes", tty=True)
+    assert [line.rstrip("\r") for line in lines] == ["/dev/pts/0", "24 80", "yes"]
+
+
+@needs_namespaces
+async def test_the_end_of_the_shim_is_the_end_of_the_program(sandboxes: Sandboxes) -> None:
+    instance, started = await sandboxes.start("sleep", "1000")
+    os.kill(started.shim.pid, signal.SIGKILL)
+    end = await asyncio.wait_for(instance.wait(), 10)
+    assert (end.exit_code, end.reason) == (137, "ContainerStatusUnknown")
+    assert started.program is not None
+    await until(lambda: not files.is_running(started.program.pid, started.program.start))
+
+
+@needs_namespaces
+async def test_no_mount_reaches_the_machine(sandboxes: Sandboxes) -> None:
+    before = Path("/proc/self/mountinfo").read_text()
+    instance, _ = await sandboxes.start("sleep", "1000")
+    assert Path("/proc/self/mountinfo").read_text() == before
+    instance.kill()
+    await instance.wait()
+
+
+async def test_plain_processes_of_bare_mode(sandboxes: Sandboxes) -> None:
+    instance, started = await sandboxes.start("sh", "-c", "exec sleep 1000", namespaces=False)
+    assert started.program is not None
+    assert os.getsid(started.program.pid) == started.program.pid
+    instance.kill()
+    end = await asyncio.wait_for(instance.wait(), 10)
+    assert (end.exit_code, end.signal) == (137, 9)
+
+
+async def test_bare_mode_leaves_no_process_either(sandboxes: Sandboxes, tmp_path: Path) -> None:
+    mark = tmp_path / "pid"
+    script = (
+        f"setsid sh -c 'echo $$ > {mark}; exec sleep 1000' & while ! test -s {mark}; do :; done"
+    )
+    instance, _ = await sandboxes.start("sh", "-c", script, namespaces=False)
+    assert (await asyncio.wait_for(instance.wait(), 10)).exit_code == 0
+    left = int(mark.read_text())
+    await until(lambda: not is_there(left))
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (["no-such-program"], 'exec: "no-such-program": executable file not found in $PATH'),
+        (["/no/program"], 'exec: "/no/program": stat /no/program: no such file or directory'),
+        (["/etc/passwd"], 'exec: "/etc/passwd": permission denied'),
+    ],
+)
+async def test_programs_that_cannot_start(
+    sandboxes: Sandboxes, command: list[str], message: str
+) -> None:
+    with pytest.raises(StartFailedError) as caught:
+        await sandboxes.start(*command, namespaces=False)
+    assert (caught.value.reason, caught.value.message) == ("StartError", message)
+    end = Instance(sandboxes.directory / "containers" / "1").exit()
+    assert end is not None
+    assert (end.exit_code, end.message) == (128, message)
+
+
+async def test_an_abandoned_instance_does_not_start(
+    sandboxes: Sandboxes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mark = tmp_path / "ran"
+    create = Instance.create
+
+    def create_and_abandon(self: Instance, launch: Launch) -> None:
+        # As if the node had given it up between the request and the start.
+        create(self, launch)
+        self.abandon()
+
+    monkeypatch.setattr(Instance, "create", create_and_abandon)
+    with pytest.raises(StartFailedError, match="given up before it started"):
+        await sandboxes.start("touch", str(mark), namespaces=False)
+    assert not mark.exists()
+
+
+async def test_a_killed_fork_server_is_replaced(sandboxes: Sandboxes) -> None:
+    instance, _ = await sandboxes.start("true", namespaces=False)
+    await instance.wait()
+    process = sandboxes.server._process
+    assert process is not None
+    process.kill()
+    process.wait()
+    instance, _ = await sandboxes.start("true", namespaces=False)
+    assert (await instance.wait()).exit_code == 0
+
+
+async def test_long_lines_come_out_as_they_were(sandboxes: Sandboxes) -> None:
+    script = "head -c 40000 /dev/zero | tr '\\0' x; sleep 0.05; echo end; printf unfinished"
+    instance, _ = await sandboxes.start("sh", "-c", script, namespaces=False)
+    await instance.wait()
+    tags = [line.split(b" ", 3)[2] for line in instance.log.read_bytes().splitlines()]
+    assert tags == [b"P", b"P", b"F", b"F"]
+    chunks = read_log(instance.log, LogOptions(), lambda: True, lambda: datetime.now(UTC))
+    text = b"".join([chunk async for chunk in chunks])
+    assert text == b"x" * 40000 + b"end\nunfinished\n"
+
+
+async def test_a_process_number_used_again_is_not_mistaken(tmp_path: Path) -> None:
+    instance = Instance(tmp_path / "1")
+    instance.create(Launch(environment={}))
+    own = {"pid": os.getpid(), "start": files.start_time(os.getpid()) - 1}
+    text = json.dumps({"shim": own, "program": own})
+    (instance.directory / "process.json").write_text(text)
+    assert not instance.is_alive()
+    instance.kill()  # would end the test run
+    assert (await instance.wait()).reason == "ContainerStatusUnknown"
+
+
+def test_processes_where_there_is_no_proc() -> None:
+    state, started = files.describe_by_ps(os.getpid())
+    assert state in "RSD"
+    assert 0 <= time.time() - started < 86400
+    with pytest.raises(ProcessLookupError):
+        files.describe_by_ps(2**22 + 1)
+
+
+def test_mount_points_with_odd_names() -> None:
+    assert rootfs._unescape(rb"/a\040b\134c") == b"/a b\\c"
+    assert rootfs._escaped("/a:b,c\\d") == "/a\\:b\\,c\\\\d"
+    assert mount_variable("my-data.0") == "TRAINCREW_MOUNT_MY_DATA_0"
+    assert Process(1, 2) == Process(1, 2)
+
+
+async def until(test: Any) -> None:
+    deadline = time.monotonic() + 10
+    while not test():
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.01)
+
+
+def is_there(process: int) -> bool:
+    if sys.platform != "linux":
+        return True
+    try:
+        return files._describe(process)[0] not in {"Z", "X"}
+    except OSError:
+        return False
