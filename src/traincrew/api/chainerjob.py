@@ -27,6 +27,8 @@ PLURAL = "chainerjobs"
 CONTAINER = "chainer"
 """The container MPI processes run in."""
 BACKEND = "mpi"
+MASTER = "master"
+"""The master's name in ``status.replicaStatuses``, beside those of the worker sets."""
 GPU = "nvidia.com/gpu"
 
 MAX_NAME = 56
@@ -143,7 +145,7 @@ _WORKER_SET_RULES = _rules(
     ),
 )
 _NOT_DISTRIBUTED = "!has(self.{0}workerSets) || size(self.{0}workerSets) == 0"
-_SPEC_RULES = _rules(
+SPEC_RULES = _rules(
     Rule(
         rule=f"{_NOT_DISTRIBUTED.format('')} || "
         + _HAS_MAIN_CONTAINER.replace("self.", "self.master."),
@@ -157,6 +159,7 @@ _SPEC_RULES = _rules(
         message="set master.backoffLimit or runPolicy.backoffLimit, not both",
     ),
 )
+"""Rules over ``spec``."""
 JOB_RULES = _rules(
     Rule(
         rule=f"size(self.metadata.name) <= {MAX_NAME}",
@@ -211,7 +214,11 @@ class ChainerJobSpec(Struct, rename="camel", kw_only=True, omit_defaults=True, f
                         "keys must be lower case letters, digits and '-', and begin and end with"
                         " a letter or digit"
                     ),
-                )
+                ),
+                Rule(
+                    rule=f"self.all(w, w != '{MASTER}')",
+                    message=f"'{MASTER}' is what the master is called in status.replicaStatuses",
+                ),
             ),
         ),
     ] = field(default_factory=dict)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from traincrew.api.chainerjob import (
     BACKEND,
     CONTAINER,
+    MASTER,
     MAX_NAME,
     MAX_NAME_AND_SET,
     MAX_WORKERS,
@@ -84,6 +85,11 @@ def _name_problems(name: str, spec: ChainerJobSpec) -> Iterator[Problem]:
                 f"spec.workerSets.{key}",
                 "the key must be lower case letters, digits and '-', and begin and end with a"
                 " letter or digit",
+            )
+        if key == MASTER:
+            yield Problem(
+                f"spec.workerSets.{key}",
+                f"'{MASTER}' is what the master is called in the status; choose another name",
             )
         if len(name) + len(key) > MAX_NAME_AND_SET:
             yield Problem(

@@ -47,7 +47,9 @@ class Kind(Struct, kw_only=True, frozen=True):
     short_names: tuple[str, ...]
     description: str
     spec: type[Struct]
+    spec_rules: dict[str, Any]
     rules: dict[str, Any]
+    """Rules over the whole object."""
     columns: tuple[Column, ...]
 
 
@@ -59,6 +61,7 @@ CHAINER_JOB = Kind(
     short_names=("chj", "chjs", "chjob", "chjobs"),
     description="A Chainer training job: a master and sets of workers, connected by MPI.",
     spec=chainerjob.ChainerJobSpec,
+    spec_rules=chainerjob.SPEC_RULES,
     rules=chainerjob.JOB_RULES,
     columns=(
         Column(name="Phase", type="string", json_path=".status.phase"),
@@ -119,7 +122,7 @@ def schema(kind: Kind) -> dict[str, Any]:
     """The structural schema of a kind's objects."""
     (reference,), definitions = msgspec.json.schema_components([kind.spec], ref_template="#/{name}")
     spec = _structural(reference, definitions)
-    spec["description"] = "What is to run."
+    spec = {**spec, **copy.deepcopy(kind.spec_rules), "description": "What is to run."}
     return {
         "description": kind.description,
         "type": "object",
@@ -222,7 +225,11 @@ def status_schema() -> dict[str, Any]:
             ),
             "reason": text("Why the job is in this phase, in one word."),
             "message": text("Why the job is in this phase, for people."),
-            "observedGeneration": {"type": "integer", "format": "int64"},
+            "observedGeneration": {
+                "type": "integer",
+                "format": "int64",
+                "description": "The version of the spec that is in effect.",
+            },
             "startTime": {**time, "description": "When the master was started (again)."},
             "completionTime": {**time, "description": "When the job succeeded or failed."},
             "workersReady": text("Worker pods that are ready, of those asked for."),
@@ -262,10 +269,13 @@ def status_schema() -> dict[str, Any]:
                             **count,
                             "description": "Pods that hold resources, terminating ones included.",
                         },
-                        "ready": count,
-                        "succeeded": count,
-                        "failed": count,
-                        "restarts": count,
+                        "ready": {**count, "description": "Pods that are ready."},
+                        "succeeded": {**count, "description": "Of the master: 1 at success."},
+                        "failed": {**count, "description": "Of the master: pods that failed."},
+                        "restarts": {
+                            **count,
+                            "description": "How often pods and containers were started again.",
+                        },
                     },
                 },
             },

@@ -72,6 +72,10 @@ class RefusedError(Exception):
     """The API refused a write that may be accepted later; retried with back-off."""
 
 
+class JobGoneError(Exception):
+    """The job was deleted while it was looked at."""
+
+
 class Reconciler:
     """Reconciles the jobs of one kind.
 
@@ -144,6 +148,12 @@ class Reconciler:
         if job is None:
             self._forget(request)
             return None
+        try:
+            return await self._reconcile(request, job)
+        except JobGoneError:
+            return None  # the cache will tell
+
+    async def _reconcile(self, request: Request, job: CustomObject) -> Result | None:
         if self._is_stale(request):
             return Result(requeue_after=1.0)
         now = self._clock.now()
@@ -320,14 +330,17 @@ class Reconciler:
         self, job: CustomObject, patch: dict[str, Any], *, subresource: str | None = None
     ) -> None:
         metadata = job.metadata
-        written = await self._client.patch(
-            self._kind.resource,
-            metadata.name,
-            metadata.namespace,
-            patch={"metadata": {"resourceVersion": metadata.resource_version}, **patch},
-            subresource=subresource,
-            field_manager=FIELD_MANAGER,
-        )
+        try:
+            written = await self._client.patch(
+                self._kind.resource,
+                metadata.name,
+                metadata.namespace,
+                patch={"metadata": {"resourceVersion": metadata.resource_version}, **patch},
+                subresource=subresource,
+                field_manager=FIELD_MANAGER,
+            )
+        except NotFoundError as error:
+            raise JobGoneError from error
         self._tracker.note(self._kind.resource, written, _key(job))
 
     async def _delete_job(self, job: CustomObject) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from traincrew.api import chainerjob as api
+from traincrew.api.chainerjob import MASTER
 from traincrew.api.meta import Owner
 from traincrew.plan import lifecycle, pods
 from traincrew.plan.chainerjob_children import Names
@@ -14,8 +15,6 @@ from traincrew.plan.model import ChildKey, JobView, Observed, PodView, StatefulS
 if TYPE_CHECKING:
     from traincrew.api.chainerjob import ChainerJobSpec
 
-MASTER = "master"
-"""The master's place in ``replicaStatuses`` and ``podRecords``."""
 DEFAULT_BACKOFF_LIMIT = 6  # of batch/v1
 
 

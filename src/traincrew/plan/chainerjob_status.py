@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from traincrew.api.chainerjob import MASTER
 from traincrew.plan import lifecycle
 from traincrew.plan.chainerjob_children import LABEL_SET
-from traincrew.plan.chainerjob_facts import MASTER
 from traincrew.plan.lifecycle import ReplicaStatus, Status
 
 if TYPE_CHECKING:

@@ -1,0 +1,153 @@
+"""From a schema to the page that explains every field."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from traincrew.api.crd import Kind, schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+POD_TEMPLATE_PAGE = "https://kubernetes.io/docs/concepts/workloads/pods/#pod-templates"
+
+
+class Field(NamedTuple):
+    """One row of the table."""
+
+    path: str
+    type: str
+    default: str
+    limits: str
+    description: str
+
+
+def page(kind: Kind) -> str:
+    """The reference page of a kind, in Markdown."""
+    whole = schema(kind)
+    spec, status = whole["properties"]["spec"], whole["properties"]["status"]
+    names = ", ".join(f"`{name}`" for name in (kind.plural, *kind.short_names))
+    columns = ", ".join(
+        f"{column.name} (`{column.json_path}`{', with `-o wide`' if column.priority else ''})"
+        for column in kind.columns
+    )
+    refused = "\n".join(f"- {place}: {_plain(message)}" for place, message in _rules(whole, ""))
+    return f"""\
+# {kind.kind}
+
+<!-- Generated from the types by hack/reference.py; change those, not this page. -->
+
+{whole["description"]} `apiVersion: {kind.group}/{kind.version}`, namespaced; kubectl knows it as
+{names}, and lists it with `kubectl get all`.
+
+## What you write
+
+A word that is not in this table is refused when the job is created.
+
+{_table(_fields(spec, "spec"))}
+
+`template` is a [pod template]({POD_TEMPLATE_PAGE}) as in any
+Job or Deployment. `apiVersion` and `kind` inside a template are accepted and mean nothing.
+
+## What is refused
+
+Beside what the table says, a job is refused at `kubectl create` with these words:
+
+{refused}
+
+What only the operator can know makes the job `Failed` with reason `FailedValidation` and a message
+that names the field and the fix.
+
+## What you read back
+
+`status` is the status of the master's Job (`conditions`, `startTime`, `completionTime`, `active`,
+`succeeded`, `failed` and so on), and beside it:
+
+{_table(_fields(status, "status", skip=_JOB_STATUS), limits=False)}
+
+[The states of a job](../design/status.md) explains phases, conditions, reasons and events.
+
+`kubectl get` shows {columns}.
+"""
+
+
+_JOB_STATUS = frozenset({"active", "ready", "succeeded", "failed", "terminating", "conditions"})
+
+
+def _fields(node: dict[str, Any], path: str, skip: frozenset[str] = frozenset()) -> Iterator[Field]:
+    required = node.get("required", ())
+    for name, child in node.get("properties", {}).items():
+        if name in skip:
+            continue
+        yield from _field(child, f"{path}.{name}", name in required)
+
+
+def _field(node: dict[str, Any], path: str, required: bool) -> Iterator[Field]:
+    values = node.get("additionalProperties")
+    template = path.endswith(".template")
+    default = "required" if required else ""
+    if "default" in node:
+        default = f"`{json.dumps(node['default'])}`".replace('"', "")
+    yield Field(
+        path=path,
+        type="pod template" if template else _type(node),
+        default=default,
+        limits=_limits(node),
+        description=node.get("description", ""),
+    )
+    if template:
+        return
+    if isinstance(values, dict):
+        yield from _fields(values, f"{path}.<name>")
+    yield from _fields(node, path)
+
+
+def _type(node: dict[str, Any]) -> str:
+    values = node.get("additionalProperties")
+    if isinstance(values, dict):
+        return f"map of {values['type']}s"
+    if node.get("format") == "date-time":
+        return "time"
+    kind: str = node["type"]
+    return kind
+
+
+def _limits(node: dict[str, Any]) -> str:
+    if "enum" in node:
+        return ", ".join(f"`{value}`" for value in node["enum"])
+    low, high = node.get("minimum"), node.get("maximum")
+    if low is not None and high is not None and high < 2**31 - 1:
+        return f"{low} to {high}"
+    if low is not None:
+        return f"at least {low}"
+    if "maxProperties" in node:
+        return f"at most {node['maxProperties']}"
+    return ""
+
+
+def _table(fields: Iterator[Field], *, limits: bool = True) -> str:
+    lines = ["| field | type | |", "|---|---|---|"]
+    if limits:
+        lines = ["| field | type | default | allowed | |", "|---|---|---|---|---|"]
+    for field in fields:
+        cells = [f"`{field.path}`", field.type]
+        if limits:
+            cells += [field.default, field.limits]
+        lines.append(f"| {' | '.join([*cells, _plain(field.description)])} |")
+    return "\n".join(lines)
+
+
+def _plain(text: str) -> str:
+    """Text that Markdown leaves as it is."""
+    return text.replace("|", "\\|").replace("<", "\\<")
+
+
+def _rules(node: dict[str, Any], path: str) -> Iterator[tuple[str, str]]:
+    place = f"`{path}`" if path else "the object"
+    for rule in node.get("x-kubernetes-validations", ()):
+        yield place, rule["message"]
+    for name, child in node.get("properties", {}).items():
+        yield from _rules(child, f"{path}.{name}".removeprefix("."))
+    if isinstance(node.get("additionalProperties"), dict):
+        yield from _rules(node["additionalProperties"], f"{path}.<name>")

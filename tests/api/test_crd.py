@@ -1,0 +1,227 @@
+"""The CustomResourceDefinition: size, structure, and what users see of it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from api.broken import FAILED, REFUSED, Broken
+from plan.world import distributed, example, plain
+from traincrew.api import chainerjob as api
+from traincrew.api.chainerjob_rules import problems
+from traincrew.api.crd import CHAINER_JOB, definition, schema
+from traincrew.api.meta import ObjectMeta
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SCHEMA = schema(CHAINER_JOB)
+SPEC = SCHEMA["properties"]["spec"]
+
+
+def nodes(node: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every schema node with its path."""
+    yield path, node
+    for name, child in node.get("properties", {}).items():
+        yield from nodes(child, f"{path}.{name}")
+    if isinstance(node.get("additionalProperties"), dict):
+        yield from nodes(node["additionalProperties"], f"{path}.*")
+    if isinstance(node.get("items"), dict):
+        yield from nodes(node["items"], f"{path}[]")
+
+
+def test_it_fits_the_annotation_of_a_plain_apply() -> None:
+    assert len(json.dumps(definition(CHAINER_JOB))) < 256 * 1024
+
+
+def test_names_are_those_of_the_chainer_operator() -> None:
+    document = definition(CHAINER_JOB)
+
+    assert document["metadata"]["name"] == "chainerjobs.kubeflow.org"
+    assert document["spec"]["names"]["shortNames"] == ["chj", "chjs", "chjob", "chjobs"]
+    assert document["spec"]["names"]["categories"] == ["all"]
+    assert document["spec"]["scope"] == "Namespaced"
+    (version,) = document["spec"]["versions"]
+    assert version["name"] == "v1alpha1"
+    assert version["subresources"] == {"status": {}}
+    columns = [column["name"] for column in version["additionalPrinterColumns"]]
+    assert columns == ["Phase", "Workers", "Restarts", "Age", "Reason", "Message"]
+
+
+def test_it_is_structural() -> None:
+    for path, node in nodes(SCHEMA):
+        for word in ("$ref", "title", "oneOf", "x-pod-template", "definitions"):
+            assert word not in node, path
+        if "anyOf" in node:
+            assert node.get("x-kubernetes-int-or-string"), path
+        if not node.get("x-kubernetes-int-or-string"):
+            assert "type" in node, path
+        if node.get("x-kubernetes-list-type") == "map":
+            items = node["items"]
+            for key in node["x-kubernetes-list-map-keys"]:
+                required = key in items.get("required", ())
+                assert required or "default" in items["properties"][key], f"{path} {key}"
+
+
+def test_our_own_fields_are_described_and_upstreams_are_not() -> None:
+    for path, node in nodes(SPEC):
+        assert ("description" in node) == (".template." not in path), path
+
+
+def test_static_defaults_are_in_the_schema() -> None:
+    defaults = {path: node["default"] for path, node in nodes(SPEC) if "default" in node}
+    own = {path: value for path, value in defaults.items() if "template.spec." not in path}
+
+    assert own == {
+        ".runPolicy.cleanPodPolicy": "Running",
+        ".runPolicy.schedulingPolicy.scheduleTimeoutSeconds": 1800,
+        ".runPolicy.suspend": False,
+        ".workerSets.*.replicas": 1,
+    }
+    assert defaults[".master.template.spec.restartPolicy"] == "Never"
+    assert defaults[".workerSets.*.template.spec.restartPolicy"] == "Always"
+    assert defaults[".master.template.spec.containers[].name"] == "chainer"
+
+
+def test_every_rule_is_in_the_schema() -> None:
+    rules = [
+        rule["rule"]
+        for _, node in nodes(SCHEMA)
+        for rule in node.get("x-kubernetes-validations", ())
+    ]
+
+    assert len(rules) == len(set(rules)) == 11
+
+
+def test_rules_look_only_at_what_is_bounded() -> None:
+    """So that the API server can estimate what they cost."""
+    for side in (SPEC["properties"]["master"], SPEC["properties"]["workerSets"]):
+        template = side.get("additionalProperties", side)["properties"]["template"]
+        containers = template["properties"]["spec"]["properties"]["containers"]
+        assert containers["maxItems"]
+        assert containers["items"]["properties"]["name"]["maxLength"]
+    assert SPEC["properties"]["workerSets"]["maxProperties"]
+
+
+# -- the same rules in the operator -------------------------------------------------------------
+
+
+def found_by_code(manifest: dict[str, Any]) -> str:
+    """What the operator says of a manifest that got past the API."""
+    metadata = msgspec.convert(manifest["metadata"], ObjectMeta)
+    try:
+        spec = api.decode(manifest["spec"])
+    except msgspec.ValidationError as error:
+        return str(error)
+    return "; ".join(str(problem) for problem in problems(metadata, spec))
+
+
+@pytest.mark.parametrize("manifest", [plain(), distributed(), example("everything")])
+def test_good_manifests_have_no_problems(manifest: dict[str, Any]) -> None:
+    if manifest["metadata"]["name"] == "digits-all":
+        manifest["spec"].pop("runPolicy")
+
+    assert found_by_code(manifest) == ""
+
+
+CEL_WORDS = (
+    "lower case letters",
+    "'master'",
+    "only Always",
+    "Never or",
+    "be named",
+    "not both",
+    "at most 56",
+    "at most 41",
+    "replace '.'",
+)
+CEL = [
+    broken for broken in REFUSED if any(word in text for text in broken.says for word in CEL_WORDS)
+]
+
+
+@pytest.mark.parametrize("broken", CEL, ids=lambda broken: broken.title)
+def test_what_cel_refuses_the_operator_would_not_run_either(broken: Broken) -> None:
+    assert found_by_code(broken.manifest()) != ""
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [broken for broken in FAILED if not broken.says[0].startswith(("Job", "StatefulSet"))],
+    ids=lambda broken: broken.title,
+)
+def test_what_only_code_can_know(broken: Broken) -> None:
+    said = found_by_code(broken.manifest())
+
+    for text in broken.says:
+        assert text in said
+
+
+# -- defaults that depend on other fields -------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("resources", "slots"),
+    [
+        (None, 1),
+        ({}, 1),
+        ({"limits": {"cpu": 2}}, 1),
+        ({"limits": {"nvidia.com/gpu": 4}}, 4),
+        ({"limits": {"nvidia.com/gpu": "8"}}, 8),
+        ({"limits": {"nvidia.com/gpu": "0"}}, 1),
+        ({"limits": {"nvidia.com/gpu": "1500m"}}, 1),
+    ],
+)
+def test_slots_follow_the_gpus(resources: Any, slots: int) -> None:
+    manifest = distributed()
+    worker = manifest["spec"]["workerSets"]["ws0"]
+    del worker["mpiConfig"]
+    if resources is not None:
+        worker["template"]["spec"]["containers"][0]["resources"] = resources
+
+    assert api.slots(api.decode(manifest["spec"]).worker_sets["ws0"]) == slots
+
+
+def test_slots_of_a_sidecar_do_not_count() -> None:
+    manifest = distributed()
+    worker = manifest["spec"]["workerSets"]["ws0"]
+    del worker["mpiConfig"]
+    gpus = {"limits": {"nvidia.com/gpu": 4}}
+    worker["template"]["spec"]["containers"].append({"name": "side", "resources": gpus})
+
+    assert api.slots(api.decode(manifest["spec"]).worker_sets["ws0"]) == 1
+
+
+def test_written_slots_win() -> None:
+    assert api.slots(api.decode(example("everything")["spec"]).master) == 2
+
+
+def test_defaults_are_computed_for_distributed_jobs_only() -> None:
+    manifest = distributed()
+    del manifest["spec"]["backend"], manifest["spec"]["master"]["mpiConfig"]
+    manifest["spec"]["workerSets"]["ws0"]["mpiConfig"] = {}
+
+    assert api.computed_defaults(api.decode(manifest["spec"])) == {
+        "spec": {
+            "backend": "mpi",
+            "master": {"mpiConfig": {"slots": 1}},
+            "workerSets": {"ws0": {"mpiConfig": {"slots": 1}}},
+        }
+    }
+    assert api.computed_defaults(api.decode(distributed()["spec"])) == {}
+    assert api.computed_defaults(api.decode(plain()["spec"])) == {}
+
+
+def test_a_single_unnamed_container_is_named() -> None:
+    template = {"spec": {"containers": [{"image": "x"}], "nodeName": "n"}}
+
+    named = api.with_named_container(template)
+
+    assert named["spec"]["containers"] == [{"image": "x", "name": "chainer"}]
+    assert named["spec"]["nodeName"] == "n"
+    assert "name" not in template["spec"]["containers"][0]
+    two = {"spec": {"containers": [{"image": "x"}, {"image": "y"}]}}
+    assert api.with_named_container(two) == two
