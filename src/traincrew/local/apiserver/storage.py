@@ -28,6 +28,8 @@ __all__ = ["HISTORY", "Change", "CompactedError", "Entry", "Key", "Storage", "St
 Key = tuple[str, str]  # (namespace, name); cluster-scoped objects have the namespace ""
 
 HISTORY = 20_000
+WARM = 256
+"""How many objects are kept decoded: those of the last moments."""
 
 
 class CompactedError(Exception):
@@ -35,37 +37,46 @@ class CompactedError(Exception):
 
 
 class Entry:
-    """One state of one object."""
+    """One state of one object.
 
-    __slots__ = ("_data", "_obj", "key", "revision")
+    What is kept is the JSON: it is small, and the garbage collector never has to look into it. The
+    decoded document exists while somebody is busy with the object.
+    """
+
+    __slots__ = ("_obj", "data", "key", "revision")
 
     def __init__(
         self, key: Key, revision: int, obj: dict[str, Any] | None, data: bytes | None = None
     ) -> None:
         self.key = key
         self.revision = revision
+        self.data = encode(obj) if data is None else data
+        """The object as JSON."""
         self._obj = obj
-        self._data = data
+        if obj is not None:
+            self._keep_warm()
 
     @property
     def obj(self) -> dict[str, Any]:
-        """The object. Shared: never change it, decode `data` for a copy."""
-        if self._obj is None:
-            assert self._data is not None
-            self._obj = decode(self._data)
-        return self._obj
-
-    @property
-    def data(self) -> bytes:
-        """The object as JSON."""
-        if self._data is None:
-            self._data = encode(self._obj)
-        return self._data
+        """The object. Shared: never change it, `copy` is for that."""
+        obj = self._obj
+        if obj is None:
+            obj = self._obj = decode(self.data)
+            self._keep_warm()
+        return obj
 
     def copy(self) -> dict[str, Any]:
         """The object, to be changed at will."""
         copied: dict[str, Any] = decode(self.data)
         return copied
+
+    def _keep_warm(self) -> None:
+        _WARM.append(self)
+        if len(_WARM) > WARM:
+            _WARM.popleft()._obj = None  # noqa: SLF001 - own class
+
+
+_WARM: deque[Entry] = deque()
 
 
 class Change:
