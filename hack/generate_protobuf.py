@@ -50,7 +50,7 @@ def open_api_name(name: str, package: str) -> str:
 
 
 def read_messages(path: Path) -> tuple[str, dict[str, list[tuple[int, str, str, str]]]]:
-    """Package and messages of a generated.proto: (number, name, type, ``r`` or ``m`` or nothing)."""
+    """Package and messages of a generated.proto: number, name, type, ``r`` or ``m`` or nothing."""
     text = re.sub(r"^\s*//.*$", "", path.read_text(), flags=re.MULTILINE)
     package = re.search(r"^package ([\w.]+);", text, re.MULTILINE)[1]
     messages = {}

@@ -6,10 +6,26 @@ address of any package index.
 
 import subprocess
 
-COMMON = ["--universal", "--python-version", "3.11", "--no-emit-index-url", "--no-header", "--quiet"]
+COMMON = [
+    "--universal",
+    "--python-version",
+    "3.11",
+    "--no-emit-index-url",
+    "--no-header",
+    "--quiet",
+]
 
 for output, extra in (("run", []), ("dev", ["--group", "dev"])):
     subprocess.run(
-        ["uv", "pip", "compile", *COMMON, *extra, "pyproject.toml", "-o", f"requirements/{output}.txt"],
+        [
+            "uv",
+            "pip",
+            "compile",
+            *COMMON,
+            *extra,
+            "pyproject.toml",
+            "-o",
+            f"requirements/{output}.txt",
+        ],
         check=True,
     )

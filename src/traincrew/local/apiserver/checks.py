@@ -120,7 +120,7 @@ def _check_object(node: Node, value: dict[str, Any], path: Path, found: list[Cau
     fields, rest = node.fields, node.values
     for key in node.required:
         if key not in value or (value[key] == "" and node.null_is_absent):
-            found.append(why.required(render((path, key))))
+            found.append(why.required(render((path, key))))  # noqa: PERF401 - nearly always none
     for key, item in value.items():
         child = fields.get(key)
         if child is None:
@@ -135,9 +135,11 @@ def _check_object(node: Node, value: dict[str, Any], path: Path, found: list[Cau
             continue
         check(child, item, (path, key), found)
     if node.embedded and path is not None:
-        for key in ("apiVersion", "kind"):
-            if key not in value:
-                found.append(why.required(render((path, key)), "must not be empty"))
+        found.extend(
+            why.required(render((path, key)), "must not be empty")
+            for key in ("apiVersion", "kind")
+            if key not in value
+        )
 
 
 def _check_list(node: Node, value: list[Any], path: Path, found: list[Cause]) -> None:
@@ -183,9 +185,9 @@ def _check_rules(rules: dict[str, Any], value: Any, path: Path, found: list[Caus
     elif kind is str:
         _check_text(rules, value, path, found)
     elif kind is list:
-        _check_size(rules, len(value), "Items", "items", path, found)
+        _check_size(rules, "items", len(value), path, found)
     elif kind is dict:
-        _check_size(rules, len(value), "Properties", "properties", path, found)
+        _check_size(rules, "properties", len(value), path, found)
     if "allOf" in rules or "anyOf" in rules or "oneOf" in rules or "not" in rules:
         _check_combined(rules, value, path, found)
 
@@ -235,8 +237,9 @@ def _check_text(rules: dict[str, Any], value: str, path: Path, found: list[Cause
 
 
 def _check_size(
-    rules: dict[str, Any], size: int, suffix: str, noun: str, path: Path, found: list[Cause]
+    rules: dict[str, Any], noun: str, size: int, path: Path, found: list[Cause]
 ) -> None:
+    suffix = noun.capitalize()
     maximum, minimum = rules.get(f"max{suffix}"), rules.get(f"min{suffix}")
     if maximum is not None and size > maximum:
         found.append(why.too_many(render(path), size, maximum))
@@ -256,6 +259,11 @@ def _branches(rules: dict[str, Any], word: str) -> list[Node]:
     return nodes
 
 
+def _fewest(results: list[list[Cause]]) -> list[Cause]:
+    """The faults of the branch that comes nearest."""
+    return sorted(results, key=len)[0]
+
+
 def _check_combined(rules: dict[str, Any], value: Any, path: Path, found: list[Cause]) -> None:
     def faults(node: Node) -> list[Cause]:
         inner: list[Cause] = []
@@ -273,7 +281,7 @@ def _check_combined(rules: dict[str, Any], value: Any, path: Path, found: list[C
         results = [faults(node) for node in _branches(rules, "anyOf")]
         if all(results):
             refuse(f"{name} must validate at least one schema (anyOf)")
-            found.extend(min(results, key=len))
+            found.extend(_fewest(results))
     if "oneOf" in rules:
         results = [faults(node) for node in _branches(rules, "oneOf")]
         valid = sum(not result for result in results)
@@ -281,6 +289,6 @@ def _check_combined(rules: dict[str, Any], value: Any, path: Path, found: list[C
             none = "Found none valid" if not valid else f"Found {valid} valid alternatives"
             refuse(f"{name} must validate one and only one schema (oneOf). {none}")
             if not valid:
-                found.extend(min(results, key=len))
+                found.extend(_fewest(results))
     if "not" in rules and not faults(_branches(rules, "not")[0]):
         refuse(f"{name} must not validate the schema (not)")

@@ -39,9 +39,10 @@ def identity(item: Entry) -> tuple[str, str, str, str]:
 def entry(
     manager: str,
     operation: str,
+    fields: FieldSet,
+    *,
     api_version: str,
     time: str | None,
-    fields: FieldSet,
     subresource: str,
 ) -> Entry:
     """A new entry, keys in the order upstream prints them."""
@@ -116,7 +117,12 @@ def cap(items: list[Entry]) -> list[Entry]:
         fields = union(bucket["fieldsV1"], item["fieldsV1"])
         merged |= {id(bucket), id(item)}
         buckets[version] = entry(
-            _OLD_UPDATES, UPDATE, version, item.get("time"), fields, subresource=""
+            _OLD_UPDATES,
+            UPDATE,
+            fields,
+            api_version=version,
+            time=item.get("time"),
+            subresource="",
         )
         excess -= 1
     kept = [item for item in items if id(item) not in merged]

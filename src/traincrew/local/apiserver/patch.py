@@ -130,7 +130,7 @@ def _missing_key(path: str, name: str) -> PatchError:
     )
 
 
-def _index(target: list[Any], step: str, path: str, name: str, *, end: int) -> int:
+def _index(step: str, path: str, name: str, *, end: int) -> int:
     try:
         index = int(step)
     except ValueError:
@@ -154,7 +154,7 @@ def _child(target: Any, step: str, path: str, name: str) -> Any:
         if step not in target:
             raise _missing_path(path, name)
         return target[step]
-    index = _index(target, step, path, "get", end=len(target))
+    index = _index(step, path, "get", end=len(target))
     return target[index]
 
 
@@ -172,7 +172,7 @@ def _add(holder: dict[str, Any], path: str, value: Any, name: str) -> None:
     elif step == "-":
         target.append(value)
     else:
-        target.insert(_index(target, step, path, name, end=len(target)), value)
+        target.insert(_index(step, path, name, end=len(target)), value)
 
 
 def _replace(holder: dict[str, Any], path: str, value: Any) -> None:
@@ -182,7 +182,7 @@ def _replace(holder: dict[str, Any], path: str, value: Any) -> None:
             raise _missing_key(path, "replace")
         target[step] = value
     else:
-        target[_index(target, step, path, "replace", end=len(target))] = value
+        target[_index(step, path, "replace", end=len(target))] = value
 
 
 def _remove(holder: dict[str, Any], path: str) -> None:
@@ -196,7 +196,7 @@ def _remove(holder: dict[str, Any], path: str) -> None:
             )
         del target[step]
     else:
-        del target[_index(target, step, path, "remove", end=len(target))]
+        del target[_index(step, path, "remove", end=len(target))]
 
 
 def _equal(left: Any, right: Any) -> bool:
@@ -211,9 +211,7 @@ def _equal(left: Any, right: Any) -> bool:
 
 def _test(holder: dict[str, Any], path: str, value: Any) -> None:
     target, step = _steps(holder, path, "test")
-    if type(target) is dict:
-        actual = target.get(step)  # an absent value equals null
-    else:
-        actual = _child(target, step, path, "test")
+    absent_is_null = type(target) is dict
+    actual = target.get(step) if absent_is_null else _child(target, step, path, "test")
     if not _equal(actual, value):
         raise PatchError(f"testing value {path} failed: test failed", invalid=True)

@@ -16,8 +16,9 @@ __all__ = ["fill_defaults", "prune"]
 def prune(node: Node, value: dict[str, Any]) -> list[str]:
     """Remove unknown fields and meaningless values, in place.
 
-    Fields of built-in kinds that Go leaves out when they are empty go as well. Null means "not there" for every field that is not ``nullable``; in lists and maps of built-in
-    kinds it becomes the empty value, as it does when Go decodes it.
+    Fields of built-in kinds that Go leaves out when they are empty go as well. Null means "not
+    there" for every field that is not ``nullable``; in lists and maps of built-in kinds it becomes
+    the empty value, as it does when Go decodes it.
 
     Returns:
         Paths of the unknown fields, such as ``spec.containers[0].imag``, in document order.
@@ -115,8 +116,8 @@ def fill_defaults(node: Node, value: Any) -> None:
                 if key in node.fields:
                     continue
                 if item is None and not rest.nullable and rest.default is not msgspec.UNSET:
-                    value[key] = item = clone(rest.default)
-                fill_defaults(rest, item)
+                    value[key] = clone(rest.default)
+                fill_defaults(rest, value[key])
     elif type(value) is list and node.items is not None and node.items.has_defaults:
         for index, item in enumerate(value):
             if item is None and not node.items.nullable and node.items.default is not msgspec.UNSET:

@@ -81,12 +81,12 @@ class ObjectSchema:
             obj: the document, pruned and defaulted.
             old: the stored document when this is an update.
         """
-        found: list[Cause] = []
-        check(self.node, obj, None, found)
         if self.custom:
             from . import custom
 
-            custom.validate(self, obj, old, found)
+            return custom.validate(self, obj, old)
+        found: list[Cause] = []
+        check(self.node, obj, None, found)
         return found
 
     @cached_property

@@ -72,7 +72,7 @@ class _Parser:
             token = self.take()
             if not token:
                 return found
-            if token != ",":
+            if token != ",":  # noqa: S105 - a token of the grammar
                 raise self.error(f"found '{token}', expected: ',' or 'end of string'")
             if not self.peek():
                 raise self.error("found '', expected: identifier after ','")
@@ -188,8 +188,7 @@ def from_label_selector(spec: Mapping[str, Any] | None) -> LabelPredicate:
     predicates: list[LabelPredicate] = [
         _equals(key, value) for key, value in (spec.get("matchLabels") or {}).items()
     ]
-    for expression in spec.get("matchExpressions") or ():
-        predicates.append(_expression(expression))
+    predicates += map(_expression, spec.get("matchExpressions") or ())
     return _all(predicates)
 
 

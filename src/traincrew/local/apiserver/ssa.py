@@ -7,6 +7,7 @@ its versions, and a list or map does not change between atomic and granular.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -111,12 +112,12 @@ def _owned_part(document: Document, schema: ObjectSchema, subresource: str) -> D
 
 
 def _empty(schema: ObjectSchema) -> Document:
-    empty = {"metadata": {}}
+    empty: Document = {"metadata": {}}
     return empty if schema.custom else empty | empty_object(schema.group, schema.kind)
 
 
 def _entries(old: Document | None, new: Document, subresource: str) -> list[Entry]:
-    """The entries to go on from: those the writer sent, if they make sense, else the stored ones."""
+    """The entries to go on from: those the writer sent if they are in order, else the stored."""
     stored = managers.readable(old["metadata"].get("managedFields")) if old is not None else None
     if not subresource:
         sent = new["metadata"].get("managedFields")
@@ -174,7 +175,16 @@ def track_update(
                 kept.append(rest)
         if changed:
             fields = union(mine, changed)
-            kept.append(managers.entry(manager, UPDATE, api_version, now, fields, subresource))
+            kept.append(
+                managers.entry(
+                    manager,
+                    UPDATE,
+                    fields,
+                    api_version=api_version,
+                    time=now,
+                    subresource=subresource,
+                )
+            )
         items = managers.sort(managers.cap(kept))
     if items:
         metadata["managedFields"] = items
@@ -213,23 +223,26 @@ def apply(
         ApplyError: the configuration cannot be merged.
         ApplyConflictError: others own fields it changes, and ``force`` is not given.
     """
-    options = {
-        "manager": manager,
-        "schema": schema,
-        "subresource": subresource,
-        "now": now,
-        "api_version": api_version,
-    }
     _check_config(config, schema)
+    attempt = partial(
+        _apply,
+        live,
+        config,
+        manager=manager,
+        schema=schema,
+        subresource=subresource,
+        now=now,
+        api_version=api_version,
+    )
     if manager != "kubectl" or live is None:
-        return _apply(live, config, force=force, **options)
+        return attempt(force=force)
     try:
-        result = _apply(live, config, force=force, **options)
+        result = attempt(force=force)
     except ApplyConflictError:
         allowed = _last_applied_fields(live, schema, api_version)
         if not allowed:
             raise
-        result = _apply(live, config, force=False, allowed=allowed, **options)
+        result = attempt(force=False, allowed=allowed)
     return _sync_last_applied(result, config)
 
 
@@ -268,7 +281,14 @@ def _apply(
             owned = compare(node, _empty(schema), before).changed
             if owned:
                 items = [
-                    managers.entry(BEFORE_FIRST_APPLY, UPDATE, api_version, now, owned, subresource)
+                    managers.entry(
+                        BEFORE_FIRST_APPLY,
+                        UPDATE,
+                        owned,
+                        api_version=api_version,
+                        time=now,
+                        subresource=subresource,
+                    )
                 ]
     wanted = _owned_part(config, schema, subresource)
     claimed = field_set(node, wanted)
@@ -302,8 +322,20 @@ def _apply(
             and not (change.changed or change.removed)
         )
         time = mine.get("time") if mine is not None and same else now
-        kept.append(managers.entry(manager, APPLY, api_version, time, claimed, subresource))
-    return _assemble(live, config, merged, managers.sort(managers.cap(kept)), schema, subresource)
+        kept.append(
+            managers.entry(
+                manager,
+                APPLY,
+                claimed,
+                api_version=api_version,
+                time=time,
+                subresource=subresource,
+            )
+        )
+    result = _assemble(live, config, merged, schema, subresource)
+    if kept:
+        result["metadata"]["managedFields"] = managers.sort(managers.cap(kept))
+    return result
 
 
 def _prune(node: Any, merged: Document, last: FieldSet, owned: FieldSet) -> Document:
@@ -329,7 +361,6 @@ def _assemble(
     live: Document | None,
     config: Document,
     merged: Document,
-    items: list[Entry],
     schema: ObjectSchema,
     subresource: str,
 ) -> Document:
@@ -358,10 +389,8 @@ def _assemble(
             if key not in owned and key not in ("apiVersion", "kind", "metadata")
         }
     result |= merged
-    result = clone(result)
-    if items:
-        result["metadata"]["managedFields"] = items
-    return result
+    copy: Document = clone(result)
+    return copy
 
 
 def _last_applied_fields(live: Document, schema: ObjectSchema, api_version: str) -> FieldSet:

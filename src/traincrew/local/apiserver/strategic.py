@@ -67,7 +67,7 @@ def _merge_map(original: Document, patch: Document, node: Node) -> Document:
         if value is None:
             original.pop(key, None)
             continue
-        present = original.get(key)
+        present: Any = original.get(key)
         if key not in original or type(present) is not type(value):
             if not deleting:
                 original[key] = _plain(value)

@@ -9,7 +9,7 @@ apiextensions' ``pkg/apiserver/schema/validation.go`` and
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from . import causes as why
@@ -77,8 +77,7 @@ class _Place:
     in_meta: bool = False
 
     def below(self, step: str, level: str, **changes: Any) -> _Place:
-        values = {"no_default": self.no_default, "in_meta": self.in_meta} | changes
-        return _Place(f"{self.path}.{step}", level, **values)
+        return replace(self, path=f"{self.path}.{step}", level=level, **changes)
 
 
 def check(schema: Schema, path: str, *, status_subresource: bool = False) -> list[Cause]:
@@ -188,9 +187,11 @@ def _type(found: list[Cause], schema: Schema, place: _Place, *, embedded: bool) 
 
 def _keywords(found: list[Cause], schema: Schema, place: _Place) -> None:
     path = place.path
-    for key in _UNSUPPORTED:
-        if schema.get(key):
-            found.append(why.forbidden(f"{path}.{key}", f"{key} is not supported"))
+    found.extend(
+        why.forbidden(f"{path}.{key}", f"{key} is not supported")
+        for key in _UNSUPPORTED
+        if schema.get(key)
+    )
     if schema.get("uniqueItems"):
         detail = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
         found.append(why.forbidden(f"{path}.uniqueItems", detail))
@@ -400,8 +401,10 @@ def _defaults(found: list[Cause], schema: Schema, path: str) -> None:
         faults: list[Cause] = []
         if not (value is None and schema.get("nullable")):
             check_value(node, value, None, faults)
-        for fault in faults:
-            found.append(Cause(fault.reason, fault.message, f"{here}.{fault.field}".rstrip(".")))
+        found.extend(
+            Cause(fault.reason, fault.message, f"{here}.{fault.field}".rstrip("."))
+            for fault in faults
+        )
         if not faults and type(value) is dict:
             from .codec import clone
 

@@ -69,8 +69,8 @@ _TABLES: dict[tuple[str, str], tuple[str, _Row]] = {
     ),
     ("apps", "DaemonSet"): (
         (
-            "Name Desired:integer Current:integer Ready:integer Up-to-date:integer Available:integer"
-            f" Node_Selector Age {_WORKLOAD}"
+            "Name Desired:integer Current:integer Ready:integer Up-to-date:integer"
+            f" Available:integer Node_Selector Age {_WORKLOAD}"
         ),
         printers.daemon_set,
     ),

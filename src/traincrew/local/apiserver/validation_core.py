@@ -46,9 +46,11 @@ def _sealed(found: list[Cause], obj: Document, old: Document | None, keys: tuple
         return
     if not obj.get("immutable"):
         found.append(why.forbidden("immutable", _IMMUTABLE))
-    for key in keys:
-        if (obj.get(key) or {}) != (old.get(key) or {}):
-            found.append(why.forbidden(key, _IMMUTABLE))
+    found.extend(
+        why.forbidden(key, _IMMUTABLE)
+        for key in keys
+        if (obj.get(key) or {}) != (old.get(key) or {})
+    )
 
 
 def _key_rules(found: list[Cause], values: Document, path: str) -> None:
@@ -103,9 +105,9 @@ def secret(found: list[Cause], obj: Document, old: Document | None) -> None:
     if sum(map(len, decoded.values())) > _SIZE_LIMIT:
         found.append(why.too_long("data", _SIZE_LIMIT))
     kind = obj.get("type", "Opaque")
-    for key in _SECRET_KEYS.get(kind, ()):
-        if key not in data:
-            found.append(why.required(f"data[{key}]"))
+    found.extend(
+        why.required(f"data[{key}]") for key in _SECRET_KEYS.get(kind, ()) if key not in data
+    )
     if kind == "kubernetes.io/service-account-token":
         if not field(obj, "metadata", "annotations").get(_SERVICE_ACCOUNT_NAME):
             found.append(why.required(f"metadata.annotations[{_SERVICE_ACCOUNT_NAME}]"))
@@ -171,14 +173,14 @@ def service(found: list[Cause], obj: Document, old: Document | None) -> None:
         found.append(why.not_supported("spec.type", kind, _TYPES))
     for index, address in enumerate(spec.get("externalIPs") or ()):
         _address(found, address, f"spec.externalIPs[{index}]")
-    for key, supported in (
+    for key, allowed in (
         ("internalTrafficPolicy", ("Cluster", "Local")),
         ("externalTrafficPolicy", ("Cluster", "Local")),
         ("ipFamilyPolicy", ("PreferDualStack", "RequireDualStack", "SingleStack")),
     ):
         value = spec.get(key)
-        if value is not None and value not in supported:
-            found.append(why.not_supported(f"spec.{key}", value, supported))
+        if value is not None and value not in allowed:
+            found.append(why.not_supported(f"spec.{key}", value, allowed))
     if spec.get("externalTrafficPolicy") and kind not in ("LoadBalancer", "NodePort"):
         detail = "may only be set for externally-accessible services"
         value = spec["externalTrafficPolicy"]
@@ -354,9 +356,9 @@ def event(found: list[Cause], obj: Document, _old: Document | None) -> None:
         found.append(why.required("reportingComponent"))
     elif fault:
         found.append(why.invalid("reportingComponent", controller, fault))
-    for key in ("reportingInstance", "action", "reason"):
-        if not obj.get(key):
-            found.append(why.required(key))
+    found.extend(
+        why.required(key) for key in ("reportingInstance", "action", "reason") if not obj.get(key)
+    )
     for key, limit in _EVENT_LIMITS:
         if len(obj.get(key) or "") > limit:
             found.append(why.invalid(key, "", f"can have at most {limit} characters"))
@@ -371,9 +373,9 @@ def _access_modes(found: list[Cause], spec: Document) -> None:
     modes = spec.get("accessModes") or []
     if not modes:
         found.append(why.required("spec.accessModes", "at least 1 access mode is required"))
-    for mode in modes:
-        if mode not in _MODES:
-            found.append(why.not_supported("spec.accessModes", mode, _MODES))
+    found.extend(
+        why.not_supported("spec.accessModes", mode, _MODES) for mode in modes if mode not in _MODES
+    )
 
 
 def persistent_volume_claim(found: list[Cause], obj: Document, _old: Document | None) -> None:

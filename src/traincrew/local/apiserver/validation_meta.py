@@ -93,9 +93,11 @@ def _owners(found: list[Cause], references: list[Document]) -> None:
     path = "metadata.ownerReferences"
     controller = ""
     for reference in references:
-        for key in ("apiVersion", "kind", "name", "uid"):
-            if not reference.get(key):
-                found.append(why.invalid(f"{path}.{key}", "", "must not be empty"))
+        found.extend(
+            why.invalid(f"{path}.{key}", "", "must not be empty")
+            for key in ("apiVersion", "kind", "name", "uid")
+            if not reference.get(key)
+        )
         if (reference.get("apiVersion"), reference.get("kind")) == ("v1", "Event"):
             detail = "/v1, Kind=Event is disallowed from being an owner"
             found.append(why.invalid(path, reference, detail))
@@ -118,7 +120,10 @@ def object_meta_update(found: list[Cause], new: Document, old: Document) -> None
         known = set(old.get("finalizers") or ())
         added = [each for each in new.get("finalizers") or () if each not in known]
         if added:
-            detail = f"no new finalizers can be added if the object is being deleted, found new finalizers {why.show(added)}"
+            detail = (
+                "no new finalizers can be added if the object is being deleted, found new"
+                f" finalizers {why.show(added)}"
+            )
             found.append(why.forbidden("metadata.finalizers", detail))
 
 
@@ -173,7 +178,7 @@ def label_selector(found: list[Cause], selector: Document | None, path: str) -> 
 
 
 def selects(selector: Document, template_labels: Document) -> bool:
-    """Whether a selector matches labels; an invalid one matches everything (it is refused anyway)."""
+    """Whether a selector matches labels; an invalid one does (it is refused for itself)."""
     from .selectors import SelectorError, from_label_selector
 
     try:

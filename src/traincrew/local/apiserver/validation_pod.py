@@ -237,8 +237,10 @@ def _handler(found: list[Cause], document: Document, path: str, grace: int | Non
     if not kinds:
         found.append(why.required(path, "must specify a handler type"))
         return
-    for kind in kinds[1:]:
-        found.append(why.forbidden(f"{path}.{kind}", "may not specify more than 1 handler type"))
+    found.extend(
+        why.forbidden(f"{path}.{kind}", "may not specify more than 1 handler type")
+        for kind in kinds[1:]
+    )
     here, action = f"{path}.{kinds[0]}", field(document, kinds[0])
     if kinds[0] == "exec":
         if not action.get("command"):

@@ -172,6 +172,8 @@ def storage_class(found: list[Cause], obj: Document, old: Document | None) -> No
     """Rules for a StorageClass."""
     if old is None:
         return
-    for key in ("provisioner", "parameters", "reclaimPolicy", "volumeBindingMode"):
-        if obj.get(key) != old.get(key):
-            found.append(why.forbidden(key, "updates to " + key + " are forbidden."))
+    found.extend(
+        why.forbidden(key, f"updates to {key} are forbidden.")
+        for key in ("provisioner", "parameters", "reclaimPolicy", "volumeBindingMode")
+        if obj.get(key) != old.get(key)
+    )

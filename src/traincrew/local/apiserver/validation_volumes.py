@@ -86,8 +86,10 @@ def _source(found: list[Cause], volume: Document, path: str) -> None:
     kinds = [kind for kind in volume if kind != "name"]
     if not kinds:
         found.append(why.required(path, "must specify a volume type"))
-    for kind in kinds[1:]:
-        found.append(why.forbidden(f"{path}.{kind}", "may not specify more than 1 volume type"))
+    found.extend(
+        why.forbidden(f"{path}.{kind}", "may not specify more than 1 volume type")
+        for kind in kinds[1:]
+    )
     if not kinds:
         return
     source, here = field(volume, kinds[0]), f"{path}.{kinds[0]}"
