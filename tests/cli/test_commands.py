@@ -1,5 +1,6 @@
 """The command line itself: help, errors, old flags."""
 
+import re
 import subprocess
 import sys
 import time
@@ -7,7 +8,6 @@ from pathlib import Path
 
 import click
 import pytest
-import yaml
 from click.testing import CliRunner
 
 from traincrew.cli.main import COMMANDS, cli
@@ -87,12 +87,12 @@ def test_version() -> None:
 def test_manifests_print_what_installs_the_operator() -> None:
     code, output = invoke("manifests")
     assert code == 0
-    kinds = [document["kind"] for document in yaml.safe_load_all(output)]
+    kinds = re.findall(r"^kind: (\w+)", output, re.MULTILINE)
     assert kinds[:2] == ["CustomResourceDefinition", "Namespace"]
     assert kinds[-1] == "Deployment"
     code, output = invoke("manifests", "--crds-only")
-    kinds = {document["kind"] for document in yaml.safe_load_all(output)}
-    assert kinds == {"CustomResourceDefinition"}
+    kinds = re.findall(r"^kind: (\w+)", output, re.MULTILINE)
+    assert set(kinds) == {"CustomResourceDefinition"}
 
 
 def test_manifests_can_be_written(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import shlex
 import signal
@@ -134,6 +135,8 @@ class Session:
     async def _work(self) -> int:
         self._console.set_status("starting the cluster")
         await self._embedded.start()
+        gc.freeze()
+        gc.enable()
         self._client = self._embedded.cluster.client
         serving = asyncio.create_task(self._embedded.run(), name="embedded")
         self._tasks.append(serving)

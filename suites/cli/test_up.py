@@ -1,0 +1,100 @@
+"""`traincrew up`, `status`, `restart`, `down` in all their ways."""
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+from cli.programs import PROGRAM, Machine, kubeconfig_of, sleepers, start_pod
+from traincrew.engine.config import load_config
+
+
+async def test_down_after_a_crash_ends_the_pods_too(machine: Machine) -> None:
+    kubeconfig = kubeconfig_of(machine("up"))
+    await start_pod(kubeconfig)
+    os.kill(machine.status()["process"], signal.SIGKILL)
+    machine("down")
+    assert sleepers() == []
+    assert not machine.home.exists()
+
+
+def test_up_again_changes_nothing(machine: Machine) -> None:
+    first = machine("up", "--nodes", "2")
+    process = machine.status()["process"]
+    second = machine("up")
+    assert second.stdout == first.stdout
+    assert second.stderr == ""
+    assert machine.status()["process"] == process
+    third = machine("up", "--nodes", "3")
+    assert third.stdout == first.stdout
+    assert "is up already with other options" in third.stderr
+    assert machine.status()["nodes"] == ["local-0", "local-1"]
+
+
+def test_clusters_side_by_side_in_one_kubeconfig(machine: Machine, tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    one = machine("up", "--name", "one", "--kubeconfig", str(config))
+    assert one.stdout == f"export KUBECONFIG={config}\n"
+    machine("up", "--name", "two", "--kubeconfig", str(config))
+    assert load_config(str(config), "traincrew-one").server != load_config(str(config)).server
+    assert "cluster one: running" in machine("status").stdout
+    machine("down", "--name", "one")
+    assert machine.status("two")["state"] == "running"
+    assert machine.status("one")["state"] == "absent"
+    machine("down", "--name", "two")
+    assert not config.exists()
+
+
+def test_data_can_be_kept(machine: Machine) -> None:
+    kubeconfig = kubeconfig_of(machine("up", "--nodes", "2"))
+    machine("down", "--keep-data")
+    assert machine.status()["state"] == "stopped"
+    assert kubeconfig_of(machine("up")) == kubeconfig
+    assert machine.status()["nodes"] == ["local-0", "local-1"]
+
+
+def test_two_at_once_start_one_cluster(machine: Machine) -> None:
+    command = [PROGRAM, "up"]
+    both = [
+        subprocess.Popen(
+            command, env=machine.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        for _ in range(2)
+    ]
+    outputs = [process.communicate(timeout=60) for process in both]
+    assert [process.returncode for process in both] == [0, 0]
+    assert outputs[0][0] == outputs[1][0]
+    assert sum(b"is up" in errors for _, errors in outputs) == 1
+
+
+def test_in_the_foreground(machine: Machine) -> None:
+    with subprocess.Popen(
+        [PROGRAM, "up", "--foreground"],
+        env=machine.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("export KUBECONFIG=")
+        assert machine.status()["process"] == process.pid
+        assert "cluster default: running" in machine("status").stdout
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=20)
+        assert process.returncode == 0
+
+
+def test_a_broken_catalog_is_said_before_anything_starts(machine: Machine, tmp_path: Path) -> None:
+    catalog = tmp_path / "catalog.yaml"
+    catalog.write_text("environments: [{name: x, pithon: current}]\n")
+    result = machine("up", "--images", str(catalog), code=1)
+    assert "pithon" in result.stderr
+    assert "daemon.log" in result.stderr
+    assert result.stdout == ""
+    assert machine.status()["state"] == "absent"
+
+
+def test_without_a_cluster(machine: Machine) -> None:
+    assert "there is no cluster" in machine("status", code=1).stdout
+    assert "there is no cluster" in machine("down").stderr
+    assert "`traincrew up` starts one" in machine("restart", code=1).stderr
