@@ -24,12 +24,13 @@ __all__ = ["BUILT_IN", "FUNCTIONS"]
 
 # What the CEL library has by itself (operators aside).
 BUILT_IN = frozenset(
-    (
+    re.findall(
+        r"[\w.]+",
         "bytes contains double duration dyn endsWith getDate getDayOfMonth getDayOfWeek"
         " getDayOfYear getFullYear getHours getMilliseconds getMinutes getMonth getSeconds has"
         " hasValue int matches optional.none optional.of orValue startsWith string timestamp type"
-        " uint value all exists exists_one filter map"
-    ).split()
+        " uint value all exists exists_one filter map",
+    )
 )
 
 

@@ -35,10 +35,11 @@ _TYPES = {"bool", "bytes", "double", "int", "list", "null_type", "string", "time
 _TYPES |= {"duration", "map", "uint", "optional_type"}
 _NAMESPACES = {name.partition(".")[0] for name in {*FUNCTIONS, *BUILT_IN} if "." in name}
 _KEYWORDS = frozenset(
-    (
+    re.findall(
+        r"\w+",
         "true false null in as break const continue else for function if import let loop package"
-        " namespace return var void while"
-    ).split()
+        " namespace return var void while",
+    )
 )
 _RENAMED = {"size": "size_of_value"}
 

@@ -261,7 +261,7 @@ def _branches(rules: dict[str, Any], word: str) -> list[Node]:
 
 def _fewest(results: list[list[Cause]]) -> list[Cause]:
     """The faults of the branch that comes nearest."""
-    return sorted(results, key=len)[0]
+    return min(results, key=lambda faults: len(faults))  # noqa: PLW0108 - `len` confuses mypy
 
 
 def _check_combined(rules: dict[str, Any], value: Any, path: Path, found: list[Cause]) -> None:

@@ -54,7 +54,8 @@ def _merge_map(original: Document, patch: Document, node: Node) -> Document:
     directive = patch.pop(_DIRECTIVE, None)
     if directive is not None:
         if directive == "replace":
-            return _plain(patch)
+            plain: Document = _plain(patch)
+            return plain
         if directive == "delete":
             return {}
         raise PatchError(f"unknown patch type: {directive} in map")
