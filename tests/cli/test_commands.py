@@ -1,5 +1,6 @@
 """The command line itself: help, errors, old flags."""
 
+import os
 import re
 import subprocess
 import sys
@@ -40,10 +41,12 @@ def test_help_comes_without_heavy_imports() -> None:
 def test_help_answers_at_once() -> None:
     best = 10.0
     for _ in range(5):
-        started = time.perf_counter()
-        subprocess.run([PROGRAM, "--help"], check=True, capture_output=True)
-        best = min(best, time.perf_counter() - started)
-    assert best < 0.3  # 0.15 s is the goal on a machine that does nothing else
+        process = subprocess.Popen([PROGRAM, "--help"], stdout=subprocess.DEVNULL)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        assert process.returncode == 0
+        best = min(best, usage.ru_utime + usage.ru_stime)
+    assert best < 0.15  # of processor time: the machine may be busy with other tests
 
 
 @pytest.mark.parametrize("command", list(COMMANDS))
