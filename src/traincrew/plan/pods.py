@@ -39,9 +39,11 @@ def trouble(pod: PodView) -> str | None:
 def _container_trouble(container: ContainerStatus) -> str | None:
     waiting, ended = container.state.waiting, container.state.terminated
     if waiting is not None and waiting.reason not in _NORMAL_WAITS:
-        text = f"{waiting.reason}: {waiting.message}" if waiting.message else waiting.reason
-        if (last := container.last_state.terminated) is not None:
-            text += f" (container {container.name} exited with code {last.exit_code})"
+        # The kubelet appends which container of which pod it means; that is said already.
+        message = waiting.message.partition(" container=")[0]
+        text = f"{waiting.reason}: {message}" if message else waiting.reason
+        if container.last_state.terminated is not None:
+            text += f" ({exit_text(container)})"
         return shorten(text)
     if ended is not None and ended.exit_code != 0:
         return exit_text(container)

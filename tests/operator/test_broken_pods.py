@@ -1,0 +1,165 @@
+"""Jobs whose pods cannot run: the job itself says which pod, which object, and why.
+
+Here pods are real: the embedded cluster's node looks for images, ConfigMaps and commands.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+import pytest_asyncio
+
+from plan.world import distributed, plain
+from traincrew.api.crd import CHAINER_JOB, definition
+from traincrew.engine.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS
+from traincrew.local.cluster import LocalCluster
+from traincrew.operator import reconciler
+from traincrew.operator.app import run_operator
+from traincrew.operator.kinds import CHAINER_JOBS
+from traincrew.operator.options import OperatorOptions
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+DEADLINE = 30.0
+
+
+class Unfit(NamedTuple):
+    """What is wrong with the pods, and what the job has to say about it."""
+
+    title: str
+    pod: dict[str, Any]
+    container: dict[str, Any]
+    says: tuple[str, ...]
+
+
+UNFIT = [
+    Unfit("unknown image", {}, {"image": "nobody/nothing:1"}, ("nobody/nothing:1", "Pull")),
+    Unfit("no image name", {}, {"image": "UPPER case"}, ("InvalidImageName", "UPPER case")),
+    Unfit(
+        "image that must be there",
+        {},
+        {"image": "nobody/nothing:1", "imagePullPolicy": "Never"},
+        ("ErrImageNeverPull", "nobody/nothing:1"),
+    ),
+    Unfit(
+        "more GPUs than there are",
+        {},
+        {"resources": {"limits": {"nvidia.com/gpu": 64}}},
+        ("Unschedulable", "Insufficient nvidia.com/gpu"),
+    ),
+    Unfit(
+        "more memory than there is",
+        {},
+        {"resources": {"requests": {"memory": "900Ti"}}},
+        ("Unschedulable", "Insufficient memory"),
+    ),
+    Unfit(
+        "a node that does not exist",
+        {"nodeSelector": {"disk": "golden"}},
+        {},
+        ("Unschedulable", "node(s) didn't match Pod's node affinity/selector"),
+    ),
+    Unfit(
+        "a missing key of a ConfigMap",
+        {},
+        {"env": [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "here", "key": "rate"}}}]},
+        ("CreateContainerConfigError", "rate", "here"),
+    ),
+    Unfit(
+        "a missing ConfigMap",
+        {},
+        {"env": [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "gone", "key": "a"}}}]},
+        ("CreateContainerConfigError", 'configmap "gone" not found'),
+    ),
+    Unfit(
+        "a missing Secret",
+        {},
+        {"envFrom": [{"secretRef": {"name": "gone"}}]},
+        ("CreateContainerConfigError", 'secret "gone" not found'),
+    ),
+    Unfit("a command that does not exist", {}, {"command": ["/no/such/program"]}, ("/no/such",)),
+]
+
+
+class Here:
+    """The embedded cluster and the operator, on the module's event loop."""
+
+    def __init__(self, cluster: LocalCluster) -> None:
+        self.client = cluster.client
+
+    async def job_says(self, name: str, texts: tuple[str, ...]) -> dict[str, Any]:
+        """Wait until the job's message has all texts in it."""
+        end = asyncio.get_running_loop().time() + DEADLINE
+        while True:
+            job = await self.client.get(CHAINER_JOBS, name, "default")
+            message = job.get("status", {}).get("message", "")
+            if all(text in message for text in texts):
+                return job
+            assert asyncio.get_running_loop().time() < end, f"{texts} not in {message!r}"
+            await asyncio.sleep(0.02)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def here() -> AsyncIterator[Here]:
+    """One embedded cluster for all of these; wording is stored soon."""
+    patch = pytest.MonkeyPatch()
+    patch.setattr(reconciler, "STATUS_INTERVAL", 0.05)
+    async with LocalCluster() as cluster:
+        await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, definition(CHAINER_JOB))
+        settings = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "here"},
+            "data": {"other": "1"},
+        }
+        await cluster.client.create(CONFIG_MAPS, settings, "default")
+        stop, ready = asyncio.Event(), asyncio.Event()
+        options = OperatorOptions(leader_elect=False)
+        operator = asyncio.create_task(
+            run_operator(cluster.client.config, options, stop, on_ready=ready.set)
+        )
+        await ready.wait()
+        yield Here(cluster)
+        stop.set()
+        await operator
+    patch.undo()
+
+
+def changed(template: dict[str, Any], unfit: Unfit) -> None:
+    """Make a template unfit."""
+    template["spec"] |= copy.deepcopy(unfit.pod)
+    template["spec"]["containers"][0] |= copy.deepcopy(unfit.container)
+
+
+@pytest.mark.parametrize("unfit", UNFIT, ids=lambda unfit: unfit.title)
+async def test_a_master_that_cannot_run(here: Here, unfit: Unfit) -> None:
+    manifest = plain()
+    changed(manifest["spec"]["master"]["template"], unfit)
+    await here.client.create(CHAINER_JOBS, manifest, "default")
+    try:
+        job = await here.job_says("digits", unfit.says)
+        assert job["status"]["phase"] in {"Created", "Restarting", "Failed"}
+    finally:
+        await here.client.delete(CHAINER_JOBS, "digits", "default")
+
+
+@pytest.mark.parametrize("unfit", UNFIT, ids=lambda unfit: unfit.title)
+async def test_workers_that_cannot_run(here: Here, unfit: Unfit) -> None:
+    manifest = distributed()
+    name = "mn-" + unfit.title.lower().replace(" ", "-")[:20].rstrip("-")
+    manifest["metadata"]["name"] = name
+    changed(manifest["spec"]["workerSets"]["ws0"]["template"], unfit)
+    await here.client.create(CHAINER_JOBS, manifest, "default")
+    try:
+        job = await here.job_says(
+            name, ("0/2 workers ready", f"{name}-workerset-ws0-0: ", *unfit.says)
+        )
+        assert job["status"]["phase"] == "Created"
+        assert job["status"]["reason"] == "WaitingForWorkers"
+    finally:
+        await here.client.delete(CHAINER_JOBS, name, "default")
