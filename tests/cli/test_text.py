@@ -75,8 +75,11 @@ def test_lines_are_cut_to_the_terminal() -> None:
 def test_prefixes_line_up_and_pods_keep_their_colour() -> None:
     painter = Painter(colour=True)
     painter.meet("a-longer-pod")
-    first = painter.paint(Line("one", source="pod"))
-    assert first == "\x1b[33mpod          |\x1b[0m one"
+    assert painter.paint(Line("one", source="pod")) == "\x1b[33mpod |\x1b[0m one"
+    painter.paint(Line("one", source="a-longer-pod"))
+    assert painter.paint(Line("two", source="pod")) == "\x1b[33mpod          |\x1b[0m two"
+    painter.understood = "a-longer-"
+    assert painter.paint(Line("x", source="a-longer-pod")) == "\x1b[36mpod          |\x1b[0m x"
     assert painter.paint(Line("two", source="pod/sidecar")).startswith("\x1b[33m")
 
 

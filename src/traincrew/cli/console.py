@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from traincrew.cli.text import Tone
 
 WIDEST_SOURCE = 40
+NARROW_COLUMNS = 100
 MOST_WAITING = 2000
 """Lines not written yet before those who produce them are asked to wait."""
 FLUSH_SECONDS = 5.0
@@ -47,21 +48,24 @@ class Painter:
 
     def __init__(self, *, colour: bool) -> None:
         self.colour = colour
+        self.understood = ""
+        """What the names of pods begin with and need not be repeated on a narrow terminal."""
         self._colours: dict[str, int] = {}
         self._width = 0
 
     def meet(self, source: str) -> None:
-        """Give a pod its colour and room for its name before it writes anything."""
+        """Give a pod its colour, in the order pods appear."""
         pod = source.partition("/")[0]
         if pod not in self._colours:
             self._colours[pod] = _POD_COLOURS[len(self._colours) % len(_POD_COLOURS)]
-        self._width = max(self._width, min(len(source), WIDEST_SOURCE))
 
     def paint(self, line: Line) -> str:
         """The text of one line, without its end."""
         if line.source:
             self.meet(line.source)
-            prefix = f"{line.source:<{self._width}} |"
+            name = line.source.removeprefix(self.understood)
+            self._width = max(self._width, min(len(name), WIDEST_SOURCE))
+            prefix = f"{name:<{self._width}} |"
             if self.colour:
                 pod = line.source.partition("/")[0]
                 prefix = f"\x1b[{self._colours[pod]}m{prefix}\x1b[0m"
@@ -122,6 +126,11 @@ class Console:
         text = "".join(self.painter.paint(line) + "\n" for line in lines)
         if text:
             self._queue.put(self._erased() + text + self._draw())
+
+    def abbreviate(self, beginning: str) -> None:
+        """On a narrow terminal leave this out where names of pods begin with it."""
+        if self._live and shutil.get_terminal_size().columns < NARROW_COLUMNS:
+            self.painter.understood = beginning
 
     def set_status(self, text: str) -> None:
         """Change the status line; nothing happens where there is none."""

@@ -261,6 +261,8 @@ class Session:
             self._show(
                 [Line(f"{resource.kind} {metadata['name']} created", "good", at=self._now())]
             )
+        if len(self._view.jobs) == 1:
+            self._console.abbreviate(f"{self._view.jobs[0].name}-")
         for informer in self._informers.values():
             for obj in informer.store.list():
                 self._show(self._view.job(obj, self._now()))
