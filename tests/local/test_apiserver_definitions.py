@@ -199,6 +199,19 @@ async def test_printer_columns_and_categories(api: Api) -> None:
     }
 
 
+async def test_declared_fields_can_be_selected(api: Api) -> None:
+    body = definition()
+    body["spec"]["versions"][0]["selectableFields"] = [{"jsonPath": ".spec.color"}]
+    (await api.post(DEFINITIONS, body)).ok(201)
+    (await api.post(WIDGETS, widget("a"))).ok(201)
+    (await api.post(WIDGETS, widget("b", color="blue"))).ok(201)
+    listed = (await api.get(WIDGETS, fieldSelector="spec.color=blue")).ok()["items"]
+    assert [item["metadata"]["name"] for item in listed] == ["b"]
+    (await api.get(WIDGETS, fieldSelector="spec.size=3")).refused(
+        400, "BadRequest", "field label not supported: spec.size"
+    )
+
+
 async def test_definitions_outlive_a_restart(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     async with running_server(path) as api:

@@ -349,3 +349,50 @@ async def test_a_status_need_not_be_complete(api: Api) -> None:
     info = {"nodeInfo": {"kubeletVersion": "v1.36.3"}}
     body = {"metadata": {"name": "n"}, "status": info}
     assert (await api.post("/api/v1/nodes", body)).ok(201)["status"] == info
+
+
+async def test_events_have_two_faces(api: Api) -> None:
+    core = "/api/v1/namespaces/default/events"
+    new = "/apis/events.k8s.io/v1/namespaces/default/events"
+    about = {"kind": "Pod", "name": "p", "namespace": "default"}
+    old_style = {
+        "metadata": {"name": "old"},
+        "involvedObject": about,
+        "message": "hello",
+        "reason": "Greeted",
+        "type": "Normal",
+        "count": 2,
+    }
+    (await api.post(core, old_style)).ok(201)
+    shown = (await api.get(f"{new}/old")).ok()
+    assert (shown["apiVersion"], shown["note"], shown["deprecatedCount"]) == (
+        "events.k8s.io/v1",
+        "hello",
+        2,
+    )
+    assert shown["regarding"]["name"] == "p"
+    new_style = {
+        "metadata": {"name": "new"},
+        "regarding": about,
+        "note": "bye",
+        "reason": "Left",
+        "type": "Normal",
+        "action": "Leaving",
+        "eventTime": "2027-01-15T08:00:00.000000Z",
+        "reportingController": "example.com/test",
+        "reportingInstance": "test-1",
+    }
+    (await api.post(new, new_style)).ok(201)
+    stored = (await api.get(f"{core}/new")).ok()
+    assert (stored["apiVersion"], stored["message"]) == ("v1", "bye")
+    assert stored["involvedObject"]["name"] == "p"
+    patched = (await api.patch(f"{new}/new", {"note": "again"})).ok()
+    assert patched["note"] == "again"
+    for path, field in ((core, "involvedObject.name"), (new, "regarding.name")):
+        listed = (await api.get(path, fieldSelector=f"{field}=p")).ok()["items"]
+        assert len(listed) == 2
+    async with api.watch(new) as watching:
+        assert {name for _, name in await watching.names(2)} == {"new", "old"}
+        (await api.delete(f"{core}/old")).ok()
+        event = await watching.next()
+        assert (event["type"], event["object"]["note"]) == ("DELETED", "hello")

@@ -129,6 +129,16 @@ async def test_a_watch_list_says_when_it_is_through(api: Api) -> None:
         assert await watching.names(1) == [("ADDED", "c")]
 
 
+async def test_a_watch_list_of_a_state_to_come_is_put_off(api: Api) -> None:
+    query = {
+        "sendInitialEvents": "true",
+        "resourceVersionMatch": "NotOlderThan",
+        "allowWatchBookmarks": "true",
+        "resourceVersion": "99999",
+    }
+    (await api.get(MAPS, watch="true", **query)).refused(504, "Timeout")
+
+
 @pytest.mark.parametrize(
     ("query", "text"),
     [

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from . import event_versions
 from .registry import ResourceType, ScalePaths, Subresource
 
 if TYPE_CHECKING:
@@ -181,10 +182,21 @@ def _cluster() -> Iterator[ResourceType]:
     )
     yield of("coordination.k8s.io", "leases", "Lease", create_on_update=True)
     yield of("discovery.k8s.io", "endpointslices", "EndpointSlice", generation="content")
+    yield of(
+        "events.k8s.io",
+        "events",
+        "Event",
+        "ev",
+        create_on_update=True,
+        identifier="events",
+        from_storage=event_versions.from_core,
+        to_storage=event_versions.to_core,
+    )
     networking = "networking.k8s.io"
     yield of(networking, "ingressclasses", "IngressClass", namespaced=False, generation="spec")
     yield of(networking, "ingresses", "Ingress", "ing", status=True, generation="spec")
     yield of(networking, "networkpolicies", "NetworkPolicy", "netpol", generation="spec")
+    yield of("node.k8s.io", "runtimeclasses", "RuntimeClass", namespaced=False)
     yield of(
         "policy",
         "poddisruptionbudgets",

@@ -46,7 +46,8 @@ class Selection:
             if text := call.text("labelSelector"):
                 self._by_label = _labels(text)
             if text := call.text("fieldSelector"):
-                self._by_field = selectors.field_selector(text, resource.kind)
+                selectable = _selectable(resource)
+                self._by_field = selectors.field_selector(text, resource.kind, selectable)
                 self.only = self._single(text, resource)
         except selectors.SelectorError as error:
             raise bad_request(str(error)) from None
@@ -79,3 +80,9 @@ class Selection:
         if self._by_label is not None and not self._by_label(obj["metadata"].get("labels") or {}):
             return False
         return self._by_field is None or self._by_field(obj)
+
+
+def _selectable(resource: ResourceType) -> dict[str, str]:
+    """The fields a definition declares as selectable: name in selectors to path."""
+    declared = (resource.custom or {}).get("selectableFields") or ()
+    return {each["jsonPath"].lstrip("."): each["jsonPath"] for each in declared}

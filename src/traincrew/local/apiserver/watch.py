@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from . import causes
 from .codec import encode
 from .errors import StatusError, expired, invalid
-from .lists import parse_revision
+from .lists import check_revision, parse_revision
 from .storage import CompactedError
 
 if TYPE_CHECKING:
@@ -50,11 +50,16 @@ class WatchOptions(NamedTuple):
     timeout: float
 
 
-def watch_options(call: Call) -> WatchOptions:
+def watch_options(call: Call, current: int) -> WatchOptions:
     """Read and check the query of a watch.
 
+    Args:
+        call: the request.
+        current: the storage's revision.
+
     Raises:
-        StatusError: 400 or 422 naming the wrong option.
+        StatusError: 400 or 422 naming the wrong option; 504 for initial events of a state that is
+            yet to come.
     """
     revision = parse_revision(call.text("resourceVersion"))
     initial = call.flag("sendInitialEvents")
@@ -77,6 +82,8 @@ def watch_options(call: Call) -> WatchOptions:
     if initial is None:
         since = revision or None  # 0 and nothing both mean: start with what is there
     else:
+        if initial:
+            check_revision(revision, current)
         since = None if initial else revision
         if initial is False and not revision:
             since = -1  # from now on
@@ -308,6 +315,8 @@ class WatchHub:
         self.reached = changes[-1].revision
         for watch in touched:
             watch.flush()
+        for change in changes:  # the past is kept for long, its encodings are not
+            change.lines.clear()
 
 
 def error_line(error: StatusError) -> bytes:

@@ -103,7 +103,7 @@ async def serve_watch(
     Raises:
         StatusError: for its options; a revision that is too old is told within the stream.
     """
-    options = watch_options(call)
+    options = watch_options(call, hub.storage.revision)
     representation = Representation(
         resource, negotiate(call.accept), call.text("includeObject"), clock
     )
