@@ -200,8 +200,17 @@ async def test_a_file_that_is_no_certificate_is_named(tmp_path: Path) -> None:
 def encrypted_key(authority: Authority, tmp_path: Path) -> Path:
     key = tmp_path / "key"
     subprocess.run(
-        ["openssl", "ec", "-in", authority.directory / "alice.key", "-aes128"]
-        + ["-passout", "pass:secret", "-out", key],
+        [
+            "openssl",
+            "ec",
+            "-in",
+            authority.directory / "alice.key",
+            "-aes128",
+            "-passout",
+            "pass:secret",
+            "-out",
+            key,
+        ],
         check=True,
         capture_output=True,
     )

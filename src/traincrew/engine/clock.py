@@ -26,9 +26,8 @@ class Clock(Protocol):
 class SystemClock:
     """The machine's own time."""
 
-    def monotonic(self) -> float:
-        """Seconds since some fixed point."""
-        return time.monotonic()
+    # The bare function: controllers read it several times per reconcile.
+    monotonic = staticmethod(time.monotonic)
 
     def now(self) -> datetime:
         """Wall-clock time, in UTC."""

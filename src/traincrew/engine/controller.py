@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from msgspec import Struct
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from traincrew.engine.informer import Informer
 
 T = TypeVar("T", bound=HasMetadata)
+
+# Seconds a worker may go on before it lets the event loop turn.
+_TURN = 0.002
 
 
 class Request(NamedTuple):
@@ -84,18 +87,16 @@ class Controller:
         """Asked before each reconcile; the manager sets it to "do I still lead?"."""
         self._reconcile = reconcile
         self._workers = workers
-        self._backoff = backoff
-        self._clock = clock
+        self._monotonic = clock.monotonic
         self._log = get_logger()
         self._last_errors: dict[Request, str] = {}
+        self.queue: WorkQueue[Request] = WorkQueue(name, backoff=backoff, clock=clock)
         self.use_metrics(metrics or Metrics())
 
     def use_metrics(self, metrics: Metrics) -> None:
-        """Record into these metrics; before any request is enqueued."""
+        """Record into these metrics from now on."""
         self.metrics = metrics
-        self.queue: WorkQueue[Request] = WorkQueue(
-            self.name, backoff=self._backoff, clock=self._clock, metrics=metrics
-        )
+        self.queue.use_metrics(metrics)
         name = self.name
         self._success = metrics.reconciles.labels(name, "success")
         self._requeue_after = metrics.reconciles.labels(name, "requeue_after")
@@ -114,16 +115,17 @@ class Controller:
         both sides. Objects of the first list are queued behind live changes.
         """
         self.informers.append(informer)
+        unchanged = getattr(to_requests, "unchanged", None) or _never
 
         def handle(old: T | None, new: T | None) -> None:
             add = self.queue.add
             priority = STARTUP if informer.delivering_list else LIVE
-            requests: Iterable[Request] = ()
+            requests: Collection[Request] = ()
             if new is not None:
-                requests = to_requests(new)
+                requests = tuple(to_requests(new))
                 for request in requests:
                     add(request, priority=priority)
-            if old is not None:
+            if old is not None and (new is None or not unchanged(old, new)):
                 for request in to_requests(old):
                     if request not in requests:
                         add(request, priority=priority)
@@ -144,60 +146,70 @@ class Controller:
 
     async def _work(self) -> None:
         queue = self.queue
+        turn_ends = 0.0
         while True:
-            request = await queue.get()
-            if not self.allowed():
-                # Leadership ended while this task was not scheduled; the manager cancels us soon.
-                queue.done(request)
-                queue.add(request, after=1.0)
-                continue
-            try:
+            request = queue.get_nowait()
+            if request is None:
+                request = await queue.get()
+                turn_ends = self._monotonic() + _TURN
+            elif self._monotonic() > turn_ends:
+                # A reconcile that finds nothing to do never waits; others need their turn too.
+                await asyncio.sleep(0)
+                turn_ends = self._monotonic() + _TURN
+            if self.allowed():
                 await self._reconcile_one(request)
-            finally:
-                queue.done(request)
+            else:
+                # Leadership ended while this task was not scheduled; the manager cancels us soon.
+                queue.add(request, after=1.0)
+            queue.done(request)
 
     async def _reconcile_one(self, request: Request) -> None:
-        queue = self.queue
-        reconcile_id = f"{random.getrandbits(64):016x}"
         token = current_reconcile.set(
-            ReconcileContext(self.name, request[0], request[1], reconcile_id)
+            ReconcileContext(self.name, request[0], request[1], f"{random.getrandbits(64):016x}")
         )
-        started = self._clock.monotonic()
+        started = self._monotonic()
         self._active.value += 1.0
         try:
             result = await self._reconcile(request)
-        except TerminalError as error:
-            self._terminal.inc()
-            self._errors.inc()
-            self._terminal_errors.inc()
-            queue.forget(request)
-            self._last_errors.pop(request, None)
-            self._log.error("reconcile failed for good", error=str(error))
-        except (ConflictError, AlreadyExistsError) as error:
-            self._error.inc()
-            self._errors.inc()
-            delay = queue.retry(request)
-            self._log.info("reconcile lost a race", error=str(error), retry_in=round(delay, 3))
-        except Exception as error:  # noqa: BLE001 - logged and retried
-            self._error.inc()
-            self._errors.inc()
-            wait = error.retry_after if isinstance(error, ApiError) else None
-            delay = queue.retry(request, at_least=wait or 0.0)
-            self._log_failure(request, error, delay)
-        else:
-            queue.forget(request)
-            if self._last_errors:
-                self._last_errors.pop(request, None)
-            after = result.requeue_after if result is not None else None
-            if after is None:
-                self._success.value += 1.0
-            else:
-                self._requeue_after.value += 1.0
-                queue.add(request, after=after)
+            self._succeeded(request, result)
+        except Exception as error:  # noqa: BLE001 - counted, logged, and retried if it makes sense
+            self._failed(request, error)
         finally:
             self._active.value -= 1.0
-            self._time.observe(self._clock.monotonic() - started)
+            self._time.observe(self._monotonic() - started)
             current_reconcile.reset(token)
+
+    def _succeeded(self, request: Request, result: Result | None) -> None:
+        self._forget(request)
+        if result is None or result.requeue_after is None:
+            self._success.value += 1.0
+        else:
+            self._requeue_after.value += 1.0
+            self.queue.add(request, after=result.requeue_after)
+
+    def _failed(self, request: Request, error: Exception) -> None:
+        """The whole retry policy."""
+        self._errors.inc()
+        if isinstance(error, TerminalError):
+            self._terminal.inc()
+            self._terminal_errors.inc()
+            self._forget(request)
+            self._log.error("reconcile failed for good", error=str(error))
+            return
+        self._error.inc()
+        if isinstance(error, (ConflictError, AlreadyExistsError)):
+            delay = self.queue.retry(request)
+            self._log.info("reconcile lost a race", error=str(error), retry_in=round(delay, 3))
+            return
+        wait = error.retry_after if isinstance(error, ApiError) else None
+        delay = self.queue.retry(request, at_least=wait or 0.0)
+        self._log_failure(request, error, delay)
+
+    def _forget(self, request: Request) -> None:
+        """The request has no history of failures any more."""
+        self.queue.forget(request)
+        if self._last_errors:
+            self._last_errors.pop(request, None)
 
     def _log_failure(self, request: Request, error: Exception, delay: float) -> None:
         """Log with traceback when the failure is new, in one line when it repeats."""
@@ -205,13 +217,32 @@ class Controller:
         repeated = self._last_errors.get(request) == text
         self._last_errors[request] = text
         self._log.error(
-            "reconcile failed", error=text, retry_in=round(delay, 3), exc_info=not repeated
+            "reconcile failed",
+            error=text,
+            retry_in=round(delay, 3),
+            exc_info=None if repeated else error,
         )
+
+
+def _never(_old: object, _new: object) -> bool:
+    return False
+
+
+def _same_key(_old: object, _new: object) -> bool:
+    return True
+
+
+def _same_owners(old: HasMetadata, new: HasMetadata) -> bool:
+    return old.metadata.owner_references is new.metadata.owner_references
 
 
 def own_key(obj: HasMetadata) -> list[Request]:
     """The object itself."""
     return [Request(obj.metadata.namespace, obj.metadata.name)]
+
+
+# Asked with the old and the new state before `to_requests(old)`: true if that cannot differ.
+own_key.unchanged = _same_key  # type: ignore[attr-defined]
 
 
 def owner_key(kind: str, group: str | None = None) -> Callable[[HasMetadata], list[Request]]:
@@ -230,4 +261,5 @@ def owner_key(kind: str, group: str | None = None) -> Callable[[HasMetadata], li
             return []
         return [Request(obj.metadata.namespace, owner.name)]
 
+    to_requests.unchanged = _same_owners  # type: ignore[attr-defined]
     return to_requests

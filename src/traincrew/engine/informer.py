@@ -10,6 +10,7 @@ from traincrew.engine.clock import SYSTEM_CLOCK, Clock
 from traincrew.engine.logs import get_logger
 from traincrew.engine.objects import AnyObject, HasMetadata
 from traincrew.engine.reflector import Reflector
+from traincrew.engine.sharing import adopt, sharer
 from traincrew.engine.store import Indexer, Store
 from traincrew.engine.views import ViewDecoder
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from traincrew.engine.client import Client
     from traincrew.engine.metrics import Metrics
     from traincrew.engine.resources import Resource
-    from traincrew.engine.store import Key
+from traincrew.engine.store import Key
 
 T = TypeVar("T", bound=HasMetadata)
 
@@ -104,6 +105,7 @@ class Informer(Generic[T]):
         """True while handlers are called for objects of a list rather than for live changes."""
         self._handlers: list[Handler[T]] = []
         self._synced = asyncio.Event()
+        self._share = sharer(type)
         self._log = get_logger(resource=resource.plural)
         self._reflector: Reflector[T] = Reflector(
             client,
@@ -180,10 +182,16 @@ class Informer(Generic[T]):
         self.store.resource_version = resource_version
 
     def _put(self, obj: T) -> None:
-        old = self.store.put(obj)
+        metadata = obj.metadata
+        old = self.store.get(metadata.namespace, metadata.name)
         if old is None:
+            self._share(obj)
+            self.store.put(obj)
             self._notify(None, obj)
-        elif old.metadata.uid != obj.metadata.uid:
+            return
+        adopt(obj, old)
+        self.store.put(obj)
+        if old.metadata.uid != obj.metadata.uid:
             self._notify(old, None)
             self._notify(None, obj)
         elif old.metadata.resource_version != obj.metadata.resource_version:

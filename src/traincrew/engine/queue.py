@@ -21,7 +21,7 @@ from traincrew.engine.clock import SYSTEM_CLOCK, Clock
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from traincrew.engine.metrics import Metrics
+    from traincrew.engine.metrics import Distribution, Metrics, Number
 
 K = TypeVar("K", bound="Hashable")
 
@@ -62,12 +62,13 @@ class WorkQueue(Generic[K]):
         clock: Clock = SYSTEM_CLOCK,
         metrics: Metrics | None = None,
     ) -> None:
-        self._clock = clock
+        self._monotonic = clock.monotonic
         self._backoff = backoff or Backoff(0.005, 60.0)
         self._failures: dict[K, int] = {}
         self._waiting: dict[K, _Entry[K]] = {}
-        # Heaps hold stale items too; the entry in `_waiting` is the truth.
-        self._ready: list[tuple[int, int, _Entry[K]]] = []
+        # These hold stale items too; the entry in `_waiting` is the truth.
+        self._ready: dict[int, deque[_Entry[K]]] = {}
+        self._levels: list[int] = []  # the keys of `_ready`, highest first
         self._delayed: list[tuple[float, int, _Entry[K]]] = []
         self._ready_count = 0
         self._working: dict[K, float] = {}
@@ -75,15 +76,24 @@ class WorkQueue(Generic[K]):
         self._getters: deque[asyncio.Future[None]] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
-        self._adds = self._retries = self._wait = self._work = None
+        self._name = name
+        self._adds: Number | None = None
+        self._retries: Number | None = None
+        self._wait: Distribution | None = None
+        self._work: Distribution | None = None
         if metrics is not None:
-            self._adds = metrics.queue_adds.labels(name)
-            self._retries = metrics.queue_retries.labels(name)
-            self._wait = metrics.queue_wait.labels(name)
-            self._work = metrics.queue_work.labels(name)
-            metrics.queue_depth.compute((name,), lambda: float(self._ready_count))
-            metrics.queue_unfinished.compute((name,), self._unfinished)
-            metrics.queue_longest.compute((name,), self._longest)
+            self.use_metrics(metrics)
+
+    def use_metrics(self, metrics: Metrics) -> None:
+        """Record into these metrics from now on."""
+        name = self._name
+        self._adds = metrics.queue_adds.labels(name)
+        self._retries = metrics.queue_retries.labels(name)
+        self._wait = metrics.queue_wait.labels(name)
+        self._work = metrics.queue_work.labels(name)
+        metrics.queue_depth.compute((name,), lambda: float(self._ready_count))
+        metrics.queue_unfinished.compute((name,), self._unfinished)
+        metrics.queue_longest.compute((name,), self._longest)
 
     def __len__(self) -> int:
         """Keys that are ready; neither delayed ones nor those with a worker."""
@@ -102,7 +112,7 @@ class WorkQueue(Generic[K]):
             priority: Higher goes first.
             after: Seconds to wait at least, unless somebody asks for it earlier.
         """
-        now = self._clock.monotonic()
+        now = self._monotonic()
         if self._adds is not None:
             self._adds.value += 1.0
         ready_at = now + after if after > 0 else None
@@ -119,7 +129,7 @@ class WorkQueue(Generic[K]):
             entry.priority = priority
         if entry.ready_at is None:
             if raised and key not in self._working:
-                heapq.heappush(self._ready, (-priority, next(self._order), entry))
+                self._line(priority).append(entry)
         elif ready_at is None:
             self._make_ready(entry, now)
         elif ready_at < entry.ready_at:
@@ -164,29 +174,31 @@ class WorkQueue(Generic[K]):
 
     def get_nowait(self) -> K | None:
         """A ready key, or ``None``; the caller must call `done` with it."""
-        now = self._clock.monotonic()
+        now = self._monotonic()
         if self._delayed:
             self._promote(now)
-        while self._ready:
-            priority, _, entry = heapq.heappop(self._ready)
-            key = entry.key
-            if (
-                self._waiting.get(key) is not entry
-                or entry.ready_at is not None
-                or -priority != entry.priority
-            ):
-                continue
-            del self._waiting[key]
-            self._ready_count -= 1
-            self._working[key] = now
-            if self._wait is not None:
-                self._wait.observe(now - entry.added_at)
-            return key
+        for priority in self._levels:
+            line = self._ready[priority]
+            while line:
+                entry = line.popleft()
+                key = entry.key
+                if (
+                    self._waiting.get(key) is not entry
+                    or entry.ready_at is not None
+                    or entry.priority != priority
+                ):
+                    continue
+                del self._waiting[key]
+                self._ready_count -= 1
+                self._working[key] = now
+                if self._wait is not None:
+                    self._wait.observe(now - entry.added_at)
+                return key
         return None
 
     def done(self, key: K) -> None:
         """The worker is finished with the key; if it was added meanwhile it is ready again."""
-        now = self._clock.monotonic()
+        now = self._monotonic()
         started = self._working.pop(key)
         if self._work is not None:
             self._work.observe(now - started)
@@ -201,9 +213,17 @@ class WorkQueue(Generic[K]):
             self._push_ready(entry)
 
     def _push_ready(self, entry: _Entry[K]) -> None:
-        heapq.heappush(self._ready, (-entry.priority, next(self._order), entry))
+        self._line(entry.priority).append(entry)
         self._ready_count += 1
-        self._wake()
+        if self._getters:
+            self._wake()
+
+    def _line(self, priority: int) -> deque[_Entry[K]]:
+        line = self._ready.get(priority)
+        if line is None:
+            line = self._ready[priority] = deque()
+            self._levels = sorted(self._ready, reverse=True)
+        return line
 
     def _delay(self, entry: _Entry[K], ready_at: float) -> None:
         entry.ready_at = ready_at
@@ -232,12 +252,12 @@ class WorkQueue(Generic[K]):
                 return
             self._timer.cancel()
         self._timer_at = ready_at
-        delay = max(0.0, ready_at - self._clock.monotonic())
+        delay = max(0.0, ready_at - self._monotonic())
         self._timer = asyncio.get_running_loop().call_later(delay, self._due)
 
     def _due(self) -> None:
         self._timer = None
-        self._promote(self._clock.monotonic())
+        self._promote(self._monotonic())
         self._arm()
 
     def _wake(self) -> None:
@@ -248,9 +268,9 @@ class WorkQueue(Generic[K]):
                 return
 
     def _unfinished(self) -> float:
-        now = self._clock.monotonic()
+        now = self._monotonic()
         return sum(now - started for started in self._working.values())
 
     def _longest(self) -> float:
-        now = self._clock.monotonic()
+        now = self._monotonic()
         return max((now - started for started in self._working.values()), default=0.0)

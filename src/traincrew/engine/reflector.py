@@ -370,17 +370,14 @@ async def _batches(chunks: AsyncIterator[bytes]) -> AsyncIterator[list[bytes]]:
     """Whole lines as they arrive: split on newlines only, of any length."""
     parts: list[bytes] = []
     async for chunk in chunks:
-        head, newline, tail = chunk.rpartition(b"\n")
-        if not newline:
-            parts.append(chunk)
+        lines = chunk.split(b"\n")
+        parts.append(lines[0])
+        if len(lines) == 1:
             await asyncio.sleep(0)
             continue
-        if parts:
-            head = b"".join((*parts, head))
-            parts.clear()
-        if tail:
-            parts.append(tail)
-        yield head.split(b"\n")
+        lines[0] = b"".join(parts)
+        parts = [lines.pop()]
+        yield lines
 
 
 def _raw(obj: object) -> Raw:

@@ -25,24 +25,27 @@ OWNER_INDEX = "owner"
 """Built into every store: the UIDs of an object's owners."""
 
 
-def owner_uids(obj: HasMetadata) -> list[str]:
-    """Index values of the ``owner`` index."""
-    return [reference.uid for reference in obj.metadata.owner_references]
-
-
 class Store(Generic[T]):
     """Objects by namespace and name, with inverted indices.
 
     Args:
         indexers: Further indices: name -> function from an object to its index values. The
             function must be pure. The index ``owner`` (owner UIDs) is always there.
+
+    Raises:
+        ValueError: An indexer is named ``owner``.
     """
 
     def __init__(self, indexers: Mapping[str, Indexer[T]] | None = None) -> None:
+        if indexers and OWNER_INDEX in indexers:
+            raise ValueError(f"index {OWNER_INDEX!r} is built in; choose another name")
         self._objects: dict[Key, T] = {}
-        self._indexers: dict[str, Indexer[T]] = {OWNER_INDEX: owner_uids, **(indexers or {})}
-        self._indices: dict[str, dict[str, dict[Key, T]]] = {name: {} for name in self._indexers}
-        self._pairs = [(self._indexers[name], self._indices[name]) for name in self._indexers]
+        self._owners: dict[str, dict[Key, T]] = {}
+        self._indices = {name: dict[str, dict[Key, T]]() for name in indexers or {}}
+        self._indexers = [
+            (indexer, self._indices[name]) for name, indexer in (indexers or {}).items()
+        ]
+        self._indices[OWNER_INDEX] = self._owners
         self.resource_version = ""
 
     def __len__(self) -> int:
@@ -77,33 +80,43 @@ class Store(Generic[T]):
         key = (metadata.namespace, metadata.name)
         old = self._objects.get(key)
         self._objects[key] = obj
-        for indexer, index in self._pairs:
-            values = indexer(obj)
+        owners = metadata.owner_references
+        if old is not None and (before := old.metadata.owner_references) is not owners:
+            for reference in before:
+                _drop(self._owners, reference.uid, key)
+        for reference in owners:
+            _add(self._owners, reference.uid, key, obj)
+        for indexer, index in self._indexers:
             if old is not None:
                 for value in indexer(old):
-                    if value not in values:
-                        self._drop(index, value, key)
-            for value in values:
-                bucket = index.get(value)
-                if bucket is None:
-                    index[value] = {key: obj}
-                else:
-                    bucket[key] = obj
+                    _drop(index, value, key)
+            for value in indexer(obj):
+                _add(index, value, key, obj)
         return old
 
     def remove(self, key: Key) -> T | None:
         """Delete; returns what was there."""
         old = self._objects.pop(key, None)
         if old is not None:
-            for indexer, index in self._pairs:
+            for reference in old.metadata.owner_references:
+                _drop(self._owners, reference.uid, key)
+            for indexer, index in self._indexers:
                 for value in indexer(old):
-                    self._drop(index, value, key)
+                    _drop(index, value, key)
         return old
 
-    @staticmethod
-    def _drop(index: dict[str, dict[Key, T]], value: str, key: Key) -> None:
-        bucket = index.get(value)
-        if bucket is not None:
-            bucket.pop(key, None)
-            if not bucket:
-                del index[value]
+
+def _add(index: dict[str, dict[Key, T]], value: str, key: Key, obj: T) -> None:
+    bucket = index.get(value)
+    if bucket is None:
+        index[value] = {key: obj}
+    else:
+        bucket[key] = obj
+
+
+def _drop(index: dict[str, dict[Key, T]], value: str, key: Key) -> None:
+    bucket = index.get(value)
+    if bucket is not None:
+        bucket.pop(key, None)
+        if not bucket:
+            del index[value]

@@ -146,7 +146,7 @@ def _without_nulls(value: Any) -> Any:
 
 
 def _finisher(resource: Resource, type: type[Any]) -> Callable[[Any], None]:  # noqa: A002
-    """A function that fills in kind and API version and shares repeated strings."""
+    """A function that fills in kind and API version."""
     fields = {f.name for f in msgspec.structs.fields(type)}
     kind = intern(resource.kind) if "kind" in fields else None
     api_version = intern(resource.api_version) if "api_version" in fields else None
@@ -156,7 +156,5 @@ def _finisher(resource: Resource, type: type[Any]) -> Callable[[Any], None]:  # 
             force_setattr(obj, "kind", kind)
         if api_version is not None:
             force_setattr(obj, "api_version", api_version)
-        metadata = obj.metadata
-        force_setattr(metadata, "namespace", intern(metadata.namespace))
 
     return finish
