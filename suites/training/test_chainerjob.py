@@ -1,6 +1,6 @@
 """ChainerJobs train for real on the embedded cluster, and end as they should when they cannot.
 
-What a user does: `traincrew up`, then kubectl, with manifests as the old operator's users have them.
+What a user does: `traincrew up`, then kubectl, with manifests as the old operator knew them.
 More of those can be put to the test: TRAINCREW_SUITE_MANIFESTS names a directory.
 """
 
@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 import yaml
+
+from .conftest import Hosts
 
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parents[1] / "examples/chainer"
@@ -61,8 +63,13 @@ class User:
             timeout=240,
             check=False,
         )
-        assert result.returncode == code, f"{' '.join(command)}\n{result.stdout}"
+        assert result.returncode == code, f"{' '.join(command)}\n{result.stdout}\n{self.log()}"
         return result.stdout
+
+    def log(self) -> str:
+        """Return what the cluster's process has logged."""
+        logs = self.home.glob("clusters/**/daemon.log")
+        return "\n".join(path.read_text() for path in logs)
 
     def traincrew(self, *words: str, code: int = 0, given: str | None = None) -> str:
         return self.does("traincrew", *words, code=code, given=given)
@@ -87,7 +94,7 @@ class User:
         while not condition():
             if time.monotonic() > deadline:
                 state = self.kubectl("get", "chj,job,sts,pod,event", "-o", "wide")
-                pytest.fail(f"waited {seconds:.0f} s: {what}\n{state}")
+                pytest.fail(f"waited {seconds:.0f} s: {what}\n{state}\n{self.log()}")
             time.sleep(0.1)
 
     def until_condition(self, job: str, kind: str) -> Document:
@@ -133,7 +140,9 @@ def user(
     user = User(tmp_path_factory.mktemp("user"), cache)
     user.traincrew("up", "--kubeconfig", str(user.kubeconfig))
     yield user
+    log = user.log()
     user.traincrew("down")
+    assert "Traceback" not in log, log
     shutil.rmtree(user.home)
 
 
@@ -198,8 +207,26 @@ def test_our_examples_train_in_one_shot(user: User, manifest: str) -> None:
     assert "Succeeded" in output
 
 
-def test_the_second_run_trains_at_once(user: User) -> None:
-    """Within 5 s, start of the cluster and all: the environment is there already."""
+def seconds_to_first_epoch(process: subprocess.Popen[str], started: float) -> float:
+    assert process.stdout is not None
+    for line in process.stdout:
+        if re.search(r"epoch +1 ", line):
+            took = time.monotonic() - started
+            process.communicate(timeout=120)
+            assert process.returncode == 0
+            return took
+    pytest.fail("it ended without an epoch")
+
+
+def test_the_second_run_trains_at_once(user: User, hosts: Hosts) -> None:
+    """Within 5 s, start of the cluster and all: the environment is there already.
+
+    On a machine that is busy with other things the bare mpiexec of the same script is the measure.
+    """
+    script = hosts.file("/examples/train_digits.py")
+    started = time.monotonic()
+    bare = hosts.start("mpiexec", "-n", "3", "-N", "1", "python3", script)
+    reference = seconds_to_first_epoch(bare, started)
     started = time.monotonic()
     process = subprocess.Popen(
         ["traincrew", "run", "-f", str(EXAMPLES / "chainerjob-mn.yaml")],
@@ -208,12 +235,8 @@ def test_the_second_run_trains_at_once(user: User) -> None:
         stderr=subprocess.STDOUT,
         text=True,
     )
-    assert process.stdout is not None
-    first = next(line for line in process.stdout if re.search(r"epoch +1 ", line))
-    took = time.monotonic() - started
-    process.communicate(timeout=120)
-    assert process.returncode == 0
-    assert took < 5, f"{took:.1f} s until {first}"
+    took = seconds_to_first_epoch(process, started)
+    assert took < max(5, 3.5 * reference), f"{took:.1f} s, bare mpiexec {reference:.1f} s"
 
 
 # -- when it goes wrong ------------------------------------------------------------------------
