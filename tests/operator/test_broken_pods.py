@@ -36,6 +36,11 @@ class Unfit(NamedTuple):
     container: dict[str, Any]
     says: tuple[str, ...]
 
+    @property
+    def name(self) -> str:
+        """Of the job."""
+        return self.title.lower().replace(" ", "-")
+
 
 UNFIT = [
     Unfit("unknown image", {}, {"image": "nobody/nothing:1"}, ("nobody/nothing:1", "Pull")),
@@ -124,6 +129,9 @@ async def here() -> AsyncIterator[Here]:
             run_operator(cluster.client.config, options, stop, on_ready=ready.set)
         )
         await ready.wait()
+        for unfit in UNFIT:
+            for manifest in (plain_one(unfit), distributed_one(unfit)):
+                await cluster.client.create(CHAINER_JOBS, manifest, "default")
         yield Here(cluster)
         stop.set()
         await operator
@@ -136,30 +144,34 @@ def changed(template: dict[str, Any], unfit: Unfit) -> None:
     template["spec"]["containers"][0] |= copy.deepcopy(unfit.container)
 
 
+def plain_one(unfit: Unfit) -> dict[str, Any]:
+    """A job whose master is unfit."""
+    manifest = plain()
+    manifest["metadata"]["name"] = unfit.name
+    changed(manifest["spec"]["master"]["template"], unfit)
+    return manifest
+
+
+def distributed_one(unfit: Unfit) -> dict[str, Any]:
+    """A job whose workers are unfit."""
+    manifest = distributed()
+    manifest["metadata"]["name"] = f"{unfit.name}-mn"
+    changed(manifest["spec"]["workerSets"]["ws0"]["template"], unfit)
+    return manifest
+
+
 @pytest.mark.parametrize("unfit", UNFIT, ids=lambda unfit: unfit.title)
 async def test_a_master_that_cannot_run(here: Here, unfit: Unfit) -> None:
-    manifest = plain()
-    changed(manifest["spec"]["master"]["template"], unfit)
-    await here.client.create(CHAINER_JOBS, manifest, "default")
-    try:
-        job = await here.job_says("digits", unfit.says)
-        assert job["status"]["phase"] in {"Created", "Restarting", "Failed"}
-    finally:
-        await here.client.delete(CHAINER_JOBS, "digits", "default")
+    job = await here.job_says(unfit.name, unfit.says)
+
+    assert job["status"]["phase"] in {"Created", "Restarting", "Failed"}
 
 
 @pytest.mark.parametrize("unfit", UNFIT, ids=lambda unfit: unfit.title)
 async def test_workers_that_cannot_run(here: Here, unfit: Unfit) -> None:
-    manifest = distributed()
-    name = "mn-" + unfit.title.lower().replace(" ", "-")[:20].rstrip("-")
-    manifest["metadata"]["name"] = name
-    changed(manifest["spec"]["workerSets"]["ws0"]["template"], unfit)
-    await here.client.create(CHAINER_JOBS, manifest, "default")
-    try:
-        job = await here.job_says(
-            name, ("0/2 workers ready", f"{name}-workerset-ws0-0: ", *unfit.says)
-        )
-        assert job["status"]["phase"] == "Created"
-        assert job["status"]["reason"] == "WaitingForWorkers"
-    finally:
-        await here.client.delete(CHAINER_JOBS, name, "default")
+    name = f"{unfit.name}-mn"
+    says = ("0/2 workers ready", f"{name}-workerset-ws0-0: ", *unfit.says)
+    job = await here.job_says(name, says)
+
+    assert job["status"]["phase"] == "Created"
+    assert job["status"]["reason"] == "WaitingForWorkers"
