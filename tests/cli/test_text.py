@@ -88,3 +88,13 @@ def test_plain_lines_have_no_escapes() -> None:
     assert painter.paint(Line("running", "good", at=1.23)) == "   1.2s  running"
     assert painter.paint(Line("", source="pod")) == "pod |"
     assert painter.paint(Line("Why: x", "bad")) == "Why: x"
+
+
+def test_our_own_lines_break_between_words_on_a_terminal() -> None:
+    painter = Painter(colour=False)
+    painter.columns = 40
+    painted = painter.paint(Line("digits: Restarting: the master is tried again", at=2.0))
+    assert painted == "   2.0s  digits: Restarting: the master\n           is tried again"
+    pod = "pod | " + "long " * 20
+    assert painter.paint(Line(("long " * 20), source="pod")) == pod.rstrip()
+    assert painter.paint(Line("  " + "x" * 50)) == "  " + "x" * 50

@@ -279,3 +279,11 @@ def test_a_long_explanation_is_given_once() -> None:
         f"{MASTER}: image cannot be prepared, will try again: Back-off pulling image: …",
         "digits: Not running: …",
     ]
+
+
+def test_what_is_added_to_an_explanation_is_told() -> None:
+    view = followed()
+    view.event(event("Job has reached the specified backoff limit"), 1)
+    more = "pod digits-master-x on node local: container chainer exited with code 1"
+    message = f"Job has reached the specified backoff limit; {more}"
+    assert texts(view.job(job("Failed", message=message), 2)) == [f"digits: Failed: … {more}"]

@@ -48,6 +48,8 @@ class Painter:
 
     def __init__(self, *, colour: bool) -> None:
         self.colour = colour
+        self.columns: int | None = None
+        """Width of the terminal, to break our own lines between words."""
         self.understood = ""
         """What the names of pods begin with and need not be repeated on a narrow terminal."""
         self._colours: dict[str, int] = {}
@@ -70,13 +72,27 @@ class Painter:
                 pod = line.source.partition("/")[0]
                 prefix = f"\x1b[{self._colours[pod]}m{prefix}\x1b[0m"
             return f"{prefix} {line.text}".rstrip(" ")
-        text = line.text
+        moment = f"{line.at:>6.1f}s  " if line.at is not None else ""
+        text = self._folded(line.text, len(moment))
         if self.colour and line.tone in _TONE_COLOURS:
             text = f"\x1b[{_TONE_COLOURS[line.tone]}m{text}\x1b[0m"
-        if line.at is None:
+        return f"\x1b[2m{moment}\x1b[0m{text}" if self.colour and moment else moment + text
+
+    def _folded(self, text: str, indent: int) -> str:
+        """Break one of our own lines between words; what pods print is left as it is."""
+        if self.columns is None or indent + len(text) < self.columns:
             return text
-        moment = f"{line.at:>6.1f}s"
-        return f"\x1b[2m{moment}\x1b[0m  {text}" if self.colour else f"{moment}  {text}"
+        import textwrap
+
+        hanging = " " * (len(text) - len(text.lstrip()) + 2)
+        lines = textwrap.wrap(
+            text,
+            max(self.columns - 1 - indent, 20),
+            subsequent_indent=hanging,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        return ("\n" + " " * indent).join(lines)
 
 
 def cut(text: str, columns: int) -> str:
@@ -123,6 +139,8 @@ class Console:
 
     def show(self, lines: Iterable[Line]) -> None:
         """Write lines above the status line."""
+        if self._live:
+            self.painter.columns = shutil.get_terminal_size().columns
         text = "".join(self.painter.paint(line) + "\n" for line in lines)
         if text:
             self._queue.put(self._erased() + text + self._draw())

@@ -126,6 +126,11 @@ class News:
         for told in self._told:
             if text in told:
                 return None
+            if (
+                text.startswith(told)
+                and len(rest := text[len(told) :].strip(" .,:;")) > self._START
+            ):
+                return f"… {rest}"
             at = text.find(told[: self._START])
             if at >= 0:
                 return text[:at] + "…" if at else None
