@@ -16,6 +16,7 @@ from traincrew.local.apiserver.streams import LogOptions
 from traincrew.local.images import Environment
 from traincrew.local.node.addresses import PodAddresses
 from traincrew.local.node.atomic_directory import write_directory
+from traincrew.local.node.context import Paths
 from traincrew.local.node.environment import (
     NoCommandError,
     command_line,
@@ -522,6 +523,7 @@ def test_where_services_lead() -> None:
 
 def test_hosts_files_follow(tmp_path: Path) -> None:
     hosts = HostsFiles(tmp_path)
+    hosts.settle()
     shared = hosts.add_pod("1", PodName("ns", "127.42.0.1", "a"))
     own = hosts.add_pod("2", PodName("ns", "127.42.0.2", "b", aliases=(("9.9.9.9", ("x",)),)))
     assert shared != own
@@ -533,6 +535,30 @@ def test_hosts_files_follow(tmp_path: Path) -> None:
     hosts.remove_pod("2")
     assert not own.exists()
     assert "127.42.0.2" not in (shared / "hosts").read_text()
+
+
+def test_a_restart_forgets_no_name_before_all_are_known(tmp_path: Path) -> None:
+    before = HostsFiles(tmp_path)
+    before.add_pod("1", PodName("ns", "127.42.0.1", "a"))
+    before.add_pod("2", PodName("ns", "127.42.0.2", "b"))
+    after = HostsFiles(tmp_path)
+    path = after.add_pod("1", PodName("ns", "127.42.0.1", "a")) / "hosts"
+    assert "127.42.0.2 b\n" in path.read_text()
+    after.settle()
+    assert "127.42.0.2" not in path.read_text()
+    assert "127.42.0.1 a\n" in path.read_text()
+
+
+def test_memory_of_nodes_that_are_gone_is_given_back(tmp_path: Path) -> None:
+    paths = [Paths(tmp_path / name, tmp_path / f"traincrew-{name}") for name in ("a", "b")]
+    for each in paths:
+        each.state.mkdir()
+        each.memory.mkdir()
+        each.sweep_memory()
+    paths[0].state.rmdir()
+    paths[1].sweep_memory()
+    assert not paths[0].memory.exists()
+    assert paths[1].memory.exists()
 
 
 def test_addresses_are_given_once(tmp_path: Path) -> None:

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 __all__ = ["Context", "Paths", "SourceWatch", "find_kubectl"]
 
 
+_OWNER = ".owner"
+
+
 class Paths:
     """Where the node keeps what.
 
@@ -62,6 +65,20 @@ class Paths:
     def shared_memory(self, uid: str) -> Path:
         """What of a pod is in memory."""
         return self.memory / uid
+
+    def sweep_memory(self) -> None:
+        """Claim the directory in memory, and delete those whose node's directory is gone.
+
+        Memory is not given back when a process is killed, so the next node does it.
+        """
+        (self.memory / _OWNER).write_text(str(self.state))
+        for other in self.memory.parent.glob(f"{self.memory.name.partition('-')[0]}-*"):
+            try:
+                forgotten = not Path((other / _OWNER).read_text()).exists()
+            except OSError:
+                continue
+            if forgotten:
+                shutil.rmtree(other, ignore_errors=True)
 
     def remove_pod(self, uid: str) -> None:
         """Delete everything a pod left."""

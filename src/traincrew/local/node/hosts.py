@@ -123,6 +123,7 @@ class HostsFiles:
         self._pods: dict[str, PodName] = {}
         self._services: list[ServiceName] = []
         self._written: dict[Path, str] = {}
+        self._settled = False
 
     def add_pod(self, uid: str, pod: PodName) -> Path:
         """Publish a pod; returns the directory whose file `hosts` it has to see."""
@@ -140,6 +141,11 @@ class HostsFiles:
             self._written.pop(place / "hosts", None)
             (place / "hosts").unlink(missing_ok=True)
             place.rmdir()
+        self.write()
+
+    def settle(self) -> None:
+        """Everything is known again; until now names from before a restart were kept."""
+        self._settled = True
         self.write()
 
     def set_services(self, services: list[ServiceName]) -> None:
@@ -160,7 +166,8 @@ class HostsFiles:
                 files[self._place(uid, pod) / "hosts"] = hosts_text(
                     pod.namespace, self._pods.values(), self._services, pod.aliases
                 )
-        for path, text in files.items():
+        for path, current in files.items():
+            text = current if self._settled else _with_old(path, current)
             if self._written.get(path) != text:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 temporary = path.with_name(".hosts")
@@ -171,3 +178,13 @@ class HostsFiles:
     def _place(self, uid: str, pod: PodName) -> Path:
         namespace = self._directory / pod.namespace
         return namespace / uid if pod.aliases else namespace
+
+
+def _with_old(path: Path, text: str) -> str:
+    """A new version that has lost no name of the old one."""
+    try:
+        old = path.read_text().splitlines(keepends=True)
+    except OSError:
+        return text
+    known = set(text.splitlines(keepends=True))
+    return text + "".join(line for line in old if line not in known)

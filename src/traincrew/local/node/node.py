@@ -145,6 +145,7 @@ class Node:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         for directory in (self._paths.pods, self._paths.root, self._paths.hosts):
             directory.mkdir(exist_ok=True)
+        await asyncio.to_thread(self._paths.sweep_memory)
         context.fork_server.start()
         context.addresses.open()
         context.capabilities = capabilities = await self._capabilities()
@@ -289,7 +290,8 @@ class Node:
 
     async def _remove_orphans(self) -> None:
         """End what belongs to pods that were deleted while no node was there."""
-        await self._informers.pods.wait_synced()
+        await self.wait_synced()
+        self._context.hosts.settle()
         for directory in list(self._paths.pods.iterdir()):
             if directory.name not in self._pods:
                 await self._kill(self._instances(directory.name))

@@ -98,11 +98,8 @@ class PodRecord(Struct):
     def of(cls, spec: Mapping[str, Any], start_time: str, host_ip: str) -> PodRecord:
         """A pod of which nothing has happened yet."""
         record = cls(start_time, host_ip)
-        first = True
+        reason = "PodInitializing" if spec.get("initContainers") else "ContainerCreating"
         for container in _all(spec):
-            initialising = bool(spec.get("initContainers")) and not first
-            reason = "PodInitializing" if initialising else "ContainerCreating"
-            first = False
             record.containers[container["name"]] = ContainerRecord(
                 container["name"], reason=reason, image=container.get("image", "")
             )
