@@ -1,0 +1,260 @@
+"""How plans become writes: what is lost on the way, refused, in the way, or changed by others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness import JOBS, OPERATOR_AGENT, STATEFUL_SETS
+from plan.world import distributed, plain
+from traincrew.engine.resources import CONFIG_MAPS, ROLES
+from traincrew.local.apiserver.faults import Fault, refuse
+from traincrew.operator.kinds import CHAINER_JOBS
+from traincrew.operator.reconciler import merge_patch
+
+if TYPE_CHECKING:
+    from harness import Cluster
+
+NAME = "digits-mn"
+
+
+# -- the patch of a status ----------------------------------------------------------------------
+
+VALUES = st.recursive(
+    st.integers(0, 3)
+    | st.text(max_size=2)
+    | st.booleans()
+    | st.lists(st.integers(0, 2), max_size=2),
+    lambda inner: st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+    max_leaves=8,
+)
+DOCUMENTS = st.dictionaries(st.sampled_from("abc"), VALUES, max_size=3)
+
+
+def patched(document: Any, patch: dict[str, Any]) -> dict[str, Any]:
+    """RFC 7386."""
+    result = dict(document) if isinstance(document, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            result.pop(name, None)
+        elif isinstance(value, dict):
+            result[name] = patched(result.get(name), value)
+        else:
+            result[name] = value
+    return result
+
+
+@given(DOCUMENTS, DOCUMENTS)
+def test_a_merge_patch_leads_from_one_document_to_the_other(
+    before: dict[str, Any], after: dict[str, Any]
+) -> None:
+    patch = merge_patch(before, after)
+
+    assert patched(before, patch) == after
+    assert (patch == {}) == (before == after)
+
+
+# -- writes that go wrong -----------------------------------------------------------------------
+
+
+class Once:
+    """A fault for the first write whose path has a word in it."""
+
+    def __init__(self, method: str, word: str, fault: Fault) -> None:
+        self.method, self.word, self.fault = method, word, fault
+        self.happened = 0
+
+    def __call__(self, method: str, path: str, agent: str) -> Fault | None:
+        """The hook of the API server."""
+        if self.happened or not agent.startswith(OPERATOR_AGENT):
+            return None
+        if method != self.method or self.word not in path:
+            return None
+        self.happened += 1
+        return self.fault
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault(cut="before"),
+        Fault(cut="after"),
+        refuse(409),
+        refuse(429, retry_after=1),
+        refuse(500),
+        refuse(503),
+    ],
+    ids=["lost", "answer lost", "conflict", "too many", "internal", "unavailable"],
+)
+@pytest.mark.parametrize(
+    ("method", "word"),
+    [("POST", "/configmaps"), ("POST", "/statefulsets"), ("PATCH", "/status")],
+    ids=["first stage", "second stage", "status"],
+)
+async def test_a_write_that_fails_once_is_made_good(
+    cluster: Cluster, method: str, word: str, fault: Fault
+) -> None:
+    once = Once(method, word, fault)
+    cluster.server.faults = once
+    await cluster.start_operator()
+    await cluster.create(distributed())
+    await cluster.until_phase(NAME, "Created", message="0/2 workers ready")
+
+    assert once.happened
+    assert len(await cluster.all(STATEFUL_SETS)) == 1
+    assert (await cluster.find(CONFIG_MAPS, f"{NAME}-assets")) is not None
+    assert [reason for _, reason, _ in await cluster.events_of(NAME) if reason != "Synced"] == []
+
+
+async def test_what_the_api_forbids_is_said_and_tried_again(cluster: Cluster) -> None:
+    text = 'roles.rbac.authorization.k8s.io is forbidden: exceeded quota: "gold"'
+    allowed = False
+
+    def forbid(method: str, path: str, agent: str) -> Fault | None:
+        mine = agent.startswith(OPERATOR_AGENT) and method == "POST"
+        return refuse(403, text) if mine and "/roles" in path and not allowed else None
+
+    cluster.server.faults = forbid
+    await cluster.start_operator()
+    await cluster.create(distributed())
+    await cluster.until_phase(NAME, "Created", reason="FailedSynced", message=text)
+    assert await cluster.all(STATEFUL_SETS) == []
+
+    allowed = True
+    await cluster.until_phase(NAME, "Created", reason="WaitingForWorkers")
+
+
+# -- what others do -----------------------------------------------------------------------------
+
+
+async def test_children_that_others_change_are_put_right(cluster: Cluster) -> None:
+    await cluster.start_operator()
+    await cluster.create(distributed())
+    await cluster.until_phase(NAME, "Created", message="0/2 workers ready")
+    name = f"{NAME}-workerset-ws0"
+    image = [{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "x"}]
+    await cluster.client.patch(STATEFUL_SETS, name, "default", patch=image, kind="json")
+    await cluster.client.patch(ROLES, f"{NAME}-launcher-role", "default", patch={"rules": []})
+    await cluster.client.patch(
+        CONFIG_MAPS, f"{NAME}-assets", "default", patch={"data": {"kubexeb.sh": "#!/bin/sh"}}
+    )
+
+    async def right() -> bool:
+        workers = await cluster.client.get(STATEFUL_SETS, name, "default")
+        role = await cluster.client.get(ROLES, f"{NAME}-launcher-role", "default")
+        assets = await cluster.client.get(CONFIG_MAPS, f"{NAME}-assets", "default")
+        return bool(
+            workers["spec"]["template"]["spec"]["containers"][0]["image"].startswith("everpeace")
+            and len(role["rules"]) == 3
+            and "kubectl" in assets["data"]["kubexeb.sh"]
+        )
+
+    await cluster.until(right)
+
+
+async def test_what_others_add_elsewhere_in_children_stays(cluster: Cluster) -> None:
+    await cluster.start_operator()
+    await cluster.create(distributed())
+    await cluster.until_phase(NAME, "Created", message="0/2 workers ready")
+    name = f"{NAME}-workerset-ws0"
+    note = {"metadata": {"annotations": {"mine": "yes"}, "labels": {"also": "mine"}}}
+    await cluster.client.patch(STATEFUL_SETS, name, "default", patch=note)
+    await cluster.edit(NAME, {"workerSets": {"ws0": {"replicas": 3}}})
+
+    async def scaled() -> Any:
+        workers = await cluster.client.get(STATEFUL_SETS, name, "default")
+        return workers if workers["spec"]["replicas"] == 3 else None
+
+    workers = await cluster.until(scaled)
+    assert workers["metadata"]["annotations"]["mine"] == "yes"
+    assert workers["metadata"]["labels"]["also"] == "mine"
+
+
+async def test_a_job_made_again_under_the_same_name_begins_anew(cluster: Cluster) -> None:
+    await cluster.start_operator()
+    await cluster.create(distributed())
+    await cluster.run_workers(2)
+    await cluster.end_pod(await cluster.run_master(), 0)
+    first = await cluster.until_phase(NAME, "Succeeded")
+    await cluster.client.delete(CHAINER_JOBS, NAME, "default")
+
+    async def created() -> bool:
+        found = await cluster.find(CHAINER_JOBS, NAME)
+        if found is None:
+            await cluster.create(distributed())
+            return True
+        return False
+
+    await cluster.until(created)
+    await cluster.run_workers(2)
+    await cluster.run_master()
+    second = await cluster.until_phase(NAME, "Running", workersReady="2/2")
+
+    assert second["metadata"]["uid"] != first["metadata"]["uid"]
+    for resource in (STATEFUL_SETS, JOBS, CONFIG_MAPS):
+        for child in await cluster.all(resource):
+            if NAME in child["metadata"]["name"]:
+                (owner,) = child["metadata"]["ownerReferences"]
+                assert owner["uid"] == second["metadata"]["uid"]
+
+
+async def test_deleting_a_job_leaves_nothing(cluster: Cluster) -> None:
+    await cluster.start_operator()
+    await cluster.create(distributed())
+    await cluster.run_workers(2)
+    await cluster.run_master()
+    await cluster.until_phase(NAME, "Running")
+    await cluster.client.delete(CHAINER_JOBS, NAME, "default", propagation="Foreground")
+
+    async def gone() -> bool:
+        return not [
+            child["metadata"]["name"]
+            for resource in (CHAINER_JOBS, STATEFUL_SETS, JOBS, CONFIG_MAPS, ROLES)
+            for child in await cluster.all(resource)
+            if NAME in child["metadata"]["name"]
+        ]
+
+    await cluster.until(gone)
+    assert await cluster.pods("workerset") == []
+
+
+async def test_suspend_and_resume(cluster: Cluster) -> None:
+    await cluster.start_operator()
+    await cluster.create(distributed())
+    await cluster.run_workers(2)
+    await cluster.run_master()
+    await cluster.until_phase(NAME, "Running", workersReady="2/2")
+    await cluster.edit(NAME, {"runPolicy": {"suspend": True}})
+    await cluster.until_phase(NAME, "Suspended", reason="ChainerJobSuspended")
+    assert await cluster.pods("workerset") == []
+    assert await cluster.pods("master") == []
+
+    await cluster.edit(NAME, {"runPolicy": {"suspend": False}})
+    await cluster.until_phase(NAME, "Created", reason="WaitingForWorkers")
+    await cluster.run_workers(2)
+    master = await cluster.run_master()
+    job = await cluster.until_phase(NAME, "Running", workersReady="2/2")
+    assert job["status"]["restarts"] == 0
+    await cluster.end_pod(master, 0)
+    await cluster.until_phase(NAME, "Succeeded")
+
+
+async def test_a_finished_job_is_left_as_it_is(cluster: Cluster) -> None:
+    await cluster.start_operator()
+    await cluster.create(plain())
+    await cluster.end_pod(await cluster.run_master(), 0)
+    before = await cluster.until_phase("digits", "Succeeded")
+    await cluster.client.delete(JOBS, "digits-master", "default")
+    await cluster.kill_operator()
+    await cluster.start_operator()
+    await cluster.edit("digits", {"master": {"backoffLimit": 9}})
+    other = distributed()
+    await cluster.create(other)
+    await cluster.until_phase(NAME, "Created", message="0/2 workers ready")
+
+    after = await cluster.job("digits")
+    assert after["status"] == before["status"]
+    assert await cluster.find(JOBS, "digits-master") is None
