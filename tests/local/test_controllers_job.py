@@ -454,6 +454,16 @@ def test_suspend_and_resume() -> None:
     assert [note.reason for note in resumed.notes] == ["Resumed"]
 
 
+@pytest.mark.parametrize("phase", ["Running", "Failed"])
+def test_pods_taken_away_are_no_reason_to_wait(phase: str) -> None:
+    subject = job(parallelism=2, completions=2)
+
+    plan = decide(subject, pod("a", phase, tracked=False, terminating=True))
+
+    assert len(plan.create) == 2
+    assert "failed" not in last_status(plan, subject)
+
+
 def test_created_suspended_there_is_no_start_time() -> None:
     plan = decide(job(suspend=True, activeDeadlineSeconds=5))
 

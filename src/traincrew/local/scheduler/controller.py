@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from traincrew.engine.controller import Controller, Request
-from traincrew.engine.errors import AlreadyExistsError, ConflictError, NotFoundError
+from traincrew.engine.errors import NotFoundError
 from traincrew.engine.resources import (
     NAMESPACES,
     NODES,
@@ -159,9 +159,11 @@ class Scheduler:
                 subresource="binding",
                 field_manager=FIELD_MANAGER,
             )
-        except (NotFoundError, ConflictError, AlreadyExistsError):
-            self._take_back(pod)  # gone, or somebody else placed it
+        except NotFoundError:
+            self._take_back(pod)
         except BaseException:
+            # After a conflict too: somebody else placed it, or it is another pod of that name. The
+            # retry looks at the cache, which will know.
             self._take_back(pod)
             raise
         else:
@@ -190,7 +192,7 @@ class Scheduler:
                 subresource="status",
                 field_manager=FIELD_MANAGER,
             )
-        except (NotFoundError, ConflictError):
+        except NotFoundError:
             return
         if reason == "Unschedulable":
             self._shell.note(pod, Note("FailedScheduling", message, "Warning"))

@@ -153,7 +153,9 @@ class _Decision:
         known_succeeded, known_failed = set(self.uncounted_succeeded), set(self.uncounted_failed)
         all_succeeded = [pod for pod in self.pods if facts.phase(pod) == "Succeeded"]
         all_failed = [pod for pod in self.pods if self._failed(pod)]
-        self.plan.backoff = self.plan.backoff.observe(all_succeeded, all_failed, self.now)
+        # Pods the controller took away itself are on their way out without the finalizer.
+        blamed = [pod for pod in all_failed if is_tracked(pod) or not facts.is_terminating(pod)]
+        self.plan.backoff = self.plan.backoff.observe(all_succeeded, blamed, self.now)
         succeeded = [
             pod
             for pod in all_succeeded
