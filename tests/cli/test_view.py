@@ -147,7 +147,7 @@ def test_a_failed_job_ends_with_the_masters_exit_code_and_says_why() -> None:
     assert texts(summary(view, 5.0)) == [
         "",
         "ChainerJob digits: Failed after 4.2 s",
-        "  POD                     ENDED                 RESTARTS  RAN",
+        "  POD                     STATE                 RESTARTS  RAN",
         f"  {WORKER}  stopped with the job         0  4 s",
         f"  {MASTER}         exit code 3                  0  3 s",
         "Why: BackoffLimitExceeded: Job has reached it",

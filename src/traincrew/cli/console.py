@@ -84,11 +84,12 @@ class Painter:
             return text
         import textwrap
 
-        hanging = " " * (len(text) - len(text.lstrip()) + 2)
+        leading = " " * (len(text) - len(text.lstrip()))
         lines = textwrap.wrap(
-            text,
+            text.lstrip(),
             max(self.columns - 1 - indent, 20),
-            subsequent_indent=hanging,
+            initial_indent=leading,
+            subsequent_indent=leading + "  ",
             break_long_words=False,
             break_on_hyphens=False,
         )

@@ -201,7 +201,8 @@ def refusal(document: Document, error: ApiError) -> str:
     causes = [
         cause
         for cause in error.details.get("causes") or []
-        if isinstance(cause, dict) and cause.get("message")
+        # "<nil>" is how API servers add that they stopped looking.
+        if isinstance(cause, dict) and cause.get("message") and cause.get("field") != "<nil>"
     ]
     if not causes:
         _, strict, fields = error.message.partition("strict decoding error: ")

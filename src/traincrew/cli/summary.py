@@ -47,8 +47,8 @@ def _table(pods: list[PodRecord], now: float) -> list[Line]:
         return []
     rows = [_row(record, now) for record in pods]
     name = max(len("POD"), *(len(row[0]) for row in rows))
-    ended = max(len("ENDED"), *(len(row[1]) for row in rows))
-    lines = [Line(f"  {'POD':<{name}}  {'ENDED':<{ended}}  RESTARTS  RAN")]
+    ended = max(len("STATE"), *(len(row[1]) for row in rows))
+    lines = [Line(f"  {'POD':<{name}}  {'STATE':<{ended}}  RESTARTS  RAN")]
     for pod, how, restarts, ran, tone in rows:
         lines.append(Line(f"  {pod:<{name}}  {how:<{ended}}  {restarts:>8}  {ran}", tone))
     return lines
