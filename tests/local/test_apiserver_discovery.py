@@ -12,6 +12,7 @@ AGGREGATED = (
 
 async def test_version_names_the_release_and_that_this_is_not_it(api: Api) -> None:
     document = (await api.get("/version")).ok()
+    assert (await api.get("/version/")).ok() == document
     assert (document["major"], document["minor"]) == ("1", "36")
     assert document["gitVersion"].startswith("v1.36.")
     assert document["gitVersion"].endswith("+traincrew")

@@ -2,8 +2,9 @@
 
 The server listens on the loopback interface only, which other users of the machine and any page in
 the user's browser can reach too. Hence every request has to know a secret, as the first part of its
-path or as a bearer token, and must not come from a browser: browsers add ``Origin`` to whatever a
-page sends across sites, and a name rebound to 127.0.0.1 shows in ``Host``.
+path or as a bearer token, and must not come from a web page: browsers add ``Origin`` or
+``Sec-Fetch-Site`` to whatever a page makes them send, and a name rebound to 127.0.0.1 shows in
+``Host``.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class Gate:
         Raises:
             StatusError: 401 without the secret, 403 for browsers and foreign names.
         """
-        if "Origin" in headers:
+        if "Origin" in headers or headers.get("Sec-Fetch-Site", "none") != "none":
             raise StatusError(403, "Forbidden", "requests from web pages are not served")
         host = headers.get("Host", "")
         name = host if host.endswith("]") else host.rpartition(":")[0] or host

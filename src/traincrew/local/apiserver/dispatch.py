@@ -94,7 +94,7 @@ class Dispatcher:
             query=query,
             user_agent=headers.get("User-Agent", ""),
             accept=headers.get("Accept", ""),
-            content_type=_media_type(method, headers.get("Content-Type")),
+            content_type=_media_type(headers.get("Content-Type")),
             body=body,
         )
         if body and call.content_type not in READABLE:
@@ -284,12 +284,14 @@ class Dispatcher:
     def _document(self, method: str, segments: list[str], accept: str, prefix: str) -> web.Response:
         if method not in {"GET", "HEAD"}:
             raise no_such_path()
+        if segments and not segments[-1]:
+            segments = segments[:-1]  # /version/ is /version
         match segments:
             case ["version"]:
                 return answers.document(version.document())
             case ["readyz" | "healthz" | "livez", *_]:
                 return answers.text("ok")
-            case ["api"] | ["apis"] | ["api", ""] | ["apis", ""]:
+            case ["api"] | ["apis"]:
                 return self._root(segments[0], accept)
             case ["api", "v1"]:
                 found = discovery.resource_list(self.verbs.registry, "", "v1")
@@ -333,12 +335,10 @@ class Dispatcher:
         return answers.payload(body)
 
 
-def _media_type(method: str, header: str | None) -> str:
-    """What a body is; clients of the Go library say nothing when they PUT a Scale as JSON.
+def _media_type(header: str | None) -> str:
+    """What a body is. Some clients do not say (the Python one, Go when it scales): JSON then.
 
-    A web page cannot PUT, PATCH or DELETE across sites without asking first, but it can POST, so
-    there nothing is not enough.
+    What a web page can send without asking first always has a type of its own, or comes with the
+    browser's headers, which are refused before.
     """
-    if header is None and method != "POST":
-        return JSON
-    return (header or "").partition(";")[0].strip().lower()
+    return JSON if header is None else header.partition(";")[0].strip().lower()
