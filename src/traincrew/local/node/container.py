@@ -273,7 +273,8 @@ class Container:
                 )
             except ImagePullError as error:
                 delay = back_off.after()
-                self._event("Warning", "Failed", f'Failed to pull image "{image}": {error.message}')
+                # The message names the image itself.
+                self._event("Warning", "Failed", error.message[:1].upper() + error.message[1:])
                 self.record.wait(error.reason, error.message)
                 self._pod.changed()
                 await self._unless_stopped(asyncio.sleep(_SHOW_PULL_ERROR_SECONDS))
