@@ -126,16 +126,19 @@ class News:
         """What of a text is new: all of it, what is around the old part, or (None) nothing."""
         if len(text) < self._LONG:
             return text
+        # Some tellers begin with a capital letter, some do not.
+        low = text.casefold()
+        low = low if len(low) == len(text) else text
         for told in self._told:
-            if text in told:
+            if low in told:
                 return None
-            if (shared := self._shared(text, told)) is not None:
+            if (shared := self._shared(low, told)) is not None:
                 start, end = shared
                 rest = text[end:].strip(" .,:;…")
                 parts = (text[:start].strip(), "…", rest if len(rest) >= self._LONG else "")
                 said = " ".join(part for part in parts if part)
                 return said if said != "…" else None
-        self._told.append(text)
+        self._told.append(low)
         return text
 
     def _shared(self, text: str, told: str) -> tuple[int, int] | None:
