@@ -245,7 +245,7 @@ def test_the_second_run_trains_at_once(user: User, hosts: Hosts) -> None:
 def test_a_script_that_fails(user: User) -> None:
     document = digits_mn("fails")
     container = document["spec"]["master"]["template"]["spec"]["containers"][0]
-    container["command"] = [*container["command"][:-1], "--require-accuracy=1.1", "--epochs=1"]
+    container["command"] += ["--require-accuracy=1.1", "--epochs=1"]
     user.create(document)
     condition = user.until_condition("fails", "Failed")
     assert condition["reason"] == "BackoffLimitExceeded"
@@ -287,7 +287,7 @@ def test_a_worker_that_is_killed_fails_the_try(user: User) -> None:
 
 
 def test_with_a_retry_left_the_job_outlives_a_killed_worker(user: User) -> None:
-    user.create(digits_mn("recovers", epochs=400, retries=2))
+    user.create(digits_mn("recovers", epochs=200, retries=2))
     wait_for_training(user, "recovers")
     # The daemon mpiexec has started there, and every rank under it.
     user.kubectl(
@@ -299,15 +299,22 @@ def test_with_a_retry_left_the_job_outlives_a_killed_worker(user: User) -> None:
     user.gone("recovers")
 
 
-def test_a_master_that_is_killed_is_tried_again(user: User) -> None:
-    user.create(digits_mn("again", epochs=300, retries=1))
-    wait_for_training(user, "again")
-    user.kubectl("exec", "job/again-master", "-c", "chainer", "--", "pkill", "-KILL", "mpiexec")
-    user.until_condition("again", "Succeeded")
-    assert user.job("again")["status"]["failed"] == 1
-    assert float(ACCURACY.findall(user.master_logs("again"))[-1]) >= 0.95
-    user.kubectl("delete", "chainerjob", "again")
-    user.gone("again")
+@pytest.mark.parametrize("victim", ["pod", "rank"])
+def test_a_master_that_is_killed_is_tried_again(user: User, victim: str) -> None:
+    name = f"again-{victim}"
+    user.create(digits_mn(name, epochs=200, retries=1))
+    wait_for_training(user, name)
+    if victim == "pod":
+        role = f"{NAME_LABEL}={name},chainerjob.kubeflow.org/role=master"
+        user.kubectl("delete", "pod", "-l", role, "--grace-period=0", "--force")
+    else:
+        kill = ["pkill", "-KILL", "python3"]
+        user.kubectl("exec", f"job/{name}-master", "-c", "chainer", "--", *kill)
+    user.until_condition(name, "Succeeded")
+    assert user.job(name)["status"]["failed"] == 1
+    assert float(ACCURACY.findall(user.master_logs(name))[-1]) >= 0.95
+    user.kubectl("delete", "chainerjob", name)
+    user.gone(name)
 
 
 def test_a_deadline(user: User) -> None:
