@@ -353,6 +353,70 @@ async def test_a_program_that_ignores_sigterm_is_killed_after_the_grace_period(
     await world.gone()
 
 
+async def test_deletion_while_initialising(world: World) -> None:
+    init = shell("init", "sleep 1000")
+    await world.pod({"initContainers": [init], "containers": [shell("main", "true")]})
+
+    async def initialising() -> bool:
+        statuses = (await world.status()).get("initContainerStatuses") or [{"state": {}}]
+        return "running" in statuses[0]["state"]
+
+    await world.until(initialising)
+    assert (await world.status())["phase"] == "Pending"
+    await world.client.delete(PODS, "p", "default", grace_period=1)
+    await world.gone()
+
+
+async def test_a_shorter_grace_period_wins(world: World) -> None:
+    await world.pod(
+        {"containers": [shell("main", "sleep 1000")], "terminationGracePeriodSeconds": 600}
+    )
+    await world.ready()
+    await world.client.delete(PODS, "p", "default")
+    await world.event("Killing")
+    await world.client.delete(PODS, "p", "default", grace_period=1)
+    await world.gone()
+
+
+async def test_a_forced_deletion_leaves_nothing(world: World) -> None:
+    await world.pod({"containers": [shell("main", "sleep 12345")]})
+    await world.ready()
+    await world.client.delete(PODS, "p", "default", grace_period=0)
+    await world.gone()
+
+    async def ended() -> bool:
+        return not any("sleep 12345" in line for line in _command_lines())
+
+    await world.until(ended)
+    await world.until(lambda: _is_empty(world.state / "pods"))
+
+
+async def _is_empty(directory: Path) -> bool:
+    return not list(directory.iterdir())
+
+
+async def test_sidecars_end_last_when_a_pod_is_deleted(world: World, tmp_path: Path) -> None:
+    def container(name: str, **more: object) -> dict[str, object]:
+        script = f'trap "echo {name} >> /out/order; exit" TERM; while :; do sleep 0.02; done'
+        mounts = [{"name": "out", "mountPath": "/out"}]
+        return shell(name, script, volumeMounts=mounts, **more)
+
+    await world.pod(
+        {
+            "volumes": [{"name": "out", "hostPath": {"path": str(tmp_path)}}],
+            "initContainers": [
+                container("first", restartPolicy="Always"),
+                container("second", restartPolicy="Always"),
+            ],
+            "containers": [container("main")],
+        }
+    )
+    await world.ready()
+    await world.client.delete(PODS, "p", "default")
+    await world.gone()
+    assert (tmp_path / "order").read_text().split() == ["main", "second", "first"]
+
+
 async def test_a_deadline_ends_a_pod(world: World) -> None:
     spec = {"containers": [shell("main", "exec sleep 100")], "activeDeadlineSeconds": 1}
     await world.pod({**spec, "terminationGracePeriodSeconds": 0})

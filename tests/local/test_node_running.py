@@ -105,7 +105,8 @@ async def test_a_failed_liveness_probe_restarts_the_container(world: World) -> N
 
 
 async def test_a_startup_probe_holds_the_others_back(world: World) -> None:
-    server = "exec python3 -m http.server --bind 0.0.0.0 18080"
+    server = "exec python3 -m http.server --bind $IP 18080"
+    env = [{"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}]
     probe = {"httpGet": {"port": "web", "path": "/"}, "periodSeconds": 1, "failureThreshold": 30}
     await world.pod(
         {
@@ -113,6 +114,7 @@ async def test_a_startup_probe_holds_the_others_back(world: World) -> None:
                 shell(
                     "main",
                     server,
+                    env=env,
                     startupProbe=probe,
                     readinessProbe=probe,
                     ports=[{"name": "web", "containerPort": 18080}],
@@ -145,9 +147,11 @@ async def test_a_command_has_the_container_around_it(world: World) -> None:
     await world.pod({"containers": [shell("main", SLEEP, env=env, workingDir="/made/here")]})
     await world.ready()
     streams = Streams(b"typed")
-    script = "hostname; pwd; echo $WHERE; cat; echo; ps -o args= 1; echo e >&2; exit 3"
+    script = """
+    hostname; pwd; echo $WHERE; cat; echo; ps -o args= 1; ls -x /proc/self/fd; echo e >&2; exit 3
+    """
     assert await execute(world, streams, "sh", "-c", script) == 3
-    assert streams.out.split() == b"p /made/here inside typed sleep 100".split()
+    assert streams.out.split() == b"p /made/here inside typed sleep 100 0 1 2 3".split()
     assert streams.err == b"e\n"
 
 

@@ -108,6 +108,23 @@ async def test_a_container_sees_itself_alone(sandboxes: Sandboxes) -> None:
     assert lines[2:-1] == ["/run:", "lock", "", "/tmp:"]
 
 
+@pytest.mark.parametrize("tty", [False, True])
+async def test_a_program_inherits_nothing(sandboxes: Sandboxes, tty: bool) -> None:
+    script = """
+    exec python3 -c '
+    import os, signal
+    print(sorted(int(each) for each in os.listdir("/proc/self/fd"))[:-1])
+    print([each.name for each in signal.valid_signals() if isinstance(each, signal.Signals)
+        and signal.getsignal(each) is signal.SIG_IGN])
+    print(signal.pthread_sigmask(signal.SIG_BLOCK, []))
+    '
+    """
+    code = "\n".join(line.removeprefix("    ") for line in script.splitlines())
+    lines = await sandboxes.output(code, namespaces=CAPABILITIES.namespaces, tty=tty)
+    # Python itself ignores these two.
+    assert [line.rstrip("\r") for line in lines] == ["[0, 1, 2]", "['SIGPIPE', 'SIGXFSZ']", "set()"]
+
+
 @needs_namespaces
 async def test_it_has_the_users_own_identity(sandboxes: Sandboxes) -> None:
     assert await sandboxes.output("id -u; id -g") == [str(os.getuid()), str(os.getgid())]

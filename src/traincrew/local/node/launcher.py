@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import socket
 import struct
 import subprocess
@@ -151,6 +152,8 @@ class _Answers:
         while b"\n" not in self._data:
             await readable(self._connection)
             chunk, descriptors, _, _ = socket.recv_fds(self._connection, 65536, 1)
+            for descriptor in descriptors:
+                os.set_inheritable(descriptor, False)
             self.descriptors += descriptors
             if not chunk:
                 raise StartFailedError("StartError", "the process that starts containers ended")

@@ -72,6 +72,7 @@ def serve(control: socket.socket, *, together: bool) -> None:
         if not data:
             break
         for descriptor in descriptors:
+            os.set_inheritable(descriptor, False)
             if (child := os.fork()) == 0:
                 status = 1
                 try:
@@ -120,6 +121,8 @@ def _serve_one(connection: socket.socket) -> int:
 def receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
     """One request: four bytes of length, JSON, and the descriptors that came with them."""
     data, streams, _, _ = socket.recv_fds(connection, 65536, 3)
+    for descriptor in streams:
+        os.set_inheritable(descriptor, False)
     while len(data) < 4 or len(data) < 4 + struct.unpack("!I", data[:4])[0]:
         chunk = connection.recv(1048576)
         if not chunk:

@@ -247,6 +247,7 @@ class _Streams:
         """In the shim, when the program runs."""
         if self._terminal is not None:
             _, descriptors, _, _ = socket.recv_fds(self._terminal[0], 1, 1)
+            self._terminal[0].close()
             self.ours = dict.fromkeys(descriptors, b"stdout")
 
 
