@@ -167,7 +167,7 @@ REFUSED = [
     Broken(D, "spec/backend", "x" * 64, ("spec.backend", "63")),
     # -- worker sets --
     Broken(D, "spec/workerSets", [], ("spec.workerSets", "object")),
-    Broken(D, "spec/workerSets", {"ws0": None}, ("spec.workerSets.ws0", "object")),
+    Broken(D, "spec/workerSets", {"ws0": "x"}, ("spec.workerSets.ws0", "object")),
     Broken(
         D, "spec/workerSets", {f"w{index}": WORKERS for index in range(65)},
         ("spec.workerSets", "at most 64"),

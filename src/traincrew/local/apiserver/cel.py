@@ -20,7 +20,7 @@ import msgspec
 from . import causes as why
 from .cel_library import FUNCTIONS
 from .cel_source import CelSyntaxError, escape, faults, rename_functions, uses
-from .paths import Path, render
+from .paths import Key, Path, render
 
 if TYPE_CHECKING:
     from .causes import Cause
@@ -426,7 +426,7 @@ def _walk(node: _Node, value: Any, old: Any, path: Path, found: list[Cause]) -> 
         if node.values is not None:
             for key, item in value.items():
                 if key not in node.fields:
-                    _walk(node.values, item, before.get(key, _ABSENT), (path, key), found)
+                    _walk(node.values, item, before.get(key, _ABSENT), (path, Key(key)), found)
     elif kind is list and node.items is not None:
         known = _by_key(node, old)
         for index, item in enumerate(value):

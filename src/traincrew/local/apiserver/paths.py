@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["Path", "child", "render"]
+__all__ = ["Key", "Path", "child", "render"]
+
+
+class Key(str):
+    """A key of a map, where it is printed in brackets (CEL does, the types of a schema do not)."""
+
+    __slots__ = ()
+
 
 # (path of the parent, field name or list index); None is the document itself.
 Path = Any
@@ -15,7 +22,7 @@ def render(path: Path) -> str:
     steps: list[str] = []
     while path is not None:
         path, step = path
-        steps.append(f"[{step}]" if type(step) is int else f".{step}")
+        steps.append(f".{step}" if type(step) is str else f"[{step}]")
     return "".join(reversed(steps)).removeprefix(".")
 
 
