@@ -236,7 +236,7 @@ def _compare(node: Node, old: Any, new: Any) -> _Pair:
         elif old_kind is dict and old:
             gone = everything(node, old)
             return _LEAF, {step: below for step, below in gone.items() if step != "."}
-    return (_LEAF, None) if _differ(old, new) else _NOTHING
+    return (_LEAF, None) if _differ(old, new) or not _alike(node, old, new) else _NOTHING
 
 
 def _is_map(kind: type, value: Any, other: Any) -> bool:
@@ -251,6 +251,11 @@ def _differ(old: Any, new: Any) -> bool:
     return old != new or (type(old) is bool) != (type(new) is bool)
 
 
+def _alike(node: Node, old: Any, new: Any) -> bool:
+    """Whether equal values are the same: where any type goes, 1 equals True in Python."""
+    return bool(node.type) or _dump(old) == _dump(new)
+
+
 def _compare_maps(node: Node, old: dict[str, Any], new: dict[str, Any]) -> _Pair:
     changed: FieldSet = {}
     removed: FieldSet = {}
@@ -262,9 +267,10 @@ def _compare_maps(node: Node, old: dict[str, Any], new: dict[str, Any]) -> _Pair
                 continue
             kind = type(item)
             if kind is dict or kind is list or type(before) is dict or type(before) is list:
-                if before == item:
+                child = fields.get(key, rest)
+                if before == item and _alike(child, before, item):
                     continue
-                more, less = _compare(fields.get(key, rest), before, item)
+                more, less = _compare(child, before, item)
                 if more is not None:
                     changed["f:" + key] = more
                 if less is not None:
@@ -295,7 +301,7 @@ def _compare_lists(node: Node, old: list[Any], new: list[Any]) -> _Pair:
     for step, item in after.items():
         if step not in before:
             changed[step] = everything(item_node, item)
-        elif before[step] != item:
+        elif before[step] != item or not item_node.type:
             more, less = _compare(item_node, before[step], item)
             if more is not None:
                 changed[step] = more
@@ -426,15 +432,16 @@ def with_named_fields(node: Node, fields: FieldSet) -> FieldSet:
 
 
 def paths(fields: FieldSet, prefix: str = "") -> list[str]:
-    """The members as upstream prints them: ``.spec.containers[name="x"].image``, in order."""
-    found: list[str] = []
-    for step, below in sorted(fields.items()):
-        if step == ".":
-            continue
-        where = prefix + _print(step)
-        if _is_member(below):
-            found.append(where)
-        found.extend(paths(below, where))
+    """The members as upstream prints them: ``.spec.containers[name="x"].image``.
+
+    In upstream's order: of each set first its own members, then those below.
+    """
+    steps = [
+        (prefix + _print(step), below) for step, below in sorted(fields.items()) if step != "."
+    ]
+    found = [where for where, below in steps if _is_member(below)]
+    for where, below in steps:
+        found += paths(below, where)
     return found
 
 

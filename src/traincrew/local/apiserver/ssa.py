@@ -42,7 +42,6 @@ LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 # Fields the server writes or that identify the object; nobody owns them.
 _UNOWNED = frozenset(
     (
-        "name",
         "namespace",
         "uid",
         "resourceVersion",
@@ -52,6 +51,7 @@ _UNOWNED = frozenset(
         "managedFields",
     )
 )
+_NAME: FieldSet = {"f:metadata": {"f:name": {}}}
 _MAX_LAST_APPLIED = 256 * 1024
 
 
@@ -97,7 +97,10 @@ def _describe(item: Entry) -> str:
 
 
 def _owned_part(document: Document, schema: ObjectSchema, subresource: str) -> Document:
-    """The parts of a document that can have owners in a write to this (sub)resource."""
+    """The parts of a document that can have owners in a write to this (sub)resource.
+
+    The name stays, owned by nobody in the end: it keeps metadata from looking empty.
+    """
     body = {key: item for key, item in document.items() if key not in ("apiVersion", "kind")}
     if subresource == "status":
         body.pop("spec", None)
@@ -111,8 +114,9 @@ def _owned_part(document: Document, schema: ObjectSchema, subresource: str) -> D
     return body
 
 
-def _empty(schema: ObjectSchema) -> Document:
-    empty: Document = {"metadata": {}}
+def _empty(schema: ObjectSchema, metadata: Document) -> Document:
+    """An object before anything is written into it, but its name."""
+    empty: Document = {"metadata": {"name": metadata["name"]} if "name" in metadata else {}}
     return empty if schema.custom else empty | empty_object(schema.group, schema.kind)
 
 
@@ -160,7 +164,7 @@ def track_update(
     if old is not None and not items:
         metadata.pop("managedFields", None)
         return new
-    before = _empty(schema) if old is None else _owned_part(old, schema, subresource)
+    before = _empty(schema, metadata) if old is None else _owned_part(old, schema, subresource)
     change = compare(schema.node, before, _owned_part(new, schema, subresource))
     changed, removed = change.changed, change.removed
     if changed or removed:
@@ -278,7 +282,7 @@ def _apply(
         before = _owned_part(live, schema, subresource)
         items = managers.readable(live["metadata"].get("managedFields")) or []
         if not items:
-            owned = compare(node, _empty(schema), before).changed
+            owned = compare(node, _empty(schema, live["metadata"]), before).changed
             if owned:
                 items = [
                     managers.entry(
@@ -291,13 +295,14 @@ def _apply(
                     )
                 ]
     wanted = _owned_part(config, schema, subresource)
-    claimed = field_set(node, wanted)
+    everything = field_set(node, wanted)
+    claimed = difference(everything, _NAME)
     me = (manager, APPLY, subresource, "")
     mine = next((item for item in items if managers.identity(item) == me), None)
     others = [item for item in items if item is not mine]
     merged = merge(node, before, wanted) if live is not None else wanted
     if mine is not None:
-        owned = union(managers.all_fields(others), claimed)
+        owned = union(managers.all_fields(others), everything)
         merged = _prune(node, merged, mine["fieldsV1"], owned)
     change = compare(node, before, merged)
     if not force:

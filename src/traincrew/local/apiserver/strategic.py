@@ -54,15 +54,15 @@ def _merge_map(original: Document, patch: Document, node: Node) -> Document:
     directive = patch.pop(_DIRECTIVE, None)
     if directive is not None:
         if directive == "replace":
-            plain: Document = _plain(patch)
-            return plain
+            return {key: item for key, item in patch.items() if item is not None}
         if directive == "delete":
             return {}
         raise PatchError(f"unknown patch type: {directive} in map")
     _retain_keys(original, patch)
     for key in [key for key in patch if key.startswith(_ORDER)]:
         _merge_ordered(original, patch, key, node)
-    for patch_key, value in patch.items():
+    # Values to delete last, so that it does not matter where in the patch they stand.
+    for patch_key, value in sorted(patch.items(), key=lambda item: item[0].startswith(_DELETE)):
         deleting = patch_key.startswith(_DELETE)
         key = patch_key.removeprefix(_DELETE)
         if value is None:
@@ -71,11 +71,15 @@ def _merge_map(original: Document, patch: Document, node: Node) -> Document:
         present: Any = original.get(key)
         if key not in original or type(present) is not type(value):
             if not deleting:
-                original[key] = _plain(value)
+                plain = _plain(value)
+                if plain is _DROPPED:
+                    original.pop(key, None)
+                else:
+                    original[key] = plain
         elif type(value) is dict:
             child = _child(node, key)
             if "replace" in child.patch_strategy:
-                original[key] = _plain(value)
+                original[key] = value
             else:
                 original[key] = _merge_map(present, value, child)
         elif type(value) is list:
@@ -99,22 +103,27 @@ def _same(left: Any, right: Any) -> bool:
     return type(left) is type(right) and bool(left == right)
 
 
+_DROPPED: Any = object()
+
+
 def _plain(value: Any) -> Any:
-    """A value that meets nothing to merge with: nulls and directives mean nothing there."""
+    """A value that meets nothing to merge with: nulls and directives mean nothing there.
+
+    Returns:
+        The value, or ``_DROPPED`` when it is a map that carries ``$patch``: whatever it says, there
+        is nothing to replace or delete.
+    """
     if type(value) is dict:
-        return {
-            key: _plain(item)
+        if _DIRECTIVE in value:
+            return _DROPPED
+        pairs = (
+            (key, _plain(item))
             for key, item in value.items()
-            if item is not None
-            and key not in (_DIRECTIVE, _RETAIN)
-            and not key.startswith((_ORDER, _DELETE))
-        }
+            if item is not None and key != _RETAIN and not key.startswith((_ORDER, _DELETE))
+        )
+        return {key: item for key, item in pairs if item is not _DROPPED}
     if type(value) is list:
-        return [
-            _plain(item)
-            for item in value
-            if not (type(item) is dict and item.get(_DIRECTIVE) in ("delete", "replace"))
-        ]
+        return [item for item in map(_plain, value) if item is not _DROPPED]
     return value
 
 
@@ -157,7 +166,7 @@ def _merge_ordered(original: Document, patch: Document, order_key: str, node: No
     child = _child(node, key)
     merge_key = child.merge_key
     if change is not None:
-        _check_order(change, order, merge_key, order_key)
+        _check_order(change, order, merge_key)
     if before is None and change is None:
         return
     if change is None:
@@ -166,25 +175,46 @@ def _merge_ordered(original: Document, patch: Document, order_key: str, node: No
         merged = _plain(change)
     else:
         merged = _merge_field(list(before), change, child, key, deleting=False)
+        if merge_key:
+            before = _server_order(before, change, merge_key)
     original[key] = _arrange(merged or [], order, before or [], merge_key)
     patch.pop(key, None)
 
 
-def _check_order(change: list[Any], order: list[Any], merge_key: str, order_key: str) -> None:
+def _server_order(before: list[Any], change: list[Any], merge_key: str) -> list[Any]:
+    """The server's order of a list as upstream sees it while it merges.
+
+    It deletes and appends in place: new items take the places that deleted ones leave at the end.
+    """
+    deleted = {_identity(item, merge_key) for item in change if item.get(_DIRECTIVE) == "delete"}
+    known = {_identity(item, merge_key) for item in before}
+    kept = [item for item in before if _identity(item, merge_key) not in deleted]
+    added = [
+        item
+        for item in change
+        if _DIRECTIVE not in item and _identity(item, merge_key) not in known
+    ]
+    return kept + added[: len(before) - len(kept)]
+
+
+def _check_order(change: list[Any], order: list[Any], merge_key: str) -> None:
     """Every item the patch sets must be in the order list, in the same order."""
-    wanted = [_identity(item, merge_key) for item in order]
-    position = 0
-    for item in change:
-        if type(item) is dict and _DIRECTIVE in item:
-            continue
-        name = _identity(item, merge_key)
-        try:
-            position = wanted.index(name, position)
-        except ValueError:
-            raise PatchError(
-                f"The order in patch list:\n{show(change)}\n doesn't match "
-                f"{order_key.removesuffix('/')} list:\n{show(order)}\n"
-            ) from None
+    if not order or not change:
+        return
+    pending = [
+        item for item in change if not (type(item) is dict and item.get(_DIRECTIVE) == "delete")
+    ]
+    pending.reverse()
+    for known in order:
+        while pending and type(pending[-1]) is dict and _DIRECTIVE in pending[-1]:
+            pending.pop()
+        if pending and _identity(pending[-1], merge_key) == _identity(known, merge_key):
+            pending.pop()
+    if pending:
+        raise PatchError(
+            f"The order in patch list:\n{show(change)}\n doesn't match "
+            f"{_ORDER.removesuffix('/')} list:\n{show(order)}\n"
+        )
 
 
 def _merge_list(original: list[Any], patch: list[Any], node: Node, key: str) -> list[Any]:
