@@ -95,7 +95,7 @@ def _environments() -> Iterator[Finding]:
             yield Finding(what, "ok", "built")
             continue
         try:
-            found = asyncio.run(find_interpreter([status.python]))
+            found = asyncio.run(find_interpreter(status.python.split(" or ")))
         except InterpreterNotFoundError as error:
             yield Finding(what, "limited", "cannot be built", str(error))
         else:
@@ -110,7 +110,7 @@ def _directories() -> Iterator[Finding]:
     places = (
         ("built environments", cache, "TRAINCREW_CACHE"),
         ("clusters", home(), "TRAINCREW_HOME"),
-        ("directories of pods", Path(os.environ.get("TMPDIR") or "/tmp"), "TMPDIR"),  # noqa: S108 - where the system puts them
+        ("pods", Path(os.environ.get("TMPDIR") or "/tmp"), "TMPDIR"),  # noqa: S108 - where the system puts them
     )
     for what, place, variable in places:
         existing = place

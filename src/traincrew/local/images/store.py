@@ -142,7 +142,11 @@ class ImageStore:
         path = environment_path(self.cache, definition) if definition.is_built else None
         shown = ""
         if python is not None:
-            shown = "current" if python.current else str(python.interpreter or python.versions[0])
+            shown = (
+                "current"
+                if python.current
+                else str(python.interpreter or " or ".join(python.versions))
+            )
         return EnvironmentStatus(
             name=definition.name,
             images=definition.images,
