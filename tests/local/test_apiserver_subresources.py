@@ -307,6 +307,19 @@ async def test_pods_get_account_priority_and_class_of_service(api: Api) -> None:
     assert (usual["priority"], usual["priorityClassName"]) == (5, "usual")
 
 
+async def test_accounts_of_pods_must_exist(api: Api) -> None:
+    body = pod("a", serviceAccountName="robot")
+    (await api.post(PODS, body)).refused(
+        403,
+        "Forbidden",
+        'pods "a" is forbidden: error looking up service account default/robot: '
+        'serviceaccount "robot" not found',
+    )
+    account = {"metadata": {"name": "robot"}}
+    (await api.post("/api/v1/namespaces/default/serviceaccounts", account)).ok(201)
+    (await api.post(PODS, body)).ok(201)
+
+
 @pytest.mark.parametrize(
     ("resources", "expected"),
     [

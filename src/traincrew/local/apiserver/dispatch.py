@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import answers, discovery, reviews, version
 from .errors import bad_request, method_not_allowed, no_such_path, success
-from .lists import check_revision, list_page, parse_revision
+from .lists import Page, check_revision, list_page, parse_revision
 from .negotiation import JSON, READABLE, decode_body, negotiate
 from .openapi_documents import OpenApiDocuments
 from .representation import Representation
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from aiohttp import web
 
     from .definitions import Definitions
-    from .lists import Page
     from .registry import ResourceType
     from .storage import Entry
     from .streams import NodeBackend
@@ -228,7 +227,7 @@ class Dispatcher:
 
     async def _list(self, call: Call, resource: ResourceType) -> web.Response:
         representation = self.representation(call, resource)
-        page: Page = list_page(self.verbs.storage, call, resource)
+        page = list_page(self.verbs.storage, call, resource)
         body = representation.page(page)
         await self._settled()
         response = answers.payload(body, content_type=representation.content_type)
@@ -248,11 +247,9 @@ class Dispatcher:
         return await self.show(call, resource, entry)
 
     async def _delete_collection(self, call: Call, resource: ResourceType) -> web.Response:
-        from .lists import Page as Deleted
-
         representation = self.representation(call, resource)
         entries = self.verbs.delete_collection(call, resource, self._options_body(call))
-        page = Deleted(entries, self.verbs.storage.revision, "", None)
+        page = Page(entries, self.verbs.storage.revision, "", None)
         body = representation.page(page)
         await self._settled()
         return answers.payload(body, content_type=representation.content_type)

@@ -68,6 +68,7 @@ def _create_pod(around: Surroundings, new: Document) -> None:
     spec = new["spec"]
     spec.setdefault("serviceAccountName", "default")
     spec.setdefault("serviceAccount", spec["serviceAccountName"])
+    _check_account(around, new)
     _set_priority(around, new)
     status: Document = {"phase": "Pending", "qosClass": _qos_class(spec)}
     if spec.get("schedulingGates"):
@@ -82,6 +83,21 @@ def _create_pod(around: Surroundings, new: Document) -> None:
             }
         ]
     new["status"] = status
+
+
+def _check_account(around: Surroundings, new: Document) -> None:
+    """Refuse a pod whose account does not exist.
+
+    The account every namespace gets is made by a controller; pods need not wait for it here.
+    """
+    metadata, account = new["metadata"], new["spec"]["serviceAccountName"]
+    key = (metadata["namespace"], account)
+    if account != "default" and around.storage.get("serviceaccounts", key) is None:
+        why = (
+            f"error looking up service account {metadata['namespace']}/{account}: "
+            f'serviceaccount "{account}" not found'
+        )
+        raise forbidden("pods", "", metadata["name"], why)
 
 
 def _set_priority(around: Surroundings, new: Document) -> None:

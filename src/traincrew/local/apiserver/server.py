@@ -43,13 +43,14 @@ _log = logging.getLogger(__name__)
 _LARGEST_BODY = 3 * 1024 * 1024
 
 
-class _Request(web.BaseRequest):
+def _make_request(
+    message: Any, payload: Any, protocol: Any, writer: Any, task: Any
+) -> web.BaseRequest:
     """A request whose body may be as large as upstream allows."""
-
-
-def _make_request(message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> _Request:
     loop = asyncio.get_running_loop()
-    return _Request(message, payload, protocol, writer, task, loop, client_max_size=_LARGEST_BODY)
+    return web.BaseRequest(
+        message, payload, protocol, writer, task, loop, client_max_size=_LARGEST_BODY
+    )
 
 
 class ApiServer:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from . import causes, defaults, kinds, patches, pipeline
-from .codec import clone
+from . import causes, defaults, kinds, patches, pipeline, updates
 from .deletion import Deleted, Deleter, gone_after_update
 from .errors import (
     StatusError,
@@ -40,15 +39,6 @@ __all__ = ["Verbs", "Written"]
 Document = dict[str, Any]
 
 _GENERATE_ATTEMPTS = 8
-_OWNED_BY_SERVER = (
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "generation",
-    "generateName",
-    "selfLink",
-    "uid",
-)
 
 
 class Written(NamedTuple):
@@ -168,7 +158,7 @@ class Verbs:
         key = self._name(resource, metadata, namespace)
         if resource.namespaced:
             self._open_namespace(resource, namespace, metadata["name"])
-        for field in _OWNED_BY_SERVER:
+        for field in updates.OWNED_BY_SERVER:
             if field != "generateName":
                 metadata.pop(field, None)
         metadata.pop("resourceVersion", None)
@@ -277,16 +267,20 @@ class Verbs:
                 the server's own (binding).
         """
         old = convert(resource, entry).obj
-        self._keep_identity(resource, entry, new)
+        updates.keep_identity(resource, entry, new)
         if resource.status and not both_parts:
-            new = _status_of(resource, new, old) if subresource else _without_status(new, old)
+            new = (
+                updates.status_part(resource, new, old)
+                if subresource
+                else updates.without_status(new, old)
+            )
         complete = pipeline.default(resource, new)
         if update := kinds.UPDATE.get(resource.identifier):
             update(self, new, old)
         desired = not subresource and not both_parts
-        if desired and resource.generation and _content_changed(resource, new, old):
+        if desired and resource.generation and updates.content_changed(resource, new, old):
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
-        if _same_but_tracking(new, old) and not tracked:
+        if updates.unchanged(new, old) and not tracked:
             return entry
         if not both_parts:
             pipeline.check(resource, new, old, complete=complete)
@@ -305,38 +299,6 @@ class Verbs:
             return self.storage.delete(resource.identifier, entry.key, new)
         return self.storage.put(resource.identifier, entry.key, new)
 
-    def _keep_identity(self, resource: ResourceType, entry: Entry, new: Document) -> None:
-        metadata, old = new["metadata"], entry.obj["metadata"]
-        given = metadata.get("resourceVersion")
-        if given and given != str(entry.revision):
-            raise conflict(resource.plural, resource.group, old["name"])
-        uid = metadata.get("uid")
-        if uid and uid != old["uid"]:
-            raise conflict(
-                resource.plural,
-                resource.group,
-                old["name"],
-                f"Precondition failed: UID in precondition: {uid}, "
-                f"UID in object meta: {old['uid']}",
-            )
-        for field in _OWNED_BY_SERVER:
-            if field in old:
-                metadata[field] = old[field]
-            else:
-                metadata.pop(field, None)
-        metadata["resourceVersion"] = old["resourceVersion"]
-        if old.get("deletionTimestamp") is not None:
-            before = old.get("finalizers") or []
-            added = [name for name in metadata.get("finalizers") or [] if name not in before]
-            if added:
-                listed = ", ".join(f'"{name}"' for name in added)
-                detail = (
-                    "no new finalizers can be added if the object is being deleted, "
-                    f"found new finalizers []string{{{listed}}}"
-                )
-                cause = causes.forbidden("metadata.finalizers", detail)
-                raise invalid(resource.group, resource.kind, old["name"], [cause])
-
     def finalize(
         self, resource: ResourceType, entry: Entry, new: Document, options: WriteOptions
     ) -> Entry:
@@ -347,7 +309,7 @@ class Verbs:
         """
         self._place(resource, meta_of(new), None)
         self._same_name(new["metadata"], entry.key[1])
-        self._keep_identity(resource, entry, new)
+        updates.keep_identity(resource, entry, new)
         document = entry.copy()
         spec = new.get("spec")
         finalizers = spec.get("finalizers") if isinstance(spec, dict) else None
@@ -460,51 +422,3 @@ class Verbs:
             for entry in self.storage.scan(resource.identifier, selection.namespace)
             if selection.matches(entry)
         ]
-
-
-def _without_status(new: Document, old: Document) -> Document:
-    if "status" in old:
-        new["status"] = clone(old["status"])
-    else:
-        new.pop("status", None)
-    return new
-
-
-def _status_of(resource: ResourceType, new: Document, old: Document) -> Document:
-    """The old object with the new status; built-in kinds take labels and such along."""
-    result: Document = clone(old)
-    if resource.custom is not None:
-        managed = new["metadata"].get("managedFields")
-        if managed is not None:
-            result["metadata"]["managedFields"] = managed
-    else:
-        result["metadata"] = new["metadata"]
-    result.pop("status", None)
-    if "status" in new:
-        result["status"] = new["status"]
-    elif resource.custom is None:
-        result["status"] = {}
-    return result
-
-
-def _content_changed(resource: ResourceType, new: Document, old: Document) -> bool:
-    if resource.generation == "spec":
-        return bool(new.get("spec") != old.get("spec"))
-    ignored = {"metadata", "apiVersion", "kind"} | ({"status"} if resource.status else set())
-    return any(new.get(field) != old.get(field) for field in (new.keys() | old.keys()) - ignored)
-
-
-def _same_but_tracking(new: Document, old: Document) -> bool:
-    """Whether nothing changed that would change who owns what."""
-    if new.keys() != old.keys():
-        return False
-    for field, value in new.items():
-        if field != "metadata" and value != old[field]:
-            return False
-    mine, theirs = new["metadata"], old["metadata"]
-    if "managedFields" in mine and mine["managedFields"] != theirs.get("managedFields"):
-        return False
-    ignored = {"managedFields"}
-    return all(
-        mine.get(field) == theirs.get(field) for field in (mine.keys() | theirs.keys()) - ignored
-    )
