@@ -294,6 +294,46 @@ async def test_the_environment_in_all_its_forms(world: World) -> None:
     assert not any(each.startswith("KUBERNETES_") for each in variables)
 
 
+async def test_a_pod_runs_as_the_user_it_asks_for(world: World) -> None:
+    await world.create(CONFIG_MAPS, {"metadata": {"name": "c"}, "data": {"a": "1"}})
+    script = """
+    set -e
+    id -u; id -g; id -G
+    touch /data/mine; stat -c %u /data/mine; cat /c/a; echo
+    test -r $KUBECONFIG; test -w /dev/termination-log; echo $HOME
+    """
+    mounts = [{"name": "data", "mountPath": "/data"}, {"name": "c", "mountPath": "/c"}]
+    text = await world.result(
+        {
+            "restartPolicy": "Never",
+            "securityContext": {"runAsUser": 4711, "runAsGroup": 42, "fsGroup": 815},
+            "volumes": [
+                {"name": "data", "emptyDir": {}},
+                {"name": "c", "configMap": {"name": "c", "defaultMode": 0o440}},
+            ],
+            "containers": [shell("main", script, volumeMounts=mounts)],
+        }
+    )
+    uid, gid, groups, owner, content, home = text.splitlines()
+    assert (uid, gid, owner, content, home) == ("4711", "42", "4711", "1", "/")
+    if os.geteuid() == 0:
+        assert groups.split() == ["42", "815"]
+    else:
+        assert "fsGroup" in (await world.event("NotEmulated"))["message"]
+
+
+async def test_root_is_refused_where_the_pod_forbids_it(world: World) -> None:
+    context = {"runAsNonRoot": True, "runAsUser": 0}
+    container = shell("main", "id -u", securityContext=context)
+    await world.pod({"restartPolicy": "Never", "containers": [container]})
+    shown = await world.container(
+        lambda each: (
+            (each["state"].get("waiting") or {}).get("reason") == "CreateContainerConfigError"
+        )
+    )
+    assert "would run as root" in shown["state"]["waiting"]["message"]
+
+
 async def test_pods_have_addresses_and_know_one_another_by_name(world: World) -> None:
     await world.pod(
         {
