@@ -46,7 +46,8 @@ class EnvironmentStatus(Struct, frozen=True):
         origin: Where it is defined, for people.
         path: Where it is or would be built; None when nothing is built for it.
         is_ready: Whether a pull would have nothing to build.
-        python: Its Python: versions ("3.11 or 3.10"), "current", a path, or "" for the tools of this machine.
+        python: Its Python: versions ("3.11 or 3.10"), "current", a path, or "" for the tools of
+            this machine.
     """
 
     name: str
