@@ -90,9 +90,9 @@ async def result(cluster: Cluster) -> dict[str, Any]:
     status = copy.deepcopy(job["status"])
     for name in ("startTime", "completionTime"):
         assert status.pop(name)
-    for record in status["podRecords"].values():
-        assert record.pop("uid")
-        assert record.pop("created")
+    status["podRecords"] = {
+        place: text.split(" ")[2:] for place, text in status["podRecords"].items()
+    }
     # A restart that came and went while no operator was there is counted, but was never a state.
     status["conditions"] = [
         condition for condition in status["conditions"] if condition["type"] != "Restarting"

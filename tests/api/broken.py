@@ -264,7 +264,7 @@ FAILED = [
     Broken(
         D, "spec/workerSets",
         {name: {**WORKERS, "replicas": 5000} for name in ("a", "b", "c")},
-        ("spec.workerSets: 15000 workers; at most 10000",),
+        ("spec.workerSets: 15000 workers; at most 5000",),
     ),
     # -- what is ours --
     Broken(

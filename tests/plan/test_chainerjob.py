@@ -319,6 +319,10 @@ def test_a_worker_replaced_while_nobody_looked_is_counted_once() -> None:
 
     assert world.status["phase"] == "Running"
     assert world.status["replicaStatuses"]["ws0"]["restarts"] == 1
+    world.end(world.master_pod, 0)
+    world.settle()
+    assert (world.events[-1].type, world.events[-1].reason) == ("Warning", "WorkersRestarted")
+    assert "(ws0: 1)" in world.events[-1].message
 
 
 def test_a_deadline_ends_the_job() -> None:

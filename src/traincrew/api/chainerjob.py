@@ -36,10 +36,9 @@ MAX_NAME = 56
 MAX_NAME_AND_SET = 41
 """``<name>-workerset-<set>`` plus an 11 character revision is a label value of worker pods."""
 MAX_SETS = 64
-MAX_REPLICAS = 5000
-"""Of one set; Kubernetes clusters have at most that many nodes."""
-MAX_WORKERS = 10_000
-"""All worker pods are named in one Role, which must stay far below what etcd stores (1.5 MiB)."""
+MAX_WORKERS = 5000
+"""All worker pods are named in one Role, and counted in one status; both must stay far below what
+etcd stores in one object (1.5 MiB). Kubernetes clusters have at most that many nodes."""
 
 OWN_PREFIX = "chainer-operator-"
 """Volumes and init containers we add to distributed pods are named with it."""
@@ -116,7 +115,7 @@ class WorkerSet(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen
         int,
         Meta(
             ge=0,
-            le=MAX_REPLICAS,
+            le=MAX_WORKERS,
             description="Number of worker pods. May be changed while the job runs.",
         ),
     ] = 1

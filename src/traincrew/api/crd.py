@@ -248,6 +248,7 @@ def status_schema() -> dict[str, Any]:
                 "x-kubernetes-list-map-keys": ["type"],
                 "items": {
                     "type": "object",
+                    "x-kubernetes-preserve-unknown-fields": True,
                     "required": ["type", "status"],
                     "properties": {
                         "type": {"type": "string"},
@@ -280,18 +281,13 @@ def status_schema() -> dict[str, Any]:
                 },
             },
             "podRecords": {
-                "description": "The pods whose restarts have been counted; for the operator only.",
+                "description": (
+                    "The pods whose restarts have been counted, for the operator only: beginning"
+                    " of the UID, creation time, container restarts."
+                ),
                 "type": "object",
-                "additionalProperties": {
-                    "type": "object",
-                    "properties": {
-                        "uid": {"type": "string"},
-                        "created": time,
-                        "restarts": count,
-                        "wasReady": {"type": "boolean"},
-                        "released": {"type": "boolean"},
-                    },
-                },
+                "x-kubernetes-map-type": "atomic",
+                "additionalProperties": {"type": "string"},
             },
         },
     }

@@ -118,6 +118,8 @@ class _Look:
         status = self._advance(counted(self.facts, _wanted(spec)), outcome=outcome)
         plan = self._plan(status, spec.run_policy)
         plan.events = lifecycle.transition_events(self.stored, status)
+        if outcome.succeeded:
+            plan.events += notes.lost_workers(status)
         return plan
 
     def _finished(self, policy: RunPolicy) -> Plan:
@@ -138,7 +140,7 @@ class _Look:
     def _suspended(self, spec: ChainerJobSpec) -> Plan:
         none = dict.fromkeys(spec.worker_sets, 0)
         numbers = counted(self.facts, none)
-        numbers.pod_records = lifecycle.release(numbers.pod_records)
+        numbers.pod_records = lifecycle.texts(lifecycle.release(lifecycle.records(numbers)))
         active = sum(pod.active for pod in self.observed.pods)
         status = self._advance(numbers, suspend=True, active_pods=active)
         plan = Plan(status=document(self.facts, status), stages=self.writes.suspend())

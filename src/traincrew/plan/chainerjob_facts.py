@@ -156,11 +156,12 @@ class Facts:
         """Workers that were ready and are not any more; those being added do not count."""
         ready = {pod.metadata.name for pod in self.worker_pods if pod.ready}
         by_name = {pod.metadata.name: pod for pod in self.worker_pods}
+        records = lifecycle.records(counted)
         lines = []
         for set_name, workers in sorted(spec.worker_sets.items()):
             for index in range(workers.replicas):
                 name = self.names.worker(set_name, index)
-                record = counted.pod_records.get(f"{set_name}-{index}")
+                record = records.get(f"{set_name}-{index}")
                 if record is None or not record.was_ready or name in ready:
                     continue
                 pod = by_name.get(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traincrew.api.chainerjob import with_named_container
+from traincrew.api.chainerjob import MASTER, with_named_container
 from traincrew.plan import openmpi
 from traincrew.plan.chainerjob_children import Names, digest
 from traincrew.plan.model import FINGERPRINT, Event, JobView
@@ -15,11 +15,29 @@ if TYPE_CHECKING:
 
     from traincrew.api.chainerjob import ChainerJobSpec
     from traincrew.api.meta import Owner
+    from traincrew.plan.lifecycle import Status
 
 
 def warnings(owner: Owner, spec: ChainerJobSpec, job: JobView | None) -> list[Event]:
     """What the user should know about a spec that has just been put into effect."""
     return list(_warnings(owner, spec, job))
+
+
+def lost_workers(status: Status) -> list[Event]:
+    """A success to look at twice: Open MPI 5 exits with 0 although a worker was lost."""
+    restarts = {
+        name: replica.restarts
+        for name, replica in sorted(status.replica_statuses.items())
+        if name != MASTER and replica.restarts
+    }
+    if not restarts:
+        return []
+    sets = ", ".join(f"{name}: {count}" for name, count in restarts.items())
+    text = (
+        f"the master succeeded, but workers were restarted ({sets}); check its output, because"
+        " mpiexec of Open MPI 5 exits with 0 when it loses a worker"
+    )
+    return [Event("Warning", "WorkersRestarted", text)]
 
 
 def _warnings(owner: Owner, spec: ChainerJobSpec, job: JobView | None) -> Iterator[Event]:

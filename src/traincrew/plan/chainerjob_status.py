@@ -26,7 +26,7 @@ def counted(facts: Facts, wanted: Mapping[str, int]) -> Status:
         places.update({f"{name}-{index}": [] for index in range(replicas)})
     for pod in facts.worker_pods:
         places.setdefault(pod.metadata.name.removeprefix(prefix), []).append(pod)
-    records, new = lifecycle.count_restarts(facts.stored.pod_records, places)
+    records, new = lifecycle.count_restarts(lifecycle.records(facts.stored), places)
 
     before = facts.stored.replica_statuses
     master = before.get(MASTER, ReplicaStatus())
@@ -53,7 +53,7 @@ def counted(facts: Facts, wanted: Mapping[str, int]) -> Status:
     return msgspec.structs.replace(
         facts.stored,
         replica_statuses=statuses,
-        pod_records=records,
+        pod_records=lifecycle.texts(records),
         restarts=facts.stored.restarts + sum(new.values()),
         workers_ready=f"{min(ready, total)}/{total}" if len(statuses) > 1 else "",
     )

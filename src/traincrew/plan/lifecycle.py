@@ -58,16 +58,41 @@ class ReplicaStatus(Struct, rename="camel", kw_only=True):
     restarts: int = 0
 
 
-class PodRecord(Struct, rename="camel", kw_only=True, omit_defaults=True):
-    """The newest pod seen in a place (the master, or worker 3 of a set), and what was counted."""
+class PodRecord(Struct, frozen=True, kw_only=True):
+    """The newest pod seen in a place (the master, or worker 3 of a set), and what was counted.
+
+    Stored as one short line of text: a job may have thousands of pods, and one object holds them.
+    """
 
     uid: str
+    """The first eight characters, enough to tell a pod from its successor."""
     created: str
     restarts: int = 0
     was_ready: bool = False
     """Whether a pod in this place has been ready in this execution."""
     released: bool = False
     """The pod was taken away on purpose (suspended); its successor is no restart."""
+
+    def text(self) -> str:
+        """As it is stored."""
+        words = [self.uid, self.created, str(self.restarts)]
+        words += ["ready"] if self.was_ready else []
+        words += ["released"] if self.released else []
+        return " ".join(words)
+
+    @classmethod
+    def parse(cls, text: Any) -> PodRecord | None:
+        """What was stored; None if it is not ours."""
+        words = text.split(" ") if isinstance(text, str) else []
+        if len(words) < 3 or not words[2].isdecimal():
+            return None
+        return cls(
+            uid=words[0],
+            created=words[1],
+            restarts=int(words[2]),
+            was_ready="ready" in words[3:],
+            released="released" in words[3:],
+        )
 
 
 class Status(Struct, rename="camel", kw_only=True, omit_defaults=True):
@@ -83,7 +108,8 @@ class Status(Struct, rename="camel", kw_only=True, omit_defaults=True):
     workers_ready: str = ""
     restarts: int = 0
     replica_statuses: dict[str, ReplicaStatus] = field(default_factory=dict)
-    pod_records: dict[str, PodRecord] = field(default_factory=dict)
+    pod_records: dict[str, Any] = field(default_factory=dict)
+    """Texts of `PodRecord`, by place; see `records`."""
 
     def condition(self, kind: str) -> Condition | None:
         """The condition of a type, if it was ever set."""
@@ -376,7 +402,7 @@ def count_restarts(
     for place, pods in places.items():
         record = records.get(place)
         by_age = sorted(pods, key=lambda pod: (pod.metadata.creation_timestamp, pod.metadata.name))
-        visible = {pod.metadata.uid for pod in by_age}
+        visible = {_short(pod) for pod in by_age}
         new[place] = 0
         for pod in by_age:
             count, record = _count(pod, record, visible)
@@ -389,7 +415,7 @@ def count_restarts(
 def _count(
     pod: PodView, record: PodRecord | None, visible: set[str]
 ) -> tuple[int, PodRecord | None]:
-    uid, created = pod.metadata.uid, pod.metadata.creation_timestamp
+    uid, created = _short(pod), pod.metadata.creation_timestamp
     was_ready = pod.ready or (record is not None and record.was_ready)
     if record is not None and uid == record.uid:
         restarts = max(pod.restarts, record.restarts)
@@ -402,6 +428,21 @@ def _count(
     if created > record.created or (created == record.created and record.uid not in visible):
         return pod.restarts + (0 if record.released else 1), successor
     return 0, record
+
+
+def records(status: Status) -> dict[str, PodRecord]:
+    """The records in a status."""
+    parsed = {place: PodRecord.parse(text) for place, text in status.pod_records.items()}
+    return {place: record for place, record in parsed.items() if record is not None}
+
+
+def texts(records: Mapping[str, PodRecord]) -> dict[str, str]:
+    """Records as they are stored."""
+    return {place: record.text() for place, record in records.items()}
+
+
+def _short(pod: PodView) -> str:
+    return pod.metadata.uid[:8]
 
 
 def release(records: Mapping[str, PodRecord]) -> dict[str, PodRecord]:
