@@ -420,6 +420,20 @@ async def test_a_stream_that_falls_silent_or_breaks_is_reported() -> None:
             assert "SECRET" not in str(caught.value)
 
 
+async def test_errors_of_the_reader_are_left_alone() -> None:
+    async def handler(_: web.Request) -> web.Response:
+        return web.Response(text="line\n")
+
+    async def read(client: Client) -> None:
+        async with client.stream("/log") as chunks:
+            async for _ in chunks:
+                raise BrokenPipeError("nobody looks at our output")
+
+    async with serving(handler) as client:
+        with pytest.raises(BrokenPipeError, match="nobody looks"):
+            await read(client)
+
+
 async def test_many_watches_do_not_block_other_requests() -> None:
     async def handler(request: web.Request) -> web.StreamResponse:
         if "watch" not in request.query:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from traincrew.engine.controller import Controller, Request, own_key
+from traincrew.engine.informer import Informer
 from traincrew.engine.lease import LeaderElector, LeadershipLost
 from traincrew.engine.manager import Manager
 from traincrew.engine.objects import MetadataOnly
@@ -95,6 +96,17 @@ def test_an_informer_added_while_running_is_started() -> None:
         late = process.manager.informer(PODS)
         await asyncio.wait_for(late.wait_synced(), 10)
         await process.stop()
+
+    simulate(main())
+
+
+def test_an_informer_nobody_runs_is_a_mistake() -> None:
+    async def main() -> None:
+        server = FakeServer()
+        process = Process(server)
+        process.controller.watch(Informer(server.client(), PODS), own_key)
+        with pytest.raises(ValueError, match="watches an informer of pods that is not this man"):
+            await process.manager.run()
 
     simulate(main())
 

@@ -182,7 +182,7 @@ def test_no_key_is_lost_when_a_waiting_worker_is_cancelled() -> None:
         queue.add("a")
         first.cancel()
         assert await asyncio.wait_for(second, 5) == "a"
-        assert first.cancelled() or (await asyncio.gather(first)) == ["a"]
+        assert first.cancelled()
 
     simulate(main())
 

@@ -149,7 +149,7 @@ def test_back_off_grows_while_the_server_is_away_and_starts_over(
             server.drop_watches()
             before = loop.time()
             await until(lambda: server.open_watches == 0)
-            await until(lambda: server.open_watches == 1, timeout=3600)
+            await until(lambda: server.open_watches == 1, timeout=3600, interval=1)
             assert 300 < loop.time() - before < 1800
 
             server.put(PODS, pod("p3"))

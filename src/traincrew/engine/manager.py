@@ -148,7 +148,17 @@ class Manager:
 
         Raises:
             LeadershipLost: Another process may act now; this one should exit.
+            ValueError: A controller watches an informer that nobody would run.
         """
+        own = {id(informer) for informer in self._informers.values()}
+        for controller in self._controllers:
+            for informer in controller.informers:
+                if id(informer) not in own:
+                    raise ValueError(
+                        f"controller {controller.name} watches an informer of "
+                        f"{informer.resource.plural} that is not this manager's; "
+                        "get it from manager.informer(...)"
+                    )
         leading = asyncio.Event()
         try:
             async with asyncio.TaskGroup() as group:

@@ -95,7 +95,7 @@ class _AiohttpStream:
 
     def __init__(self, response: aiohttp.ClientResponse, url: str) -> None:
         self.status = response.status
-        self.headers = {name.lower(): value for name, value in response.headers.items()}
+        self.headers = _lower(response)
         self._response = response
         self._url = url
 
@@ -110,7 +110,11 @@ class _AiohttpStream:
             raise unreachable(self._url, error) from error
 
     async def read(self) -> bytes:
-        return await self._response.read()
+        return b"".join([chunk async for chunk in self.chunks()])
+
+
+def _lower(response: aiohttp.ClientResponse) -> dict[str, str]:
+    return {name.lower(): value for name, value in response.headers.items()}
 
 
 def unreachable(url: str, error: BaseException) -> UnreachableError:
@@ -141,14 +145,13 @@ class AiohttpTransport:
             )
         return self._session
 
-    @asynccontextmanager
-    async def _exchange(self, request: HttpRequest) -> AsyncIterator[aiohttp.ClientResponse]:
+    async def _send(self, request: HttpRequest) -> aiohttp.ClientResponse:
         import aiohttp
         from yarl import URL
 
         tls = self._config.tls
         try:
-            async with self._open().request(
+            return await self._open().request(
                 request.method,
                 URL(request.url, encoded=True),
                 headers=request.headers,
@@ -162,8 +165,7 @@ class AiohttpTransport:
                     sock_connect=min(request.timeout or 30.0, 30.0),
                     sock_read=request.read_timeout,
                 ),
-            ) as response:
-                yield response
+            )
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise unreachable(request.url, error) from error
 
@@ -173,10 +175,14 @@ class AiohttpTransport:
         Raises:
             UnreachableError: No complete answer arrived.
         """
-        async with self._exchange(request) as response:
-            body = await response.read()
-            headers = {name.lower(): value for name, value in response.headers.items()}
-            return HttpResponse(response.status, headers, body)
+        import aiohttp
+
+        async with await self._send(request) as response:
+            try:
+                body = await response.read()
+            except (aiohttp.ClientError, OSError, TimeoutError) as error:
+                raise unreachable(request.url, error) from error
+            return HttpResponse(response.status, _lower(response), body)
 
     @asynccontextmanager
     async def stream(self, request: HttpRequest) -> AsyncIterator[HttpStream]:
@@ -185,8 +191,12 @@ class AiohttpTransport:
         Raises:
             UnreachableError: No answer arrived.
         """
-        async with self._exchange(request) as response:
+        response = await self._send(request)
+        try:
+            # Errors of whoever reads are not ours to translate.
             yield _AiohttpStream(response, request.url)
+        finally:
+            response.close()
 
     async def close(self) -> None:
         """Release all connections."""

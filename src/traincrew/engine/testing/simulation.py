@@ -111,12 +111,18 @@ def simulate(main: Coroutine[Any, Any, R]) -> R:
         return runner.run(main)
 
 
-async def until(condition: Callable[[], object], timeout: float = 60.0) -> None:  # noqa: ASYNC109
+async def until(
+    condition: Callable[[], object],
+    timeout: float = 60.0,  # noqa: ASYNC109 - the message says what did not happen
+    *,
+    interval: float = 0.01,
+) -> None:
     """Wait until a condition holds; works in real and in simulated time.
 
     Args:
         condition: Called again and again.
         timeout: Seconds.
+        interval: Seconds between two calls.
 
     Raises:
         TimeoutError: It did not hold in time.
@@ -126,4 +132,4 @@ async def until(condition: Callable[[], object], timeout: float = 60.0) -> None:
     while not condition():
         if loop.time() >= deadline:
             raise TimeoutError(f"condition did not hold within {timeout:g} s")
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(interval)
