@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from traincrew.local.node.records import PodRecord, Terminated
@@ -198,6 +198,7 @@ JSON = st.recursive(
 )
 
 
+@settings(max_examples=40)
 @given(st.dictionaries(st.text(max_size=2), JSON), st.dictionaries(st.text(max_size=2), JSON))
 def test_patches_lead_from_one_to_the_other(old: Document, new: Document) -> None:
     assert apply(old, merge_patch(old, new)) == new
