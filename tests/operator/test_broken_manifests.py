@@ -80,8 +80,11 @@ async def test_failed_with_a_reason(served: Cluster, broken: Broken) -> None:
         for text in broken.says:
             assert text in job["status"]["message"]
         assert job["status"]["reason"] in {"FailedValidation", "FailedSynced"}
-        events = await served.events_of(name)
-        assert any(kind == "Warning" for kind, _, _ in events)
+
+        async def warned() -> bool:
+            return any(kind == "Warning" for kind, _, _ in await served.events_of(name))
+
+        await served.until(warned)
     finally:
         await remove(served, name)
 
