@@ -8,10 +8,10 @@ import sys
 
 import aiohttp
 import pytest
-import structlog
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from traincrew.engine import logs
 from traincrew.engine.controller import Controller, Request
 from traincrew.engine.health import HealthServer
 from traincrew.engine.logs import ReconcileContext, configure_logging, current_reconcile, get_logger
@@ -134,10 +134,11 @@ def logging_reset() -> object:
     """Whatever a test configures is undone."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
+    settings = logs._State.settings
     yield
     root.handlers[:] = handlers
     root.setLevel(level)
-    structlog.reset_defaults()
+    logs._State.settings = settings
 
 
 @pytest.mark.usefixtures("logging_reset")
@@ -196,7 +197,7 @@ import sys
 import traincrew.engine.client, traincrew.engine.config, traincrew.engine.manager
 import traincrew.engine.controller, traincrew.engine.events, traincrew.engine.lease
 import traincrew.engine.health, traincrew.engine.tracker
-heavy = {"prometheus_client", "aiohttp", "yaml", "traincrew.engine.testing"}
+heavy = {"prometheus_client", "structlog", "aiohttp", "yaml", "traincrew.engine.testing"}
 print(",".join(sorted(heavy & set(sys.modules))))
 """
     done = subprocess.run(

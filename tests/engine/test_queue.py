@@ -2,9 +2,9 @@
 
 import asyncio
 import random
-from collections.abc import Callable
 
 import pytest
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -295,4 +295,7 @@ class QueueModel(RuleBasedStateMachine):
         assert self.queue.pending == len(self.waiting)
 
 
-TestQueueModel: Callable[[], None] = QueueModel.TestCase
+TestQueueModel = QueueModel.TestCase
+TestQueueModel.settings = settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from traincrew.engine.objects import AnyObject, FullObjectMeta, OwnerReference, controller_of
@@ -77,6 +77,7 @@ puts = st.tuples(
 removals = st.tuples(st.just("remove"), names, names, st.just(()), st.just(""))
 
 
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.one_of(puts, removals), max_size=40))
 def test_indices_always_agree_with_a_scan(steps: list[Any]) -> None:
     store = Store({"color": colors})

@@ -1,4 +1,8 @@
-"""Structured logs on standard error; inside a reconcile each line says which one."""
+"""Structured logs on standard error; inside a reconcile each line says which one.
+
+structlog does the work, but is loaded by the first line that is written: it brings most of its
+family along, and a one-shot run that has nothing to say should not wait for that.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,10 @@ import sys
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-import structlog
-
 if TYPE_CHECKING:
-    from collections.abc import MutableMapping, Sequence
+    from collections.abc import MutableMapping
 
-    from structlog.typing import FilteringBoundLogger, Processor
+    from structlog.typing import Processor
 
 
 class ReconcileContext(NamedTuple):
@@ -40,6 +42,18 @@ def add_reconcile(_logger: Any, _method: str, event: MutableMapping[str, Any]) -
     return event
 
 
+class _Settings(NamedTuple):
+    format: Literal["text", "json"]
+    threshold: int
+
+
+class _State:
+    """What was asked for, and what structlog has been told."""
+
+    settings = _Settings("text", logging.WARNING)
+    applied: _Settings | None = None
+
+
 class _StandardError:
     """Follows ``sys.stderr`` wherever it is redirected later."""
 
@@ -50,11 +64,73 @@ class _StandardError:
         sys.stderr.flush()
 
 
+class Logger:
+    """Writes structured lines: an event and named values.
+
+    Args:
+        values: Shown on every line.
+    """
+
+    __slots__ = ("_values",)
+
+    def __init__(self, **values: Any) -> None:
+        self._values = values
+
+    def bind(self, **values: Any) -> Logger:
+        """A logger with further values on every line."""
+        return Logger(**self._values | values)
+
+    def debug(self, event: str, **values: Any) -> None:
+        """For developers."""
+        self._write(logging.DEBUG, event, values)
+
+    def info(self, event: str, **values: Any) -> None:
+        """What happens, and is as it should be."""
+        self._write(logging.INFO, event, values)
+
+    def warning(self, event: str, **values: Any) -> None:
+        """Something is odd, but goes on."""
+        self._write(logging.WARNING, event, values)
+
+    def error(self, event: str, **values: Any) -> None:
+        """Something failed; ``exc_info`` adds a traceback."""
+        self._write(logging.ERROR, event, values)
+
+    def exception(self, event: str, **values: Any) -> None:
+        """Something failed, with the traceback of the exception being handled."""
+        self._write(logging.ERROR, event, {"exc_info": True, **values})
+
+    def _write(self, level: int, event: str, values: dict[str, Any]) -> None:
+        if level >= _State.settings.threshold:
+            _load().bind(**self._values).log(level, event, **values)
+
+
+class _Handler(logging.Handler):
+    """Renders what the standard library's loggers say like everything else."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        _load()
+        import structlog
+
+        shared, last = _processors(_State.settings)
+        formatter = structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
+        )
+        try:
+            sys.stderr.write(formatter.format(record) + "\n")
+        except Exception:  # noqa: BLE001 - logging must not break what it watches
+            self.handleError(record)
+
+
 def configure_logging(
     format: Literal["text", "json"] = "text",  # noqa: A002 - the word users know
     level: str = "info",
 ) -> None:
     """Send all logs, those of the standard library included, to standard error.
+
+    Programs that never call this get warnings as text, and the standard library's logs as they
+    configured them.
 
     Args:
         format: ``text`` for people (coloured on a terminal), ``json`` for collectors.
@@ -69,54 +145,49 @@ def configure_logging(
     if format not in {"text", "json"}:
         raise ValueError(f"log format {format!r}: choose text or json")
     threshold = logging.getLevelNamesMapping()[level.upper()]
+    _State.settings = _Settings(format, threshold)
+    root = logging.getLogger()
+    root.handlers[:] = [_Handler()]
+    root.setLevel(threshold)
+
+
+def get_logger(**values: Any) -> Logger:
+    """A logger with these values on every line."""
+    return Logger(**values)
+
+
+def _processors(settings: _Settings) -> tuple[list[Processor], list[Processor]]:
+    """What every line goes through, and what turns it into text."""
+    import structlog
+
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         add_reconcile,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
-    last: Sequence[Processor]
-    if format == "json":
-        last = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
-    else:
-        last = [
-            structlog.dev.ConsoleRenderer(
-                colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
-            )
+    if settings.format == "json":
+        return shared, [
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(),
         ]
-    structlog.configure(
-        processors=[*shared, *last],
-        wrapper_class=structlog.make_filtering_bound_logger(threshold),
-        logger_factory=structlog.PrintLoggerFactory(_StandardError()),  # type: ignore[arg-type]
-        cache_logger_on_first_use=False,
+    renderer = structlog.dev.ConsoleRenderer(
+        colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
     )
-    handler = logging.StreamHandler(_StandardError())
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
-        )
-    )
-    root = logging.getLogger()
-    root.handlers[:] = [handler]
-    root.setLevel(threshold)
+    return shared, [renderer]
 
 
-def get_logger(**values: Any) -> FilteringBoundLogger:
-    """A logger; programs that never call `configure_logging` get warnings as text."""
-    if not structlog.is_configured():
+def _load() -> Any:
+    """The structlog logger, set up as asked for."""
+    import structlog
+
+    if _State.applied != _State.settings or not structlog.is_configured():
+        shared, last = _processors(_State.settings)
         structlog.configure(
-            processors=[
-                structlog.contextvars.merge_contextvars,
-                add_reconcile,
-                structlog.processors.add_log_level,
-                structlog.processors.TimeStamper(fmt="iso", utc=True),
-                structlog.dev.ConsoleRenderer(
-                    colors=False, exception_formatter=structlog.dev.plain_traceback
-                ),
-            ],
-            wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
+            processors=[*shared, *last],
+            wrapper_class=structlog.make_filtering_bound_logger(_State.settings.threshold),
             logger_factory=structlog.PrintLoggerFactory(_StandardError()),  # type: ignore[arg-type]
+            cache_logger_on_first_use=False,
         )
-    logger: FilteringBoundLogger = structlog.get_logger(**values)
-    return logger
+        _State.applied = _State.settings
+    return structlog.get_logger()
