@@ -19,12 +19,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import secrets
 import shutil
 import tempfile
 import threading
+from ipaddress import IPv4Network
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -117,7 +117,9 @@ class LocalCluster:
         storage = Storage(None if options.directory is None else self.directory / "state.db")
         self._resources.callback(storage.close)
 
-        self.server = ApiServer(storage, secret=identity.secret)
+        self.server = ApiServer(
+            storage, secret=identity.secret, service_network=IPv4Network(identity.service_network)
+        )
         await self.server.start(options.port or identity.port)
         self._resources.push_async_callback(self.server.stop)
         if identity.port != self.server.port:
@@ -245,6 +247,7 @@ class _Identity(msgspec.Struct):
     """What must not change between starts: kubeconfigs in the hands of users and pods name it."""
 
     secret: str
+    service_network: str
     port: int = 0
 
     @classmethod
@@ -252,14 +255,18 @@ class _Identity(msgspec.Struct):
         try:
             return msgspec.json.decode((directory / "identity.json").read_bytes(), type=cls)
         except FileNotFoundError:
-            return cls(secret=secrets.token_urlsafe(24))
+            # Clusters side by side share the loopback interface: one of 1,024 networks of
+            # 127.64.0.0/10 each, so that their Services do not meet.
+            base = IPv4Network("127.64.0.0/10")
+            network = base.network_address + 4096 * secrets.randbelow(1024)
+            return cls(secret=secrets.token_urlsafe(24), service_network=f"{network}/20")
 
     def save(self, directory: Path) -> None:
         path = directory / "identity.json"
         temporary = path.with_suffix(".new")
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            json.dump({"secret": self.secret, "port": self.port}, file)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(msgspec.json.encode(self))
         temporary.replace(path)
 
 
