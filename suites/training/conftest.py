@@ -86,8 +86,12 @@ def pull(cache: Path, image: str, catalogs: Sequence[Path] = ()) -> Environment:
 
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An empty cache, so that the recipes are proven by every run of this suite."""
-    return tmp_path_factory.mktemp("cache")
+    """An empty cache, so that the recipes are proven by every run of this suite.
+
+    TRAINCREW_SUITE_CACHE names one to keep, for working on the suite itself.
+    """
+    kept = os.environ.get("TRAINCREW_SUITE_CACHE")
+    return Path(kept) if kept else tmp_path_factory.mktemp("cache")
 
 
 @pytest.fixture(scope="session")
