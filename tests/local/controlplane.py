@@ -80,11 +80,11 @@ class World:
         deadline = time.monotonic() + DEADLINE
         while not (answer := await condition()):
             if time.monotonic() > deadline:
-                objects = {
+                pods = {
                     pod["metadata"]["name"]: pod.get("status", {}).get("phase")
-                    for pod in (await self.client.list(PODS))["items"]
+                    for pod in (await self.client.list(PODS))["items"][:20]
                 }
-                raise AssertionError(f"not within {DEADLINE} s: {what or condition}; {objects}")
+                raise AssertionError(f"not within {DEADLINE} s: {what or condition}; {pods}")
             await asyncio.sleep(0.01)
         return answer
 

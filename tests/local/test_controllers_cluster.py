@@ -23,7 +23,10 @@ from traincrew.engine.resources import (
     SERVICE_ACCOUNTS,
     SERVICES,
     STATEFUL_SETS,
+    Resource,
 )
+
+DAEMON_SETS = Resource("apps", "v1", "daemonsets", "DaemonSet")
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -317,6 +320,29 @@ async def test_claims_are_made_and_outlive_their_pods(world: World) -> None:
     assert names == ["data-web-0", "data-web-1"]
 
 
+async def test_claims_go_with_their_pods_when_the_policy_says_so(world: World) -> None:
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    policy = {"whenScaled": "Delete", "whenDeleted": "Delete"}
+    await world.create(
+        STATEFUL_SETS,
+        stateful_set(
+            replicas=2,
+            volumeClaimTemplates=[{"metadata": {"name": "data"}, "spec": spec}],
+            persistentVolumeClaimRetentionPolicy=policy,
+        ),
+    )
+    await world.until_pods(2)
+    bound = await world.until_status(PERSISTENT_VOLUME_CLAIMS, "data-web-0", phase="Bound")
+    assert bound["status"]["capacity"] == {"storage": "1Gi"}
+
+    await world.client.patch(STATEFUL_SETS, "web", "default", patch={"spec": {"replicas": 1}})
+    await world.until_gone(PERSISTENT_VOLUME_CLAIMS, "data-web-1")
+    assert await world.get(PERSISTENT_VOLUME_CLAIMS, "data-web-0") is not None
+
+    await world.client.delete(STATEFUL_SETS, "web", "default")
+    await world.until_gone(PERSISTENT_VOLUME_CLAIMS, "data-web-0")
+
+
 async def test_deleting_a_stateful_set_takes_everything(world: World) -> None:
     await world.create(STATEFUL_SETS, stateful_set())
     await world.until_pods(3)
@@ -525,6 +551,27 @@ async def test_a_deleted_namespace_takes_its_content_along(world: World) -> None
     await world.client.patch(CONFIG_MAPS, "held", "team", patch=patch)
     await world.until_gone(NAMESPACES, "team")
     assert await world.list(EVENTS, "team") == []
+
+
+async def test_what_is_only_stored_is_told_once(world: World) -> None:
+    daemon_set = {
+        "metadata": {"name": "agent"},
+        "spec": {"selector": {"matchLabels": {"app": "a"}}, "template": template()},
+    }
+    await world.create(DAEMON_SETS, daemon_set)
+    service = {"metadata": {"name": "web"}, "spec": {"type": "NodePort", "ports": [{"port": 80}]}}
+    await world.create(SERVICES, service)
+
+    async def told() -> bool:
+        first, second = await world.events("agent"), await world.events("web")
+        return bool(first and second)
+
+    await world.until(told)
+    ((reason, message),) = await world.events("agent")
+    assert reason == "NotEmulated"
+    assert message.startswith("the embedded cluster stores DaemonSet objects without acting")
+    ((reason, message),) = await world.events("web")
+    assert message.startswith("spec.type: NodePort gives no address outside the cluster")
 
 
 async def test_a_disruption_budget_counts_healthy_pods(world: World) -> None:

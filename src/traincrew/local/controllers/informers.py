@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from traincrew.engine.objects import AnyObject, controller_of
 from traincrew.engine.resources import (
-    CONFIG_MAPS,
     CONTROLLER_REVISIONS,
     DEPLOYMENTS,
     ENDPOINT_SLICES,
@@ -68,7 +67,6 @@ _POD_INDEXERS: Mapping[str, Indexer[AnyObject]] = {**_INDEXERS, PENDING: _pendin
 
 SHARED = frozenset(
     {
-        CONFIG_MAPS,
         CONTROLLER_REVISIONS,
         DEPLOYMENTS,
         ENDPOINTS,

@@ -51,7 +51,9 @@ def wanted(namespace: str) -> tuple[dict[str, Any], dict[str, Any]]:
 def add_service_account_controller(manager: Manager, events: EventRecorder) -> None:
     """Keep the objects every namespace has."""
     namespaces = informer(manager, NAMESPACES)
-    accounts, maps = informer(manager, SERVICE_ACCOUNTS), informer(manager, CONFIG_MAPS)
+    accounts = informer(manager, SERVICE_ACCOUNTS)
+    # Other ConfigMaps may be large, and nobody here reads them.
+    maps = manager.informer(CONFIG_MAPS, field_selector=f"metadata.name={ROOT_CA}")
     shell = Shell(manager.client, events, NAMESPACES)
 
     async def reconcile(request: Request) -> Result | None:

@@ -287,6 +287,11 @@ class _Decision:
 
     def _manage(self) -> None:
         """Bring the number of active pods to what is wanted: deletions first, else creations."""
+        for pod in [pod for pod in self.active if not is_tracked(pod)]:
+            # Its finalizer went so that it could be deleted, which did not happen: nobody would
+            # count what it achieves.
+            self.active.remove(pod)
+            self._delete(pod, release="")
         if self.suspended:
             for pod in self.active:
                 self._delete(pod, release=TRACKING)
@@ -300,7 +305,7 @@ class _Decision:
             self._delete(pod, release=TRACKING)
         terminating = self.terminating if self.only_failed else 0
         missing = min(wanted - terminating - self.active_count, MAX_PODS_PER_STEP)
-        if not surplus and missing > 0:
+        if not self.plan.delete and missing > 0:
             self._create(missing)
 
     def _surplus(self, at_least: int) -> list[AnyObject]:
