@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import ipaddress
 import re
 from datetime import date, datetime
@@ -47,7 +46,7 @@ def _date(text: str) -> bool:
 def _byte(text: str) -> bool:
     try:
         base64.b64decode(text, validate=True)
-    except binascii.Error:
+    except ValueError:  # also for text that is not ASCII
         return False
     return True
 

@@ -156,7 +156,8 @@ def _create_claim(_around: Surroundings, new: Document) -> None:
 
 
 def _create_definition(_around: Surroundings, new: Document) -> None:
-    stored = [each["name"] for each in new["spec"].get("versions", ()) if each.get("storage")]
+    versions = new["spec"].get("versions") or ()
+    stored = [each.get("name", "") for each in versions if each.get("storage")]
     new["status"] = {"conditions": [], "acceptedNames": {"plural": "", "kind": ""}}
     new["status"]["storedVersions"] = stored
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from . import ssa, validation
+from . import checks, ssa, validation
 from .errors import StatusError, bad_request, invalid
 from .objectmeta import timestamp
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .registry import ResourceType
     from .requests import WriteOptions
 
-__all__ = ["check", "check_kind", "default", "report_unknown", "track"]
+__all__ = ["check", "check_kind", "check_types", "default", "report_unknown", "track"]
 
 Document = dict[str, Any]
 
@@ -81,6 +81,24 @@ def report_unknown(
     warnings.extend(found)
 
 
+def check_types(resource: ResourceType, document: Document) -> list[Cause]:
+    """Refuse values of a wrong type, as upstream's decoder does.
+
+    Returns:
+        What else the schema has to say.
+
+    Raises:
+        StatusError: 400 with every wrong value.
+    """
+    causes: list[Cause] = []
+    checks.check(resource.schema.node, document, None, causes)
+    wrong = [cause for cause in causes if cause.reason == "FieldValueTypeInvalid"]
+    if wrong:
+        texts = ", ".join(f"{cause.field}: {cause.message}" for cause in wrong)
+        raise _cannot_be_handled(resource, texts)
+    return causes
+
+
 def default(resource: ResourceType, document: Document) -> bool:
     """Fill in what the kind leaves out, in place, once the document has the shape of its kind.
 
@@ -95,13 +113,12 @@ def default(resource: ResourceType, document: Document) -> bool:
     """
     complete = False
     if resource.custom is None:
-        causes = resource.schema.validate(document)
-        wrong = [cause for cause in causes if cause.reason == "FieldValueTypeInvalid"]
-        if wrong:
-            texts = ", ".join(f"{cause.field}: {cause.message}" for cause in wrong)
-            raise _cannot_be_handled(resource, texts)
+        node = resource.schema.node
+        if "spec" in node.fields:
+            document.setdefault("spec", {})
+        causes = check_types(resource, document)
         if causes:
-            _fill_required_lists(resource.schema.node, document)
+            _fill_required_lists(node, document)
         complete = not causes
     resource.schema.default(document)
     return complete

@@ -362,6 +362,7 @@ class Verbs:
         if metadata.get("managedFields"):
             raise bad_request("metadata.managedFields must be nil")
         pipeline.report_unknown(resource, config, faults, options, call.warnings)
+        pipeline.check_types(resource, config)
         if entry is None:
             if target.subresource:
                 raise not_found(resource.plural, resource.group, target.name)
