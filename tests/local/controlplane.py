@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from traincrew.engine.objects import AnyObject
     from traincrew.engine.resources import Resource
 
-DEADLINE = 10.0
+DEADLINE = 30.0
 Document = dict[str, Any]
 
 

@@ -209,7 +209,7 @@ class JobMachine(RuleBasedStateMachine):
 
 TestJob = JobMachine.TestCase
 TestJob.settings = settings(
-    max_examples=60,
+    max_examples=40,
     stateful_step_count=30,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],

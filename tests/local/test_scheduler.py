@@ -562,11 +562,11 @@ async def test_many_pods_are_bound_quickly() -> None:
     big = node(allocatable={"pods": "500"})
     async with control_plane(nodes=(big,), controllers=False, kubelet=False) as world:
         await asyncio.gather(
-            *(world.create(PODS, pod_document(f"p{number}")) for number in range(200))
+            *(world.create(PODS, pod_document(f"p{number}")) for number in range(60))
         )
 
         async def all_bound() -> bool:
             pods = await world.pods()
-            return len(pods) == 200 and all(item["spec"].get("nodeName") for item in pods)
+            return len(pods) == 60 and all(item["spec"].get("nodeName") for item in pods)
 
         await world.until(all_bound)
