@@ -8,8 +8,10 @@ import sys
 from pathlib import Path
 
 import aiohttp
+import pytest
 
 from local.apiserver_support import MAPS, SECRET, Api, config_map, running_server
+from traincrew.local.apiserver.sqlite import SqliteFile, StorageError
 
 SERVER = f"""
 import asyncio, sys
@@ -89,3 +91,21 @@ async def test_kill_9_in_the_middle_of_writes(tmp_path: Path) -> None:
         revision = api.storage.revision
         created = (await api.post(MAPS, config_map("after"))).ok(201)
         assert int(created["metadata"]["resourceVersion"]) == revision + 1
+
+
+async def test_a_full_disk_is_told_and_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise StorageError("state.db: cannot be written: database or disk is full")
+
+    async with running_server(tmp_path / "state.db") as api:
+        (await api.post(MAPS, config_map("a"))).ok(201)
+        with monkeypatch.context() as patch:
+            patch.setattr(SqliteFile, "write", full)
+            status = (await api.post(MAPS, config_map("b"))).refused(500, "InternalError")
+            assert "database or disk is full" in status["message"]
+            (await api.delete(f"{MAPS}/a")).refused(500, "InternalError")
+        listed = (await api.get(MAPS)).ok()["items"]
+        assert [item["metadata"]["name"] for item in listed] == ["a"]
+        (await api.post(MAPS, config_map("b"))).ok(201)

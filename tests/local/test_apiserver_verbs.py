@@ -575,7 +575,15 @@ async def test_every_kind_of_write_is_tracked(api: Api) -> None:
 async def test_missing_things_are_named(api: Api) -> None:
     (await api.get(f"{MAPS}/a")).refused(404, "NotFound", 'configmaps "a" not found')
     (await api.get(f"{DEPLOYMENTS}/a")).refused(404, "NotFound", 'deployments.apps "a" not found')
-    for path in ("/apis/nothing.example/v1/things", "/api/v1/things", "/nothing", "/api/v2"):
+    for path in (
+        "/apis/nothing.example/v1/things",
+        "/api/v1/things",
+        "/api/v1/namespaces/default/nodes",
+        f"{MAPS}/",
+        f"{MAPS}/a/b/c",
+        "/nothing",
+        "/api/v2",
+    ):
         (await api.get(path)).refused(
             404, "NotFound", "the server could not find the requested resource"
         )

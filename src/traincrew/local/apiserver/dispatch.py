@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from aiohttp import web
 
     from .definitions import Definitions
+    from .errors import StatusError
     from .registry import ResourceType
     from .storage import Entry
     from .streams import NodeBackend
@@ -84,7 +85,7 @@ class Dispatcher:
             return self._document(method, segments, headers.get("Accept", ""), prefix)
         registry = self.verbs.registry
         resource = registry.find(target.group, target.version, target.plural)
-        if resource is None:
+        if resource is None or (target.namespace is not None and not resource.namespaced):
             raise no_such_path()
         body = await request.read() if request.body_exists else b""
         call = Call(
@@ -104,15 +105,10 @@ class Dispatcher:
             and target.namespace is None
             and not (method == "GET" and target.name is None)
         ):
-            return await self._without_namespace(call, resource)
+            raise _without_namespace(call, resource)
         if target.subresource is not None:
             return await self._subresource(request, call, resource, stream_limit)
         return await self._resource(request, call, resource, stream_limit)
-
-    async def _without_namespace(self, call: Call, resource: ResourceType) -> web.StreamResponse:
-        if call.method == "DELETE" and call.target.name is None:
-            raise method_not_allowed(resource.plural, resource.group, "deletecollection")
-        raise bad_request(f"{resource.plural} live in a namespace: the path has to name one")
 
     async def _settled(self) -> None:
         """Wait until what has been seen or written is safe."""
@@ -330,6 +326,13 @@ class Dispatcher:
         if body is None:
             raise no_such_path()
         return answers.payload(body)
+
+
+def _without_namespace(call: Call, resource: ResourceType) -> StatusError:
+    """Why a path that leaves the namespace out cannot be served."""
+    if call.method == "DELETE" and call.target.name is None:
+        return method_not_allowed(resource.plural, resource.group, "deletecollection")
+    return bad_request(f"{resource.plural} live in a namespace: the path has to name one")
 
 
 def _media_type(header: str | None) -> str:
