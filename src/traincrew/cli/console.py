@@ -177,8 +177,8 @@ class Console:
             self._drawn = ""
             return ""
         columns = shutil.get_terminal_size().columns
-        # The last column stays free: writing there makes some terminals wrap.
-        self._drawn = cut(self._status, max(columns - 1, 10))
+        # Room for the "^C" that terminals show, and not the last column, where some wrap.
+        self._drawn = cut(self._status, max(columns - 4, 10))
         return f"\x1b[7m{self._drawn}\x1b[0m" if self.painter.colour else self._drawn
 
     def _write(self) -> None:
