@@ -253,7 +253,7 @@ def _differ(old: Any, new: Any) -> bool:
 
 def _alike(node: Node, old: Any, new: Any) -> bool:
     """Whether equal values are the same: where any type goes, 1 equals True in Python."""
-    return bool(node.type) or _dump(old) == _dump(new)
+    return not node.open or _dump(old) == _dump(new)
 
 
 def _compare_maps(node: Node, old: dict[str, Any], new: dict[str, Any]) -> _Pair:
@@ -301,7 +301,7 @@ def _compare_lists(node: Node, old: list[Any], new: list[Any]) -> _Pair:
     for step, item in after.items():
         if step not in before:
             changed[step] = everything(item_node, item)
-        elif before[step] != item or not item_node.type:
+        elif before[step] != item or not _alike(item_node, before[step], item):
             more, less = _compare(item_node, before[step], item)
             if more is not None:
                 changed[step] = more

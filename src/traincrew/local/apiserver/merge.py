@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from .fieldsets import FieldSet, item_key
+from .fieldsets import FieldSet, index_items, item_key
 from .nodes import ANY, Node
 
-__all__ = ["merge", "remove"]
+__all__ = ["merge", "remove", "restore_emptied"]
 
 _ABSENT: Any = object()
 
@@ -97,16 +97,11 @@ def _merge_lists(node: Node, live: list[Any], config: list[Any]) -> list[Any]:
 
 
 def remove(node: Node, value: Any, fields: FieldSet) -> Any:
-    """The value without the members of a set; ``_ABSENT`` never comes out.
+    """The value without the members of a set.
 
-    A container that loses its last entry disappears with it, except the document itself. (Upstream
-    leaves a null there, which its own validation then refuses.)
+    A container that loses its last entry becomes null, as upstream leaves it while it prunes; see
+    ``restore_emptied``.
     """
-    result = _remove(node, value, fields)
-    return {} if result is _ABSENT else result
-
-
-def _remove(node: Node, value: Any, fields: FieldSet) -> Any:
     if not fields or not value or node.leaf:
         return value
     if type(value) is dict:
@@ -117,10 +112,8 @@ def _remove(node: Node, value: Any, fields: FieldSet) -> Any:
             if below is None:
                 result[key] = item
             elif below and "." not in below:
-                kept = _remove(child_fields.get(key, rest), item, below)
-                if kept is not _ABSENT:
-                    result[key] = kept
-        return result or _ABSENT
+                result[key] = remove(child_fields.get(key, rest), item, below)
+        return result or None
     if type(value) is list and node.associative:
         items: list[Any] = []
         item_node = node.items or ANY
@@ -130,8 +123,35 @@ def _remove(node: Node, value: Any, fields: FieldSet) -> Any:
             if below is None:
                 items.append(item)
             elif below and "." not in below:
-                kept = _remove(item_node, item, below)
-                if kept is not _ABSENT:
-                    items.append(kept)
-        return items or _ABSENT
+                items.append(remove(item_node, item, below))
+        return items or None
     return value
+
+
+def restore_emptied(node: Node, before: Any, after: Any) -> Any:
+    """Make the nulls that ``remove`` left empty containers again.
+
+    Upstream keeps the null and then refuses it, where the schema does not allow one.
+
+    Args:
+        node: schema of the value.
+        before: the value before anything was removed.
+        after: what is left of it.
+    """
+    if after is None:
+        return type(before)() if type(before) in (dict, list) else None
+    if after is before or node.leaf:
+        return after
+    if type(after) is dict and type(before) is dict:
+        fields, rest = node.fields, node.values or ANY
+        return {
+            key: restore_emptied(fields.get(key, rest), before.get(key), item)
+            for key, item in after.items()
+        }
+    if type(after) is list and type(before) is list:
+        known = index_items(node, before)
+        return [
+            restore_emptied(node.items or ANY, known.get(item_key(node, item) or ""), item)
+            for item in after
+        ]
+    return after

@@ -53,6 +53,7 @@ class Node:
         nullable: null is a value here.
         null_is_absent: null means "not there": true of built-in kinds, whose Go types know no null.
         omit_empty: fields of a built-in kind that vanish when they are empty, as in Go.
+        open: here or somewhere below values of any type may stand.
         required: fields that have to be there.
         default: what an absent value becomes; ``msgspec.UNSET`` without default.
         has_defaults: this node or one below it has a default.
@@ -76,6 +77,7 @@ class Node:
         "null_is_absent",
         "nullable",
         "omit_empty",
+        "open",
         "patch_strategy",
         "pattern",
         "preserve",
@@ -96,6 +98,7 @@ class Node:
         self.key_defaults: dict[str, Any] = _NO_FIELDS
         self.is_set = False
         self.preserve = False
+        self.open = False
         self.embedded = False
         self.nullable = False
         self.null_is_absent = False
@@ -119,6 +122,7 @@ class Node:
 # (structured-merge-diff calls this "deduced").
 ANY = Node(leaf=False)
 ANY.preserve = True
+ANY.open = True
 
 
 def _load(name: str) -> dict[str, Any]:
@@ -177,6 +181,7 @@ def builtin_node(name: str) -> Node:
     if name in _FREE:
         node = Node("object", leaf=False)
         node.values = ANY
+        node.open = True
         node.null_is_absent = True
     elif name == _QUANTITY:
         node = Node("quantity")
@@ -311,6 +316,7 @@ def crd_node(schema: dict[str, Any], *, root: bool = True) -> Node:
     elif node.type == "array":
         node.items = crd_node(schema["items"], root=False) if "items" in schema else ANY
         node.has_defaults |= node.items.has_defaults
+        node.open = node.items.open
         _map_keys(node, schema)
     rules = {key: schema[key] for key in _RULES if key in schema}
     if node.type == "int-or-string" and rules.get("anyOf") == _INT_OR_STRING_FORM:
@@ -341,6 +347,9 @@ def _fill_crd_object(node: Node, schema: dict[str, Any], *, root: bool) -> None:
     elif extra or node.preserve:
         node.values = ANY
     node.has_defaults |= any(field.has_defaults for field in fields.values())
+    node.open = node.values is ANY or not node.type
+    node.open |= any(field.open for field in fields.values())
+    node.open |= node.values is not None and node.values.open
 
 
 def _metadata(declared: Node | None) -> Node:

@@ -28,7 +28,7 @@ from .fieldsets import (
     with_named_fields,
 )
 from .managers import APPLY, UPDATE, Entry
-from .merge import merge, remove
+from .merge import merge, remove, restore_emptied
 
 if TYPE_CHECKING:
     from .schema import ObjectSchema
@@ -358,7 +358,8 @@ def _prune(node: Any, merged: Document, last: FieldSet, owned: FieldSet) -> Docu
     gone = difference(lost(pruned), with_named_fields(node, owned))
     pruned = remove(node, merged, gone)
     # … and so does what went along with a parent but was never the manager's.
-    result: Document = remove(node, merged, intersection(lost(pruned), last))
+    pruned = remove(node, merged, intersection(lost(pruned), last))
+    result: Document = restore_emptied(node, merged, pruned)
     return result
 
 

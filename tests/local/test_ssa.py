@@ -1,0 +1,524 @@
+"""Server-side apply and the ownership of fields."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from traincrew.local.apiserver import schema, ssa
+from traincrew.local.apiserver.codec import clone
+
+NOW = "2027-01-15T08:00:00Z"
+LATER = "2027-01-15T09:00:00Z"
+TEXT = {"type": "string"}
+INTEGER = {"type": "integer"}
+
+KIND = schema.from_crd(
+    {
+        "type": "object",
+        "properties": {
+            "spec": {
+                "type": "object",
+                "properties": {
+                    "a": TEXT,
+                    "b": TEXT,
+                    "nested": {"type": "object", "properties": {"x": TEXT, "y": TEXT}},
+                    "atomic": {
+                        "type": "object",
+                        "x-kubernetes-map-type": "atomic",
+                        "properties": {"x": TEXT, "y": TEXT},
+                    },
+                    "map": {"type": "object", "additionalProperties": TEXT},
+                    "plain": {"type": "array", "items": TEXT},
+                    "set": {"type": "array", "items": TEXT, "x-kubernetes-list-type": "set"},
+                    "list": {
+                        "type": "array",
+                        "x-kubernetes-list-type": "map",
+                        "x-kubernetes-list-map-keys": ["name"],
+                        "items": {
+                            "type": "object",
+                            "required": ["name"],
+                            "properties": {"name": TEXT, "v": TEXT, "w": TEXT},
+                        },
+                    },
+                    "ports": {
+                        "type": "array",
+                        "x-kubernetes-list-type": "map",
+                        "x-kubernetes-list-map-keys": ["port", "protocol"],
+                        "items": {
+                            "type": "object",
+                            "required": ["port"],
+                            "properties": {
+                                "port": INTEGER,
+                                "protocol": TEXT | {"default": "TCP"},
+                            },
+                        },
+                    },
+                    "any": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+                },
+            },
+            "status": {"type": "object", "properties": {"phase": TEXT}},
+        },
+    },
+    "t.io",
+    "v1",
+    "Thing",
+)
+
+
+def thing(**spec: Any) -> dict[str, Any]:
+    body = {"apiVersion": "t.io/v1", "kind": "Thing", "metadata": {"name": "x"}}
+    return body | ({"spec": spec} if spec else {})
+
+
+def apply(live: dict[str, Any] | None, manager: str, /, **spec: Any) -> dict[str, Any]:
+    return apply_body(live, manager, thing(**spec))
+
+
+def apply_body(
+    live: dict[str, Any] | None, manager: str, body: dict[str, Any], **options: Any
+) -> dict[str, Any]:
+    defaults = {"schema": KIND, "now": NOW, "api_version": "t.io/v1"}
+    return ssa.apply(live, body, manager=manager, **(defaults | options))
+
+
+def update(
+    old: dict[str, Any] | None, new: dict[str, Any], manager: str = "editor", **options: Any
+) -> dict[str, Any]:
+    defaults = {"schema": KIND, "now": NOW, "api_version": "t.io/v1"}
+    new = clone(new)
+    if old is not None:
+        new["metadata"].setdefault("managedFields", old["metadata"].get("managedFields", []))
+    return ssa.track_update(old, new, manager=manager, **(defaults | options))
+
+
+def owners(obj: dict[str, Any]) -> dict[str, Any]:
+    """The fields of each manager, by name and operation."""
+    return {
+        f"{entry['manager']} {entry['operation']}"
+        + (f" {entry['subresource']}" if "subresource" in entry else ""): entry["fieldsV1"]
+        for entry in obj["metadata"].get("managedFields", [])
+    }
+
+
+# --- apply --------------------------------------------------------------------------------------
+
+
+def test_an_applier_owns_what_it_names() -> None:
+    live = apply(
+        None,
+        "me",
+        a="1",
+        nested={"x": "1"},
+        atomic={"x": "1"},
+        map={"k": "1"},
+        plain=["1"],
+        set=["s"],
+        list=[{"name": "n", "v": "1"}],
+        ports=[{"port": 80}],
+        any={"deep": {"er": 1}},
+    )
+    assert owners(live) == {
+        "me Apply": {
+            "f:spec": {
+                "f:a": {},
+                "f:nested": {"f:x": {}},
+                "f:atomic": {},
+                "f:map": {"f:k": {}},
+                "f:plain": {},
+                "f:set": {'v:"s"': {}},
+                "f:list": {'k:{"name":"n"}': {".": {}, "f:name": {}, "f:v": {}}},
+                "f:ports": {'k:{"port":80,"protocol":"TCP"}': {".": {}, "f:port": {}}},
+                "f:any": {"f:deep": {".": {}, "f:er": {}}},
+            }
+        }
+    }
+    (entry,) = live["metadata"]["managedFields"]
+    assert entry["time"] == NOW
+    assert entry["apiVersion"] == "t.io/v1"
+    assert entry["fieldsType"] == "FieldsV1"
+
+
+def test_two_appliers_share_what_both_want() -> None:
+    live = apply(apply(None, "one", a="1"), "two", a="1", b="2")
+    assert owners(live) == {
+        "one Apply": {"f:spec": {"f:a": {}}},
+        "two Apply": {"f:spec": {"f:a": {}, "f:b": {}}},
+    }
+    # One lets go: the other still wants it.
+    live = apply(live, "one", nested={"x": "1"})
+    assert live["spec"] == {"a": "1", "b": "2", "nested": {"x": "1"}}
+    live = apply(live, "two", b="2")
+    assert live["spec"] == {"b": "2", "nested": {"x": "1"}}
+
+
+def test_a_conflict_names_manager_and_field() -> None:
+    live = apply(None, "one", a="1", list=[{"name": "n", "v": "1"}])
+    with pytest.raises(ssa.ApplyConflictError) as caught:
+        apply(live, "two", a="2")
+    assert caught.value.message == 'Apply failed with 1 conflict: conflict with "one": .spec.a'
+    (cause,) = caught.value.causes
+    assert (cause.reason, cause.field) == ("FieldManagerConflict", ".spec.a")
+    assert cause.message == 'conflict with "one"'
+    with pytest.raises(ssa.ApplyConflictError) as caught:
+        apply(live, "two", a="2", list=[{"name": "n", "v": "2"}])
+    assert caught.value.message == (
+        'Apply failed with 2 conflicts: conflicts with "one":\n- .spec.a\n- .spec.list[name="n"].v'
+    )
+
+
+def test_a_conflict_with_an_update_says_so() -> None:
+    live = update(None, thing(a="1"), "kubectl-create")
+    with pytest.raises(ssa.ApplyConflictError) as caught:
+        apply(live, "two", a="2")
+    assert caught.value.message == (
+        'Apply failed with 1 conflict: conflict with "kubectl-create" using t.io/v1: .spec.a'
+    )
+
+
+def test_force_takes_over() -> None:
+    live = apply(None, "one", a="1", b="1")
+    live = apply_body(live, "two", thing(a="2"), force=True)
+    assert live["spec"] == {"a": "2", "b": "1"}
+    assert owners(live) == {
+        "one Apply": {"f:spec": {"f:b": {}}},
+        "two Apply": {"f:spec": {"f:a": {}}},
+    }
+
+
+def test_what_is_no_longer_applied_goes() -> None:
+    live = apply(
+        None, "me", a="1", nested={"x": "1", "y": "1"}, map={"k": "1"}, list=[{"name": "n"}]
+    )
+    live = apply(live, "me", nested={"y": "1"})
+    assert live["spec"] == {"nested": {"y": "1"}}
+    assert owners(live) == {"me Apply": {"f:spec": {"f:nested": {"f:y": {}}}}}
+    assert "spec" not in apply(live, "me")
+
+
+def test_what_others_put_below_stays() -> None:
+    live = apply(None, "me", list=[{"name": "n", "v": "1"}], nested={"x": "1"})
+    edited = clone(live)
+    edited["spec"]["list"][0]["w"] = "2"
+    edited["spec"]["nested"]["y"] = "2"
+    live = update(live, edited)
+    live = apply(live, "me", a="1")
+    # The item was the applier's and goes with all that is in it; of the struct, only its field.
+    assert live["spec"] == {"a": "1", "nested": {"y": "2"}, "list": []}
+
+
+def test_lists_keep_the_live_order_of_foreign_items() -> None:
+    names = [{"name": name} for name in "abcd"]
+    live = update(None, thing(list=names))
+    live = apply(live, "me", list=[{"name": "d"}, {"name": "new"}, {"name": "b"}])
+    assert [item["name"] for item in live["spec"]["list"]] == ["a", "c", "d", "new", "b"]
+
+
+def test_items_without_key_and_twice_the_same_are_refused() -> None:
+    with pytest.raises(ssa.ApplyError, match=r"omits key field \"name\""):
+        apply(None, "me", list=[{"v": "1"}])
+    with pytest.raises(ssa.ApplyError, match=r'duplicate entries for key \[name="a"\]'):
+        apply(None, "me", list=[{"name": "a"}, {"name": "a"}])
+    with pytest.raises(ssa.ApplyError, match=r"\.spec\.ports: duplicate entries for key"):
+        apply(None, "me", ports=[{"port": 1}, {"port": 1, "protocol": "TCP"}])
+    body = thing(a="1")
+    body["metadata"]["managedFields"] = [{}]
+    with pytest.raises(ssa.ApplyError, match=r"metadata\.managedFields must be nil"):
+        apply_body(None, "me", body)
+
+
+def test_time_moves_only_when_something_changes() -> None:
+    live = apply(None, "me", a="1")
+    same = apply_body(live, "me", thing(a="1"), now=LATER)
+    assert same == live
+    other = apply_body(live, "me", thing(a="2"), now=LATER)
+    assert other["metadata"]["managedFields"][0]["time"] == LATER
+
+
+def test_the_first_apply_on_an_untracked_object_gives_the_rest_to_before_first_apply() -> None:
+    live = apply(thing(a="1", b="1"), "me", a="1")
+    assert owners(live) == {
+        "me Apply": {"f:spec": {"f:a": {}}},
+        "before-first-apply Update": {"f:spec": {".": {}, "f:a": {}, "f:b": {}}},
+    }
+
+
+def test_status_is_applied_through_its_subresource_only() -> None:
+    live = apply(None, "me", a="1")
+    body = thing(a="2") | {"status": {"phase": "Ready"}}
+    live = apply_body(live, "me", body, subresource="status")
+    assert live["spec"] == {"a": "1"}
+    assert live["status"] == {"phase": "Ready"}
+    assert owners(live) == {
+        "me Apply": {"f:spec": {"f:a": {}}},
+        "me Apply status": {"f:status": {"f:phase": {}}},
+    }
+    again = apply_body(live, "me", thing(a="1") | {"status": {"phase": "Other"}})
+    assert again["status"] == {"phase": "Ready"}
+
+
+def test_server_fields_survive_what_is_applied() -> None:
+    live = apply(None, "me", a="1")
+    live["metadata"] |= {"uid": "u", "resourceVersion": "7", "creationTimestamp": NOW}
+    body = thing(a="2")
+    body["metadata"]["creationTimestamp"] = None
+    live = apply_body(live, "me", body)
+    assert live["metadata"]["uid"] == "u"
+    assert live["metadata"]["creationTimestamp"] == NOW
+    assert live["metadata"]["resourceVersion"] == "7"
+
+
+def test_kubectl_takes_over_what_its_client_side_apply_wrote() -> None:
+    body = thing(a="1", b="1")
+    annotation = '{"apiVersion":"t.io/v1","kind":"Thing","spec":{"a":"1","b":"1"}}'
+    body["metadata"]["annotations"] = {ssa.LAST_APPLIED: annotation}
+    live = update(None, body, "kubectl-client-side-apply")
+    changed = apply_body(live, "kubectl", thing(a="2", b="1"))
+    assert changed["spec"] == {"a": "2", "b": "1"}
+    assert '"a":"2"' in changed["metadata"]["annotations"][ssa.LAST_APPLIED]
+    with pytest.raises(ssa.ApplyConflictError):
+        apply_body(live, "somebody", thing(a="2"))
+
+
+def test_built_in_lists_have_upstreams_keys() -> None:
+    deployment = schema.load_builtin("apps", "v1", "Deployment")
+    container = {
+        "name": "main",
+        "image": "a",
+        "env": [{"name": "A", "value": "1"}],
+        "ports": [{"containerPort": 80}],
+        "args": ["x"],
+    }
+    body = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "d", "labels": {"a": "b"}},
+        "spec": {
+            "selector": {"matchLabels": {"a": "b"}},
+            "template": {"spec": {"containers": [container], "nodeSelector": {"k": "v"}}},
+        },
+    }
+    live = apply_body(None, "me", body, schema=deployment, api_version="apps/v1")
+    inner = {
+        ".": {},
+        "f:name": {},
+        "f:image": {},
+        "f:env": {'k:{"name":"A"}': {".": {}, "f:name": {}, "f:value": {}}},
+        "f:ports": {'k:{"containerPort":80,"protocol":"TCP"}': {".": {}, "f:containerPort": {}}},
+        "f:args": {},
+    }
+    assert owners(live)["me Apply"] == {
+        "f:metadata": {"f:labels": {"f:a": {}}},
+        "f:spec": {
+            "f:selector": {},  # atomic
+            "f:template": {
+                "f:spec": {
+                    "f:containers": {'k:{"name":"main"}': inner},
+                    "f:nodeSelector": {},  # atomic
+                }
+            },
+        },
+    }
+
+
+# --- updates ------------------------------------------------------------------------------------
+
+
+def test_a_created_object_belongs_to_its_creator() -> None:
+    live = update(None, thing(a="1", list=[{"name": "n"}]), "kubectl-create")
+    assert owners(live) == {
+        "kubectl-create Update": {
+            "f:spec": {
+                ".": {},
+                "f:a": {},
+                "f:list": {".": {}, 'k:{"name":"n"}': {".": {}, "f:name": {}}},
+            }
+        }
+    }
+
+
+def test_structs_of_built_in_kinds_belong_to_nobody() -> None:
+    pod = schema.load_builtin("", "v1", "Pod")
+    body = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "labels": {"a": "b"}},
+        "spec": {"containers": [{"name": "a", "resources": {}}], "securityContext": {}},
+        "status": {"phase": "Pending"},
+    }
+    live = update(None, body, "me", schema=pod, api_version="v1")
+    assert owners(live)["me Update"] == {
+        "f:metadata": {"f:labels": {".": {}, "f:a": {}}},
+        "f:spec": {
+            "f:containers": {'k:{"name":"a"}': {".": {}, "f:name": {}, "f:resources": {}}},
+            "f:securityContext": {},
+        },
+    }
+
+
+def test_an_update_takes_what_it_changes_and_frees_what_it_removes() -> None:
+    live = apply(None, "me", a="1", b="1", map={"k": "1", "l": "1"})
+    edited = clone(live)
+    edited["spec"] |= {"a": "2", "map": {"l": "1"}}
+    live = update(live, edited, now=LATER)
+    assert owners(live) == {
+        "me Apply": {"f:spec": {"f:b": {}, "f:map": {"f:l": {}}}},
+        "editor Update": {"f:spec": {"f:a": {}}},
+    }
+    assert [entry["time"] for entry in live["metadata"]["managedFields"]] == [NOW, LATER]
+
+
+def test_an_update_that_changes_nothing_changes_no_owner() -> None:
+    live = apply(None, "me", a="1")
+    assert update(live, live, now=LATER) == live
+
+
+def test_objects_nobody_tracks_stay_so() -> None:
+    assert "managedFields" not in update(thing(a="1"), thing(a="2"))["metadata"]
+
+
+def test_owners_can_be_reset_and_replaced_by_the_writer() -> None:
+    live = apply(None, "me", a="1")
+    reset = thing(a="1")
+    reset["metadata"]["managedFields"] = [{}]
+    assert "managedFields" not in update(live, reset)["metadata"]
+    renamed = clone(live)
+    renamed["metadata"]["managedFields"][0]["manager"] = "other"
+    assert list(owners(update(live, renamed))) == ["other Apply"]
+    broken = clone(live)
+    broken["metadata"]["managedFields"][0]["operation"] = "Guess"
+    assert list(owners(update(live, broken))) == ["me Apply"]
+
+
+def test_a_status_update_cannot_touch_other_owners() -> None:
+    live = apply(None, "me", a="1")
+    changed = clone(live) | {"status": {"phase": "Ready"}}
+    changed["metadata"]["managedFields"] = [{}]
+    live = update(live, changed, "controller", subresource="status")
+    assert owners(live) == {
+        "me Apply": {"f:spec": {"f:a": {}}},
+        "controller Update status": {"f:status": {".": {}, "f:phase": {}}},
+    }
+
+
+def test_shapes_may_change_where_any_goes() -> None:
+    live = update(None, thing(any={"k": 1}))
+    live = update(live, thing(any={"k": {"deep": 1}}), "two")
+    assert owners(live)["two Update"] == {"f:spec": {"f:any": {"f:k": {".": {}, "f:deep": {}}}}}
+    live = update(live, thing(any={"k": [1]}), "three")
+    assert owners(live)["three Update"] == {"f:spec": {"f:any": {"f:k": {}}}}
+    assert "two Update" not in owners(live)
+    live = update(live, thing(any={"k": True}), "four")
+    assert "three Update" not in owners(live)
+    assert "four Update" not in owners(update(live, thing(any={"k": 1}), "five"))
+
+
+def test_many_updaters_are_merged_oldest_first() -> None:
+    live = update(None, thing(map={"k0": "0"}), "m0")
+    for index in range(1, 13):
+        spec = {f"k{number}": str(number) for number in range(index + 1)}
+        moment = f"2027-01-15T08:{index:02}:00Z"
+        live = update(live, thing(map=spec), f"m{index}", now=moment)
+    entries = live["metadata"]["managedFields"]
+    assert len(entries) == 10
+    oldest = owners(live)["ancient-changes Update"]
+    assert oldest["f:spec"]["f:map"].keys() == {".", "f:k0", "f:k1", "f:k2", "f:k3"}
+
+
+# --- properties ---------------------------------------------------------------------------------
+
+value = st.sampled_from(["1", "2"])
+specs = st.fixed_dictionaries(
+    {},
+    optional={
+        "a": value,
+        "b": value,
+        "nested": st.fixed_dictionaries({}, optional={"x": value, "y": value}),
+        "atomic": st.fixed_dictionaries({}, optional={"x": value, "y": value}),
+        "map": st.dictionaries(st.sampled_from("kl"), value),
+        "plain": st.lists(value, max_size=2),
+        # Not empty: an empty list of individuals is owned by nobody, and may go with its struct.
+        "set": st.lists(st.sampled_from("stu"), unique=True, min_size=1),
+        "list": st.lists(
+            st.fixed_dictionaries({"name": st.sampled_from("mno")}, optional={"v": value}),
+            unique_by=lambda item: item["name"],
+            min_size=1,
+        ),
+    },
+)
+steps = st.lists(
+    st.tuples(st.sampled_from(["apply", "update"]), st.sampled_from(["one", "two"]), specs),
+    min_size=1,
+    max_size=6,
+)
+
+
+def play(history: list[tuple[str, str, dict[str, Any]]]) -> dict[str, Any]:
+    live: dict[str, Any] | None = None
+    for operation, manager, spec in history:
+        if operation == "apply":
+            live = apply_body(live, manager, thing(**spec), force=True)
+        else:
+            live = update(live, thing(**spec), manager)
+        live["metadata"]["uid"] = "u"
+    assert live is not None
+    return live
+
+
+def contains(obj: Any, wanted: Any) -> bool:
+    if isinstance(wanted, dict):
+        return isinstance(obj, dict) and all(
+            key in obj and contains(obj[key], item) for key, item in wanted.items()
+        )
+    if isinstance(wanted, list) and wanted and isinstance(wanted[0], dict):
+        by_name = {item["name"]: item for item in obj}
+        return all(contains(by_name.get(item["name"]), item) for item in wanted)
+    return bool(obj == wanted)
+
+
+@settings(max_examples=60, deadline=None)
+@given(steps, specs)
+def test_applying_twice_is_applying_once(history: Any, spec: dict[str, Any]) -> None:
+    live = apply_body(play(history), "one", thing(**spec), force=True)
+    assert apply_body(live, "one", thing(**spec), now=LATER) == live
+
+
+@settings(max_examples=60, deadline=None)
+@given(steps, specs)
+def test_what_is_applied_is_there(history: Any, spec: dict[str, Any]) -> None:
+    spec.pop("set", None)  # sets keep foreign values
+    live = apply_body(play(history), "one", thing(**spec), force=True)
+    assert contains(live.get("spec", {}), spec)
+
+
+@settings(max_examples=60, deadline=None)
+@given(steps, specs)
+def test_a_conflict_changes_nothing_and_is_what_force_overrides(
+    history: Any, spec: dict[str, Any]
+) -> None:
+    live = play(history)
+    before = clone(live)
+    conflict = result = None
+    try:
+        result = apply_body(live, "three", thing(**spec))
+    except ssa.ApplyConflictError as error:
+        conflict = error
+    forced = apply_body(live, "three", thing(**spec), force=True)
+    assert conflict is not None or result == forced
+    assert conflict is None or conflict.causes
+    assert live == before
+
+
+@settings(max_examples=60, deadline=None)
+@given(steps)
+def test_applying_nothing_returns_everything(history: Any) -> None:
+    """A newcomer that applies and takes it back leaves the object as it was."""
+    live = play(history)
+    if not live["metadata"].get("managedFields"):
+        return  # the first apply starts tracking
+    extra = apply_body(live, "guest", thing(any={"guest": "here"}))
+    assert extra["spec"]["any"] == {"guest": "here"}
+    back = apply_body(extra, "guest", thing())
+    assert back.get("spec", {}) == live.get("spec", {})
+    assert owners(back) == owners(live)
