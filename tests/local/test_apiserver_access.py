@@ -67,6 +67,17 @@ async def test_without_the_secret_nothing_is_told(api: Api, path: str) -> None:
     assert SECRET not in answer
 
 
+@pytest.mark.parametrize("line", ["OPTIONS *", "CONNECT a:1", "GET http://127.0.0.1/x", "BREW /"])
+async def test_odd_requests_are_not_let_in_either(api: Api, line: str) -> None:
+    code, _ = await raw(api, f"{line} HTTP/1.1\nHost: 127.0.0.1\n\n")
+    assert code in {400, 401}
+
+
+async def test_the_secret_alone_leads_nowhere(api: Api) -> None:
+    for path in ("", "/", "?watch=1"):
+        (await api.get(path)).refused(404, "NotFound")
+
+
 async def test_the_secret_lets_in_as_path_and_as_bearer_token(api: Api) -> None:
     by_path = await api.get("/version")
     by_path.ok()

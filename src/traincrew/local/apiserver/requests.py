@@ -283,7 +283,7 @@ def delete_options(call: Call, body: Document | None) -> DeleteOptions:
 def split_path(raw: str) -> tuple[list[str], str]:
     """Segments of a raw request path, decoded, and the raw query."""
     path, _, query = raw.partition("?")
-    segments = path.split("/")[1:]
+    segments = path.split("/")[1:] or [""]  # OPTIONS * and CONNECT have no path
     if "%" in path:
         segments = [unquote(segment) for segment in segments]
     return segments, query

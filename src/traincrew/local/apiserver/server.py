@@ -160,7 +160,7 @@ class ApiServer:
             inner = self._gate.admit(segments, request.headers, self._tokens)
         except StatusError as error:
             return answers.refusal(error)
-        prefix = request.raw_path[: request.raw_path.index("/", 1)] if inner is not segments else ""
+        prefix = "" if inner is segments else "/" + request.raw_path.split("/", 2)[1]
         if self.faults is None and self.audit is None:
             return await self._answer(request, inner, query, prefix, None)
         return await self._watched(request, inner, query, prefix)
