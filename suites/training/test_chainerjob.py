@@ -109,7 +109,14 @@ class User:
         return condition
 
     def master_logs(self, job: str) -> str:
-        return self.kubectl("logs", f"job/{job}-master", "-c", "chainer")
+        """Return what the newest master has printed; failed ones stay beside it."""
+        masters = [
+            pod["metadata"]
+            for pod in self.pods(job)
+            if pod["metadata"]["labels"]["chainerjob.kubeflow.org/role"] == "master"
+        ]
+        newest = max(masters, key=lambda metadata: metadata["creationTimestamp"])
+        return self.kubectl("logs", newest["name"], "-c", "chainer")
 
     def create(self, document: Document) -> None:
         self.kubectl("create", "-f", "-", given=json.dumps(document))
