@@ -132,14 +132,14 @@ class Informer(Generic[T]):
 
     def add_handler(self, handler: Handler[T]) -> None:
         """Call ``handler(old, new)`` on every change; at once for objects already there."""
-        self._handlers.append(handler)
         if len(self.store):
             self.delivering_list = True
             try:
                 for obj in self.store.list():
-                    self._call(handler, None, obj)
+                    handler(None, obj)
             finally:
                 self.delivering_list = False
+        self._handlers.append(handler)
 
     async def run(self) -> None:
         """Keep the store current until cancelled."""
@@ -199,11 +199,8 @@ class Informer(Generic[T]):
 
     def _notify(self, old: T | None, new: T | None) -> None:
         for handler in self._handlers:
-            self._call(handler, old, new)
-
-    def _call(self, handler: Handler[T], old: T | None, new: T | None) -> None:
-        try:
-            handler(old, new)
-        except Exception:  # noqa: BLE001 - logged with its traceback
-            # A defect in one handler must not stop the cache all others rely on.
-            self._log.exception("handler failed")
+            try:
+                handler(old, new)
+            except Exception:  # noqa: BLE001 - logged with its traceback
+                # A defect in one handler must not stop the cache all others rely on.
+                self._log.exception("handler failed")

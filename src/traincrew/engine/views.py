@@ -101,7 +101,8 @@ class ViewDecoder(Generic[T]):
         if event.type in {"BOOKMARK", "ERROR"}:
             raw = self._raw_event.decode(line)
             return raw.type, raw.object
-        self._finish(event.object)
+        if self._finish is not None:
+            self._finish(event.object)
         return event.type, event.object
 
     def object(self, raw: Raw | bytes) -> T:
@@ -114,7 +115,8 @@ class ViewDecoder(Generic[T]):
             obj = self._object.decode(raw)
         except msgspec.ValidationError:
             obj = msgspec.convert(_without_nulls(msgspec.json.decode(raw)), self.type)
-        self._finish(obj)
+        if self._finish is not None:
+            self._finish(obj)
         return obj
 
     def page(self, body: bytes) -> tuple[list[T], list[Raw], ListMeta]:
@@ -128,8 +130,9 @@ class ViewDecoder(Generic[T]):
         except msgspec.ValidationError:
             raw = self._raw_list.decode(body)
             return [], raw.items or [], raw.metadata
-        for item in page.items:
-            self._finish(item)
+        if self._finish is not None:
+            for item in page.items:
+                self._finish(item)
         return page.items, [], page.metadata
 
     def bookmark(self, raw: Raw) -> Bookmark:
@@ -145,11 +148,14 @@ def _without_nulls(value: Any) -> Any:
     return value
 
 
-def _finisher(resource: Resource, type: type[Any]) -> Callable[[Any], None]:  # noqa: A002
-    """A function that fills in kind and API version."""
+def _finisher(resource: Resource, type: type[Any]) -> Callable[[Any], None] | None:  # noqa: A002
+    """A function that fills in kind and API version, if the type has either."""
     fields = {f.name for f in msgspec.structs.fields(type)}
     kind = intern(resource.kind) if "kind" in fields else None
     api_version = intern(resource.api_version) if "api_version" in fields else None
+
+    if kind is None and api_version is None:
+        return None
 
     def finish(obj: Any) -> None:
         if kind is not None:

@@ -11,7 +11,7 @@ import json
 from collections import deque
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from msgspec import Struct
 
@@ -19,15 +19,26 @@ from traincrew.engine.client import Client
 from traincrew.engine.config import ClientConfig
 from traincrew.engine.errors import UnreachableError
 from traincrew.engine.testing.simulation import SimulatedClock
-from traincrew.engine.transport import HttpRequest, HttpResponse
+from traincrew.engine.testing.wire import (
+    FakeStream,
+    Key,
+    Target,
+    covers,
+    event_line,
+    merged,
+    missing,
+    parse_path,
+    respond,
+    selector,
+    status,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from traincrew.engine.clock import Clock
     from traincrew.engine.resources import Resource
-
-_Key = tuple[str, str, str]  # collection without namespace, namespace, name
+    from traincrew.engine.transport import HttpRequest, HttpResponse
 
 
 class SimulatedCrash(BaseException):
@@ -53,24 +64,11 @@ class _Fault(Struct):
 class _Watch:
     """One open watch."""
 
-    def __init__(self, target: _Target, query: dict[str, str]) -> None:
+    def __init__(self, target: Target, query: dict[str, str]) -> None:
         self.target = target
-        self.selector = _selector(query)
+        self.selector = selector(query)
         self.queue: asyncio.Queue[bytes | Exception | None] = asyncio.Queue()
         self.bookmarks = query.get("allowWatchBookmarks") == "true"
-
-
-class _Target(Struct):
-    """What a path names."""
-
-    collection: str
-    namespace: str = ""
-    name: str = ""
-    subresource: str = ""
-
-    @property
-    def key(self) -> _Key:
-        return self.collection, self.namespace, self.name
 
 
 class FakeServer:
@@ -96,8 +94,8 @@ class FakeServer:
         self.after_write: Callable[[HttpRequest], None] | None = None
         self.resource_version = 100
         self._watch_list = watch_list
-        self._objects: dict[_Key, dict[str, Any]] = {}
-        self._history: deque[tuple[int, str, _Key, dict[str, Any]]] = deque()
+        self._objects: dict[Key, dict[str, Any]] = {}
+        self._history: deque[tuple[int, str, Key, dict[str, Any]]] = deque()
         self._oldest = 100
         self._watches: list[_Watch] = []
         self._faults: list[_Fault] = []
@@ -190,8 +188,7 @@ class FakeServer:
 
     def send_error(self, code: int, reason: str, message: str = "scripted") -> None:
         """Send an ``ERROR`` event on all watches, and end them, as real servers do."""
-        status = _status(code, reason, message)
-        self.send(_line("ERROR", status))
+        self.send(event_line("ERROR", status(code, reason, message)))
         self.drop_watches(clean=True)
 
     def send_bookmark(self) -> None:
@@ -227,7 +224,7 @@ class FakeServer:
         return self._serve(request, target, query)
 
     @asynccontextmanager
-    async def stream(self, request: HttpRequest) -> AsyncIterator[_FakeStream]:
+    async def stream(self, request: HttpRequest) -> AsyncIterator[FakeStream]:
         """Serve a watch; anything else as one chunk."""
         target, query = self._receive(request)
         watching = query.get("watch") == "true"
@@ -239,30 +236,30 @@ class FakeServer:
                 raise UnreachableError(str(fault.error)) from fault.error
             if fault.status:
                 answer = _failure(fault)
-                yield _FakeStream(answer.status, answer.headers, [answer.body])
+                yield FakeStream(answer.status, answer.headers, [answer.body])
                 return
         refusal = self._refuse_watch(query) if watching else None
         if refusal is not None or not watching:
             answer = refusal or self._serve(request, target, query)
-            yield _FakeStream(answer.status, answer.headers, [answer.body])
+            yield FakeStream(answer.status, answer.headers, [answer.body])
             return
         watch = _Watch(target, query)
         self._start_watch(watch, query)
         self._watches.append(watch)
         try:
-            yield _FakeStream(200, {}, [], watch.queue, request.read_timeout)
+            yield FakeStream(200, {}, [], watch.queue, request.read_timeout)
         finally:
             self._watches.remove(watch)
 
     # Inside
 
-    def _receive(self, request: HttpRequest) -> tuple[_Target, dict[str, str]]:
+    def _receive(self, request: HttpRequest) -> tuple[Target, dict[str, str]]:
         parts = urlsplit(request.url)
         path = parts.path.removeprefix("/secret")
         self.requests.append(
             f"{request.method} {path}" + (f"?{parts.query}" if parts.query else "")
         )
-        return _parse(path), dict(parse_qsl(parts.query))
+        return parse_path(path), dict(parse_qsl(parts.query))
 
     @staticmethod
     async def _wait(seconds: float, limit: float | None) -> None:
@@ -284,12 +281,12 @@ class FakeServer:
             return fault
         return None
 
-    def _serve(self, request: HttpRequest, target: _Target, query: dict[str, str]) -> HttpResponse:
+    def _serve(self, request: HttpRequest, target: Target, query: dict[str, str]) -> HttpResponse:
         if request.method == "GET":
             if not target.name:
                 return self._list(target, query)
             present = self._objects.get(target.key)
-            return _answer(200, present) if present else _missing(target)
+            return respond(200, present) if present else missing(target)
         if self.before_write is not None:
             self.before_write(request)
         answer = self._write(request, target)
@@ -297,35 +294,35 @@ class FakeServer:
             self.after_write(request)
         return answer
 
-    def _write(self, request: HttpRequest, target: _Target) -> HttpResponse:
+    def _write(self, request: HttpRequest, target: Target) -> HttpResponse:
         body = json.loads(request.body) if request.body else {}
         if request.method == "POST" and not target.subresource:
             return self._create(target, body)
         present = self._objects.get(target.key)
         apply = request.headers.get("Content-Type", "").startswith("application/apply-patch")
         if present is None:
-            return self._create(target, body) if apply else _missing(target)
+            return self._create(target, body) if apply else missing(target)
         if request.method == "DELETE":
             return self._delete(target, body, present)
         if request.method == "PUT":
             if (sent := body["metadata"].get("resourceVersion")) and sent != present["metadata"][
                 "resourceVersion"
             ]:
-                return _answer(409, _status(409, "Conflict", "the object has been modified"))
+                return respond(409, status(409, "Conflict", "the object has been modified"))
             changed = {**present, "status": body.get("status")} if target.subresource else body
             changed["metadata"] = {**present["metadata"], **body["metadata"]}
         elif isinstance(body, list):
             message = "this server knows no JSON patch; test against the embedded cluster"
-            return _answer(415, _status(415, "UnsupportedMediaType", message))
+            return respond(415, status(415, "UnsupportedMediaType", message))
         else:
-            changed = _merged(present, {"status": body["status"]} if target.subresource else body)
+            changed = merged(present, {"status": body["status"]} if target.subresource else body)
         version = present["metadata"]["resourceVersion"]
         changed["metadata"]["resourceVersion"] = version
         if changed == present:
-            return _answer(200, present)
-        return _answer(200, self._store(target.key, changed, "MODIFIED"))
+            return respond(200, present)
+        return respond(200, self._store(target.key, changed, "MODIFIED"))
 
-    def _create(self, target: _Target, body: dict[str, Any]) -> HttpResponse:
+    def _create(self, target: Target, body: dict[str, Any]) -> HttpResponse:
         metadata = body.setdefault("metadata", {})
         if "name" not in metadata and metadata.get("generateName"):
             metadata["name"] = f"{metadata['generateName']}{self.resource_version:05d}"
@@ -334,24 +331,24 @@ class FakeServer:
         key = (target.collection, target.namespace, metadata["name"])
         if key in self._objects:
             message = f'{target.collection.rpartition("/")[2]} "{key[2]}" already exists'
-            return _answer(409, _status(409, "AlreadyExists", message))
-        return _answer(201, self._store(key, body, "ADDED"))
+            return respond(409, status(409, "AlreadyExists", message))
+        return respond(201, self._store(key, body, "ADDED"))
 
     def _delete(
-        self, target: _Target, options: dict[str, Any], present: dict[str, Any]
+        self, target: Target, options: dict[str, Any], present: dict[str, Any]
     ) -> HttpResponse:
         for field, expected in (options.get("preconditions") or {}).items():
             if present["metadata"].get(field) != expected:
-                return _answer(409, _status(409, "Conflict", f"precondition failed: {field}"))
+                return respond(409, status(409, "Conflict", f"precondition failed: {field}"))
         if present["metadata"].get("finalizers"):
-            marked = _merged(present, {"metadata": {"deletionTimestamp": self._timestamp()}})
-            return _answer(200, self._store(target.key, marked, "MODIFIED"))
-        return _answer(200, self._remove(target.key))
+            marked = merged(present, {"metadata": {"deletionTimestamp": self._timestamp()}})
+            return respond(200, self._store(target.key, marked, "MODIFIED"))
+        return respond(200, self._remove(target.key))
 
     def _timestamp(self) -> str:
         return self.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
 
-    def _store(self, key: _Key, obj: dict[str, Any], kind: str) -> dict[str, Any]:
+    def _store(self, key: Key, obj: dict[str, Any], kind: str) -> dict[str, Any]:
         self.resource_version += 1
         metadata = dict(obj["metadata"])
         metadata["resourceVersion"] = str(self.resource_version)
@@ -364,7 +361,7 @@ class FakeServer:
             return self._remove(key)
         return obj
 
-    def _remove(self, key: _Key) -> dict[str, Any]:
+    def _remove(self, key: Key) -> dict[str, Any]:
         self.resource_version += 1
         obj = self._objects.pop(key)
         obj = {
@@ -374,20 +371,20 @@ class FakeServer:
         self._publish("DELETED", key, obj)
         return obj
 
-    def _publish(self, kind: str, key: _Key, obj: dict[str, Any]) -> None:
+    def _publish(self, kind: str, key: Key, obj: dict[str, Any]) -> None:
         self._history.append((self.resource_version, kind, key, obj))
         for watch in self._watches:
             self._deliver(watch, kind, key, obj)
 
-    def _deliver(self, watch: _Watch, kind: str, key: _Key, obj: dict[str, Any]) -> None:
-        if _covers(watch.target, key) and watch.selector(obj):
+    def _deliver(self, watch: _Watch, kind: str, key: Key, obj: dict[str, Any]) -> None:
+        if covers(watch.target, key) and watch.selector(obj):
             for _ in range(2 if self.duplicate_events else 1):
-                watch.queue.put_nowait(_line(kind, obj))
+                watch.queue.put_nowait(event_line(kind, obj))
 
     def _refuse_watch(self, query: dict[str, str]) -> HttpResponse | None:
         if query.get("sendInitialEvents") and not self._watch_list:
             message = "sendInitialEvents is forbidden for watch unless the WatchList feature is on"
-            return _answer(422, _status(422, "Invalid", message))
+            return respond(422, status(422, "Invalid", message))
         return None
 
     def _start_watch(self, watch: _Watch, query: dict[str, str]) -> None:
@@ -399,7 +396,7 @@ class FakeServer:
         since = int(query.get("resourceVersion") or 0)
         if since < self._oldest:
             message = f"too old resource version: {since} ({self._oldest})"
-            watch.queue.put_nowait(_line("ERROR", _status(410, "Expired", message)))
+            watch.queue.put_nowait(event_line("ERROR", status(410, "Expired", message)))
             watch.queue.put_nowait(None)
             return
         for version, kind, key, obj in self._history:
@@ -410,10 +407,12 @@ class FakeServer:
         metadata: dict[str, Any] = {"resourceVersion": str(self.resource_version)}
         if initial:
             metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
-        return _line("BOOKMARK", {"kind": "Bookmark", "apiVersion": "v1", "metadata": metadata})
+        return event_line(
+            "BOOKMARK", {"kind": "Bookmark", "apiVersion": "v1", "metadata": metadata}
+        )
 
-    def _list(self, target: _Target, query: dict[str, str]) -> HttpResponse:
-        select = _selector(query)
+    def _list(self, target: Target, query: dict[str, str]) -> HttpResponse:
+        select = selector(query)
         limit = int(query.get("limit") or 0)
         token = query.get("continue")
         if token is None:
@@ -421,12 +420,12 @@ class FakeServer:
             items = [
                 obj
                 for key, obj in sorted(self._objects.items())
-                if _covers(target, key) and select(obj)
+                if covers(target, key) and select(obj)
             ]
         else:
             version, items = self._snapshots.pop(token)
             if version < self._oldest:
-                return _answer(410, _status(410, "Expired", "the continue token is too old"))
+                return respond(410, status(410, "Expired", "the continue token is too old"))
         metadata: dict[str, Any] = {"resourceVersion": str(version)}
         if limit and len(items) > limit:
             following = f"{version}-{len(items)}"
@@ -435,121 +434,12 @@ class FakeServer:
             items = items[:limit]
         # As real servers: items of a list carry no kind.
         bare = [{k: v for k, v in i.items() if k not in {"kind", "apiVersion"}} for i in items]
-        return _answer(
+        return respond(
             200, {"kind": "List", "apiVersion": "v1", "metadata": metadata, "items": bare}
         )
 
 
-class _FakeStream:
-    """`HttpStream` fed by a list and then by a queue."""
-
-    def __init__(
-        self,
-        status: int,
-        headers: dict[str, str],
-        chunks: list[bytes],
-        queue: asyncio.Queue[bytes | Exception | None] | None = None,
-        read_timeout: float | None = None,
-    ) -> None:
-        self.status = status
-        self.headers = headers
-        self._chunks = chunks
-        self._queue = queue
-        self._read_timeout = read_timeout
-
-    async def chunks(self) -> AsyncIterator[bytes]:
-        for chunk in self._chunks:
-            yield chunk
-        while self._queue is not None:
-            try:
-                async with asyncio.timeout(self._read_timeout):
-                    item = await self._queue.get()
-            except TimeoutError as error:
-                raise UnreachableError("no answer in time") from error
-            if item is None:
-                return
-            if isinstance(item, Exception):
-                raise UnreachableError(str(item)) from item
-            yield item
-
-    async def read(self) -> bytes:
-        return b"".join(self._chunks)
-
-
-def _parse(path: str) -> _Target:
-    """Split a path into collection, namespace, name and subresource."""
-    parts = [unquote(part) for part in path.strip("/").split("/")]
-    prefix, rest = (parts[:2], parts[2:]) if parts[0] == "api" else (parts[:3], parts[3:])
-    namespace = ""
-    if len(rest) >= 3 and rest[0] == "namespaces" and rest[2] not in {"status", "finalize"}:
-        namespace, rest = rest[1], rest[2:]
-    plural, name, subresource = (*rest, "", "", "")[:3]
-    return _Target("/" + "/".join([*prefix, plural]), namespace, name, subresource)
-
-
-def _covers(target: _Target, key: _Key) -> bool:
-    return target.collection == key[0] and target.namespace in {"", key[1]}
-
-
-def _selector(query: dict[str, str]) -> Callable[[dict[str, Any]], bool]:
-    """Equality selectors of labels, and of fields given as paths."""
-    labels = [pair.split("=", 1) for pair in query.get("labelSelector", "").split(",") if pair]
-    fields = [pair.split("=", 1) for pair in query.get("fieldSelector", "").split(",") if pair]
-
-    def select(obj: dict[str, Any]) -> bool:
-        present = obj["metadata"].get("labels") or {}
-        return all(present.get(key) == value for key, value in labels) and all(
-            _field(obj, path) == value for path, value in fields
-        )
-
-    return select
-
-
-def _field(obj: Any, path: str) -> str:
-    for part in path.split("."):
-        obj = obj.get(part) if isinstance(obj, dict) else None
-    return "" if obj is None else str(obj)
-
-
-def _merged(base: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
-    """RFC 7386 merge patch."""
-    result = dict(base)
-    for key, value in patch.items():
-        if value is None:
-            result.pop(key, None)
-        elif isinstance(value, dict):
-            present = result.get(key)
-            result[key] = _merged(present if isinstance(present, dict) else {}, value)
-        else:
-            result[key] = value
-    return result
-
-
-def _line(kind: str, obj: dict[str, Any]) -> bytes:
-    return json.dumps({"type": kind, "object": obj}, ensure_ascii=False).encode() + b"\n"
-
-
-def _status(code: int, reason: str, message: str) -> dict[str, Any]:
-    return {
-        "kind": "Status",
-        "apiVersion": "v1",
-        "status": "Failure",
-        "code": code,
-        "reason": reason,
-        "message": message,
-    }
-
-
-def _answer(code: int, obj: dict[str, Any]) -> HttpResponse:
-    return HttpResponse(code, {"content-type": "application/json"}, json.dumps(obj).encode())
-
-
-def _missing(target: _Target) -> HttpResponse:
-    plural = target.collection.rpartition("/")[2]
-    return _answer(404, _status(404, "NotFound", f'{plural} "{target.name}" not found'))
-
-
 def _failure(fault: _Fault) -> HttpResponse:
-    answer = _answer(fault.status, _status(fault.status, fault.reason, fault.message))
+    answer = respond(fault.status, status(fault.status, fault.reason, fault.message))
     answer.headers |= fault.headers
     return answer
