@@ -12,7 +12,8 @@ from traincrew.local.controllers.common import format_time
 from traincrew.local.controllers.job import indexes as ix
 from traincrew.local.controllers.job.backoff import Backoff
 from traincrew.local.controllers.job.failure_policy import judge, success_message
-from traincrew.local.controllers.job.plan import TRACKING, Plan, plan_job
+from traincrew.local.controllers.job.model import TRACKING, Plan
+from traincrew.local.controllers.job.plan import plan_job
 
 NOW = 1_700_000_000.0
 BACKOFF_MESSAGE = "Job has reached the specified backoff limit"
@@ -431,6 +432,13 @@ def test_five_hundred_at_a_time() -> None:
     assert subject.status["conditions"][-1]["type"] == "Complete"
 
 
+def rule(action: str, **more: Any) -> dict[str, Any]:
+    return {"action": action} | more
+
+
+CODES = {"operator": "In", "values": [42]}
+
+
 # -- suspend -------------------------------------------------------------------------------------
 
 
@@ -464,6 +472,25 @@ def test_pods_taken_away_are_no_reason_to_wait(phase: str) -> None:
     assert "failed" not in last_status(plan, subject)
 
 
+def test_suspending_fails_no_index_and_no_job() -> None:
+    subject = job(
+        completionMode="Indexed",
+        completions=2,
+        parallelism=2,
+        backoffLimitPerIndex=0,
+        backoffLimit=2**31 - 1,
+        podFailurePolicy={"rules": [rule("FailJob", onExitCodes=CODES)]},
+        podReplacementPolicy="TerminatingOrFailed",
+    )
+    ended = pod("a", "Failed", index=0, code=42, tracked=False, terminating=True)
+
+    plan = decide(subject, ended, pod("b", index=1))
+
+    assert [item["metadata"]["generateName"] for item in plan.create] == ["pi-0-"]
+    assert last_status(plan, subject)["failedIndexes"] == ""
+    assert conditions(plan, subject) == []
+
+
 def test_created_suspended_there_is_no_start_time() -> None:
     plan = decide(job(suspend=True, activeDeadlineSeconds=5))
 
@@ -488,13 +515,6 @@ def test_a_job_somebody_else_manages_is_not_touched() -> None:
 
 
 # -- policies ------------------------------------------------------------------------------------
-
-
-def rule(action: str, **more: Any) -> dict[str, Any]:
-    return {"action": action} | more
-
-
-CODES = {"operator": "In", "values": [42]}
 
 
 @pytest.mark.parametrize(

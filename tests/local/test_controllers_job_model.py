@@ -16,7 +16,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from traincrew.engine.objects import AnyObject
 from traincrew.local.controllers.common import format_time
 from traincrew.local.controllers.job.backoff import Backoff
-from traincrew.local.controllers.job.plan import TRACKING, plan_job
+from traincrew.local.controllers.job.model import TRACKING
+from traincrew.local.controllers.job.plan import plan_job
 
 LIMIT = 4
 ALL = 1000

@@ -10,14 +10,14 @@ from traincrew.engine.objects import controller_of
 from traincrew.engine.resources import JOBS, PODS
 from traincrew.local.controllers.informers import CONTROLLER, informer
 from traincrew.local.controllers.job.backoff import Backoff
-from traincrew.local.controllers.job.plan import (
+from traincrew.local.controllers.job.model import (
     MANAGED_BY,
     TRACKING,
     Plan,
     is_job_finished,
     is_tracked,
-    plan_job,
 )
+from traincrew.local.controllers.job.plan import plan_job
 from traincrew.local.controllers.shell import (
     NOT_CURRENT,
     Shell,
