@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from traincrew.engine.auth import FileToken
 from traincrew.engine.config import (
     ClientConfig,
     ConfigError,
@@ -16,6 +17,7 @@ from traincrew.engine.config import (
     in_cluster_config,
     load_config,
 )
+from traincrew.engine.testing import ManualClock
 
 Document = dict[str, Any]
 
@@ -281,3 +283,20 @@ def test_a_proxy_of_the_kubeconfig_wins(monkeypatch: pytest.MonkeyPatch) -> None
     config = from_kubeconfig(with_cluster(**{"proxy-url": "http://proxy:1"}))
 
     assert config.proxy_for_server() == "http://proxy:1"
+
+
+async def test_a_token_file_being_replaced_is_no_accident(tmp_path: Path) -> None:
+    clock = ManualClock()
+    token = FileToken(write(tmp_path / "token", "one"), clock=clock)
+    assert await token.authorization() == "Bearer one"
+    (tmp_path / "token").unlink()
+    clock.advance(61)
+    assert await token.authorization() == "Bearer one"
+    write(tmp_path / "token", "")
+    clock.advance(61)
+    assert await token.authorization() == "Bearer one"
+
+    with pytest.raises(ConfigError, match="token is empty"):
+        await FileToken(tmp_path / "token").authorization()
+    with pytest.raises(ConfigError, match=r"tokenFile .*nothing: No such file"):
+        await FileToken(tmp_path / "nothing").authorization()

@@ -306,3 +306,43 @@ def test_work_of_the_first_list_waits_behind_live_changes() -> None:
         await asyncio.gather(task, return_exceptions=True)
 
     simulate(main())
+
+
+def test_nothing_is_reconciled_while_another_process_may_lead() -> None:
+    async def main() -> None:
+        script = Script()
+        async with Running(script) as controller:
+            leading = False
+            controller.allowed = lambda: leading
+            controller.enqueue(JOB)
+            await asyncio.sleep(30)
+            assert script.times == []
+            leading = True
+            await asyncio.sleep(2)
+            assert len(script.times) == 1
+
+    simulate(main())
+
+
+def test_reconciles_that_never_wait_let_others_have_their_turn() -> None:
+    async def main() -> None:
+        seconds = 0
+
+        async def reconcile(_: Request) -> None:
+            asyncio.get_running_loop().now += 0.001  # type: ignore[attr-defined]
+
+        async def count() -> None:
+            nonlocal seconds
+            while True:
+                await asyncio.sleep(0.01)
+                seconds += 1
+
+        counter = asyncio.create_task(count())
+        async with Running(reconcile, workers=1) as controller:
+            for number in range(1000):
+                controller.enqueue(Request("team", str(number)))
+            await until(lambda: not len(controller.queue))
+            assert seconds > 50
+        counter.cancel()
+
+    simulate(main())

@@ -221,3 +221,19 @@ def test_a_container_of_a_pod_can_be_named() -> None:
         assert paths == {"spec.containers{a}", "spec.containers{b}"}
 
     simulate(main())
+
+
+def test_what_is_remembered_of_objects_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("traincrew.engine.events._MAX_SERIES", 10)
+
+    async def main() -> None:
+        server = FakeServer()
+        async with Recording(server) as recorder:
+            for number in range(100):
+                reference = {"kind": "Pod", "namespace": "team", "name": f"p{number}", "uid": "u"}
+                recorder.event(reference, "Normal", "X", "y")
+                await asyncio.sleep(0.1)
+            assert len(recorder._series) == len(recorder._budgets) == 10
+        assert len(server.all(EVENTS)) == 100
+
+    simulate(main())

@@ -420,3 +420,149 @@ def test_late_handlers_hear_of_what_is_there(server: FakeServer) -> None:
             assert isinstance(watcher.informer.store.get("team", "p1"), AnyObject)
 
     simulate(main())
+
+
+class StreamScript(FakeServer):
+    """A server whose streamed lists follow a script; an exhausted script behaves."""
+
+    def __init__(self, *scripts: list[bytes | Exception | None]) -> None:
+        super().__init__()
+        self.scripts = list(scripts)
+
+    def _start_watch(self, watch: Any, query: dict[str, str]) -> None:
+        if self.scripts and "sendInitialEvents" in query:
+            for item in self.scripts.pop(0):
+                watch.queue.put_nowait(item)
+        else:
+            super()._start_watch(watch, query)
+
+
+def event(kind: str, **obj: Any) -> bytes:
+    return json.dumps({"type": kind, "object": obj}).encode() + b"\n"
+
+
+def test_a_streamed_list_cut_short_is_not_taken_for_the_whole() -> None:
+    server = StreamScript(
+        [event("ADDED", **pod("ghost", uid="g", resourceVersion="9")), None],
+        [event("ERROR", code=410, reason="Expired"), None],
+        [event("ERROR", code="?"), None],
+        [b'{"type":"ERROR","object":"nonsense"}\n', None],
+        [ConnectionResetError("reset")],
+    )
+    server.put(PODS, pod("p1"))
+
+    async def main() -> None:
+        async with Watcher(server) as watcher:
+            assert watcher.names == ["p1"]
+            assert watcher.seen == [("added", "p1")]
+
+    simulate(main())
+
+
+def test_changes_during_a_streamed_list_are_part_of_it() -> None:
+    marked = {
+        "metadata": {"resourceVersion": "9", "annotations": {"k8s.io/initial-events-end": ""}}
+    }
+    server = StreamScript(
+        [
+            event("ADDED", **pod("a", uid="1", resourceVersion="5")),
+            event("ADDED", **pod("b", uid="2", resourceVersion="6")) + b"\n",
+            event("MODIFIED", **pod("a", uid="1", resourceVersion="7")),
+            event("DELETED", **pod("b", uid="2", resourceVersion="8"))
+            + event("BOOKMARK", **marked)
+            + event("ADDED", **pod("c", uid="3", resourceVersion="10")),
+        ]
+    )
+
+    async def main() -> None:
+        async with Watcher(server) as watcher:
+            await until(lambda: watcher.names == ["a", "c"])
+            assert watcher.seen == [("added", "a"), ("added", "c")]
+            assert watcher.informer.store.resource_version == "10"
+
+    simulate(main())
+
+
+def test_a_server_that_never_completes_a_streamed_list_is_asked_for_pages() -> None:
+    unfinished: list[list[bytes | Exception | None]] = [[None], [None], [None], [None]]
+    server = StreamScript(*unfinished)
+    server.put(PODS, pod("p1"))
+
+    async def main() -> None:
+        async with Watcher(server) as watcher:
+            assert watcher.names == ["p1"]
+            assert any("limit=500" in request for request in server.requests)
+
+    simulate(main())
+
+
+def test_bookmarks_without_the_end_mark_show_that_lists_are_not_streamed() -> None:
+    server = StreamScript([event("BOOKMARK", metadata={"resourceVersion": "7"})])
+    server.put(PODS, pod("p1"))
+
+    async def main() -> None:
+        async with Watcher(server) as watcher:
+            assert watcher.names == ["p1"]
+            assert any("limit=500" in request for request in server.requests)
+            assert asyncio.get_running_loop().time() < 1001
+
+    simulate(main())
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"status": 404, "reason": "NotFound"},
+        {"status": 403, "reason": "Forbidden"},
+        {"status": 401, "reason": "Unauthorized"},
+        {"status": 429, "reason": "TooManyRequests", "retry_after": 2},
+        {"status": 400, "reason": "BadRequest"},
+    ],
+    ids=lambda fault: str(fault["status"]),
+)
+def test_a_refusal_is_said_once_and_tried_again(
+    server: FakeServer, fault: dict[str, Any], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A definition may be installed later, a role may be bound later."""
+    server.fail(path="/pods", times=20, **fault)
+
+    async def main() -> None:
+        async with Watcher(server) as watcher:
+            assert watcher.names == ["p1", "p2"]
+
+    simulate(main())
+    assert capfd.readouterr().err.count("watch failed") == 1
+
+
+def test_a_defect_in_our_own_code_does_not_end_the_watch(
+    server: FakeServer, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    calls = 0
+    replace = Informer.replace
+
+    async def broken(self: Any, *arguments: Any) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            raise ZeroDivisionError("defect")
+        await replace(self, *arguments)
+
+    monkeypatch.setattr(Informer, "replace", broken)
+
+    async def main() -> None:
+        async with Watcher(server) as watcher:
+            assert watcher.names == ["p1", "p2"]
+
+    simulate(main())
+    assert "ZeroDivisionError: defect" in capfd.readouterr().err
+
+
+def test_what_cannot_be_decoded_at_all_does_not_stop_the_watch(server: FakeServer) -> None:
+    async def main() -> None:
+        async with Watcher(server) as watcher:
+            server.send(b'{"type":"ADDED","object":7}\n')
+            server.send(b'{"type":"ADDED","object":{"metadata":7}}\n')
+            server.put(PODS, pod("p3"))
+            await until(lambda: watcher.names == ["p1", "p2", "p3"])
+
+    simulate(main())
