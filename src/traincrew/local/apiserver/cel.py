@@ -19,7 +19,7 @@ import msgspec
 
 from . import causes as why
 from .cel_library import FUNCTIONS
-from .cel_source import CelSyntaxError, escape, faults, rename_functions, uses
+from .cel_source import CelSyntaxError, escape, faults, rename_functions, tokens, uses
 from .paths import Key, Path, render
 
 if TYPE_CHECKING:
@@ -302,7 +302,7 @@ def _type_faults(expression: _Expression, schema: Schema, source: str) -> list[s
     Such a value has every type the schema declares, so what fails here for its types fails for
     every value; where the schema leaves a type open nothing can be said.
     """
-    if _is_open(schema) or "optional" in source or "hasValue" in source:
+    if "optional" in source or "hasValue" in source or _mentions_open(schema, source):
         return []
     sample = _convert(schema, _sample(schema))
     try:
@@ -314,15 +314,22 @@ def _type_faults(expression: _Expression, schema: Schema, source: str) -> list[s
     return []
 
 
-def _is_open(schema: Any) -> bool:
-    """Whether a schema leaves the type of something open."""
-    if type(schema) is not dict:
-        return False
+def _mentions_open(schema: Schema, source: str) -> bool:
+    """Whether an expression names a field of any type, or is about such a value itself."""
+    names: set[str] = set()
+    _open_names(schema, "self", names)
+    return any(token.kind == "name" and token.text in names for token in tokens(source))
+
+
+def _open_names(schema: Schema, name: str, found: set[str]) -> None:
+    """Names of the fields that may hold values of several types."""
     if not schema.get("type") or schema.get("x-kubernetes-preserve-unknown-fields"):
-        return True
-    inner = [*(schema.get("properties") or {}).values()]
-    inner += [schema.get("items"), schema.get("additionalProperties")]
-    return any(_is_open(item) for item in inner if type(item) is dict)
+        found.add(name)
+    for key, item in (schema.get("properties") or {}).items():
+        _open_names(item, escape(key) or "", found)
+    for key in ("items", "additionalProperties"):
+        if type(schema.get(key)) is dict:
+            _open_names(schema[key], name, found)
 
 
 _SAMPLES = {"integer": 1, "number": 1.0, "boolean": True}
@@ -330,7 +337,7 @@ _FORMAT_SAMPLES = {"date-time": "2020-01-01T00:00:00Z", "date": "2020-01-01", "d
 
 
 def _sample(schema: Schema) -> Any:
-    kind = schema["type"]
+    kind = schema.get("type")
     if kind == "object":
         extra = schema.get("additionalProperties")
         if type(extra) is dict:
@@ -340,7 +347,7 @@ def _sample(schema: Schema) -> Any:
         return [_sample(schema["items"])]
     if kind == "string":
         return (schema.get("enum") or [_FORMAT_SAMPLES.get(schema.get("format", ""), "a")])[0]
-    return _SAMPLES[kind]
+    return _SAMPLES.get(kind or "")
 
 
 # --- values as CEL sees them --------------------------------------------------------------------
