@@ -93,6 +93,8 @@ class World:
         }
         self.job.setdefault("status", {})
         self.deleted = False
+        self.statuses: list[dict[str, Any]] = []
+        """Every status that was ever stored."""
         self.look_again_after: float | None = None
         self.made: dict[str, int] = {}
         """How many pods were made, by name; those of the master all count as one."""
@@ -133,6 +135,7 @@ class World:
         if plan.status != self.job["status"]:
             self._write()
             self.job["status"] = copy.deepcopy(plan.status)
+            self.statuses.append(self.job["status"])
             self.events += plan.events
         if plan.delete_job:
             self._write()
