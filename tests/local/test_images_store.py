@@ -175,8 +175,8 @@ async def test_unknown_and_malformed_images(tmp_path: Path, catalog: Catalog) ->
     assert not store.is_present("nginx:1.27")
     unknown = await refused(store, "nginx:1.27")
     assert unknown.reason == "ErrImagePull"
-    assert 'failed to pull image "nginx:1.27": no environment is defined for it' in unknown.message
-    assert f'Under "environments:" in {own} add' in unknown.message
+    assert 'image "nginx:1.27": no environment is defined for it' in unknown.message
+    assert f'under "environments:" in {own} add' in unknown.message
     assert '{name: nginx, images: ["nginx"], python: current}' in unknown.message
     assert not store.is_present("Nginx")
     assert (await refused(store, "Nginx")).reason == "InvalidImageName"
@@ -517,7 +517,7 @@ async def test_pip_failures_read_like_pull_errors(
     store = ImageStore(tmp_path / "cache", [catalog(BUILT)])
     error = await refused(store, "me/built:1")
     assert error.reason == "ErrImagePull"
-    assert error.message.startswith('failed to pull image "me/built:1": environment "built": ')
+    assert error.message.startswith('image "me/built:1": environment "built": ')
     for part in expected:
         assert part in error.message
     assert output in read(error.message.rsplit("all of pip's output is in ", 1)[1])

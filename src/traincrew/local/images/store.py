@@ -76,7 +76,7 @@ class ImageStore:
         except (BuildError, InterpreterNotFoundError, OSError, ValueError) as error:
             raise ImagePullError(
                 "ErrImagePull",
-                f'failed to pull image "{image}": environment "{definition.name}": {error}',
+                f'image "{image}": environment "{definition.name}": {error}',
             ) from error
 
     def environments(self) -> list[EnvironmentStatus]:
@@ -114,11 +114,11 @@ class ImageStore:
             name = reference.familiar_name
             raise ImagePullError(
                 "ErrImagePull",
-                f'failed to pull image "{image}": no environment is defined for it. Pods run as '
-                "processes of this machine here, so an image name has to stand for an environment. "
-                f'Under "environments:" in {place} add  - {{name: {name.rsplit("/", 1)[-1]}, '
-                f'images: ["{name}"], python: current}}  for the Python traincrew runs on; or give '
-                'python: "3.11" and a list of requirements (docs/guides/environments.md)',
+                f'image "{image}": no environment is defined for it; under "environments:" in '
+                f"{place} "
+                f'add  - {{name: {name.rsplit("/", 1)[-1]}, images: ["{name}"], python: current}}  '
+                'for the Python traincrew runs on, or python: "3.11" with requirements '
+                "(docs/guides/environments.md)",
             )
         return definition
 
@@ -126,9 +126,7 @@ class ImageStore:
         try:
             return self._reload()
         except CatalogError as error:
-            raise ImagePullError(
-                "ErrImagePull", f'failed to pull image "{image}": {error}'
-            ) from error
+            raise ImagePullError("ErrImagePull", f'image "{image}": {error}') from error
 
     def _reload(self) -> Catalog:
         stamp = self._current_stamp()
