@@ -236,7 +236,10 @@ def test_every_reconcile_has_an_id_its_tasks_inherit() -> None:
             controller.enqueue(Request("team", "k"))
             await asyncio.sleep(1)
 
-            assert [c[:3] for c in seen] == [("jobs", "team", "j"), ("jobs", "team", "k")]
+            assert [(c.controller, c.namespace, c.name) for c in seen] == [
+                ("jobs", "team", "j"),
+                ("jobs", "team", "k"),
+            ]
             assert seen[0].reconcile_id != seen[1].reconcile_id
             assert current_reconcile.get() is None
 

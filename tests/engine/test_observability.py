@@ -144,7 +144,7 @@ def logging_reset() -> object:
 @pytest.mark.usefixtures("logging_reset")
 def test_json_logs_name_the_reconcile(capfd: pytest.CaptureFixture[str]) -> None:
     configure_logging("json", "info")
-    token = current_reconcile.set(ReconcileContext("jobs", "team", "j", "abc"))
+    token = current_reconcile.set(ReconcileContext("jobs", "team", "j", 0xABC))
     get_logger(extra=1).info("hello", pods=3)
     logging.getLogger("aiohttp.server").warning("from elsewhere")
     current_reconcile.reset(token)
@@ -162,11 +162,11 @@ def test_json_logs_name_the_reconcile(capfd: pytest.CaptureFixture[str]) -> None
         "controller": "jobs",
         "namespace": "team",
         "name": "j",
-        "reconcileID": "abc",
+        "reconcileID": "0000000000000abc",
         "timestamp": first["timestamp"],
     }
     assert second["event"] == "from elsewhere"
-    assert second["reconcileID"] == "abc"
+    assert second["reconcileID"] == "0000000000000abc"
     assert "ValueError: broken" in third["exception"]
     assert "reconcileID" not in third
 

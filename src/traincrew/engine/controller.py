@@ -165,7 +165,7 @@ class Controller:
 
     async def _reconcile_one(self, request: Request) -> None:
         token = current_reconcile.set(
-            ReconcileContext(self.name, request[0], request[1], f"{random.getrandbits(64):016x}")
+            ReconcileContext(self.name, request[0], request[1], random.getrandbits(64))
         )
         started = self._monotonic()
         self._active.value += 1.0

@@ -11,19 +11,33 @@ import sys
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from msgspec import Struct
+
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
 
     from structlog.typing import Processor
 
 
-class ReconcileContext(NamedTuple):
-    """Which reconcile is running; inherited by the tasks it starts."""
+class ReconcileContext(Struct, frozen=True, gc=False):
+    """Which reconcile is running; inherited by the tasks it starts.
+
+    Attributes:
+        controller: Name of the controller.
+        namespace: Of the request.
+        name: Of the request.
+        number: Random, tells this reconcile from all others.
+    """
 
     controller: str
     namespace: str
     name: str
-    reconcile_id: str
+    number: int
+
+    @property
+    def reconcile_id(self) -> str:
+        """How logs show the number."""
+        return f"{self.number:016x}"
 
 
 current_reconcile: ContextVar[ReconcileContext | None] = ContextVar(

@@ -15,6 +15,8 @@ import itertools
 from collections import deque
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from msgspec import Struct
+
 from traincrew.engine.backoff import Backoff
 from traincrew.engine.clock import SYSTEM_CLOCK, Clock
 
@@ -32,16 +34,13 @@ STARTUP = -100
 """Priority of work caused by the initial list (as controller-runtime's LowPriority)."""
 
 
-class _Entry(Generic[K]):
+class _Entry(Struct, Generic[K], gc=False):
     """Where a waiting key stands. ``ready_at`` is ``None`` once it is ready."""
 
-    __slots__ = ("added_at", "key", "priority", "ready_at")
-
-    def __init__(self, key: K, priority: int, ready_at: float | None, added_at: float) -> None:
-        self.key = key
-        self.priority = priority
-        self.ready_at = ready_at
-        self.added_at = added_at
+    key: K
+    priority: int
+    ready_at: float | None
+    added_at: float
 
 
 class WorkQueue(Generic[K]):
