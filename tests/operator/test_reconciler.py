@@ -258,3 +258,102 @@ async def test_a_finished_job_is_left_as_it_is(cluster: Cluster) -> None:
     after = await cluster.job("digits")
     assert after["status"] == before["status"]
     assert await cluster.find(JOBS, "digits-master") is None
+
+
+async def test_a_removed_worker_set_goes_with_its_pods(cluster: Cluster) -> None:
+    await cluster.start_operator()
+    await cluster.create(distributed())
+    await cluster.run_workers(2)
+    await cluster.run_master()
+    await cluster.until_phase(NAME, "Running")
+    workers = distributed()["spec"]["workerSets"]["ws0"]
+    await cluster.edit(NAME, {"workerSets": {"ws0": None, "other": {**workers, "replicas": 1}}})
+
+    async def replaced() -> bool:
+        sets = [child["metadata"]["name"] for child in await cluster.all(STATEFUL_SETS)]
+        pods = [pod["metadata"]["name"] for pod in await cluster.pods("workerset")]
+        return sets == [f"{NAME}-workerset-other"] and pods == [f"{NAME}-workerset-other-0"]
+
+    await cluster.until(replaced)
+
+
+@pytest.mark.parametrize(("policy", "left"), [("All", 0), ("Running", 1), ("None", 3)])
+async def test_what_is_left_of_the_pods(cluster: Cluster, policy: str, left: int) -> None:
+    await cluster.start_operator()
+    await cluster.create(distributed(runPolicy={"cleanPodPolicy": policy}))
+    await cluster.run_workers(2)
+    await cluster.end_pod(await cluster.run_master(), 0)
+    await cluster.until_phase(NAME, "Succeeded")
+
+    async def cleaned() -> bool:
+        return len(await cluster.pods("workerset")) + len(await cluster.pods("master")) == left
+
+    await cluster.until(cleaned)
+
+
+async def test_a_finished_job_is_deleted_when_its_time_has_come(cluster: Cluster) -> None:
+    await cluster.start_operator()
+    await cluster.create(plain(runPolicy={"ttlSecondsAfterFinished": 1}))
+    await cluster.end_pod(await cluster.run_master(), 0)
+    await cluster.until_phase("digits", "Succeeded")
+
+    async def gone() -> bool:
+        return await cluster.find(CHAINER_JOBS, "digits") is None
+
+    await cluster.until(gone)
+
+
+@pytest.mark.parametrize("code", [403, 422])
+async def test_a_change_the_api_refuses_does_not_stop_a_running_job(
+    cluster: Cluster, code: int
+) -> None:
+    refused = True
+
+    def refuse_scaling(method: str, path: str, agent: str) -> Fault | None:
+        mine = agent.startswith(OPERATOR_AGENT) and method == "PATCH"
+        return (
+            refuse(code, "not like this") if mine and "/statefulsets" in path and refused else None
+        )
+
+    await cluster.start_operator()
+    await cluster.create(distributed())
+    await cluster.run_workers(2)
+    await cluster.run_master()
+    await cluster.until_phase(NAME, "Running", workersReady="2/2")
+    cluster.server.faults = refuse_scaling
+    await cluster.edit(NAME, {"workerSets": {"ws0": {"replicas": 3}}})
+
+    async def said() -> bool:
+        job = await cluster.job(NAME)
+        return any(
+            item["type"] == "Synced" and "not like this" in item["message"]
+            for item in job["status"]["conditions"]
+        )
+
+    await cluster.until(said)
+    assert (await cluster.job(NAME))["status"]["phase"] == "Running"
+    refused = False
+    await cluster.run_workers(3)
+    job = await cluster.until_phase(NAME, "Running", workersReady="3/3")
+    assert not [item for item in job["status"]["conditions"] if item["type"] == "Synced"]
+
+
+async def test_a_job_deleted_while_it_is_looked_at_is_no_error(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    once = Once("PATCH", "/status", refuse(404))
+    cluster.server.faults = once
+    await cluster.start_operator()
+    await cluster.create(distributed())
+
+    async def happened() -> bool:
+        return bool(once.happened)
+
+    await cluster.until(happened)
+    await cluster.client.delete(CHAINER_JOBS, NAME, "default")
+
+    async def gone() -> bool:
+        return await cluster.find(STATEFUL_SETS, f"{NAME}-workerset-ws0") is None
+
+    await cluster.until(gone)
+    assert "reconcile failed" not in capsys.readouterr().err
