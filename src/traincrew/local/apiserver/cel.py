@@ -23,6 +23,8 @@ from .cel_source import CelSyntaxError, escape, faults, rename_functions, tokens
 from .paths import Key, Path, render
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from .causes import Cause
 
 __all__ = ["CelRules", "compile_rules"]
@@ -302,7 +304,11 @@ def _type_faults(expression: _Expression, schema: Schema, source: str) -> list[s
     Such a value has every type the schema declares, so what fails here for its types fails for
     every value; where the schema leaves a type open nothing can be said.
     """
-    if "optional" in source or "hasValue" in source or _mentions_open(schema, source):
+    if "optional" in source or "hasValue" in source:
+        return []
+    names = {token.text for token in tokens(source) if token.kind == "name"}
+    schema = _reached(schema, names)  # a pod template has a thousand fields, a rule names a few
+    if not names.isdisjoint(_open_names(schema, "self")):
         return []
     sample = _convert(schema, _sample(schema))
     try:
@@ -314,22 +320,28 @@ def _type_faults(expression: _Expression, schema: Schema, source: str) -> list[s
     return []
 
 
-def _mentions_open(schema: Schema, source: str) -> bool:
-    """Whether an expression names a field of any type, or is about such a value itself."""
-    names: set[str] = set()
-    _open_names(schema, "self", names)
-    return any(token.kind == "name" and token.text in names for token in tokens(source))
-
-
-def _open_names(schema: Schema, name: str, found: set[str]) -> None:
-    """Names of the fields that may hold values of several types."""
-    if not schema.get("type") or schema.get("x-kubernetes-preserve-unknown-fields"):
-        found.add(name)
-    for key, item in (schema.get("properties") or {}).items():
-        _open_names(item, escape(key) or "", found)
+def _reached(schema: Schema, names: set[str]) -> Schema:
+    """The part of a schema an expression can look at with the names it uses."""
+    reached = dict(schema)
+    if properties := schema.get("properties"):
+        reached["properties"] = {
+            key: _reached(item, names) for key, item in properties.items() if escape(key) in names
+        }
     for key in ("items", "additionalProperties"):
         if type(schema.get(key)) is dict:
-            _open_names(schema[key], name, found)
+            reached[key] = _reached(schema[key], names)
+    return reached
+
+
+def _open_names(schema: Schema, name: str) -> Iterator[str]:
+    """Names of the fields that may hold values of several types."""
+    if not schema.get("type") or schema.get("x-kubernetes-preserve-unknown-fields"):
+        yield name
+    for key, item in (schema.get("properties") or {}).items():
+        yield from _open_names(item, escape(key) or "")
+    for key in ("items", "additionalProperties"):
+        if type(schema.get(key)) is dict:
+            yield from _open_names(schema[key], name)
 
 
 _SAMPLES = {"integer": 1, "number": 1.0, "boolean": True}
