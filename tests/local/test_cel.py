@@ -94,10 +94,8 @@ TRUE = [
         "url('https://a.b:80/c?d=e').getHost() == 'a.b:80' && url('https://a.b/c').getScheme() == "
         "'https' && isURL('https://a') && !isURL('a b')"
     ),
-    (
-        "url('https://a.b:80/c?d=e').getQuery()['d'] == ['e'] && url('http://[::1]:1').getPort() == "
-        "'1'"
-    ),
+    "url('https://a.b:80/c?d=e').getQuery()['d'] == ['e']",
+    "url('http://[::1]:1').getPort() == '1'",
     "isIP('1.2.3.4') && !isIP('1.2.3') && ip('::1').family() == 6",
     "ip('127.0.0.1').isLoopback()",
     "cidr('10.0.0.0/8').containsIP('10.1.2.3') && cidr('10.0.0.0/8').prefixLength() == 8",

@@ -147,7 +147,7 @@ def _type(found: list[Cause], schema: Schema, place: _Place, *, embedded: bool) 
     if kind == "null":
         detail = "type cannot be set to null, use nullable as an alternative"
         found.append(why.forbidden(f"{path}.type", detail))
-    if kind and kind not in _TYPES:
+    elif kind and kind not in _TYPES:
         found.append(why.not_supported(f"{path}.type", kind, _TYPES))
     if kind == "array" and type(schema.get("items")) is not dict:
         if type(schema.get("items")) is list:
