@@ -13,7 +13,7 @@ from plan.world import distributed, plain
 from traincrew.engine.resources import CONFIG_MAPS, ROLES
 from traincrew.local.apiserver.faults import Fault, refuse
 from traincrew.operator.kinds import CHAINER_JOBS
-from traincrew.operator.reconciler import merge_patch
+from traincrew.operator.reconciler import merge, merge_patch
 
 if TYPE_CHECKING:
     from harness import Cluster
@@ -34,26 +34,13 @@ VALUES = st.recursive(
 DOCUMENTS = st.dictionaries(st.sampled_from("abc"), VALUES, max_size=3)
 
 
-def patched(document: Any, patch: dict[str, Any]) -> dict[str, Any]:
-    """RFC 7386."""
-    result = dict(document) if isinstance(document, dict) else {}
-    for name, value in patch.items():
-        if value is None:
-            result.pop(name, None)
-        elif isinstance(value, dict):
-            result[name] = patched(result.get(name), value)
-        else:
-            result[name] = value
-    return result
-
-
 @given(DOCUMENTS, DOCUMENTS)
 def test_a_merge_patch_leads_from_one_document_to_the_other(
     before: dict[str, Any], after: dict[str, Any]
 ) -> None:
     patch = merge_patch(before, after)
 
-    assert patched(before, patch) == after
+    assert merge(before, patch) == after
     assert (patch == {}) == (before == after)
 
 
@@ -357,3 +344,49 @@ async def test_a_job_deleted_while_it_is_looked_at_is_no_error(
 
     await cluster.until(gone)
     assert "reconcile failed" not in capsys.readouterr().err
+
+
+async def test_defaults_that_cannot_be_stored_are_used_all_the_same(cluster: Cluster) -> None:
+    def refuse_spec(method: str, path: str, agent: str) -> Fault | None:
+        mine = agent.startswith(OPERATOR_AGENT) and method == "PATCH"
+        return refuse(403) if mine and path.partition("?")[0].endswith(f"/{NAME}") else None
+
+    cluster.server.faults = refuse_spec
+    await cluster.start_operator()
+    manifest = distributed()
+    del manifest["spec"]["backend"], manifest["spec"]["master"]["mpiConfig"]
+    await cluster.create(manifest)
+    await cluster.run_workers(2)
+    await cluster.end_pod(await cluster.run_master(), 0)
+    job = await cluster.until_phase(NAME, "Succeeded")
+
+    assert "backend" not in job["spec"]
+
+
+async def test_a_child_of_an_earlier_job_that_nobody_sees_any_more(cluster: Cluster) -> None:
+    """The API still has it, our cache (which goes by a label) does not."""
+    earlier = {
+        "apiVersion": "kubeflow.org/v1alpha1",
+        "kind": "ChainerJob",
+        "name": NAME,
+        "uid": "00000000-0000-0000-0000-000000000000",
+        "controller": True,
+    }
+    metadata = {"name": f"{NAME}-assets", "ownerReferences": [earlier]}
+    blocked = True
+
+    def keep(method: str, path: str, agent: str) -> Fault | None:
+        garbage = method == "DELETE" and "/configmaps" in path and agent.startswith("controllers")
+        return refuse(503) if garbage and blocked else None
+
+    cluster.server.faults = keep
+    document = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+    await cluster.client.create(CONFIG_MAPS, document, "default")
+    await cluster.start_operator()
+    await cluster.create(distributed())
+    await cluster.until_phase(NAME, "Created", message="of an earlier job and will be deleted")
+
+    blocked = False
+    await cluster.until_phase(NAME, "Created", message="0/2 workers ready")
+    reasons = [reason for _, reason, _ in await cluster.events_of(NAME)]
+    assert "ErrResourceExists" not in reasons

@@ -50,6 +50,7 @@ STATUS_INTERVAL = 1.0
 """Seconds between two status writes when only numbers or wording have changed."""
 _CONCURRENT_WRITES = 32
 _JOB_INDEX = "job"
+_REFUSED = (InvalidError, BadRequestError, ForbiddenError)
 
 
 class Kind(Struct, frozen=True, kw_only=True):
@@ -160,8 +161,16 @@ class Reconciler:
         observed = self._observe(request, job)
         plan = self._kind.plan(observed, now)
         if plan.spec is not None:
-            await self._patch_job(job, plan.spec)
-            return None  # the change wakes us again, and then the plan is for the completed spec
+            try:
+                await self._patch_job(job, plan.spec)
+            except _REFUSED as error:
+                # Users will not read the defaults back, but the job can run with them.
+                self._log.warning("defaults not stored", error=error.message)
+                completed = structs.replace(job, spec=merge(job.spec, plan.spec["spec"]))
+                observed = structs.replace(observed, job=completed)
+                plan = self._kind.plan(observed, now)
+            else:
+                return None  # the change wakes us again; then the plan is for the completed spec
         refusals = await self._write_children(request, plan)
         if refusals:
             plan = self._kind.plan(structs.replace(observed, refusals=refusals), now)
@@ -272,16 +281,25 @@ class Reconciler:
         try:
             return key, await self._client.create(resource, document, field_manager=FIELD_MANAGER)
         except AlreadyExistsError as error:
-            existing = await self._client.get(resource, key.name, metadata["namespace"])
-            ours = metadata["ownerReferences"][0]["uid"]
-            owners = existing["metadata"].get("ownerReferences", [])
-            if any(owner.get("controller") and owner.get("uid") == ours for owner in owners):
-                return key, existing  # made before, by a reconcile whose answer got lost
-            return key, Refusal(str(error), foreign=True)
+            return key, await self._in_the_way(resource, document, error.message)
         except (InvalidError, BadRequestError) as error:
             return key, Refusal(error.message, permanent=True)
         except ForbiddenError as error:
             return key, Refusal(error.message)
+
+    async def _in_the_way(
+        self, resource: Resource, document: dict[str, Any], message: str
+    ) -> dict[str, Any] | Refusal:
+        """What to make of an object that has the name of a child."""
+        metadata = document["metadata"]
+        existing = await self._client.get(resource, metadata["name"], metadata["namespace"])
+        (ours,) = metadata["ownerReferences"]
+        for owner in existing["metadata"].get("ownerReferences", []):
+            if owner.get("controller") and owner.get("uid") == ours["uid"]:
+                return existing  # made before, by a reconcile whose answer got lost
+            if owner.get("kind") == ours["kind"] and owner.get("name") == ours["name"]:
+                return Refusal(f"{message}; it is of an earlier job and will be deleted")
+        return Refusal(message, foreign=True)
 
     async def _patch(self, patch: Patch | None) -> tuple[ChildKey, dict[str, Any] | Refusal | None]:
         assert patch is not None
@@ -298,7 +316,7 @@ class Reconciler:
             )
         except NotFoundError:
             return patch.key, None  # the next look, at a newer view, makes it again
-        except (InvalidError, BadRequestError, ForbiddenError) as error:
+        except _REFUSED as error:
             return patch.key, Refusal(error.message)
 
     async def _delete(self, request: Request, key: ChildKey, uid: str) -> None:
@@ -382,6 +400,18 @@ def _json_patch(patch: Patch) -> list[dict[str, Any]]:
         else:
             operations.append({"op": "add", "path": pointer, "value": value})
     return operations
+
+
+def merge(document: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    """Apply a JSON merge patch (RFC 7386)."""
+    merged = {name: value for name, value in document.items() if patch.get(name, 0) is not None}
+    for name, value in patch.items():
+        if isinstance(value, dict):
+            inner = merged.get(name)
+            merged[name] = merge(inner if isinstance(inner, dict) else {}, value)
+        elif value is not None:
+            merged[name] = value
+    return merged
 
 
 def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
