@@ -381,8 +381,8 @@ STRUCTURAL: list[tuple[dict[str, Any], str, str]] = [
         spec(MAP | {"items": OBJECT | {"properties": {"name": TEXT}}}),
         "properties[a].items.properties[name].default",
         (
-            "Required value: this property is in x-kubernetes-list-map-keys, so it must have a default"
-            " or be a required property"
+            "Required value: this property is in x-kubernetes-list-map-keys, so it must have a"
+            " default or be a required property"
         ),
     ),
     (
