@@ -7,6 +7,7 @@ through all fields, and lets indices see at a glance that owners are the same.
 
 from __future__ import annotations
 
+from functools import cache
 from sys import intern
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ def adopt(obj: HasMetadata, old: HasMetadata) -> None:
         force_setattr(new, "labels", before.labels)
 
 
+@cache  # looking through a type costs more than starting its watch
 def sharer(type: type[msgspec.Struct]) -> Callable[[Any], None]:  # noqa: A002
     """A function that interns all `objects.Shared` strings inside an object of this type."""
     walk = _compile(inspect.type_info(type), {})
