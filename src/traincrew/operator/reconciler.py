@@ -49,6 +49,9 @@ FIELD_MANAGER = "traincrew"
 STATUS_INTERVAL = 1.0
 """Seconds between two status writes when only numbers or wording have changed."""
 _CONCURRENT_WRITES = 32
+_REST = 5.0
+"""A job is looked at for one part of the time in five at most. Looking at thousands of pods takes
+milliseconds, and when they start together each of them is a reason to look again."""
 _JOB_INDEX = "job"
 _REFUSED = (InvalidError, BadRequestError, ForbiddenError)
 
@@ -111,6 +114,7 @@ class Reconciler:
         self._resources[PODS.kind] = PODS
         self._limit = asyncio.Semaphore(_CONCURRENT_WRITES)
         self._status_written: dict[Request, float] = {}
+        self._rests_until: dict[Request, float] = {}
         self._generations: dict[Request, dict[str, int]] = {}
 
         self.controller = Controller(
@@ -157,9 +161,13 @@ class Reconciler:
     async def _reconcile(self, request: Request, job: CustomObject) -> Result | None:
         if self._is_stale(request):
             return Result(requeue_after=1.0)
+        started = self._clock.monotonic()
+        if (wait := self._rests_until.get(request, 0.0) - started) > 0:
+            return Result(requeue_after=wait)
         now = self._clock.now()
         observed = self._observe(request, job)
         plan = self._kind.plan(observed, now)
+        self._rests_until[request] = started + _REST * (self._clock.monotonic() - started)
         if plan.spec is not None:
             try:
                 await self._patch_job(job, plan.spec)
@@ -187,6 +195,7 @@ class Reconciler:
     def _forget(self, request: Request) -> None:
         self._tracker.forget(request)
         self._status_written.pop(request, None)
+        self._rests_until.pop(request, None)
         self._generations.pop(request, None)
 
     def _is_stale(self, request: Request) -> bool:
