@@ -38,10 +38,11 @@ def test_a_time_limit(tmp_path: Path, environment: dict[str, str]) -> None:
 
 def test_an_unknown_image_says_what_to_add(tmp_path: Path, environment: dict[str, str]) -> None:
     path = manifest(tmp_path, "true", image="nobody/knows:1")
-    result = run(environment, "--timeout", "2s", "-f", path)
-    assert result.returncode == 124
-    assert "no environment is defined for it" in result.stdout
-    assert str(Path(environment["XDG_CONFIG_HOME"]) / "traincrew") in result.stdout
+    result = run(environment, "-f", path)
+    assert result.returncode == 2
+    assert "containers[0].image" in result.stderr
+    assert "no environment is defined for it" in result.stderr
+    assert str(Path(environment["XDG_CONFIG_HOME"]) / "traincrew") in result.stderr
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])

@@ -5,7 +5,7 @@ import signal
 import subprocess
 from pathlib import Path
 
-from cli.programs import PROGRAM, Machine, kubeconfig_of, sleepers, start_pod
+from cli.programs import PROGRAM, Machine, kubeconfig_of, manifest, sleepers, start_pod
 from traincrew.engine.config import load_config
 
 
@@ -98,3 +98,35 @@ def test_without_a_cluster(machine: Machine) -> None:
     assert "there is no cluster" in machine("status", code=1).stdout
     assert "there is no cluster" in machine("down").stderr
     assert "`traincrew up` starts one" in machine("restart", code=1).stderr
+
+
+def test_the_operator_runs_elsewhere_and_ends_cleanly(
+    machine: Machine, tmp_path: Path, environment: dict[str, str]
+) -> None:
+    kubeconfig = kubeconfig_of(machine("up", "--no-operator"))
+    flags = ["-kubeconfig", str(kubeconfig), "-v", "4", "-stderrthreshold", "INFO", "-logtostderr"]
+    with subprocess.Popen(
+        [PROGRAM, "operator", *flags], env=environment, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        lines = iter(process.stderr)
+        assert any("operator is ready" in line for line in lines)
+        manifest(tmp_path, "echo hello")
+        create = ["kubectl", "--kubeconfig", str(kubeconfig), "create", "-f"]
+        subprocess.run([*create, str(tmp_path / "job.yaml")], check=True, capture_output=True)
+        wait = ["kubectl", "--kubeconfig", str(kubeconfig), "wait", "--timeout=30s"]
+        subprocess.run(
+            [*wait, "--for=condition=Succeeded", "chj/small"], check=True, capture_output=True
+        )
+        process.send_signal(signal.SIGTERM)
+        rest = process.communicate(timeout=20)[1]
+        assert process.returncode == 0
+        assert "Traceback" not in rest
+
+
+def test_nodes_and_gpus_are_as_many_as_wanted(machine: Machine) -> None:
+    kubeconfig = kubeconfig_of(machine("up", "--nodes", "2", "--gpus", "3"))
+    columns = "custom-columns=:.metadata.name,:.status.allocatable.nvidia\\.com/gpu"
+    get = ["kubectl", "--kubeconfig", str(kubeconfig), "get", "nodes", "-o", columns]
+    output = subprocess.run(get, check=True, capture_output=True, text=True).stdout
+    assert output.split() == ["local-0", "2", "local-1", "1"]

@@ -50,16 +50,20 @@ class Embedded:
             CommandFailed: A part did not start.
         """
         from traincrew.local.cluster import ClusterOptions, LocalCluster, virtual_nodes
-        from traincrew.local.images import CatalogError, default_catalog
+        from traincrew.local.images import CatalogError
+        from traincrew.local.node import count_gpus
 
         options = self._options
-        nodes = virtual_nodes(options.nodes, gpus=options.gpus or 0)
+        gpus = options.gpus
+        if gpus is None:
+            gpus = await asyncio.to_thread(count_gpus)
+        nodes = virtual_nodes(options.nodes, gpus=gpus)
         try:
             self.cluster = LocalCluster(
                 ClusterOptions(
                     directory=self._directory,
                     nodes=tuple(nodes),
-                    image_catalogs=(*map(Path, options.images), default_catalog()),
+                    image_catalogs=image_catalogs(options),
                     sandbox=options.sandbox,
                     on_pull=self._on_pull,
                 )
@@ -151,3 +155,10 @@ class Embedded:
                 await self._operator
         if hasattr(self, "cluster"):
             await self.cluster.stop(keep_pods=keep_pods)
+
+
+def image_catalogs(options: Options) -> tuple[Path, ...]:
+    """Where images are looked up before the shipped catalog."""
+    from traincrew.local.images import default_catalog
+
+    return (*map(Path, options.images), default_catalog())

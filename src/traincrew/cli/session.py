@@ -134,6 +134,7 @@ class Session:
 
     async def _work(self) -> int:
         self._console.set_status("starting the cluster")
+        self._check_images()
         await self._embedded.start()
         gc.freeze()
         gc.enable()
@@ -161,6 +162,18 @@ class Session:
         if self._keep:
             await self._stay(following)
         return code
+
+    def _check_images(self) -> None:
+        from traincrew.cli.embedded import image_catalogs
+        from traincrew.cli.preflight import check_images
+        from traincrew.local.cluster import default_cache
+        from traincrew.local.images import CatalogError, ImageStore
+
+        try:
+            store = ImageStore(default_cache(), image_catalogs(self._chosen))
+        except CatalogError as error:
+            raise BadInput(str(error)) from error
+        check_images(self._documents, store)
 
     def _cluster_words(self) -> str:
         count = self._chosen.nodes

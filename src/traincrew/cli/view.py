@@ -118,9 +118,10 @@ class News:
     _SAME = 100
     """Texts that share this many characters in a row share an explanation."""
     _STEP = 20
+    _KEPT = 200
 
     def __init__(self) -> None:
-        self._told: list[str] = []
+        self._told: deque[str] = deque(maxlen=self._KEPT)
 
     def tell(self, text: str) -> str | None:
         """What of a text is new: all of it, what is around the old part, or (None) nothing."""
