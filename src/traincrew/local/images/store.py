@@ -59,6 +59,14 @@ class ImageStore:
             return False
         return not definition.is_built or is_built(environment_path(self.cache, definition))
 
+    def check(self, image: str) -> None:
+        """Make sure that `image` stands for an environment, built or not.
+
+        Raises:
+            ImagePullError: The name is malformed or unknown; the message says what to add.
+        """
+        self._find(image, parse_reference(image))
+
     async def pull(self, image: str, progress: Progress) -> Environment:
         """Return the environment `image` stands for, built first if need be.
 
