@@ -48,8 +48,9 @@ bench: setup ## Benchmarks, each beside its reference
 lock: ## Renew requirements/*.txt from pyproject.toml
 	$(PYTHON) hack/lock.py
 
-manifests: $(VENV)/.run ## Regenerate deploy/ from the types
+manifests: $(VENV)/.run ## Regenerate deploy/ and the field reference from the types
 	$(BIN)/traincrew manifests --directory deploy
+	$(BIN)/python hack/reference.py
 
 clean: ## Remove the environment and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
