@@ -14,6 +14,7 @@ import tempfile
 import time
 import urllib.request
 from pathlib import Path
+from typing import Self
 
 CREATES = 4000
 CONNECTIONS = 8
@@ -76,18 +77,20 @@ class Server:
         self.port = int(self.process.stdout.readline())
 
     def until_ready(self) -> float:
+        """Seconds from the start of the process until it said that it is ready."""
         url = f"http://127.0.0.1:{self.port}/{SECRET}/readyz"
         with urllib.request.urlopen(url, timeout=10) as response:
             assert response.status == 200
         return time.perf_counter() - self.started
 
     def memory_mib(self) -> float:
+        """Resident memory in MiB."""
         for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
             if line.startswith("VmRSS"):
                 return int(line.split()[1]) / 1024
         return 0.0
 
-    def __enter__(self) -> "Server":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -138,11 +141,11 @@ class Exchange(asyncio.Protocol):
         self.done = done
         self.buffer = b""
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:  # noqa: D102 - asyncio's
         self.transport = transport
         transport.write(self.requests.pop())
 
-    def data_received(self, data: bytes) -> None:
+    def data_received(self, data: bytes) -> None:  # noqa: D102 - asyncio's
         self.buffer += data
         end = self.buffer.find(b"\r\n\r\n")
         if end < 0:
@@ -185,14 +188,14 @@ class Watcher(asyncio.Protocol):
         self.every = every
         self.open = asyncio.get_running_loop().create_future()
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:  # noqa: D102 - asyncio's
         self.transport = transport
         transport.write(
             f"GET /{SECRET}/api/v1/pods?watch=1&resourceVersion=0&labelSelector=watched "
             f"HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
         )
 
-    def data_received(self, data: bytes) -> None:
+    def data_received(self, data: bytes) -> None:  # noqa: D102 - asyncio's
         if not self.open.done():
             self.open.set_result(None)
         at = data.find(b'"watched":"')
@@ -264,7 +267,7 @@ def main() -> None:
         asyncio.run(creates_per_second(server.port, "warm", 400))
         memory = asyncio.run(creates_per_second(server.port, "bench"))
         resident = server.memory_mib()
-    with tempfile.TemporaryDirectory() as directory, Server(REAL, f"{directory}/state.db") as server:
+    with tempfile.TemporaryDirectory() as directory, Server(REAL, f"{directory}/db") as server:
         asyncio.run(creates_per_second(server.port, "warm", 400))
         durable = asyncio.run(creates_per_second(server.port, "bench"))
     print(
