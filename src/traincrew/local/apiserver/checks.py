@@ -193,13 +193,13 @@ def _check_rules(rules: dict[str, Any], value: Any, path: Path, found: list[Caus
 
 
 def _check_number(rules: dict[str, Any], value: float, path: Path, found: list[Cause]) -> None:
-    where = render(path)
-
     def refuse(detail: str) -> None:
+        where = render(path)
         found.append(why.invalid(where, value, f"{where} in body {detail}"))
 
     limit = _INTEGER_LIMITS.get(rules.get("format", ""))
     if limit is not None and not -limit <= value < limit:
+        where = render(path)
         name = _TYPE_NAMES[type(value)]
         detail = f'{where} in body must be of type {rules["format"]}: "{name}"'
         found.append(why.type_invalid(where, value, detail))
