@@ -3,6 +3,7 @@
 import asyncio
 import os
 import shlex
+import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,6 +22,11 @@ shift
 exec env -i {environment} unshare {namespaces} --uts sh -c 'hostname "$0"; exec /bin/sh -c "$*"' \\
   "$host" "$@"
 """
+
+
+def pytest_configure() -> None:
+    """Stopped by a signal, still end the clusters that were started."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 class Hosts:

@@ -616,7 +616,7 @@ async def test_a_real_environment_without_a_network(tmp_path: Path, catalog: Cat
     )
     lines: list[str] = []
     environment = await ImageStore(tmp_path / "cache", [own]).pull("me/real", lines.append)
-    assert "installing 1 requirements" in lines
+    assert "installing 1 requirement" in lines
     result = await asyncio.to_thread(
         subprocess.run,
         ["python3", "-c", "import greeting, sys; print(greeting.TEXT, sys.prefix)"],

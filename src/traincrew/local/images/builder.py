@@ -198,7 +198,8 @@ class _Build:
             "--",
             *requirements,
         ]
-        self.progress(f"installing {len(requirements)} requirements")
+        count = len(requirements)
+        self.progress(f"installing {count} requirement{'s' if count != 1 else ''}")
         if await self._run(command):
             raise BuildError(
                 f"pip could not install the requirements: {failure_reason(self.lines)}"
