@@ -157,18 +157,6 @@ def test_the_old_name_of_the_service_account() -> None:
     assert pod(serviceAccountName="s")["serviceAccount"] == "s"
 
 
-def test_what_admission_adds_to_a_pod() -> None:
-    obj = {"spec": {"tolerations": [{"key": "node.kubernetes.io/not-ready"}]}}
-    defaults.admit("", "Pod", obj)
-    spec = obj["spec"]
-    assert spec["serviceAccountName"] == spec["serviceAccount"] == "default"  # type: ignore[call-overload]
-    assert spec["priority"] == 0  # type: ignore[call-overload]
-    assert [each["key"] for each in spec["tolerations"]] == [
-        "node.kubernetes.io/not-ready",
-        "node.kubernetes.io/unreachable",
-    ]
-
-
 def test_job() -> None:
     obj = defaulted("batch/v1", "Job", spec={"template": TEMPLATE})
     assert obj["spec"] == {

@@ -8,11 +8,7 @@ this server runs for one user, on that user's machine.
 
 from __future__ import annotations
 
-import importlib.util
-import logging
-from datetime import UTC, date, datetime, time
-from functools import cache
-from importlib.machinery import PathFinder
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -20,11 +16,10 @@ import msgspec
 from . import causes as why
 from .cel_library import FUNCTIONS
 from .cel_source import CelSyntaxError, escape, faults, rename_functions, tokens, uses
+from .cel_values import convert, interpreter, needs_conversion, open_names, sample
 from .paths import Key, Path, render
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from .causes import Cause
 
 __all__ = ["CelRules", "compile_rules"]
@@ -42,31 +37,11 @@ _REASONS = (
 )
 
 
-@cache
-def _interpreter() -> Any:
-    """The extension module of the CEL package.
-
-    The package itself imports its command line tool, which takes half a second; the module beside
-    it needs none of that.
-    """
-    package = importlib.util.find_spec("cel")
-    places = package.submodule_search_locations if package is not None else None
-    spec = PathFinder.find_spec("cel", list(places or ()))
-    if spec is None or spec.loader is None:
-        raise ImportError("the package common-expression-language is not installed completely")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    # A function that refuses its arguments is an answer here, not an incident.
-    logging.getLogger("cel").addHandler(logging.NullHandler())
-    logging.getLogger("cel").propagate = False
-    return module
-
-
 class _Expression:
     """A compiled expression and the functions it calls."""
 
     def __init__(self, source: str) -> None:
-        self._program = _interpreter().compile(rename_functions(source))
+        self._program = interpreter().compile(rename_functions(source))
         called = set(self._program.functions())
         self.functions = {
             _registered(name): function
@@ -108,6 +83,7 @@ class _Node(msgspec.Struct):
     values: _Node | None
     convert: bool
     keys: tuple[str, ...]
+    functions: dict[str, Any]
 
 
 class CelRules:
@@ -201,7 +177,12 @@ def _compile(schema: Schema, path: str, uncorrelatable: str, found: list[Cause])
     if not rules and not fields and items is None and values is None:
         return None
     keys = tuple(schema.get("x-kubernetes-list-map-keys") or ())
-    return _Node(schema, rules, fields, items, values, _needs_conversion(schema), keys)
+    functions: dict[str, Any] = {}
+    for rule in rules:
+        functions |= rule.expression.functions
+        if rule.message_expression is not None:
+            functions |= rule.message_expression.functions
+    return _Node(schema, rules, fields, items, values, needs_conversion(schema), keys, functions)
 
 
 def _compile_rule(
@@ -308,11 +289,11 @@ def _type_faults(expression: _Expression, schema: Schema, source: str) -> list[s
         return []
     names = {token.text for token in tokens(source) if token.kind == "name"}
     schema = _reached(schema, names)  # a pod template has a thousand fields, a rule names a few
-    if not names.isdisjoint(_open_names(schema, "self")):
+    if not names.isdisjoint(open_names(schema, "self")):
         return []
-    sample = _convert(schema, _sample(schema))
+    value = convert(schema, sample(schema))
     try:
-        expression.run(_context(sample, sample, expression))
+        expression.run(_context({"self": value, "oldSelf": value}, expression.functions))
     except TypeError as error:
         return [f"found no matching overload: {str(error).partition(' CEL ')[0]}"]
     except _ERRORS:
@@ -333,102 +314,42 @@ def _reached(schema: Schema, names: set[str]) -> Schema:
     return reached
 
 
-def _open_names(schema: Schema, name: str) -> Iterator[str]:
-    """Names of the fields that may hold values of several types."""
-    if not schema.get("type") or schema.get("x-kubernetes-preserve-unknown-fields"):
-        yield name
-    for key, item in (schema.get("properties") or {}).items():
-        yield from _open_names(item, escape(key) or "")
-    for key in ("items", "additionalProperties"):
-        if type(schema.get(key)) is dict:
-            yield from _open_names(schema[key], name)
-
-
-_SAMPLES = {"integer": 1, "number": 1.0, "boolean": True}
-_FORMAT_SAMPLES = {"date-time": "2020-01-01T00:00:00Z", "date": "2020-01-01", "duration": "1s"}
-
-
-def _sample(schema: Schema) -> Any:
-    kind = schema.get("type")
-    if kind == "object":
-        extra = schema.get("additionalProperties")
-        if type(extra) is dict:
-            return {"a": _sample(extra)}
-        return {key: _sample(item) for key, item in (schema.get("properties") or {}).items()}
-    if kind == "array":
-        return [_sample(schema["items"])]
-    if kind == "string":
-        return (schema.get("enum") or [_FORMAT_SAMPLES.get(schema.get("format", ""), "a")])[0]
-    return _SAMPLES.get(kind or "")
-
-
-# --- values as CEL sees them --------------------------------------------------------------------
-
-_CONVERTED_FORMATS = ("byte", "date", "date-time", "duration")
-
-
-def _needs_conversion(schema: Any) -> bool:
-    """Whether values differ in CEL: escaped names, times, doubles."""
-    if type(schema) is not dict:
-        return False
-    if schema.get("type") == "number" or (
-        schema.get("type") == "string" and schema.get("format") in _CONVERTED_FORMATS
-    ):
-        return True
-    properties = schema.get("properties") or {}
-    if any(escape(key) != key for key in properties):
-        return True
-    inner = [*properties.values(), schema.get("items"), schema.get("additionalProperties")]
-    return any(map(_needs_conversion, inner))
-
-
-def _convert(schema: Any, value: Any) -> Any:
-    if type(schema) is not dict:
-        return value
-    kind = type(value)
-    if kind is dict:
-        properties = schema.get("properties") or {}
-        extra = schema.get("additionalProperties")
-        result = {}
-        for key, item in value.items():
-            if key in properties:
-                name = escape(key)
-                if name is not None:
-                    result[name] = _convert(properties[key], item)
-            else:
-                result[key] = _convert(extra, item)
-        return result
-    if kind is list:
-        return [_convert(schema.get("items"), item) for item in value]
-    if kind is int and schema.get("type") == "number":
-        return float(value)
-    if kind is str and schema.get("type") == "string":
-        return _convert_text(schema.get("format"), value)
-    return value
-
-
-def _convert_text(form: Any, value: str) -> Any:
-    if form == "date-time":
-        return datetime.fromisoformat(value.replace("z", "Z"))
-    if form == "date":
-        return datetime.combine(date.fromisoformat(value), time(), UTC)
-    if form == "byte":
-        import base64
-
-        return base64.b64decode(value)
-    if form == "duration":
-        return _interpreter().evaluate("duration(text)", {"text": value})
-    return value
-
-
 # --- evaluating ---------------------------------------------------------------------------------
 
 
-def _context(value: Any, old: Any, expression: _Expression) -> Any:
-    variables = {"self": value}
-    if old is not _ABSENT:
-        variables["oldSelf"] = old
-    return _interpreter().Context(variables=variables, functions=expression.functions)
+class _Situation:
+    """One place in an object: what its rules are evaluated with, made once for all of them."""
+
+    def __init__(self, node: _Node, value: Any, old: Any) -> None:
+        self.node = node
+        self.value = value
+        self.old = _ABSENT if old is None else old
+
+    def _seen(self, value: Any) -> Any:
+        return convert(self.node.schema, value) if self.node.convert else value
+
+    @cached_property
+    def plain(self) -> Any:
+        """For rules that know self, and oldSelf if there is one."""
+        variables = {"self": self._seen(self.value)}
+        if self.old is not _ABSENT:
+            variables["oldSelf"] = self._seen(self.old)
+        return _context(variables, self.node.functions)
+
+    @cached_property
+    def optional(self) -> Any:
+        """For rules whose oldSelf is an optional value."""
+        kind = interpreter().OptionalValue
+        old = kind.none() if self.old is _ABSENT else kind.of(self._seen(self.old))
+        return _context({"self": self._seen(self.value), "oldSelf": old}, self.node.functions)
+
+    def of(self, rule: _Rule) -> Any:
+        """The context of one rule."""
+        return self.optional if rule.optional_old else self.plain
+
+
+def _context(variables: dict[str, Any], functions: dict[str, Any]) -> Any:
+    return interpreter().Context(variables=variables, functions=functions)
 
 
 def _walk(node: _Node, value: Any, old: Any, path: Path, found: list[Cause]) -> None:
@@ -465,28 +386,21 @@ def _by_key(node: _Node, old: Any) -> dict[str, Any]:
 
 
 def _apply(node: _Node, value: Any, old: Any, path: Path, found: list[Cause]) -> None:
+    situation = _Situation(node, value, old)
     unchanged = old is not _ABSENT and old == value
-    ours = _convert(node.schema, value) if node.convert else value
-    theirs = _ABSENT
-    if old is not _ABSENT and old is not None:
-        theirs = _convert(node.schema, old) if node.convert else old
     for rule in node.rules:
-        before = theirs
         if rule.transition:
-            if rule.optional_old:
-                optional = _interpreter().OptionalValue
-                before = optional.none() if theirs is _ABSENT else optional.of(theirs)
-            elif theirs is _ABSENT:
+            if situation.old is _ABSENT and not rule.optional_old:
                 continue
         elif unchanged:
             continue  # ratcheting: it was stored like this
         try:
-            result = rule.expression.run(_context(ours, before, rule.expression))
+            result = rule.expression.run(situation.of(rule))
         except _ERRORS as error:
             found.append(_evaluation_fault(rule, error, node, path))
             continue
         if result is not True:
-            found.append(_violation(rule, ours, before, node, path))
+            found.append(_violation(rule, situation, path))
 
 
 def _type_name(node: _Node) -> str:
@@ -515,15 +429,14 @@ def _evaluation_fault(rule: _Rule, error: Exception, node: _Node, path: Path) ->
     return why.invalid(where, _type_name(node), detail)
 
 
-def _violation(rule: _Rule, value: Any, old: Any, node: _Node, path: Path) -> Cause:
+def _violation(rule: _Rule, situation: _Situation, path: Path) -> Cause:
     where = render(path)
     if rule.field_path:
         where = (where + rule.field_path).lstrip(".")
     detail = rule.message or f"failed rule: {rule.source}"
     if rule.message_expression is not None:
-        context = _context(value, old, rule.message_expression)
         try:
-            text = rule.message_expression.run(context)
+            text = rule.message_expression.run(situation.of(rule))
         except _ERRORS:
             text = ""
         if type(text) is str and text.strip() and "\n" not in text:
@@ -535,4 +448,4 @@ def _violation(rule: _Rule, value: Any, old: Any, node: _Node, path: Path) -> Ca
         return why.required(where, detail)
     if rule.reason == "FieldValueDuplicate":
         return why.duplicate(where, detail)
-    return why.invalid(where, _type_name(node), detail)
+    return why.invalid(where, _type_name(situation.node), detail)

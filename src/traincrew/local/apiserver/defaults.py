@@ -9,12 +9,12 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING, Any
 
-from .defaults_pod import admit_pod, field, items, pod, pod_template, volume_claim
+from .defaults_pod import field, items, pod, pod_template, volume_claim
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["admit", "after_uid", "apply"]
+__all__ = ["after_uid", "apply"]
 
 Document = dict[str, Any]
 
@@ -26,12 +26,6 @@ def apply(group: str, kind: str, obj: Document) -> None:
     function = _BY_KIND.get((group, kind))
     if function is not None:
         function(obj)
-
-
-def admit(group: str, kind: str, obj: Document) -> None:
-    """Fill in what upstream's admission plugins add to a new object, in place."""
-    if (group, kind) == ("", "Pod"):
-        admit_pod(obj)
 
 
 _JOB_NAME = ("job-name", "batch.kubernetes.io/job-name")

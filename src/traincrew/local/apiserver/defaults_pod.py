@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["admit_pod", "field", "items", "pod", "pod_spec", "pod_template", "volume_claim"]
+__all__ = ["field", "items", "pod", "pod_spec", "pod_template", "volume_claim"]
 
 Document = dict[str, Any]
 
@@ -216,45 +216,3 @@ def pod(obj: Document) -> None:
     status = obj.setdefault("status", {})
     if type(status) is dict and not status.get("phase"):
         status["phase"] = "Pending"
-
-
-_NOT_READY = [
-    {
-        "key": f"node.kubernetes.io/{state}",
-        "operator": "Exists",
-        "effect": "NoExecute",
-        "tolerationSeconds": 300,
-    }
-    for state in ("not-ready", "unreachable")
-]
-
-
-def admit_pod(obj: Document) -> None:
-    """What upstream's admission plugins fill into a new Pod.
-
-    ServiceAccount, Priority and DefaultTolerationSeconds. The token volume is left out: pods of
-    this cluster reach the API through the kubeconfig in their environment.
-    """
-    spec = obj.get("spec")
-    if type(spec) is not dict:
-        return
-    if not spec.get("serviceAccountName"):
-        spec["serviceAccountName"] = spec["serviceAccount"] = "default"
-    if not spec.get("priorityClassName"):
-        spec.setdefault("priority", 0)
-        spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
-    tolerations = spec.get("tolerations") or []
-    if type(tolerations) is not list:
-        return
-    missing = [
-        dict(wanted)
-        for wanted in _NOT_READY
-        if not any(
-            type(each) is dict
-            and each.get("key") in (None, "", wanted["key"])
-            and each.get("effect") in (None, "", "NoExecute")
-            for each in tolerations
-        )
-    ]
-    if missing:
-        spec["tolerations"] = tolerations + missing

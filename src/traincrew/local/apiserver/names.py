@@ -11,7 +11,6 @@ from functools import lru_cache
 
 __all__ = [
     "config_map_key_fault",
-    "env_var_name_fault",
     "label_fault",
     "label_value_fault",
     "port_name_fault",
@@ -31,7 +30,6 @@ _SUBDOMAIN_RE = re.compile(_SUBDOMAIN)
 _LABEL_1035_RE = re.compile(_LABEL_1035)
 _QUALIFIED_RE = re.compile(_QUALIFIED)
 _LABEL_VALUE_RE = re.compile(f"({_QUALIFIED})?")
-_ENV_RE = re.compile("[-._a-zA-Z][-._a-zA-Z0-9]*")
 _RELAXED_ENV_RE = re.compile("[ -<>-~]+")
 _KEY_RE = re.compile("[-._a-zA-Z0-9]+")
 _PORT_RE = re.compile("[a-z0-9]([-a-z0-9]*[a-z0-9])?")
@@ -66,11 +64,6 @@ _LABEL_VALUE_TEXT = (
     "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.',"
     " and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or"
     f" '12345', regex used for validation is '({_QUALIFIED})?')"
-)
-_ENV_TEXT = (
-    "a valid environment variable name must consist of alphabetic characters, digits, '_', '-', or"
-    " '.', and must not start with a digit (e.g. 'my.env-name',  or 'MY_ENV.NAME',  or"
-    " 'MyEnvName1', regex used for validation is '[-._a-zA-Z][-._a-zA-Z0-9]*')"
 )
 _KEY_TEXT = (
     "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g."
@@ -133,15 +126,6 @@ def label_value_fault(value: str) -> str:
     if len(value) > 63:
         return _too_long(63)
     return "" if _LABEL_VALUE_RE.fullmatch(value) else _LABEL_VALUE_TEXT
-
-
-def env_var_name_fault(value: str) -> str:
-    """Names of environment variables before Kubernetes 1.34."""
-    if not _ENV_RE.fullmatch(value):
-        return _ENV_TEXT
-    if value in (".", ".."):
-        return f"must not be '{value}'"
-    return "must not start with '..'" if value.startswith("..") else ""
 
 
 @lru_cache(maxsize=4096)

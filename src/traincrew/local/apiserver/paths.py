@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["Key", "Path", "child", "render"]
+__all__ = ["Key", "Path", "render"]
 
 
 class Key(str):
@@ -24,8 +24,3 @@ def render(path: Path) -> str:
         path, step = path
         steps.append(f".{step}" if type(step) is str else f"[{step}]")
     return "".join(reversed(steps)).removeprefix(".")
-
-
-def child(path: str, name: str) -> str:
-    """A field below an already printed path."""
-    return f"{path}.{name}" if path else name

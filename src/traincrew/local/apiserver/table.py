@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from . import printers
+from . import printers, printers_workloads
 from .durations import age
 from .jsonpath import compile_path, text
 
@@ -52,12 +52,12 @@ _TABLES: dict[tuple[str, str], tuple[str, _Row]] = {
     ),
     ("", "Pod"): (
         "Name Ready Status Restarts Age IP* Node* Nominated_Node* Readiness_Gates*",
-        printers.pod,
+        printers_workloads.pod,
     ),
-    ("", "PodTemplate"): ("Name Containers Images Pod_Labels", printers.pod_template),
+    ("", "PodTemplate"): ("Name Containers Images Pod_Labels", printers_workloads.pod_template),
     ("", "ReplicationController"): (
         f"Name Desired:integer Current:integer Ready:integer Age {_WORKLOAD}",
-        printers.replica_set,
+        printers_workloads.replica_set,
     ),
     ("", "ResourceQuota"): ("Name Request Limit Age", printers.resource_quota),
     ("", "Secret"): ("Name Type Data Age", printers.secret),
@@ -65,33 +65,36 @@ _TABLES: dict[tuple[str, str], tuple[str, _Row]] = {
     ("", "ServiceAccount"): ("Name Age", printers.name_and_age),
     ("apps", "ControllerRevision"): (
         "Name Controller Revision Age",
-        printers.controller_revision,
+        printers_workloads.controller_revision,
     ),
     ("apps", "DaemonSet"): (
         (
             "Name Desired:integer Current:integer Ready:integer Up-to-date:integer"
             f" Available:integer Node_Selector Age {_WORKLOAD}"
         ),
-        printers.daemon_set,
+        printers_workloads.daemon_set,
     ),
     ("apps", "Deployment"): (
         f"Name Ready Up-to-date Available Age {_WORKLOAD}",
-        printers.deployment,
+        printers_workloads.deployment,
     ),
     ("apps", "ReplicaSet"): (
         f"Name Desired:integer Current:integer Ready:integer Age {_WORKLOAD}",
-        printers.replica_set,
+        printers_workloads.replica_set,
     ),
-    ("apps", "StatefulSet"): ("Name Ready Age Containers* Images*", printers.stateful_set),
+    ("apps", "StatefulSet"): (
+        "Name Ready Age Containers* Images*",
+        printers_workloads.stateful_set,
+    ),
     ("autoscaling", "HorizontalPodAutoscaler"): (
         "Name Reference Targets MinPods MaxPods Replicas Age",
-        printers.autoscaler,
+        printers_workloads.autoscaler,
     ),
     ("batch", "CronJob"): (
         "Name Schedule Timezone Suspend:boolean Active:integer Last_Schedule Age " + _WORKLOAD,
-        printers.cron_job,
+        printers_workloads.cron_job,
     ),
-    ("batch", "Job"): (f"Name Status Completions Duration Age {_WORKLOAD}", printers.job),
+    ("batch", "Job"): (f"Name Status Completions Duration Age {_WORKLOAD}", printers_workloads.job),
     ("coordination.k8s.io", "Lease"): ("Name Holder Age", printers.lease),
     ("discovery.k8s.io", "EndpointSlice"): (
         "Name AddressType Ports Endpoints Age",
@@ -105,7 +108,7 @@ _TABLES: dict[tuple[str, str], tuple[str, _Row]] = {
     ("networking.k8s.io", "NetworkPolicy"): ("Name Pod-Selector Age", printers.network_policy),
     ("policy", "PodDisruptionBudget"): (
         "Name Min_Available Max_Unavailable Allowed_Disruptions:integer Age",
-        printers.disruption_budget,
+        printers_workloads.disruption_budget,
     ),
     ("rbac.authorization.k8s.io", "ClusterRoleBinding"): (
         "Name Role Age Users* Groups* ServiceAccounts*",

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import validation_core as core
+from . import validation_jobs as jobs
 from . import validation_pod as pods
 from . import validation_policy as policy
 from . import validation_workloads as workloads
@@ -52,8 +53,8 @@ _RULES: dict[tuple[str, str], _Rule] = {
     ("apps", "Deployment"): workloads.deployment,
     ("apps", "ReplicaSet"): workloads.replica_set,
     ("apps", "StatefulSet"): workloads.stateful_set,
-    ("batch", "CronJob"): workloads.cron_job,
-    ("batch", "Job"): workloads.job,
+    ("batch", "CronJob"): jobs.cron_job,
+    ("batch", "Job"): jobs.job,
     ("coordination.k8s.io", "Lease"): policy.lease,
     ("discovery.k8s.io", "EndpointSlice"): policy.endpoint_slice,
     ("policy", "PodDisruptionBudget"): policy.disruption_budget,

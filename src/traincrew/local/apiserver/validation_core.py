@@ -12,8 +12,8 @@ from . import causes as why
 from .defaults_pod import field, items
 from .names import config_map_key_fault, label_fault, qualified_name_fault, subdomain_fault
 from .quantity import parse
+from .validation_containers import port, port_or_name
 from .validation_meta import immutable, label_selector, labels
-from .validation_pod import port, port_or_name
 
 if TYPE_CHECKING:
     from .causes import Cause

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .causes import Cause
 
 __all__ = [
+    "MISMATCH",
     "annotation_rules",
     "immutable",
     "label_selector",
@@ -22,11 +23,13 @@ __all__ = [
     "object_meta_update",
     "path_segment_fault",
     "selects",
+    "template_labels",
 ]
 
 Document = dict[str, Any]
 NameFault = Callable[[str], str]
 
+MISMATCH = "`selector` does not match template `labels`"
 _ANNOTATIONS_LIMIT = 256 * 1024
 _IMMUTABLE = "field is immutable"
 _FINALIZERS = ("orphan", "foregroundDeletion")
@@ -185,3 +188,8 @@ def selects(selector: Document, template_labels: Document) -> bool:
         return from_label_selector(selector)(template_labels)
     except SelectorError:
         return True
+
+
+def template_labels(spec: Document) -> Document:
+    """Labels of the pod template in the spec of a workload."""
+    return field(spec, "template", "metadata", "labels")

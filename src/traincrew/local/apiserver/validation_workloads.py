@@ -1,34 +1,36 @@
-"""Rules for Job, CronJob, StatefulSet, Deployment, ReplicaSet, DaemonSet and their like.
+"""Rules for StatefulSet, Deployment, ReplicaSet, DaemonSet and their like.
 
-Sources: ``pkg/apis/batch/validation``, ``pkg/apis/apps/validation``.
+Source: ``pkg/apis/apps/validation``.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import causes as why
-from .causes import Cause
-from .codec import clone
 from .defaults_pod import field, items
-from .names import label_fault, qualified_name_fault
+from .names import label_fault
 from .validation_meta import (
+    MISMATCH,
     immutable,
     label_selector,
     labels,
     non_negative,
     selects,
+    template_labels,
 )
-from .validation_pod import container_names, pod_template
+from .validation_pod import pod_template
+
+if TYPE_CHECKING:
+    from .causes import Cause
 
 __all__ = [
+    "at_most_everything",
     "controller_revision",
-    "cron_job",
     "daemon_set",
     "deployment",
     "int_or_percent",
-    "job",
     "replica_set",
     "replication_controller",
     "stateful_set",
@@ -36,11 +38,6 @@ __all__ = [
 ]
 
 Document = dict[str, Any]
-
-_MISMATCH = "`selector` does not match template `labels`"
-_MAX_INDEXED_PARALLELISM = 100_000
-_HIGH_COMPLETIONS = 100_000
-_HIGH_PARALLELISM = 10_000
 
 
 def int_or_percent(found: list[Cause], path: str, value: Any) -> None:
@@ -67,311 +64,6 @@ def _amount(value: Any) -> int:
     return int(text) if text.isdigit() else 0
 
 
-def _template_labels(spec: Document) -> Document:
-    return field(spec, "template", "metadata", "labels")
-
-
-# --- jobs ---------------------------------------------------------------------------------------
-
-
-def job(found: list[Cause], obj: Document, old: Document | None) -> None:
-    """Rules for a Job."""
-    spec = field(obj, "spec")
-    if spec.get("manualSelector") is not True and "selector" in spec:
-        _generated_selector(found, obj, spec)
-    _job_spec(found, spec, "spec")
-    if "selector" not in spec:
-        found.append(why.required("spec.selector"))
-    else:
-        label_selector(found, spec["selector"], "spec.selector")
-        if not selects(spec["selector"], _template_labels(spec)):
-            here = "spec.template.metadata.labels"
-            found.append(why.invalid(here, _template_labels(spec), _MISMATCH))
-    completions = spec.get("completions")
-    name = obj["metadata"].get("name", "")
-    if spec.get("completionMode") == "Indexed" and completions:
-        longest = f"{name}-{completions - 1}"
-        if label_fault(longest):
-            detail = f"will not able to create pod with invalid DNS label: {longest}"
-            found.append(why.invalid("metadata.name", name, detail))
-    if old is not None:
-        _job_update(found, spec, field(old, "spec"))
-
-
-def _generated_selector(found: list[Cause], obj: Document, spec: Document) -> None:
-    """Labels and selector the server writes into a Job must be those it would write."""
-    metadata = obj["metadata"]
-    uid, name = metadata.get("uid", ""), metadata.get("name", "")
-    expected = {
-        "controller-uid": uid,
-        "job-name": name,
-        "batch.kubernetes.io/controller-uid": uid,
-        "batch.kubernetes.io/job-name": name,
-    }
-    here = "spec.template.metadata.labels"
-    actual = _template_labels(spec)
-    for key, value in expected.items():
-        if key not in actual:
-            found.append(why.required(f"{here}[{key}]", f"must be '{value}'"))
-        elif actual[key] != value:
-            found.append(why.invalid(f"{here}[{key}]", actual[key], f"must be '{value}'"))
-    if not selects(spec["selector"], expected):
-        detail = "`selector` not auto-generated"
-        found.append(why.invalid("spec.selector", spec["selector"], detail))
-
-
-def _job_spec(found: list[Cause], spec: Document, path: str) -> None:
-    for key in (
-        "parallelism",
-        "completions",
-        "activeDeadlineSeconds",
-        "backoffLimit",
-        "ttlSecondsAfterFinished",
-        "backoffLimitPerIndex",
-        "maxFailedIndexes",
-    ):
-        non_negative(found, f"{path}.{key}", spec.get(key))
-    per_index, max_failed = spec.get("backoffLimitPerIndex"), spec.get("maxFailedIndexes")
-    if max_failed is not None and per_index is None:
-        detail = "when maxFailedIndexes is specified"
-        found.append(why.required(f"{path}.backoffLimitPerIndex", detail))
-    manager = spec.get("managedBy")
-    if manager is not None:
-        domain, _, rest = manager.partition("/")
-        if not domain or not rest:
-            detail = 'must be a domain-prefixed path (such as "acme.io/foo")'
-            found.append(why.invalid(f"{path}.managedBy", manager, detail))
-    mode = spec.get("completionMode", "NonIndexed")
-    if mode == "Indexed":
-        _indexed_job(found, spec, path)
-    elif mode == "NonIndexed":
-        for key, value in (("backoffLimitPerIndex", per_index), ("maxFailedIndexes", max_failed)):
-            if value is not None:
-                detail = "requires indexed completion mode"
-                found.append(why.invalid(f"{path}.{key}", value, detail))
-    else:
-        supported = ("NonIndexed", "Indexed")
-        found.append(why.not_supported(f"{path}.completionMode", mode, supported))
-    if "podFailurePolicy" in spec:
-        _failure_policy(found, spec, f"{path}.podFailurePolicy")
-    if "successPolicy" in spec:
-        _success_policy(found, spec, mode, f"{path}.successPolicy")
-    replacement = spec.get("podReplacementPolicy")
-    allowed = ("Failed",) if "podFailurePolicy" in spec else ("Failed", "TerminatingOrFailed")
-    if replacement is not None and replacement not in allowed:
-        found.append(why.not_supported(f"{path}.podReplacementPolicy", replacement, allowed))
-    pod_template(found, field(spec, "template"), f"{path}.template")
-    _job_restart_policy(found, spec, f"{path}.template.spec.restartPolicy")
-
-
-def _job_restart_policy(found: list[Cause], spec: Document, path: str) -> None:
-    policy = field(spec, "template", "spec").get("restartPolicy", "")
-    if policy in ("", "Always"):
-        found.append(why.required(path, 'valid values: "OnFailure", "Never"'))
-    elif policy not in ("OnFailure", "Never"):
-        found.append(why.not_supported(path, policy, ("OnFailure", "Never")))
-    elif "podFailurePolicy" in spec and policy != "Never":
-        detail = 'only "Never" is supported when podFailurePolicy is specified'
-        found.append(why.invalid(path, policy, detail))
-
-
-def _indexed_job(found: list[Cause], spec: Document, path: str) -> None:
-    completions, parallelism = spec.get("completions"), spec.get("parallelism")
-    max_failed, per_index = spec.get("maxFailedIndexes"), spec.get("backoffLimitPerIndex")
-    if completions is None:
-        found.append(why.required(f"{path}.completions", "when completion mode is Indexed"))
-    if parallelism is not None and parallelism > _MAX_INDEXED_PARALLELISM:
-        detail = (
-            f"must be less than or equal to {_MAX_INDEXED_PARALLELISM} when completion mode is"
-            " Indexed"
-        )
-        found.append(why.invalid(f"{path}.parallelism", parallelism, detail))
-    if completions is None:
-        return
-    here = f"{path}.maxFailedIndexes"
-    if max_failed is not None and max_failed > completions:
-        detail = "must be less than or equal to completions"
-        found.append(why.invalid(here, max_failed, detail))
-    if completions > _HIGH_COMPLETIONS and per_index is not None:
-        if max_failed is None:
-            detail = f"must be specified when completions is above {_HIGH_COMPLETIONS}"
-            found.append(why.required(here, detail))
-        detail = (
-            f"must be less than or equal to {_HIGH_PARALLELISM} when completions are above"
-            f" {_HIGH_COMPLETIONS} and used with backoff limit per index"
-        )
-        for key, value in (("parallelism", parallelism), ("maxFailedIndexes", max_failed)):
-            if value is not None and value > _HIGH_PARALLELISM:
-                found.append(why.invalid(f"{path}.{key}", value, detail))
-
-
-_ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
-
-
-def _failure_policy(found: list[Cause], spec: Document, path: str) -> None:
-    rules = list(items(spec, "podFailurePolicy", "rules"))
-    if len(rules) > 20:
-        found.append(why.too_many(f"{path}.rules", len(rules), 20))
-    names = container_names(field(spec, "template", "spec"))
-    for index, rule in enumerate(rules):
-        here = f"{path}.rules[{index}]"
-        action = rule.get("action", "")
-        if action == "FailIndex" and "backoffLimitPerIndex" not in spec:
-            detail = "requires the backoffLimitPerIndex to be set"
-            found.append(why.invalid(f"{here}.action", action, detail))
-        elif action and action not in _ACTIONS:
-            found.append(why.not_supported(f"{here}.action", action, _ACTIONS))
-        codes, conditions = rule.get("onExitCodes"), rule.get("onPodConditions")
-        if codes is not None:
-            _exit_codes(found, codes, names, f"{here}.onExitCodes")
-        for position, pattern in enumerate(items(rule, "onPodConditions")):
-            _condition_pattern(found, pattern, f"{here}.onPodConditions[{position}]")
-        if codes is not None and conditions:
-            detail = "specifying both OnExitCodes and OnPodConditions is not supported"
-            found.append(Cause("FieldValueInvalid", f"Invalid value: {detail}", here))
-        elif codes is None and not conditions:
-            detail = "specifying one of OnExitCodes and OnPodConditions is required"
-            found.append(Cause("FieldValueInvalid", f"Invalid value: {detail}", here))
-
-
-def _condition_pattern(found: list[Cause], pattern: Document, path: str) -> None:
-    fault = qualified_name_fault(pattern.get("type", ""))
-    if fault:
-        found.append(why.invalid(f"{path}.type", pattern.get("type", ""), fault))
-    supported = ("False", "True", "Unknown")
-    if pattern.get("status") not in supported:
-        found.append(why.not_supported(f"{path}.status", pattern.get("status", ""), supported))
-
-
-def _exit_codes(found: list[Cause], codes: Document, names: set[str], path: str) -> None:
-    operator, values = codes.get("operator", ""), codes.get("values") or []
-    if operator and operator not in ("In", "NotIn"):
-        found.append(why.not_supported(f"{path}.operator", operator, ("In", "NotIn")))
-    name = codes.get("containerName")
-    if name is not None and name not in names:
-        detail = "must be one of the container or initContainer names in the pod template"
-        found.append(why.invalid(f"{path}.containerName", name, detail))
-    here = f"{path}.values"
-    if not values:
-        found.append(why.invalid(here, [], "at least one value is required"))
-    elif len(values) > 255:
-        found.append(why.too_many(here, len(values), 255))
-    if len(set(values)) != len(values):
-        first = next(index for index, value in enumerate(values) if value in values[:index])
-        found.append(why.duplicate(f"{here}[{first}]", values[first]))
-    elif values != sorted(values):
-        found.append(why.invalid(here, values, "must be ordered"))
-    if operator == "In" and 0 in values:
-        detail = "must not be 0 for the In operator"
-        found.append(why.invalid(f"{here}[{values.index(0)}]", 0, detail))
-
-
-def _success_policy(found: list[Cause], spec: Document, mode: str, path: str) -> None:
-    if mode != "Indexed":
-        detail = "requires indexed completion mode"
-        found.append(why.invalid(path, spec["successPolicy"], detail))
-        return
-    rules = list(items(spec, "successPolicy", "rules"))
-    if not rules:
-        detail = "at least one rules must be specified when the successPolicy is specified"
-        found.append(why.required(f"{path}.rules", detail))
-    if len(rules) > 20:
-        found.append(why.too_many(f"{path}.rules", len(rules), 20))
-    for index, rule in enumerate(rules):
-        here = f"{path}.rules[{index}]"
-        count, indexes = rule.get("succeededCount"), rule.get("succeededIndexes")
-        if count is None and indexes is None:
-            detail = "at least one of succeededCount or succeededIndexes must be specified"
-            found.append(why.required(here, detail))
-        non_negative(found, f"{here}.succeededCount", count)
-        completions = spec.get("completions", 0)
-        if indexes is not None and not _is_index_list(indexes, completions):
-            detail = f"error parsing succeededIndexes: {indexes!r} with {completions} completions"
-            found.append(why.invalid(f"{here}.succeededIndexes", indexes, detail))
-        if count is not None and count > completions:
-            detail = (
-                f"must be less than or equal to {completions} (the number of specified completions)"
-            )
-            found.append(why.invalid(f"{here}.succeededCount", count, detail))
-
-
-def _is_index_list(text: str, completions: int) -> bool:
-    """Whether a text is a list like ``1,3-5,7`` in rising order below the completions."""
-    last = -1
-    for part in text.split(","):
-        if not re.fullmatch(r"\d+(-\d+)?", part):
-            return False
-        bounds = [int(bound) for bound in part.split("-")]
-        if bounds[0] <= last or bounds[-1] >= completions or bounds[-1] < bounds[0]:
-            return False
-        last = bounds[-1]
-    return True
-
-
-def _job_update(found: list[Cause], spec: Document, old: Document) -> None:
-    completions, before = spec.get("completions"), old.get("completions")
-    if spec.get("completionMode") != "Indexed":
-        immutable(found, "spec.completions", completions, before)
-    elif completions is not None and completions not in (before, spec.get("parallelism")):
-        detail = "can only be modified in tandem with spec.parallelism"
-        found.append(why.invalid("spec.completions", completions, detail))
-    template, was = field(spec, "template"), field(old, "template")
-    if template != was:
-        # A job that never ran or is suspended may still be placed elsewhere (KEP-2926).
-        if old.get("suspend"):
-            was = _with_new_placement(template, was)
-        immutable(found, "spec.template", template, was)
-    for key in (
-        "selector",
-        "completionMode",
-        "podFailurePolicy",
-        "backoffLimitPerIndex",
-        "managedBy",
-        "successPolicy",
-    ):
-        immutable(found, f"spec.{key}", spec.get(key), old.get(key))
-
-
-def _with_new_placement(new: Document, old: Document) -> Document:
-    """The old template with the new one's scheduling directives and metadata."""
-    result: Document = clone(old)
-    for part, keys in (
-        ("metadata", ("annotations", "labels")),
-        ("spec", ("nodeSelector", "tolerations", "schedulingGates", "affinity")),
-    ):
-        target, source = result.setdefault(part, {}), field(new, part)
-        for key in keys:
-            if key in source:
-                target[key] = source[key]
-            else:
-                target.pop(key, None)
-    return result
-
-
-def cron_job(found: list[Cause], obj: Document, _old: Document | None) -> None:
-    """Rules for a CronJob; nothing runs it here."""
-    spec = field(obj, "spec")
-    schedule = spec.get("schedule", "")
-    if schedule and not schedule.startswith("@") and len(schedule.split()) != 5:
-        count = len(schedule.split())
-        detail = f"expected exactly 5 fields, found {count}: {why.show(schedule.split())}"
-        found.append(why.invalid("spec.schedule", schedule, detail))
-    supported = ("Allow", "Forbid", "Replace")
-    if spec.get("concurrencyPolicy") not in supported:
-        value = spec.get("concurrencyPolicy", "")
-        found.append(why.not_supported("spec.concurrencyPolicy", value, supported))
-    for key in (
-        "startingDeadlineSeconds",
-        "successfulJobsHistoryLimit",
-        "failedJobsHistoryLimit",
-    ):
-        non_negative(found, f"spec.{key}", spec.get(key))
-    _job_spec(found, field(spec, "jobTemplate", "spec"), "spec.jobTemplate.spec")
-
-
-# --- replicas -----------------------------------------------------------------------------------
-
-
 def _replicated(
     found: list[Cause], spec: Document, kind: str, *, template: Document | None = None
 ) -> None:
@@ -388,7 +80,7 @@ def _replicated(
     chosen = field(spec, "template") if template is None else template
     actual = field(chosen, "metadata", "labels")
     if selector and not selects(selector, actual):
-        found.append(why.invalid("spec.template.metadata.labels", actual, _MISMATCH))
+        found.append(why.invalid("spec.template.metadata.labels", actual, MISMATCH))
     pod_template(found, chosen, "spec.template")
     pod = field(chosen, "spec")
     if pod.get("restartPolicy", "Always") not in ("Always", "OnFailure", "Never"):
@@ -538,9 +230,9 @@ def replication_controller(found: list[Cause], obj: Document, _old: Document | N
     if "template" not in spec:
         found.append(why.required("spec.template"))
         return
-    if any(_template_labels(spec).get(key) != value for key, value in selector.items()):
+    if any(template_labels(spec).get(key) != value for key, value in selector.items()):
         here = "spec.template.metadata.labels"
-        found.append(why.invalid(here, _template_labels(spec), _MISMATCH))
+        found.append(why.invalid(here, template_labels(spec), MISMATCH))
     pod_template(found, spec["template"], "spec.template")
 
 

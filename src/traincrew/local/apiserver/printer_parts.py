@@ -1,0 +1,80 @@
+"""Parts of printed rows that many kinds share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .defaults_pod import field, items
+from .durations import age
+
+__all__ = [
+    "NONE",
+    "age_of",
+    "conditions_of",
+    "containers_of",
+    "label_text",
+    "name_of",
+    "selector_text",
+    "template_spec",
+]
+
+Document = dict[str, Any]
+
+NONE = "<none>"
+
+
+def name_of(obj: Document) -> str:
+    """The name cell."""
+    name: str = obj["metadata"]["name"]
+    return name
+
+
+def age_of(obj: Document, now: float) -> str:
+    """The age cell."""
+    return age(obj["metadata"].get("creationTimestamp"), now)
+
+
+def label_text(labels: Document) -> str:
+    """Labels as text."""
+    return ",".join(f"{key}={labels[key]}" for key in sorted(labels)) or NONE
+
+
+def selector_text(selector: Any) -> str:
+    """A label selector as text."""
+    if type(selector) is not dict:
+        return NONE
+    operators = {"In": "in", "NotIn": "notin"}
+    terms = [(key, f"{key}={value}") for key, value in field(selector, "matchLabels").items()]
+    for expression in items(selector, "matchExpressions"):
+        key, operator = expression.get("key", ""), expression.get("operator", "")
+        if operator == "Exists":
+            shown = key
+        elif operator == "DoesNotExist":
+            shown = f"!{key}"
+        else:
+            values = ",".join(sorted(expression.get("values", ())))
+            shown = f"{key} {operators.get(operator, operator)} ({values})"
+        terms.append((key, shown))
+    return ",".join(shown for _, shown in sorted(terms)) or NONE
+
+
+def containers_of(spec: Document) -> list[Any]:
+    """The cells Containers and Images."""
+    containers = list(items(spec, "containers"))
+    return [
+        ",".join(container.get("name", "") for container in containers),
+        ",".join(container.get("image", "") for container in containers),
+    ]
+
+
+def template_spec(obj: Document) -> Document:
+    """The pod spec of a workload's template."""
+    return field(obj, "spec", "template", "spec")
+
+
+def conditions_of(obj: Document) -> dict[str, str]:
+    """Status of each condition by type."""
+    found: dict[str, str] = {}
+    for condition in items(obj, "status", "conditions"):
+        found.setdefault(condition.get("type", ""), condition.get("status", ""))
+    return found
