@@ -13,24 +13,16 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from traincrew.cli.console import Console, ConsoleStream, wants_colour
-from traincrew.cli.embedded import FIELD_MANAGER, Embedded
+from traincrew.cli.embedded import Embedded
 from traincrew.cli.follow import LogFollower
 from traincrew.cli.main import BadInput
-from traincrew.cli.manifest import refusal, training_resources
 from traincrew.cli.objects import Event, Pod, TrainingJob, Workload
+from traincrew.cli.submit import Submitter, jobs_among
 from traincrew.cli.summary import summary
 from traincrew.cli.text import duration
 from traincrew.cli.view import Line, View
-from traincrew.engine.errors import AlreadyExistsError, ApiError, NotFoundError
 from traincrew.engine.informer import Informer
-from traincrew.engine.resources import (
-    EVENTS,
-    JOBS,
-    NAMESPACES,
-    PODS,
-    STATEFUL_SETS,
-    Resource,
-)
+from traincrew.engine.resources import EVENTS, JOBS, PODS, STATEFUL_SETS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,9 +30,9 @@ if TYPE_CHECKING:
     from traincrew.cli.daemon import Options
     from traincrew.cli.manifest import Document
     from traincrew.engine.client import Client
+    from traincrew.engine.resources import Resource
 
 TIMED_OUT = 124
-BROKEN_PIPE = 128 + signal.SIGPIPE
 DRAIN_SECONDS = 3.0
 LAST_WORDS_SECONDS = 1.0
 STATUS_EVERY_SECONDS = 0.5
@@ -91,6 +83,7 @@ class Session:
         self._console = Console(colour=colour, live=self._live, on_broken=self._reader_left)
         self._embedded = Embedded(chosen, None, self._pulled)
         self._client: Client
+        self._jobs: list[Document] = []
 
     # -- the run ------------------------------------------------------------------------------
 
@@ -134,6 +127,7 @@ class Session:
 
     async def _work(self) -> int:
         self._console.set_status("starting the cluster")
+        self._jobs = jobs_among(self._documents)
         self._check_images()
         await self._embedded.start()
         gc.freeze()
@@ -260,20 +254,15 @@ class Session:
 
     async def _create(self) -> list[Resource]:
         """Create everything, jobs last; returns the resources of what is waited for."""
-        known: dict[tuple[str, str], Resource] = {}
-        jobs = _jobs(self._documents)
+        submitter = Submitter(self._client, self._namespace, self._created)
         for document in self._documents:
-            if not any(document is job for job in jobs):
-                await self._apply(document, await self._resource(document, known))
-        resources = [await self._resource(job, known) for job in jobs]
+            if not any(document is job for job in self._jobs):
+                await submitter.submit(document, again=True)
+        resources = [await submitter.resource(job) for job in self._jobs]
         await self._watch(dict.fromkeys(resources))
-        for job, resource in zip(jobs, resources, strict=True):
-            created = await self._submit(job, resource)
-            metadata = created["metadata"]
-            self._view.follow(resource.kind, metadata["namespace"], metadata["name"], self._now())
-            self._show(
-                [Line(f"{resource.kind} {metadata['name']} created", "good", at=self._now())]
-            )
+        for job in self._jobs:
+            metadata = (await submitter.submit(job))["metadata"]
+            self._view.follow(job.kind, metadata["namespace"], metadata["name"], self._now())
         if len(self._view.jobs) == 1:
             self._console.abbreviate(f"{self._view.jobs[0].name}-")
         for informer in self._informers.values():
@@ -281,77 +270,8 @@ class Session:
                 self._show(self._view.job(obj, self._now()))
         return resources
 
-    async def _apply(self, document: Document, resource: Resource) -> None:
-        created = await self._submit(document, resource, again=True)
-        name = created["metadata"]["name"]
-        self._show([Line(f"{resource.kind} {name} created", at=self._now())])
-
-    async def _submit(
-        self, document: Document, resource: Resource, *, again: bool = False
-    ) -> dict[str, Any]:
-        content = document.content
-        if resource.namespaced:
-            await self._place(document)
-        path = resource.path(content["metadata"].get("namespace"))
-        import msgspec
-
-        body = msgspec.json.encode(content)
-        params = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"}
-        try:
-            try:
-                answer = await self._client.request("POST", path, params=params, body=body)
-            except AlreadyExistsError:
-                if not again:
-                    raise
-                return await self._client.apply(resource, content, field_manager=FIELD_MANAGER)
-        except ApiError as error:
-            raise BadInput(refusal(document, error)) from error
-        return dict(msgspec.json.decode(answer))
-
-    async def _place(self, document: Document) -> None:
-        """Give an object its namespace, which is made if it is not there."""
-        metadata = document.content["metadata"]
-        own = metadata.get("namespace")
-        if own and self._namespace and own != self._namespace:
-            raise BadInput(
-                f"{document.where}: metadata.namespace is {own!r}, but --namespace says "
-                f"{self._namespace!r}"
-            )
-        name = metadata["namespace"] = own or self._namespace or "default"
-        if name == "default":
-            return
-        try:
-            await self._client.get(NAMESPACES, name)
-        except NotFoundError:
-            namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-            try:
-                await self._client.create(NAMESPACES, namespace)
-            except ApiError as error:
-                raise BadInput(f"{document.where}: metadata.namespace: {error.message}") from error
-            self._show([Line(f"Namespace {name} created", at=self._now())])
-
-    async def _resource(
-        self, document: Document, known: dict[tuple[str, str], Resource]
-    ) -> Resource:
-        """Find where objects of a kind live, by asking the API server."""
-        key = (document.api_version, document.kind)
-        if key not in known:
-            group, _, version = document.api_version.rpartition("/")
-            path = f"/apis/{document.api_version}" if group else f"/api/{version}"
-            import msgspec
-
-            try:
-                answer = msgspec.json.decode(await self._client.request("GET", path))
-            except NotFoundError:
-                answer = {"resources": []}
-            for entry in answer["resources"]:
-                if "/" not in entry["name"]:
-                    known[document.api_version, entry["kind"]] = Resource(
-                        group, version, entry["name"], entry["kind"], entry["namespaced"]
-                    )
-        if key not in known:
-            raise BadInput(_unknown_kind(document))
-        return known[key]
+    def _created(self, kind: str, name: str) -> None:
+        self._say(f"{kind} {name} created")
 
     # -- watching -------------------------------------------------------------------------------
 
@@ -444,32 +364,3 @@ class Session:
 
     def _pulled(self, image: str, message: str) -> None:
         self._show(self._view.pull(image, message, self._now()))
-
-
-def _jobs(documents: Sequence[Document]) -> list[Document]:
-    """What a run waits for: training jobs, else Jobs, else Pods.
-
-    Raises:
-        BadInput: There is nothing that ends by itself.
-    """
-    trained = {(resource.api_version, resource.kind) for resource in training_resources()}
-    for wanted in (trained, {("batch/v1", "Job")}, {("v1", "Pod")}):
-        found = [d for d in documents if (d.api_version, d.kind) in wanted]
-        if found:
-            return found
-    misnamed = [d for d in documents if d.kind in {kind for _, kind in trained}]
-    if misnamed:
-        raise BadInput(_unknown_kind(misnamed[0]))
-    kinds = ", ".join(sorted({kind for _, kind in trained}))
-    raise BadInput(
-        f"{documents[0].where}: there is no job to run in it ({kinds}, Job or Pod); to create "
-        "other objects use `traincrew up` and kubectl"
-    )
-
-
-def _unknown_kind(document: Document) -> str:
-    text = f'{document.where}: there is no kind "{document.kind}" in "{document.api_version}"'
-    versions = [r.api_version for r in training_resources() if r.kind == document.kind]
-    if versions:
-        text += f"; {document.kind} is in {' and '.join(versions)}: correct apiVersion"
-    return text
