@@ -294,7 +294,7 @@ def test_a_worker_that_is_killed_fails_the_try(user: User) -> None:
 
 
 def test_with_a_retry_left_the_job_outlives_a_killed_worker(user: User) -> None:
-    user.create(digits_mn("recovers", epochs=200, retries=2))
+    user.create(digits_mn("recovers", epochs=120, retries=2))
     wait_for_training(user, "recovers")
     # The daemon mpiexec has started there, and every rank under it.
     user.kubectl(
@@ -309,7 +309,7 @@ def test_with_a_retry_left_the_job_outlives_a_killed_worker(user: User) -> None:
 @pytest.mark.parametrize("victim", ["pod", "rank"])
 def test_a_master_that_is_killed_is_tried_again(user: User, victim: str) -> None:
     name = f"again-{victim}"
-    user.create(digits_mn(name, epochs=200, retries=1))
+    user.create(digits_mn(name, epochs=120, retries=1))
     wait_for_training(user, name)
     if victim == "pod":
         role = f"{NAME_LABEL}={name},chainerjob.kubeflow.org/role=master"
