@@ -130,3 +130,30 @@ def test_nodes_and_gpus_are_as_many_as_wanted(machine: Machine) -> None:
     get = ["kubectl", "--kubeconfig", str(kubeconfig), "get", "nodes", "-o", columns]
     output = subprocess.run(get, check=True, capture_output=True, text=True).stdout
     assert output.split() == ["local-0", "2", "local-1", "1"]
+
+
+def test_the_operator_runs_in_its_own_pod(machine: Machine, tmp_path: Path) -> None:
+    """`kubectl apply -f deploy/`, then a job: what an administrator does on a real cluster."""
+    kubeconfig = kubeconfig_of(machine("up", "--no-operator"))
+
+    def kubectl(*arguments: str) -> str:
+        command = ["kubectl", "--kubeconfig", str(kubeconfig), *arguments]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    kubectl("apply", "-f", str(Path(__file__).parents[2] / "deploy"))
+    kubectl(
+        "--namespace=chainer-operator",
+        "wait",
+        "--timeout=60s",
+        "--for=condition=Available",
+        "deployment/chainer-operator",
+    )
+    user = kubectl(
+        "--namespace=chainer-operator", "exec", "deployment/chainer-operator", "--", "id", "-u"
+    )
+    assert user.strip() == "65532"
+    manifest(tmp_path, "echo hello")
+    kubectl("create", "-f", str(tmp_path / "job.yaml"))
+    kubectl("wait", "--timeout=30s", "--for=condition=Succeeded", "chj/small")
+    lease = kubectl("--namespace=chainer-operator", "get", "lease", "chainer-operator")
+    assert "chainer-operator-" in lease

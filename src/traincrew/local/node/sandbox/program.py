@@ -55,7 +55,13 @@ def become_user(specification: dict[str, Any]) -> None:
         os.setgroups(groups)
     if gid is not None:
         os.setgid(gid)
-    if uid is not None:
+    if uid is None:
+        return
+    if _LINUX and uid != 0 and os.geteuid() == 0:
+        from . import syscalls
+
+        syscalls.set_user_who_reads_everything(uid)
+    else:
         os.setuid(uid)
 
 

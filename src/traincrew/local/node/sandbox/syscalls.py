@@ -32,9 +32,15 @@ _ST_RELATIME = 0x1000
 MNT_DETACH = 0x2
 
 PR_SET_PDEATHSIG = 1
+_PR_SET_KEEPCAPS = 8
 PR_SET_NAME = 15
 PR_SET_CHILD_SUBREAPER = 36
 PR_SET_NO_NEW_PRIVS = 38
+_PR_CAP_AMBIENT = 47
+_PR_CAP_AMBIENT_RAISE = 2
+
+_CAP_DAC_READ_SEARCH = 2
+_CAPABILITY_VERSION_3 = 0x20080522
 
 _AT_FDCWD = -100
 _AT_RECURSIVE = 0x8000
@@ -153,6 +159,36 @@ def process_control(option: int, argument: int | bytes) -> None:
     """prctl(2) with one argument."""
     value = argument if isinstance(argument, bytes) else ctypes.c_ulong(argument)
     _check(_libc.prctl(ctypes.c_int(option), value, 0, 0, 0), f"prctl({option})")
+
+
+class _CapabilityHeader(ctypes.Structure):
+    _fields_ = (("version", ctypes.c_uint32), ("pid", ctypes.c_int))
+
+
+class _CapabilitySets(ctypes.Structure):
+    _fields_ = (
+        ("effective", ctypes.c_uint32),
+        ("permitted", ctypes.c_uint32),
+        ("inheritable", ctypes.c_uint32),
+    )
+
+
+def set_user_who_reads_everything(uid: int) -> None:
+    """setuid(2) from root, keeping the right to read files and search directories.
+
+    That is what an image gives every user of it: its files are readable. Here they are this
+    machine's, and those of the user who runs the cluster, root, are often closed to others.
+    """
+    process_control(_PR_SET_KEEPCAPS, 1)
+    os.setuid(uid)
+    bit = 1 << _CAP_DAC_READ_SEARCH
+    header = _CapabilityHeader(_CAPABILITY_VERSION_3, 0)
+    # Two words of 32 capabilities each; what is not named is given up.
+    sets = (_CapabilitySets * 2)(_CapabilitySets(bit, bit, bit))
+    _check(_libc.capset(ctypes.byref(header), ctypes.byref(sets)), "capset")
+    capability = ctypes.c_ulong(_CAP_DAC_READ_SEARCH)
+    raise_it = ctypes.c_ulong(_PR_CAP_AMBIENT_RAISE)
+    _check(_libc.prctl(_PR_CAP_AMBIENT, raise_it, capability, 0, 0), "prctl(PR_CAP_AMBIENT)")
 
 
 def supports_overlay() -> bool:
