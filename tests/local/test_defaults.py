@@ -165,6 +165,7 @@ def test_job() -> None:
         "backoffLimit": 6,
         "completionMode": "NonIndexed",
         "suspend": False,
+        "manualSelector": False,
         "podReplacementPolicy": "TerminatingOrFailed",
         "template": FULL_TEMPLATE,
     }
@@ -273,7 +274,7 @@ def test_cron_job() -> None:
     obj = defaulted("batch/v1", "CronJob", spec=spec)
     assert obj["spec"]["concurrencyPolicy"] == "Allow"
     assert obj["spec"]["successfulJobsHistoryLimit"] == 3
-    assert obj["spec"]["jobTemplate"]["spec"]["template"] == FULL_TEMPLATE
+    assert obj["spec"]["jobTemplate"] == {"metadata": {}, "spec": {"template": FULL_TEMPLATE}}
 
 
 def service(**spec: Any) -> dict[str, Any]:
@@ -355,6 +356,8 @@ def test_the_rest() -> None:
     assert policy["spec"]["policyTypes"] == ["Ingress", "Egress"]
     slice_ = defaulted("discovery.k8s.io/v1", "EndpointSlice", ports=[{"port": 80}])
     assert slice_["ports"] == [{"name": "", "port": 80, "protocol": "TCP"}]
+    slice_ = defaulted("discovery.k8s.io/v1", "EndpointSlice", endpoints=[{"addresses": ["a"]}])
+    assert slice_["endpoints"] == [{"addresses": ["a"], "conditions": {}}]
     limits = defaulted(
         "v1", "LimitRange", spec={"limits": [{"type": "Container", "max": {"cpu": 1}}]}
     )

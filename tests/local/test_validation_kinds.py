@@ -201,7 +201,11 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
         "Job",
         {"spec": {"template": {"metadata": {"labels": {"job-name": "other"}}}}},
         "spec.template.metadata.labels[job-name]",
-        "Invalid value: \"other\": must be 'x'",
+        (
+            'Invalid value: {"app":"x","batch.kubernetes.io/controller-uid":"u",'
+            '"batch.kubernetes.io/job-name":"x","controller-uid":"u","job-name":"other"}:'
+            " must be 'x'"
+        ),
     ),
     (
         "Job",
@@ -266,7 +270,48 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
             }
         },
         "spec.successPolicy.rules[0].succeededIndexes",
-        "Invalid value: \"1,5\": error parsing succeededIndexes: '1,5' with 3 completions",
+        'Invalid value: "1,5": error parsing succeededIndexes: too large index: "5"',
+    ),
+    *(
+        (
+            "Job",
+            {
+                "spec": {
+                    "completionMode": "Indexed",
+                    "completions": 8,
+                    "successPolicy": {"rules": [{"succeededIndexes": indexes}]},
+                }
+            },
+            "spec.successPolicy.rules[0].succeededIndexes",
+            f'Invalid value: "{indexes}": error parsing succeededIndexes: {text}',
+        )
+        for indexes, text in (
+            ("3,1", "non-increasing order, previous: 3, current: 1"),
+            ("2-2", "non-increasing order, previous: 2, current: 2"),
+            ("a", 'cannot convert string to integer for index: "a"'),
+            (
+                "1-2-3",
+                (
+                    'the fragment "1-2-3" violates the requirement that an index interval can'
+                    " have at most two parts separated by '-'"
+                ),
+            ),
+        )
+    ),
+    (
+        "Job",
+        {
+            "spec": {
+                "completionMode": "Indexed",
+                "completions": 8,
+                "successPolicy": {"rules": [{"succeededIndexes": "1-3,5", "succeededCount": 5}]},
+            }
+        },
+        "spec.successPolicy.rules[0].succeededCount",
+        (
+            "Invalid value: 5: must be less than or equal to 4 (the number of indexes in the"
+            " specified succeededIndexes field)"
+        ),
     ),
     (
         "Job",
@@ -278,19 +323,28 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
         "CronJob",
         {"spec": {"schedule": "* * *"}},
         "spec.schedule",
-        'Invalid value: "* * *": expected exactly 5 fields, found 3: ["*","*","*"]',
+        'Invalid value: "* * *": expected exactly 5 fields, found 3: [* * *]',
     ),
     # StatefulSet
     (
         "StatefulSet",
         {"metadata": {"name": "a.b"}},
         "metadata.name",
+        'Invalid value: "a.b": must not contain dots',
+    ),
+    (
+        "StatefulSet",
+        {"spec": {"volumeClaimTemplates": [{"metadata": {"name": "c"}, "spec": {}}]}},
+        "spec.volumeClaimTemplates[0].spec.resources[storage]",
+        "Required value",
+    ),
+    (
+        "StatefulSet",
+        {"spec": {"selector": {"matchExpressions": [{"key": "app", "operator": "In"}]}}},
+        "spec.selector",
         (
-            'Invalid value: "a.b": a lowercase RFC 1123 label must consist of lower case'
-            " alphanumeric"
-            " characters or '-', and must start and end with an alphanumeric character (e.g."
-            " 'my-name',  or '123-abc', regex used for validation is"
-            " '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+            'Invalid value: {"matchLabels":{"app":"x"},"matchExpressions":[{"key":"app",'
+            '"operator":"In"}]}: invalid label selector'
         ),
     ),
     (
@@ -436,15 +490,9 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
     ),
     (
         "Service",
-        {"metadata": {"name": "1a"}},
+        {"metadata": {"name": "a.b"}},
         "metadata.name",
-        (
-            'Invalid value: "1a": a DNS-1035 label must consist of lower case alphanumeric'
-            " characters"
-            " or '-', start with an alphabetic character, and end with an alphanumeric"
-            " character (e.g."
-            " 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
-        ),
+        'Invalid value: "a.b": must not contain dots',
     ),
     (
         "Service",
@@ -625,7 +673,7 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
     (
         "EndpointSlice",
         {"endpoints": [{"addresses": ["::1"]}]},
-        "endpoints[0].addresses[0]",
+        "endpoints[0].addresses",
         'Invalid value: "::1": must be an IPv4 address',
     ),
     (
@@ -748,6 +796,27 @@ UPDATES: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
         "provisioner",
         "Forbidden: updates to provisioner are forbidden.",
     ),
+    (
+        "PersistentVolumeClaim",
+        {},
+        {"spec": {"resources": {"requests": {"storage": "2Gi"}}}},
+        "spec",
+        "volumeAttributesClassName for bound claims\n- spec.resources\n",
+    ),
+    (
+        "PersistentVolumeClaim",
+        {"spec": {"volumeName": "v"}},
+        {"spec": {"volumeName": "w"}},
+        "spec",
+        "Forbidden: spec is immutable after creation except resources.requests and",
+    ),
+    (
+        "PersistentVolumeClaim",
+        {"status": {"phase": "Bound", "capacity": {"storage": "1Gi"}}},
+        {"spec": {"resources": {"requests": {"storage": "1Mi"}}}},
+        "spec.resources.requests.storage",
+        "Forbidden: field can not be less than status.capacity",
+    ),
 ]
 
 
@@ -772,6 +841,12 @@ def test_forbidden_updates(
             "Job",
             {"spec": {"suspend": True}},
             {"spec": {"template": {"spec": {"nodeSelector": {"a": "b"}}}}},
+        ),
+        ("PersistentVolumeClaim", {}, {"spec": {"volumeName": "v"}}),
+        (
+            "PersistentVolumeClaim",
+            {"status": {"phase": "Bound", "capacity": {"storage": "1Gi"}}},
+            {"spec": {"resources": {"requests": {"storage": "2Gi"}}}},
         ),
         (
             "Job",

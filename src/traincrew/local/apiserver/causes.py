@@ -53,6 +53,8 @@ def quote(text: str) -> str:
 
 def show(value: Any) -> str:
     """A value as messages print it: strings quoted, numbers plain, the rest as JSON."""
+    if type(value) is dict and all(type(item) is str for item in value.values()):
+        value = dict(sorted(value.items()))  # as labels are shown
     return _encode(value).decode()
 
 

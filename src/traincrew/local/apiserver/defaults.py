@@ -70,6 +70,7 @@ def _job(obj: Document) -> None:
         spec["backoffLimit"] = 2**31 - 1 if "backoffLimitPerIndex" in spec else 6
     spec.setdefault("completionMode", "NonIndexed")
     spec.setdefault("suspend", False)
+    spec.setdefault("manualSelector", False)
     policy = "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed"
     spec.setdefault("podReplacementPolicy", policy)
     for rule in items(spec, "podFailurePolicy", "rules"):
@@ -90,7 +91,10 @@ def _cron_job(obj: Document) -> None:
     spec.setdefault("suspend", False)
     spec.setdefault("successfulJobsHistoryLimit", 3)
     spec.setdefault("failedJobsHistoryLimit", 1)
-    pod_template(field(spec, "jobTemplate", "spec").get("template"))
+    template = spec.get("jobTemplate")
+    if type(template) is dict:
+        template.setdefault("metadata", {})
+        pod_template(field(template, "spec").get("template"))
 
 
 def _deployment(obj: Document) -> None:
@@ -256,6 +260,8 @@ def _endpoints(obj: Document) -> None:
 
 
 def _endpoint_slice(obj: Document) -> None:
+    for endpoint in items(obj, "endpoints"):
+        endpoint.setdefault("conditions", {})
     for port in items(obj, "ports"):
         port.setdefault("name", "")
         if not port.get("protocol"):

@@ -11,12 +11,12 @@ from functools import lru_cache
 
 __all__ = [
     "config_map_key_fault",
+    "label_1035_fault",
     "label_fault",
     "label_value_fault",
     "port_name_fault",
     "qualified_name_fault",
     "relaxed_env_var_name_fault",
-    "service_name_fault",
     "subdomain_fault",
 ]
 
@@ -77,10 +77,12 @@ def _too_long(limit: int) -> str:
 
 @lru_cache(maxsize=4096)
 def label_fault(value: str) -> str:
-    """RFC 1123 label: names of namespaces, containers, volumes, Services' selectors."""
+    """RFC 1123 label: names of namespaces, Services, StatefulSets, containers, volumes."""
     if len(value) > 63:
         return _too_long(63)
-    return "" if _LABEL_RE.fullmatch(value) else _LABEL_TEXT
+    if _LABEL_RE.fullmatch(value):
+        return ""
+    return "must not contain dots" if _SUBDOMAIN_RE.fullmatch(value) else _LABEL_TEXT
 
 
 @lru_cache(maxsize=4096)
@@ -91,8 +93,8 @@ def subdomain_fault(value: str) -> str:
     return "" if _SUBDOMAIN_RE.fullmatch(value) else _SUBDOMAIN_TEXT
 
 
-def service_name_fault(value: str) -> str:
-    """RFC 1035 label: names of Services."""
+def label_1035_fault(value: str) -> str:
+    """RFC 1035 label: names in CustomResourceDefinitions."""
     if len(value) > 63:
         return _too_long(63)
     return "" if _LABEL_1035_RE.fullmatch(value) else _LABEL_1035_TEXT

@@ -13,9 +13,10 @@ from . import validation_core as core
 from . import validation_jobs as jobs
 from . import validation_pod as pods
 from . import validation_policy as policy
+from . import validation_storage as storage
 from . import validation_workloads as workloads
 from .causes import Cause
-from .names import label_fault, service_name_fault, subdomain_fault
+from .names import label_fault, subdomain_fault
 from .validation_crd import definition
 from .validation_meta import object_meta, object_meta_update, path_segment_fault
 
@@ -40,8 +41,8 @@ _RULES: dict[tuple[str, str], _Rule] = {
     ("", "Event"): core.event,
     ("", "Namespace"): core.namespace,
     ("", "Node"): core.node,
-    ("", "PersistentVolume"): core.persistent_volume,
-    ("", "PersistentVolumeClaim"): core.persistent_volume_claim,
+    ("", "PersistentVolume"): storage.persistent_volume,
+    ("", "PersistentVolumeClaim"): storage.persistent_volume_claim,
     ("", "Pod"): _pod,
     ("", "PodTemplate"): workloads.template_object,
     ("", "ReplicationController"): workloads.replication_controller,
@@ -63,12 +64,12 @@ _RULES: dict[tuple[str, str], _Rule] = {
     (_RBAC, "Role"): policy.role,
     (_RBAC, "RoleBinding"): policy.role_binding,
     ("scheduling.k8s.io", "PriorityClass"): policy.priority_class,
-    ("storage.k8s.io", "StorageClass"): policy.storage_class,
+    ("storage.k8s.io", "StorageClass"): storage.storage_class,
 }
 
 _NAMES: dict[tuple[str, str], Callable[[str], str]] = {
     ("", "Namespace"): label_fault,
-    ("", "Service"): service_name_fault,
+    ("", "Service"): label_fault,
     ("apps", "StatefulSet"): label_fault,
     ("", "Event"): path_segment_fault,
     **{

@@ -31,6 +31,23 @@ Document = dict[str, Any]
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
 _PORT_RANGE = "must be between 1 and 65535, inclusive"
 _STANDARD_RESOURCES = ("cpu", "memory", "ephemeral-storage")
+# Those of quotas: known names that no container can ask for.
+_OTHER_RESOURCES = frozenset(
+    (
+        "configmaps",
+        "persistentvolumeclaims",
+        "pods",
+        "replicationcontrollers",
+        "resourcequotas",
+        "secrets",
+        "services",
+        "services.loadbalancers",
+        "services.nodeports",
+        "storage",
+        "requests.storage",
+        *(f"{kind}.{name}" for kind in ("limits", "requests") for name in _STANDARD_RESOURCES),
+    )
+)
 
 
 def port(found: list[Cause], path: str, value: Any) -> None:
@@ -158,17 +175,19 @@ def _mounts(found: list[Cause], container: Document, known: dict[str, Document],
             descending_path(found, expression, f"{here}.subPathExpr")
 
 
-def _resource_name_fault(name: str) -> str:
+def _resource_name_faults(name: str) -> tuple[str, ...]:
     fault = qualified_name_fault(name)
-    if fault:
-        return fault
     if "/" not in name:
         if name in _STANDARD_RESOURCES or name.startswith("hugepages-"):
-            return ""
-        return "must be a standard resource type or fully qualified"
+            return ()
+        known = name in _OTHER_RESOURCES or name.startswith("requests.hugepages-")
+        if not fault and not known:
+            fault = "must be a standard resource type or fully qualified"
+        where = "must be a standard resource for containers"
+        return (fault, where) if fault else (where,)
     if name.startswith("requests."):
-        return "doesn't follow extended resource name standard"
-    return ""
+        return (*filter(None, (fault,)), "doesn't follow extended resource name standard")
+    return (fault,) if fault else ()
 
 
 def _resources(found: list[Cause], container: Document, path: str) -> None:
@@ -179,9 +198,7 @@ def _resources(found: list[Cause], container: Document, path: str) -> None:
     for kind, values in (("limits", limits), ("requests", requests)):
         for name, value in values.items():
             here = f"{path}.resources.{kind}[{name}]"
-            fault = _resource_name_fault(name)
-            if fault:
-                found.append(why.invalid(here, name, fault))
+            found.extend(why.invalid(here, name, fault) for fault in _resource_name_faults(name))
             number = parse(value)
             if number < 0:
                 detail = "must be greater than or equal to 0"

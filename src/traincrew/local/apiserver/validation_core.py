@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 from . import causes as why
 from .defaults_pod import field, items
 from .names import config_map_key_fault, label_fault, qualified_name_fault, subdomain_fault
-from .quantity import parse
 from .validation_containers import port, port_or_name
-from .validation_meta import immutable, label_selector, labels
+from .validation_meta import immutable, labels
 
 if TYPE_CHECKING:
     from .causes import Cause
@@ -25,8 +24,6 @@ __all__ = [
     "event",
     "namespace",
     "node",
-    "persistent_volume",
-    "persistent_volume_claim",
     "secret",
     "service",
 ]
@@ -362,45 +359,3 @@ def event(found: list[Cause], obj: Document, _old: Document | None) -> None:
     for key, limit in _EVENT_LIMITS:
         if len(obj.get(key) or "") > limit:
             found.append(why.invalid(key, "", f"can have at most {limit} characters"))
-
-
-# --- storage ------------------------------------------------------------------------------------
-
-_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
-
-
-def _access_modes(found: list[Cause], spec: Document) -> None:
-    modes = spec.get("accessModes") or []
-    if not modes:
-        found.append(why.required("spec.accessModes", "at least 1 access mode is required"))
-    found.extend(
-        why.not_supported("spec.accessModes", mode, _MODES) for mode in modes if mode not in _MODES
-    )
-
-
-def persistent_volume_claim(found: list[Cause], obj: Document, _old: Document | None) -> None:
-    """Rules for a PersistentVolumeClaim."""
-    spec = field(obj, "spec")
-    _access_modes(found, spec)
-    label_selector(found, spec.get("selector"), "spec.selector")
-    wanted = field(spec, "resources", "requests").get("storage")
-    here = "spec.resources[storage]"
-    if wanted is None:
-        found.append(why.required(here))
-    elif parse(wanted) <= 0:
-        found.append(why.invalid(here, str(wanted), "must be greater than zero"))
-    mode = spec.get("volumeMode", "Filesystem")
-    if mode not in ("Block", "Filesystem"):
-        found.append(why.not_supported("spec.volumeMode", mode, ("Block", "Filesystem")))
-
-
-def persistent_volume(found: list[Cause], obj: Document, _old: Document | None) -> None:
-    """Rules for a PersistentVolume."""
-    spec = field(obj, "spec")
-    _access_modes(found, spec)
-    if not spec.get("capacity"):
-        found.append(why.required("spec.capacity"))
-    policy = spec.get("persistentVolumeReclaimPolicy", "Retain")
-    supported = ("Delete", "Recycle", "Retain")
-    if policy not in supported:
-        found.append(why.not_supported("spec.persistentVolumeReclaimPolicy", policy, supported))

@@ -8,7 +8,7 @@ from . import causes as why
 from .causes import Cause
 from .defaults_pod import field, items
 from .jsonpath import JsonPathError, compile_path
-from .names import service_name_fault, subdomain_fault
+from .names import label_1035_fault, subdomain_fault
 from .structural import check
 from .validation_meta import immutable
 
@@ -81,12 +81,12 @@ def _approval(found: list[Cause], obj: Document) -> None:
 def _names(found: list[Cause], names: Document, path: str) -> None:
     for key in ("plural", "singular"):
         value = names.get(key)
-        fault = service_name_fault(value) if value else ""
+        fault = label_1035_fault(value) if value else ""
         if fault:
             found.append(why.invalid(f"{path}.{key}", value, fault))
     for key in ("kind", "listKind"):
         value = names.get(key)
-        fault = service_name_fault(value.lower()) if value else ""
+        fault = label_1035_fault(value.lower()) if value else ""
         if fault:
             detail = f"may have mixed case, but should otherwise match: {fault}"
             found.append(why.invalid(f"{path}.{key}", value, detail))
@@ -95,7 +95,7 @@ def _names(found: list[Cause], names: Document, path: str) -> None:
         found.append(why.invalid(f"{path}.listKind", names["listKind"], detail))
     for key in ("shortNames", "categories"):
         for index, value in enumerate(names.get(key) or ()):
-            fault = service_name_fault(value)
+            fault = label_1035_fault(value)
             if fault:
                 found.append(why.invalid(f"{path}.{key}[{index}]", value, fault))
 
@@ -115,7 +115,7 @@ def _versions(found: list[Cause], spec: Document) -> None:
 
 def _version(found: list[Cause], version: Document, path: str) -> None:
     name = version.get("name", "")
-    fault = service_name_fault(name) if name else ""
+    fault = label_1035_fault(name) if name else ""
     if fault:
         found.append(why.invalid(f"{path}.name", name, fault))
     if version.get("deprecationWarning") and not version.get("deprecated"):

@@ -28,21 +28,23 @@ Document = dict[str, Any]
 _MAX_INDEXED_PARALLELISM = 100_000
 _HIGH_COMPLETIONS = 100_000
 _HIGH_PARALLELISM = 10_000
+_INDEXES_LIMIT = 64 * 1024
 
 
 def job(found: list[Cause], obj: Document, old: Document | None) -> None:
     """Rules for a Job."""
     spec = field(obj, "spec")
-    if spec.get("manualSelector") is not True and "selector" in spec:
+    selector = spec.get("selector")
+    if spec.get("manualSelector") is not True and selector is not None:
         _generated_selector(found, obj, spec)
     _job_spec(found, spec, "spec")
-    if "selector" not in spec:
+    if selector is None:
         found.append(why.required("spec.selector"))
     else:
-        label_selector(found, spec["selector"], "spec.selector")
-        if not selects(spec["selector"], template_labels(spec)):
-            here = "spec.template.metadata.labels"
-            found.append(why.invalid(here, template_labels(spec), MISMATCH))
+        label_selector(found, selector, "spec.selector")
+    if selector is None or not selects(selector, template_labels(spec)):
+        here = "spec.template.metadata.labels"
+        found.append(why.invalid(here, template_labels(spec), MISMATCH))
     completions = spec.get("completions")
     name = obj["metadata"].get("name", "")
     if spec.get("completionMode") == "Indexed" and completions:
@@ -70,7 +72,7 @@ def _generated_selector(found: list[Cause], obj: Document, spec: Document) -> No
         if key not in actual:
             found.append(why.required(f"{here}[{key}]", f"must be '{value}'"))
         elif actual[key] != value:
-            found.append(why.invalid(f"{here}[{key}]", actual[key], f"must be '{value}'"))
+            found.append(why.invalid(f"{here}[{key}]", actual, f"must be '{value}'"))
     if not selects(spec["selector"], expected):
         detail = "`selector` not auto-generated"
         found.append(why.invalid("spec.selector", spec["selector"], detail))
@@ -241,27 +243,54 @@ def _success_policy(found: list[Cause], spec: Document, mode: str, path: str) ->
             found.append(why.required(here, detail))
         non_negative(found, f"{here}.succeededCount", count)
         completions = spec.get("completions", 0)
-        if indexes is not None and not _is_index_list(indexes, completions):
-            detail = f"error parsing succeededIndexes: {indexes!r} with {completions} completions"
-            found.append(why.invalid(f"{here}.succeededIndexes", indexes, detail))
-        if count is not None and count > completions:
-            detail = (
-                f"must be less than or equal to {completions} (the number of specified completions)"
+        limits = [(completions, "specified completions")]
+        if indexes is not None:
+            place = f"{here}.succeededIndexes"
+            if len(indexes) > _INDEXES_LIMIT:
+                found.append(why.too_long(place, _INDEXES_LIMIT))
+            total = 0
+            try:
+                total = _index_count(indexes, completions)
+            except ValueError as error:
+                detail = f"error parsing succeededIndexes: {error}"
+                found.append(why.invalid(place, indexes, detail))
+            limits.append((total, "indexes in the specified succeededIndexes field"))
+        for limit, what in limits:
+            if count is not None and count > limit:
+                detail = f"must be less than or equal to {limit} (the number of {what})"
+                found.append(why.invalid(f"{here}.succeededCount", count, detail))
+
+
+def _index_count(text: str, completions: int) -> int:
+    """How many indexes a list like ``1,3-5,7`` names: rising, below the completions.
+
+    Raises:
+        ValueError: it is no such list; the text says why.
+    """
+    total, last = 0, -1
+    for part in text.split(",") if text else ():
+        bounds = part.split("-")
+        if len(bounds) > 2:
+            raise ValueError(
+                f"the fragment {why.quote(part)} violates the requirement that an index interval"
+                " can have at most two parts separated by '-'"
             )
-            found.append(why.invalid(f"{here}.succeededCount", count, detail))
+        numbers = [_index(bound, completions) for bound in bounds]
+        if len(numbers) == 2 and numbers[0] >= numbers[1]:
+            raise ValueError(f"non-increasing order, previous: {numbers[0]}, current: {numbers[1]}")
+        if numbers[0] <= last:
+            raise ValueError(f"non-increasing order, previous: {last}, current: {numbers[0]}")
+        total += numbers[-1] - numbers[0] + 1
+        last = numbers[-1]
+    return total
 
 
-def _is_index_list(text: str, completions: int) -> bool:
-    """Whether a text is a list like ``1,3-5,7`` in rising order below the completions."""
-    last = -1
-    for part in text.split(","):
-        if not re.fullmatch(r"\d+(-\d+)?", part):
-            return False
-        bounds = [int(bound) for bound in part.split("-")]
-        if bounds[0] <= last or bounds[-1] >= completions or bounds[-1] < bounds[0]:
-            return False
-        last = bounds[-1]
-    return True
+def _index(text: str, completions: int) -> int:
+    if not re.fullmatch("[0-9]{1,18}", text):
+        raise ValueError(f"cannot convert string to integer for index: {why.quote(text)}")
+    if int(text) >= completions:
+        raise ValueError(f"too large index: {why.quote(text)}")
+    return int(text)
 
 
 def _job_update(found: list[Cause], spec: Document, old: Document) -> None:
@@ -310,7 +339,7 @@ def cron_job(found: list[Cause], obj: Document, _old: Document | None) -> None:
     schedule = spec.get("schedule", "")
     if schedule and not schedule.startswith("@") and len(schedule.split()) != 5:
         count = len(schedule.split())
-        detail = f"expected exactly 5 fields, found {count}: {why.show(schedule.split())}"
+        detail = f"expected exactly 5 fields, found {count}: [{' '.join(schedule.split())}]"
         found.append(why.invalid("spec.schedule", schedule, detail))
     supported = ("Allow", "Forbid", "Replace")
     if spec.get("concurrencyPolicy") not in supported:

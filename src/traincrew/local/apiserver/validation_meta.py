@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from . import causes as why
 from .defaults_pod import field, items
 from .names import label_value_fault, qualified_name_fault
+from .selectors import from_label_selector
 
 if TYPE_CHECKING:
     from .causes import Cause
@@ -24,6 +25,7 @@ __all__ = [
     "path_segment_fault",
     "selects",
     "template_labels",
+    "well_formed",
 ]
 
 Document = dict[str, Any]
@@ -180,14 +182,16 @@ def label_selector(found: list[Cause], selector: Document | None, path: str) -> 
                 found.append(why.invalid(f"{here}.values[{position}]", value, fault))
 
 
+def well_formed(selector: Document) -> bool:
+    """Whether a ``metav1.LabelSelector`` breaks none of its rules."""
+    found: list[Cause] = []
+    label_selector(found, selector, "")
+    return not found
+
+
 def selects(selector: Document, template_labels: Document) -> bool:
     """Whether a selector matches labels; an invalid one does (it is refused for itself)."""
-    from .selectors import SelectorError, from_label_selector
-
-    try:
-        return from_label_selector(selector)(template_labels)
-    except SelectorError:
-        return True
+    return not well_formed(selector) or from_label_selector(selector)(template_labels)
 
 
 def template_labels(spec: Document) -> Document:

@@ -151,9 +151,6 @@ def pod_spec(found: list[Cause], spec: Document, path: str, *, is_pod: bool = Fa
         is_pod: whether it is a Pod's own, not a template's.
     """
     grace = spec.get("terminationGracePeriodSeconds")
-    if grace is not None and grace < 0:
-        detail = "must be greater than or equal to 0"
-        found.append(why.invalid(f"{path}.terminationGracePeriodSeconds", grace, detail))
     known = volumes(found, spec, f"{path}.volumes") if "volumes" in spec else {}
     containers(found, spec, known, path, grace)
     one_of(found, spec, "restartPolicy", path, ("Always", "OnFailure", "Never"))
@@ -292,8 +289,9 @@ def _without_updatable(spec: Document, before: Document) -> Document:
         for container, was in zip(items(result, key), items(before, key), strict=True):
             container["image"] = was.get("image")
     keys = ["activeDeadlineSeconds", "tolerations", "schedulingGates"]
-    if before.get("terminationGracePeriodSeconds", 0) < 0:
-        keys.append("terminationGracePeriodSeconds")
+    grace = "terminationGracePeriodSeconds"
+    if before.get(grace, 0) < 0 and spec.get(grace) == 1:
+        keys.append(grace)
     if before.get("schedulingGates"):
         keys += ["nodeSelector", "affinity"]
     for key in keys:

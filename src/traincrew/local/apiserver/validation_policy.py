@@ -21,7 +21,6 @@ __all__ = [
     "priority_class",
     "role",
     "role_binding",
-    "storage_class",
 ]
 
 Document = dict[str, Any]
@@ -141,18 +140,21 @@ def endpoint_slice(found: list[Cause], obj: Document, old: Document | None) -> N
             found.append(why.too_many(here, len(addresses), 100))
         for position, address in enumerate(addresses):
             if version is not None:
-                _slice_address(found, address, version, f"{here}[{position}]")
+                _slice_address(found, address, version, here, position)
     if old is not None:
         immutable(found, "addressType", kind, old.get("addressType"))
 
 
-def _slice_address(found: list[Cause], address: str, version: int, path: str) -> None:
+def _slice_address(
+    found: list[Cause], address: str, version: int, path: str, position: int
+) -> None:
+    """An address of one version; those of the loopback network are what pods have here."""
     try:
         if ipaddress.ip_address(address).version != version:
             found.append(why.invalid(path, address, f"must be an IPv{version} address"))
     except ValueError:
         detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
-        found.append(why.invalid(path, address, detail))
+        found.append(why.invalid(f"{path}[{position}]", address, detail))
 
 
 def priority_class(found: list[Cause], obj: Document, old: Document | None) -> None:
@@ -166,14 +168,3 @@ def priority_class(found: list[Cause], obj: Document, old: Document | None) -> N
         found.append(why.forbidden("value", detail))
     if old is not None and old.get("value", 0) != value:
         found.append(why.forbidden("value", "may not be changed in an update."))
-
-
-def storage_class(found: list[Cause], obj: Document, old: Document | None) -> None:
-    """Rules for a StorageClass."""
-    if old is None:
-        return
-    found.extend(
-        why.forbidden(key, f"updates to {key} are forbidden.")
-        for key in ("provisioner", "parameters", "reclaimPolicy", "volumeBindingMode")
-        if obj.get(key) != old.get(key)
-    )

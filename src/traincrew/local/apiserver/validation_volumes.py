@@ -108,7 +108,7 @@ def _empty_dir(found: list[Cause], source: Document, path: str) -> None:
 def _host_path(found: list[Cause], source: Document, path: str) -> None:
     _no_backsteps(found, source.get("path", ""), f"{path}.path")
     if source.get("type", "") not in _HOST_PATH_TYPES:
-        found.append(why.not_supported(f"{path}.type", source["type"], _HOST_PATH_TYPES[1:]))
+        found.append(why.not_supported(f"{path}.type", source["type"], _HOST_PATH_TYPES))
 
 
 def _secret(found: list[Cause], source: Document, path: str) -> None:
@@ -143,7 +143,7 @@ def _downward_items(found: list[Cause], source: Document, path: str) -> None:
         elif by_resource is not None:
             resource_reference(found, by_resource, f"{here}.resourceFieldRef", volume=True)
         else:
-            found.append(why.required(here, "one of fieldRef and resourceFieldRef is required"))
+            found.append(why.required(path, "one of fieldRef and resourceFieldRef is required"))
         _mode(found, item, "mode", here)
 
 
@@ -176,9 +176,7 @@ def _projected(found: list[Cause], source: Document, path: str) -> None:
             detail = "may not specify more than 1 volume type per source"
             found.append(why.forbidden(f"{here}.{kind}", detail))
         if not kinds:
-            detail = f"must specify exactly one of: {', '.join(_PROJECTIONS)}"
-            found.append(why.required(here, detail))
-            continue
+            continue  # sic: projects nothing
         inner, place = field(projection, kinds[0]), f"{here}.{kinds[0]}"
         if kinds[0] in ("configMap", "secret"):
             if not inner.get("name"):
@@ -258,7 +256,8 @@ def field_reference(
     if match is not None:
         base, key = match.groups()
         if base not in ("metadata.annotations", "metadata.labels"):
-            found.append(why.invalid(path, base, "does not support subscript"))
+            detail = "error converting fieldPath: field label does not support subscript: "
+            found.append(why.invalid(f"{path}.fieldPath", wanted, detail + wanted))
             return
         fault = qualified_name_fault(key.lower() if base == "metadata.annotations" else key)
         if fault:

@@ -19,8 +19,10 @@ from .validation_meta import (
     non_negative,
     selects,
     template_labels,
+    well_formed,
 )
 from .validation_pod import pod_template
+from .validation_storage import claim_spec
 
 if TYPE_CHECKING:
     from .causes import Cause
@@ -79,7 +81,9 @@ def _replicated(
             found.append(why.invalid("spec.selector", selector, detail))
     chosen = field(spec, "template") if template is None else template
     actual = field(chosen, "metadata", "labels")
-    if selector and not selects(selector, actual):
+    if selector is not None and not well_formed(selector):
+        found.append(why.invalid("spec.selector", selector, "invalid label selector"))
+    elif selector is None or not selects(selector, actual):
         found.append(why.invalid("spec.template.metadata.labels", actual, MISMATCH))
     pod_template(found, chosen, "spec.template")
     pod = field(chosen, "spec")
@@ -139,10 +143,12 @@ def stateful_set(found: list[Cause], obj: Document, old: Document | None) -> Non
     non_negative(found, "spec.replicas", spec.get("replicas"))
     non_negative(found, "spec.ordinals.start", field(spec, "ordinals").get("start"))
     service = spec.get("serviceName")
-    if service and old is None:
-        fault = label_fault(service)
+    if old is None:
+        fault = label_fault(service) if service else ""
         if fault:
             found.append(why.invalid("spec.serviceName", service, fault))
+        for index, claim in enumerate(items(spec, "volumeClaimTemplates")):
+            claim_spec(found, field(claim, "spec"), f"spec.volumeClaimTemplates[{index}].spec")
     _replicated(found, spec, "statefulset", template=_with_claims(spec))
     _no_deadline(found, spec, "StatefulSet")
     if old is not None:
