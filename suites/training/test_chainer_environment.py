@@ -265,7 +265,9 @@ def test_a_worker_that_is_lost_fails_the_job(hosts: Hosts, victim: str) -> None:
     script = (
         "import os, time; from mpi4py import MPI\n"
         "MPI.COMM_WORLD.barrier()\n"
-        "print('rank', MPI.COMM_WORLD.rank, os.getpid(), os.getppid(), flush=True)\n"
+        # In one piece: what print writes in several is mixed with that of other ranks.
+        "text = f'rank {MPI.COMM_WORLD.rank} {os.getpid()} {os.getppid()}\\n'\n"
+        "os.write(1, text.encode())\n"
         "time.sleep(600)"
     )
     process = hosts.start("mpiexec", "-n", "3", "-N", "1", "python3", "-c", script)
