@@ -1,0 +1,106 @@
+"""``python -m hack.cluster``: start, stop and break a real cluster on this machine."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+from hack.cluster import binaries
+from hack.cluster.cluster import Options, RealCluster, running
+from hack.cluster.preflight import Unavailable, missing
+from hack.cluster.processes import NotReady
+
+
+def _report(line: str) -> None:
+    click.echo(line, err=True)
+
+
+_name = click.option("--name", default="default", show_default=True, help="Which cluster.")
+
+
+@click.group()
+def main() -> None:
+    """A real Kubernetes on this machine, from Go modules and Debian packages. Needs root."""
+
+
+@main.command()
+@_name
+@click.option("--nodes", default=2, show_default=True, type=click.IntRange(0, 9))
+@click.option("--image", "images", multiple=True, type=click.Path(exists=True, path_type=Path))
+def up(name: str, nodes: int, images: tuple[Path, ...]) -> None:
+    """Build what is missing, start a cluster, print how to reach it."""
+    cluster = RealCluster(Options(name, nodes), _report)
+    cluster.start()
+    cluster.load_images(images)
+    _report(f"logs: {cluster.logs}")
+    click.echo(f"export KUBECONFIG={cluster.kubeconfig}")
+
+
+@main.command()
+@_name
+def down(name: str) -> None:
+    """End a cluster and remove everything of it."""
+    RealCluster.attach(name).stop()
+
+
+@main.command()
+def check() -> None:
+    """Say what this machine lacks."""
+    lacking = missing()
+    for line in lacking:
+        click.echo(f"missing: {line}")
+    if not lacking:
+        wait = sum(binaries.PROGRAMS[name].seconds for name in _unbuilt())
+        click.echo("a cluster can run here" + (f"; building takes about {wait} s" if wait else ""))
+    sys.exit(1 if lacking else 0)
+
+
+@main.command()
+@click.argument("programs", nargs=-1)
+def build(programs: tuple[str, ...]) -> None:
+    """Build programs: those of a cluster unless some are named."""
+    for program in programs or binaries.CONTROL_PLANE + binaries.NODE:
+        if program not in binaries.PROGRAMS:
+            known = ", ".join(binaries.PROGRAMS)
+            raise click.UsageError(f"no program {program!r}; there are {known}")
+        click.echo(binaries.build(program, _report))
+
+
+@main.command()
+def status() -> None:
+    """List the clusters of this machine and the processes of each."""
+    for cluster in running():
+        click.echo(f"{cluster.options.name}  {cluster.url}  {cluster.kubeconfig}")
+        processes = [cluster.component(name) for name in cluster.control_plane.components()]
+        for node in cluster.nodes:
+            processes += [node.process(name) for name in ("containerd", "kubelet", "kube-proxy")]
+        for process in processes:
+            click.echo(f"  {process.name:26} {process.pid or 'not running'}")
+
+
+@main.command()
+@_name
+def kubeconfig(name: str) -> None:
+    """Print where the administrator's kubeconfig is."""
+    click.echo(RealCluster.attach(name).kubeconfig)
+
+
+@main.command()
+@_name
+@click.argument("images", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+def load(name: str, images: tuple[Path, ...]) -> None:
+    """Import image archives into every node."""
+    RealCluster.attach(name).load_images(images)
+
+
+def _unbuilt() -> list[str]:
+    return binaries.unbuilt(binaries.CONTROL_PLANE + binaries.NODE)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except (NotReady, Unavailable, binaries.BuildFailed, ValueError) as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(1)

@@ -1,0 +1,175 @@
+"""The programs of the cluster, built from pinned Go modules and kept in the user's cache.
+
+``modules/*/go.mod`` names the releases, ``modules/*/go.sum`` their checksums: what is built is
+the same everywhere. A binary is built once for each version of its module and of Go.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+MODULES = Path(__file__).parent / "modules"
+KUBERNETES = "k8s.io/kubernetes"
+
+
+class BuildFailed(Exception):
+    """A program could not be built; the message ends with the compiler's own last lines."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """One program: the directory of its go.mod, and the package that is built.
+
+    Attributes:
+        seconds: About how long a first build takes on two cores, to tell who waits.
+        test: Built by ``go test -c``.
+    """
+
+    module: str
+    package: str
+    seconds: int
+    test: bool = False
+
+
+PROGRAMS: dict[str, Program] = {
+    "etcd": Program("etcd", "go.etcd.io/etcd/server/v3", 25),
+    "kube-apiserver": Program("kubernetes", f"{KUBERNETES}/cmd/kube-apiserver", 170),
+    "kube-controller-manager": Program(
+        "kubernetes", f"{KUBERNETES}/cmd/kube-controller-manager", 40
+    ),
+    "kube-scheduler": Program("kubernetes", f"{KUBERNETES}/cmd/kube-scheduler", 5),
+    "kubelet": Program("kubernetes", f"{KUBERNETES}/cmd/kubelet", 15),
+    "kube-proxy": Program("kubernetes", f"{KUBERNETES}/cmd/kube-proxy", 12),
+    "containerd": Program("containerd", "github.com/containerd/containerd/v2/cmd/containerd", 85),
+    "containerd-shim-runc-v2": Program(
+        "containerd", "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2", 5
+    ),
+    "ctr": Program("containerd", "github.com/containerd/containerd/v2/cmd/ctr", 5),
+    "coredns": Program("coredns", "github.com/coredns/coredns", 100),
+    "pause": Program("pause", "traincrew/cluster/pause", 1),
+    "agnhost": Program("kubernetes", f"{KUBERNETES}/test/images/agnhost", 10),
+    "kwok": Program("kwok", "sigs.k8s.io/kwok/cmd/kwok", 60),
+    "helm": Program("helm", "helm.sh/helm/v3/cmd/helm", 60),
+    "e2e.test": Program("e2e", f"{KUBERNETES}/test/e2e", 240, test=True),
+}
+CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
+NODE = (
+    "kubelet",
+    "kube-proxy",
+    "containerd",
+    "containerd-shim-runc-v2",
+    "ctr",
+    "coredns",
+    "pause",
+)
+
+
+def cache_directory() -> Path:
+    """Where built programs are kept: ``$XDG_CACHE_HOME/traincrew/cluster``."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "traincrew" / "cluster"
+
+
+def version(module: str) -> str:
+    """The release a module's go.mod names first, without its ``v``: ``1.36.3``."""
+    text = (MODULES / module / "go.mod").read_text()
+    # Of the direct requirements (those not marked indirect), Kubernetes' is the one asked for.
+    found = re.search(rf"{re.escape(KUBERNETES)} v([0-9.]+)", text)
+    if found is None:
+        raise ValueError(f"{module}/go.mod: names no release of {KUBERNETES}")
+    return found[1]
+
+
+def path(name: str) -> Path:
+    """Where a program is, or will be once it is built."""
+    program = PROGRAMS[name]
+    # Not the name: the programs of a module share a directory, and find each other in it.
+    digest = hashlib.sha256(f"{_go_version()} {' '.join(_flags(program))}".encode())
+    directory = MODULES / program.module
+    for source in sorted(directory.iterdir()):
+        digest.update(source.read_bytes())
+    return cache_directory() / f"{program.module}-{digest.hexdigest()[:12]}" / name
+
+
+def unbuilt(names: Iterable[str]) -> list[str]:
+    """Those of the programs that would have to be built."""
+    return [name for name in names if not path(name).exists()]
+
+
+def build(name: str, report: Callable[[str], None] = lambda _: None) -> Path:
+    """Build a program unless it is there; several processes may ask at once.
+
+    Args:
+        name: A key of :data:`PROGRAMS`.
+        report: Told before a build starts and after it ended.
+
+    Raises:
+        BuildFailed: The compiler, or the download of the sources, failed.
+    """
+    target = path(name)
+    if target.exists():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with (target.parent / f".{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not target.exists():
+            _compile(name, target, report)
+    return target
+
+
+def _compile(name: str, target: Path, report: Callable[[str], None]) -> None:
+    program = PROGRAMS[name]
+    report(f"building {name} (about {program.seconds} s the first time)")
+    started = time.monotonic()
+    temporary = target.with_suffix(".new")
+    verb = ["go", "test", "-c"] if program.test else ["go", "build"]
+    command = [*verb, *_flags(program), "-o", str(temporary), program.package]
+    result = subprocess.run(
+        command,
+        cwd=MODULES / program.module,
+        env={**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if result.returncode != 0:
+        tail = "\n".join(result.stderr.splitlines()[-15:])
+        raise BuildFailed(f"{name}: `{' '.join(command)}` failed:\n{tail}")
+    temporary.replace(target)
+    report(f"built {name} in {time.monotonic() - started:.0f} s")
+
+
+def _flags(program: Program) -> list[str]:
+    linker = ["-s", "-w"]
+    if program.package.startswith(KUBERNETES):
+        release = version(program.module)
+        major, minor, _ = release.split(".")
+        for key, value in {
+            "gitVersion": f"v{release}",
+            "gitMajor": major,
+            "gitMinor": minor,
+            "gitTreeState": "clean",
+        }.items():
+            linker += ["-X", f"k8s.io/component-base/version.{key}={value}"]
+    return ["-buildvcs=false", "-mod=readonly", "-ldflags", " ".join(linker)]
+
+
+def _go_version() -> str:
+    go = shutil.which("go")
+    if go is None:
+        return "none"
+    result = subprocess.run([go, "env", "GOVERSION"], capture_output=True, text=True, check=True)
+    return result.stdout.strip()

@@ -1,0 +1,3 @@
+module traincrew/cluster/pause
+
+go 1.24

@@ -1,0 +1,322 @@
+"""A node: kubelet, containerd and kube-proxy in a network namespace of their own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hack.cluster import binaries
+from hack.cluster.control_plane import DOMAIN, NODE_MISSED_SECONDS
+from hack.cluster.images import PAUSE, pause_image
+from hack.cluster.network import inside
+from hack.cluster.preflight import CNI_PLUGINS
+from hack.cluster.processes import NotReady, Process
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from hack.cluster.certificates import Authority
+    from hack.cluster.control_plane import ControlPlane
+    from hack.cluster.network import Network
+
+CGROUPS = Path("/sys/fs/cgroup")
+PROGRAMS = ("containerd", "kubelet", "kube-proxy")
+
+
+@dataclass(frozen=True)
+class Node:
+    """One node of a cluster; nodes count from 1.
+
+    Its name is ``node-1``, ``node-2`` …
+    """
+
+    index: int
+    network: Network
+    control_plane: ControlPlane
+
+    @property
+    def name(self) -> str:
+        """The name of the Node object."""
+        return f"node-{self.index}"
+
+    @property
+    def directory(self) -> Path:
+        """Everything the node keeps."""
+        return self.control_plane.directory / "nodes" / self.name
+
+    @property
+    def socket(self) -> Path:
+        """Where its containerd listens."""
+        return self.directory / "containerd.sock"
+
+    def process(self, program: str) -> Process:
+        """One of its processes: ``containerd``, ``kubelet`` or ``kube-proxy``."""
+        logs = self.control_plane.directory / "logs"
+        name = f"{self.name}-{program}"
+        return Process(name, self.control_plane.directory / "processes", logs / f"{name}.log")
+
+    # -- life -----------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start its processes; with the command lines and the data of the last time.
+
+        Raises:
+            NotReady: containerd did not become ready.
+        """
+        for cgroup in self._cgroups():
+            cgroup.mkdir(exist_ok=True)
+            _enable_controllers(cgroup)
+        containerd = self.process("containerd")
+        containerd.start(self._containerd())
+        containerd.wait(self._runtime_ready, 30)
+        self.load([pause_image(self.control_plane.directory)])
+        self.process("kubelet").start(self._kubelet())
+        self.process("kube-proxy").start(self._kube_proxy())
+
+    def stop(self) -> None:
+        """Stop its processes and end its containers; what it stored stays."""
+        for program in reversed(PROGRAMS):
+            self.process(program).stop()
+        self._end_containers()
+
+    def kill(self) -> None:
+        """Lose it: kill its processes and everything in its containers at once."""
+        for program in PROGRAMS:
+            self.process(program).kill()
+        self._end_containers()
+
+    def cut(self) -> None:
+        """Take its cable out: it runs on, and nobody hears of it."""
+        self.network.cut(self.index)
+
+    def mend(self) -> None:
+        """Put the cable back."""
+        self.network.mend(self.index)
+
+    def load(self, images: Iterable[Path]) -> None:
+        """Import images, docker-archive or OCI tar files.
+
+        Raises:
+            NotReady: containerd refused one; the message is its own.
+        """
+        for image in images:
+            command = [str(binaries.path("ctr")), "-a", str(self.socket), "-n", "k8s.io"]
+            result = subprocess.run(
+                [*command, "images", "import", "--no-unpack=false", str(image)],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            if result.returncode != 0:
+                raise NotReady(f"{self.name}: importing {image}: {result.stderr.strip()}")
+
+    def clean(self) -> None:
+        """Remove its cgroups; nothing may run on it any more."""
+        for cgroup in self._cgroups():
+            for directory, _, _ in os.walk(cgroup, topdown=False):
+                with contextlib.suppress(OSError):
+                    Path(directory).rmdir()
+
+    def _runtime_ready(self) -> bool:
+        command = [str(binaries.path("ctr")), "-a", str(self.socket), "version"]
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+    # -- containers -----------------------------------------------------------------------
+
+    @property
+    def _cgroup(self) -> str:
+        return f"{self.network.control_plane}-{self.name}"
+
+    def _cgroups(self) -> list[Path]:
+        if (CGROUPS / "cgroup.controllers").exists():
+            return [CGROUPS / self._cgroup]
+        hierarchies = [
+            path for path in CGROUPS.iterdir() if path.is_dir() and not path.is_symlink()
+        ]
+        return [path / self._cgroup for path in hierarchies if path.name != "unified"]
+
+    def _end_containers(self) -> None:
+        """Kill the shims, which name their containerd's socket, and all they started."""
+        deadline = time.monotonic() + 20
+        while pids := self._container_pids():
+            for pid in pids:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            if time.monotonic() > deadline:
+                raise NotReady(f"{self.name}: processes {pids} do not end")
+            time.sleep(0.05)
+
+    def _container_pids(self) -> list[int]:
+        pids = set()
+        for cgroup in self._cgroups():
+            for directory, _, files in os.walk(cgroup):
+                if "cgroup.procs" in files:
+                    with contextlib.suppress(OSError):
+                        pids.update(map(int, Path(directory, "cgroup.procs").read_text().split()))
+        own = str(self.directory).encode()
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                with contextlib.suppress(OSError):
+                    line = (entry / "cmdline").read_bytes()
+                    if b"containerd-shim" in line and own in line:
+                        pids.add(int(entry.name))
+        return [pid for pid in pids if _alive(pid)]
+
+    # -- files and commands ---------------------------------------------------------------
+
+    def write(self, authority: Authority) -> None:
+        """Write its configuration and its certificate."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        user = f"system:node:{self.name}"
+        self.control_plane.write_client(authority, self.name, user, "system:nodes")
+        server = authority.server(
+            f"{self.name}-kubelet", [self.network.node_address(self.index)], [self.name]
+        )
+        # The only name server of pods; what is not the cluster's is nobody's.
+        (self.directory / "resolv.conf").write_text(f"nameserver {self.network.address}\n")
+        (self.directory / "containerd.toml").write_text(self._containerd_configuration())
+        cni = self.directory / "cni"
+        cni.mkdir(exist_ok=True)
+        self._json(cni / "10-pods.conflist", {
+            "cniVersion": "1.0.0",
+            "name": "pods",
+            "plugins": [{
+                "type": "ptp",
+                "ipam": {
+                    "type": "host-local",
+                    "dataDir": str(self.directory / "addresses"),
+                    "ranges": [[{"subnet": self.network.pods_of(self.index)}]],
+                    "routes": [{"dst": "0.0.0.0/0"}],
+                },
+            }],
+        })  # fmt: skip
+        self._json(self.directory / "kubelet.json", {
+            "apiVersion": "kubelet.config.k8s.io/v1beta1",
+            "kind": "KubeletConfiguration",
+            "address": self.network.node_address(self.index),
+            "authentication": {
+                "anonymous": {"enabled": False},
+                "webhook": {"enabled": True},
+                "x509": {"clientCAFile": str(authority.certificate)},
+            },
+            "authorization": {"mode": "Webhook"},
+            "tlsCertFile": str(server.certificate),
+            "tlsPrivateKeyFile": str(server.key),
+            "containerRuntimeEndpoint": f"unix://{self.socket}",
+            "clusterDNS": [self.network.address],
+            "clusterDomain": DOMAIN,
+            "resolvConf": str(self.directory / "resolv.conf"),
+            "cgroupDriver": "cgroupfs",
+            "cgroupRoot": f"/{self._cgroup}",
+            "failCgroupV1": False,
+            "failSwapOn": False,
+            "localStorageCapacityIsolation": False,
+            "evictionHard": {},
+            "enforceNodeAllocatable": [],
+            "oomScoreAdj": 0,
+            "protectKernelDefaults": False,
+            "podLogsDir": str(self.directory / "pod-logs"),
+            "nodeStatusUpdateFrequency": "2s",
+            "nodeLeaseDurationSeconds": NODE_MISSED_SECONDS,
+            "syncFrequency": "10s",
+            "imageMinimumGCAge": "24h",
+            "registerNode": True,
+        })  # fmt: skip
+        self._json(self.directory / "kube-proxy.json", {
+            "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
+            "kind": "KubeProxyConfiguration",
+            "mode": "nftables",
+            "clusterCIDR": self.network.pod_range,
+            "hostnameOverride": self.name,
+            "conntrack": {"maxPerCore": 0, "min": 0},
+            "clientConnection": {
+                "kubeconfig": str(self.control_plane.directory / "kube-proxy.kubeconfig")
+            },
+        })  # fmt: skip
+
+    @staticmethod
+    def _json(path: Path, document: object) -> None:
+        path.write_text(json.dumps(document, indent=1))
+
+    def _containerd_configuration(self) -> str:
+        runtime = "plugins.'io.containerd.cri.v1.runtime'"
+        runc = f"[{runtime}.containerd.runtimes.runc"
+        return f"""\
+version = 3
+root = "{self.directory / "containerd"}"
+state = "{self.directory / "state"}"
+[grpc]
+address = "{self.socket}"
+[ttrpc]
+address = "{self.socket}.ttrpc"
+[plugins.'io.containerd.cri.v1.images'.pinned_images]
+sandbox = "{PAUSE}"
+[{runtime}]
+disable_apparmor = true
+restrict_oom_score_adj = true
+netns_mounts_under_state_dir = true
+[{runtime}.cni]
+bin_dirs = ["{CNI_PLUGINS}"]
+conf_dir = "{self.directory / "cni"}"
+{runc}]
+runtime_type = "io.containerd.runc.v2"
+{runc}.options]
+SystemdCgroup = false
+"""
+
+    def _containerd(self) -> list[str]:
+        binary = binaries.path("containerd")
+        configuration = str(self.directory / "containerd.toml")
+        # The shim is looked for beside the others on PATH; each program has a directory of its own
+        # module, so these two share one.
+        environment = ["env", f"PATH={binary.parent}:{os.environ.get('PATH', os.defpath)}"]
+        return inside(
+            self.network.node(self.index),
+            [*environment, str(binary), "--config", configuration, "--log-level", "warn"],
+        )
+
+    def _kubelet(self) -> list[str]:
+        directory = self.control_plane.directory
+        return inside(
+            self.network.node(self.index),
+            [
+                str(binaries.path("kubelet")),
+                f"--config={self.directory / 'kubelet.json'}",
+                f"--kubeconfig={directory / f'{self.name}.kubeconfig'}",
+                f"--root-dir={self.directory / 'kubelet'}",
+                f"--hostname-override={self.name}",
+                f"--node-ip={self.network.node_address(self.index)}",
+            ],
+        )
+
+    def _kube_proxy(self) -> list[str]:
+        return inside(
+            self.network.node(self.index),
+            [
+                str(binaries.path("kube-proxy")),
+                f"--config={self.directory / 'kube-proxy.json'}",
+            ],
+        )
+
+
+def _enable_controllers(cgroup: Path) -> None:
+    """With cgroup v2, hand the controllers down to a node's group."""
+    available = CGROUPS / "cgroup.controllers"
+    if available.exists():
+        wanted = " ".join(f"+{name}" for name in available.read_text().split())
+        for group in (CGROUPS, cgroup):
+            (group / "cgroup.subtree_control").write_text(wanted)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
