@@ -1,0 +1,1 @@
+"""Random requests to the embedded API server and to a real one, which must answer the same."""

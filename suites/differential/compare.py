@@ -1,0 +1,125 @@
+"""When two answers are the same.
+
+Everything counts but what has to differ between two servers: uids, times, and revisions, of which
+only the order of their appearance counts. Of ``managedFields`` the entries and their contents
+count; that each server sorts them as upstream does is checked of each by itself, as times of the
+two may differ by a second.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from .wire import Answer, Document
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+
+
+class Memory:
+    """What one server has shown of one object so far.
+
+    Attributes:
+        live: the object as last shown; None when there is none.
+    """
+
+    def __init__(self) -> None:
+        self.live: Document | None = None
+        self._uids: dict[str, str] = {}
+        self._revisions: dict[str, str] = {}
+
+    def learn(self, answer: Answer, verb: str, *, dry_run: bool) -> None:
+        """Take note of the object in a successful answer."""
+        if answer.code >= 300 or dry_run:
+            return
+        document = json.loads(answer.text)
+        if document["kind"] == "Status" or verb == "delete":
+            self.live = None
+            return
+        self.live = document
+        metadata = document["metadata"]
+        self._uids.setdefault(metadata["uid"], f"<uid {len(self._uids)}>")
+        self._revisions.setdefault(
+            metadata["resourceVersion"], f"<revision {len(self._revisions)}>"
+        )
+
+    def canonical(self, answer: Answer) -> dict[str, Any]:
+        """An answer without what has to differ; call `learn` before."""
+        text = answer.text
+        for uid, name in self._uids.items():
+            text = text.replace(uid, name)
+        try:
+            body = json.loads(text)
+        except ValueError:
+            return {"code": answer.code, "warnings": list(answer.warnings), "body": text}
+        if isinstance(body, dict) and isinstance(body.get("metadata"), dict):
+            self._canonical_metadata(body["metadata"])
+            if body.get("kind") == "Service" and isinstance(body.get("spec"), dict):
+                _canonical_addresses(body["spec"])
+        return {"code": answer.code, "warnings": list(answer.warnings), "body": body}
+
+    def _canonical_metadata(self, metadata: Document) -> None:
+        if "resourceVersion" in metadata:
+            revision = metadata["resourceVersion"]
+            metadata["resourceVersion"] = self._revisions.get(revision, "<new>")
+        for key in ("creationTimestamp", "deletionTimestamp"):
+            if _TIME.fullmatch(str(metadata.get(key))):
+                metadata[key] = "<time>"
+        entries = metadata.get("managedFields")
+        if entries:
+            keys = [_order(entry) for entry in entries]
+            if keys != sorted(keys):
+                metadata["managedFields out of order"] = keys
+            metadata["managedFields"] = sorted(map(_untimed, entries), key=_order)
+
+
+def _order(entry: Document) -> tuple[str, ...]:
+    keys = ("operation", "time", "manager", "apiVersion", "subresource")
+    return tuple(entry.get(key, "") for key in keys)
+
+
+def _untimed(entry: Document) -> Document:
+    return entry | {"time": ""} if "time" in entry else entry
+
+
+def _canonical_addresses(spec: Document) -> None:
+    """Addresses and ports a server chose."""
+    if spec.get("clusterIP", "").startswith("10."):
+        spec["clusterIP"] = "<address>"
+        spec["clusterIPs"] = ["<address>" for _ in spec["clusterIPs"]]
+    for port in spec.get("ports", ()):
+        if port.get("nodePort", 0) >= 30000:
+            port["nodePort"] = "<port>"
+
+
+def differences(real: Any, embedded: Any, path: str = "") -> list[str]:
+    """What differs, one line per place."""
+    if isinstance(real, dict) and isinstance(embedded, dict):
+        lines = []
+        for key in sorted(real.keys() | embedded.keys()):
+            where = f"{path}.{key}" if path else key
+            if key not in embedded:
+                lines.append(f"{where}: real {json.dumps(real[key])}, embedded has none")
+            elif key not in real:
+                lines.append(f"{where}: real has none, embedded {json.dumps(embedded[key])}")
+            else:
+                lines += differences(real[key], embedded[key], where)
+        return lines
+    if isinstance(real, list) and isinstance(embedded, list) and len(real) == len(embedded):
+        return [
+            line
+            for index, (one, other) in enumerate(zip(real, embedded, strict=True))
+            for line in differences(one, other, f"{path}[{index}]")
+        ]
+    if real == embedded and type(real) is type(embedded):
+        return []
+    return [f"{path}:\n      real     {json.dumps(real)}\n      embedded {json.dumps(embedded)}"]
+
+
+def signature(request_kind: str, lines: list[str]) -> str:
+    """What kind of difference this is: to report each kind once, and to stay with it in shrinking."""
+    first = lines[0]
+    text = re.sub(r"\[\d+\]", "[]", first)
+    text = re.sub(r"\"[^\"]*\"|\d+", "_", text)
+    return f"{request_kind} {text[:160]}"

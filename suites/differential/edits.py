@@ -1,0 +1,223 @@
+"""Random changes to documents: parts of them, edits, and the four kinds of patches."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+from traincrew.local.apiserver.nodes import ANY, Node
+
+from .dice import Dice
+from .wire import Document
+
+IDENTITY = frozenset(
+    (
+        "creationTimestamp",
+        "deletionGracePeriodSeconds",
+        "deletionTimestamp",
+        "generation",
+        "managedFields",
+        "name",
+        "namespace",
+        "resourceVersion",
+        "uid",
+    )
+)
+"""Metadata that differs between servers or names the object."""
+
+
+def without_identity(document: Document) -> Document:
+    """A document's content, fit to be sent to either server."""
+    metadata = document.get("metadata", {})
+    kept = {key: item for key, item in metadata.items() if key not in IDENTITY}
+    return copy.deepcopy({**document, "metadata": kept})
+
+
+def child(node: Node, key: str) -> Node:
+    return node.fields.get(key) or node.values or ANY
+
+
+def identifying(node: Node) -> frozenset[str]:
+    """The fields an item of a list is known by."""
+    keys = set(node.keys)
+    if node.merge_key:
+        keys.add(node.merge_key)
+    return frozenset(keys)
+
+
+def part(dice: Dice, node: Node, value: Any, keep: float, keys: frozenset[str] = frozenset()) -> Any:
+    """Some of a document: every entry stays with a chance, but what identifies list items."""
+    if isinstance(value, dict):
+        return {
+            key: part(dice, child(node, key), item, keep)
+            for key, item in value.items()
+            if key in keys or dice.maybe(keep)
+        }
+    if isinstance(value, list) and identifying(node):
+        below = node.items or ANY
+        return [
+            part(dice, below, item, keep, identifying(node)) for item in value if dice.maybe(keep)
+        ]
+    return value
+
+
+def edited(dice: Dice, live: Document, donor: Document, change: float = 0.15) -> Document:
+    """A document with some entries taken away or replaced by those of another one."""
+    result = without_identity(live)
+    _edit(dice, result, donor, change)
+    return result
+
+
+def _edit(dice: Dice, value: Document, donor: Any, change: float) -> None:
+    donor = donor if isinstance(donor, dict) else {}
+    for key in list(value):
+        if key in {"apiVersion", "kind", "status"}:
+            continue
+        if isinstance(value[key], dict) and dice.maybe(0.8):
+            _edit(dice, value[key], donor.get(key), change)
+        elif dice.maybe(change):
+            if key in donor:
+                value[key] = copy.deepcopy(donor[key])
+            else:
+                del value[key]
+    for key in donor:
+        if key not in value and dice.maybe(change):
+            value[key] = copy.deepcopy(donor[key])
+
+
+def merge_patch(dice: Dice, node: Node, donor: Document) -> Document:
+    """An RFC 7386 patch: parts of another document, and nulls."""
+    return _with_nulls(dice, part(dice, node, donor, 0.4))
+
+
+def _with_nulls(dice: Dice, value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: None if dice.maybe(0.15) else _with_nulls(dice, item) for key, item in value.items()
+    }
+
+
+# --- JSON patches -------------------------------------------------------------------------------
+
+
+def _pointers(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    items: Any = ()
+    if isinstance(value, dict):
+        items = value.items()
+    elif isinstance(value, list):
+        items = enumerate(value)
+    for key, item in items:
+        if path == "/metadata" and key in IDENTITY:
+            continue
+        step = f"{path}/" + str(key).replace("~", "~0").replace("/", "~1")
+        yield step, item
+        yield from _pointers(item, step)
+
+
+def json_patch(dice: Dice, live: Document, donor: Document) -> list[Document]:
+    """A few operations on an object, most of which can be done."""
+    content = {key: item for key, item in live.items() if key not in {"apiVersion", "kind"}}
+    places = list(_pointers(content))
+    gifts = list(_pointers(donor))
+    operations: list[Document] = []
+    for _ in range(dice.number(1, 3)):
+        path, value = dice.one(places)
+        match dice.weighted(
+            {"replace": 4, "remove": 3, "add": 4, "test": 1, "copy": 1, "move": 1, "append": 2}
+        ):
+            case "remove":
+                operations.append({"op": "remove", "path": path})
+            case "replace":
+                same = [gift for where, gift in gifts if where == path]
+                operations.append(
+                    {"op": "replace", "path": path, "value": same[0] if same else value}
+                )
+            case "add":
+                where, gift = dice.one(gifts)
+                operations.append({"op": "add", "path": where, "value": gift})
+            case "test":
+                other = dice.one(places)[1] if dice.maybe(0.2) else value
+                operations.append({"op": "test", "path": path, "value": other})
+            case "append":
+                lists = [(where, item) for where, item in gifts if isinstance(item, list) and item]
+                if lists:
+                    where, items = dice.one(lists)
+                    operations.append({"op": "add", "path": f"{where}/-", "value": dice.one(items)})
+            case operation:
+                target = dice.one(places)[0]
+                operations.append({"op": operation, "from": path, "path": target})
+    return operations
+
+
+# --- strategic merge patches --------------------------------------------------------------------
+
+
+def strategic_patch(dice: Dice, node: Node, live: Document, donor: Document) -> Document:
+    """Parts of another document, with nulls and directives."""
+    result: Document = _directed(dice, node, part(dice, node, donor, 0.4), live)
+    return result
+
+
+def _directed(dice: Dice, node: Node, value: Any, live: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    result: Document = {}
+    there = live if isinstance(live, dict) else {}
+    for key, item in value.items():
+        below = child(node, key)
+        if dice.maybe(0.08):
+            result[key] = None
+        elif isinstance(item, list) and "merge" in below.patch_strategy:
+            _merged_list(dice, result, key, below, item, there.get(key))
+        else:
+            result[key] = _directed(dice, below, item, there.get(key))
+    if node is not ANY and dice.maybe(0.03):
+        if dice.maybe():
+            result["$patch"] = dice.one(["replace", "delete", "merge"])
+        else:
+            result["$retainKeys"] = [key for key in result if not key.startswith("$")]
+    return result
+
+
+def _merged_list(
+    dice: Dice, result: Document, key: str, node: Node, items: list[Any], live: Any
+) -> None:
+    there = live if isinstance(live, list) else []
+    merge_key = node.merge_key
+    if not merge_key:
+        gone = dice.some([each for each in there if each not in items])
+        if gone and dice.maybe():
+            result[f"$deleteFromPrimitiveList/{key}"] = gone
+        result[key] = items
+        if dice.maybe(0.3):
+            order = items + [each for each in there if each not in items and each not in gone]
+            result[f"$setElementOrder/{key}"] = order
+        return
+    below = node.items or ANY
+    known = {item[merge_key]: item for item in there if merge_key in item}
+    patched: list[Any] = []
+    for item in items:
+        if dice.maybe(0.15):
+            patched.append({merge_key: item[merge_key], "$patch": "delete"})
+        else:
+            patched.append(_directed(dice, below, item, known.get(item[merge_key])))
+            patched[-1][merge_key] = item[merge_key]
+    for name in dice.some(list(known), 1):
+        if dice.maybe(0.3) and all(item.get(merge_key) != name for item in patched):
+            patched.append({merge_key: name, "$patch": "delete"})
+    if dice.maybe(0.3):
+        kept = [item[merge_key] for item in patched if item.get("$patch") != "delete"]
+        removed = [item[merge_key] for item in patched if item.get("$patch") == "delete"]
+        rest = [name for name in known if name not in kept and name not in removed]
+        order = kept + dice.some(rest, least=len(rest))
+        if dice.maybe(0.5):
+            order = dice.some(order, least=len(order))
+            patched.sort(
+                key=lambda item: order.index(item[merge_key]) if item[merge_key] in order else -1
+            )
+        result[f"$setElementOrder/{key}"] = [{merge_key: name} for name in order]
+    if dice.maybe(0.04):
+        patched.append({"$patch": "replace"})
+    result[key] = patched

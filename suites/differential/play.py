@@ -1,0 +1,114 @@
+"""Histories: requests for one object, one after the other, to both servers."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from .compare import Memory, differences, signature
+from .dice import Dice
+from .servers import Pair
+from .wire import Document, Request, Resource
+
+NextRequest = Callable[[Dice, Document | None], Request]
+"""Chooses the next request, given the object as both servers show it."""
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """The first request of a history the servers answered differently."""
+
+    resource: Resource
+    requests: list[Request]
+    lines: list[str]
+    seed: int = 0
+
+    @property
+    def signature(self) -> str:
+        return signature(f"{self.resource.kind} {self.requests[-1].verb}", self.lines)
+
+    def __str__(self) -> str:
+        steps = "\n".join(f"  {index}. {step}" for index, step in enumerate(self.requests, 1))
+        answers = "\n".join(f"    {line}" for line in self.lines)
+        return f"{self.resource.kind} (history {self.seed}):\n{steps}\n  the last answers:\n{answers}"
+
+
+class Stage:
+    """Where histories are played: a namespace in both servers, a new name for each history."""
+
+    def __init__(self, pair: Pair, namespace: str) -> None:
+        self.pair = pair
+        self.namespace = namespace
+        self._numbers = itertools.count()
+        self.requests = 0
+
+    def new_name(self) -> str:
+        return f"x{next(self._numbers):06d}"
+
+    async def explore(
+        self, resource: Resource, choose: NextRequest, dice: Dice, length: int
+    ) -> Mismatch | None:
+        """Play a new history until the servers differ, or to its end."""
+        player = _Player(self, resource)
+        requests: list[Request] = []
+        for _ in range(length):
+            live = copy.deepcopy(player.shown)
+            requests.append(choose(dice, live))
+            lines = await player.step(requests[-1])
+            if lines:
+                return Mismatch(resource, requests, lines, dice.seed)
+        requests.append(Request("get"))
+        lines = await player.step(requests[-1])
+        return Mismatch(resource, requests, lines, dice.seed) if lines else None
+
+    async def replay(self, resource: Resource, requests: list[Request]) -> Mismatch | None:
+        """Play given requests; only those up to the first difference are in the result."""
+        player = _Player(self, resource)
+        for count, request in enumerate(requests, 1):
+            lines = await player.step(request)
+            if lines:
+                return Mismatch(resource, requests[:count], lines)
+        return None
+
+
+class _Player:
+    """Sends requests for one object to both servers."""
+
+    def __init__(self, stage: Stage, resource: Resource) -> None:
+        self.stage = stage
+        self.resource = resource
+        self.name = stage.new_name()
+        self.memories = Memory(), Memory()
+        self.shown: Document | None = None
+
+    async def step(self, request: Request) -> list[str]:
+        """Send a request; returns what differs between the answers."""
+        pair = self.stage.pair
+        self.stage.requests += 1
+        path = request.path(self.resource, self.stage.namespace, self.name)
+        answers = await asyncio.gather(
+            *(
+                server.send(
+                    request.method,
+                    path,
+                    request.encoded(self.resource, self.name, memory.live),
+                    request.content_type,
+                )
+                for server, memory in zip((pair.real, pair.embedded), self.memories, strict=True)
+            )
+        )
+        shown: list[dict[str, Any]] = []
+        for memory, answer in zip(self.memories, answers, strict=True):
+            memory.learn(answer, request.verb, dry_run="dryRun" in request.query)
+            shown.append(memory.canonical(answer))
+        if answers[0].code < 300:
+            live = self.memories[0].live
+            if live is None:
+                self.shown = None
+            elif "dryRun" not in request.query:
+                self.shown = shown[0]["body"]
+        return differences(*shown)

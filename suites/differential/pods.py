@@ -1,0 +1,227 @@
+"""Random pod templates: few names and values, so that managers meet on the same fields."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .dice import Dice
+
+Document = dict[str, Any]
+
+QUANTITIES = {"cpu": ["1", "500m", "0.5", "2000m", 1], "memory": ["1Gi", "1024Mi", "64Mi", "1e3"]}
+PORTS = [80, 443, 8080]
+
+
+class Pods:
+    """Makes pod templates and their parts."""
+
+    def __init__(self, dice: Dice) -> None:
+        self.dice = dice
+
+    def text(self) -> str:
+        return self.dice.one(["x", "y", "z"])
+
+    def texts(self) -> list[str]:
+        return [self.text() for _ in range(self.dice.number(0, 2))]
+
+    def labels(self) -> Document:
+        return {key: self.text() for key in self.dice.some(["a", "b", "example.com/c"])}
+
+    def amounts(self, least: int = 0) -> Document:
+        return {
+            name: self.dice.one(QUANTITIES[name])
+            for name in self.dice.some(["cpu", "memory"], least=least)
+        }
+
+    def resources(self) -> Document:
+        return self.dice.part(0.5, limits=self.amounts, requests=lambda: self.dice.one([{}, {"cpu": "100m"}]))
+
+    def source(self) -> Document:
+        """Where the value of a variable comes from."""
+        return self.dice.one(
+            [
+                {"fieldRef": {"fieldPath": "metadata.name"}},
+                {"fieldRef": {"fieldPath": "status.podIP", "apiVersion": "v1"}},
+                {"configMapKeyRef": {"name": self.text(), "key": "k"}},
+                {"secretKeyRef": {"name": self.text(), "key": "k", "optional": True}},
+                {"resourceFieldRef": {"resource": "limits.cpu", "divisor": "1m"}},
+            ]
+        )
+
+    def variable(self, name: str) -> Document:
+        roll = self.dice.random.random()
+        if roll < 0.6:
+            return {"name": name, "value": self.text()}
+        return {"name": name} if roll < 0.75 else {"name": name, "valueFrom": self.source()}
+
+    def port(self, number: int, protocol: str) -> Document:
+        more = self.dice.part(0.3, name=lambda: self.dice.one(["web", "api"]))
+        if protocol != "TCP" or self.dice.maybe():
+            more["protocol"] = protocol
+        return {"containerPort": number} | more
+
+    def ports(self) -> list[Document]:
+        pairs = [(number, protocol) for number in PORTS for protocol in ("TCP", "UDP")]
+        return [self.port(*pair) for pair in self.dice.some(pairs, 2)]
+
+    def probe(self) -> Document:
+        handler = self.dice.one(
+            [
+                {"httpGet": {"port": 80}},
+                {"httpGet": {"port": "web", "path": "/x", "scheme": "HTTPS"}},
+                {"tcpSocket": {"port": 80}},
+                {"exec": {"command": ["true"]}},
+                {"grpc": {"port": 80}},
+            ]
+        )
+        return handler | self.dice.part(0.3, periodSeconds=lambda: self.dice.number(1, 3))
+
+    def mounts(self, volumes: list[str]) -> list[Document]:
+        return [
+            {"name": self.dice.one(volumes), "mountPath": path}
+            | self.dice.part(0.3, readOnly=self.dice.maybe, subPath=self.text)
+            for path in self.dice.some(["/a", "/b"])
+        ]
+
+    def security(self) -> Document:
+        return self.dice.part(
+            0.3,
+            runAsUser=lambda: self.dice.number(0, 2),
+            runAsNonRoot=lambda: False,
+            readOnlyRootFilesystem=self.dice.maybe,
+            capabilities=lambda: {"drop": ["ALL"], "add": self.dice.some(["CHOWN", "KILL"])},
+            seccompProfile=lambda: {"type": "RuntimeDefault"},
+        )
+
+    def container(self, name: str, volumes: list[str]) -> Document:
+        makers: dict[str, Any] = {
+            "command": self.texts,
+            "args": self.texts,
+            "workingDir": lambda: "/w",
+            "env": lambda: [self.variable(each) for each in self.dice.some(["A", "B", "C"])],
+            "envFrom": lambda: [{"prefix": "P_", "configMapRef": {"name": self.text()}}],
+            "ports": self.ports,
+            "resources": self.resources,
+            "livenessProbe": self.probe,
+            "readinessProbe": self.probe,
+            "lifecycle": lambda: {"preStop": {"exec": {"command": ["true"]}}},
+            "securityContext": self.security,
+            "imagePullPolicy": lambda: self.dice.one(["Always", "IfNotPresent"]),
+            "terminationMessagePolicy": lambda: "FallbackToLogsOnError",
+            "tty": self.dice.maybe,
+            "stdin": self.dice.maybe,
+        }
+        if volumes:
+            makers["volumeMounts"] = lambda: self.mounts(volumes)
+        image = self.dice.one(["i", "i:1", "i:latest"])
+        return {"name": name, "image": image} | self.dice.part(0.3, **makers)
+
+    def volume(self, name: str) -> Document:
+        items = [{"key": "k", "path": "p"}]
+        source = self.dice.one(
+            [
+                {},
+                {"emptyDir": {}},
+                {"emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}},
+                {"hostPath": {"path": "/x"}},
+                {"configMap": {"name": self.text(), "items": items}},
+                {"secret": {"secretName": self.text(), "defaultMode": 0o400}},
+                {"persistentVolumeClaim": {"claimName": self.text()}},
+                {"downwardAPI": {"items": [{"path": "p", "fieldRef": {"fieldPath": "metadata.name"}}]}},
+                {
+                    "projected": {
+                        "sources": [
+                            {"configMap": {"name": self.text()}},
+                            {"serviceAccountToken": {"path": "t"}},
+                        ]
+                    }
+                },
+                {"ephemeral": {"volumeClaimTemplate": {"spec": self.claim()}}},
+            ]
+        )
+        return {"name": name} | source
+
+    def claim(self) -> Document:
+        return {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": self.dice.one(["1Gi", "1024Mi"])}},
+        } | self.dice.part(0.3, storageClassName=self.text)
+
+    def toleration(self) -> Document:
+        return self.dice.one(
+            [
+                {"key": "k", "operator": "Exists"},
+                {"key": "k", "value": self.text(), "effect": "NoSchedule"},
+                {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 3},
+            ]
+        )
+
+    def spread(self, key: str, when: str) -> Document:
+        return {
+            "topologyKey": key,
+            "whenUnsatisfiable": when,
+            "maxSkew": self.dice.number(1, 2),
+        } | self.dice.part(0.5, labelSelector=self.selector)
+
+    def selector(self) -> Document:
+        return self.dice.part(
+            0.5,
+            matchLabels=self.labels,
+            matchExpressions=lambda: [{"key": "a", "operator": "In", "values": ["x"]}],
+        )
+
+    def affinity(self) -> Document:
+        term = {"topologyKey": "zone", "labelSelector": self.selector()}
+        expression = {"key": "k", "operator": "In", "values": self.dice.some(["x", "y"], least=1)}
+        return self.dice.part(
+            0.5,
+            nodeAffinity=lambda: {
+                "requiredDuringSchedulingIgnoredDuringExecution": {
+                    "nodeSelectorTerms": [{"matchExpressions": [expression]}]
+                }
+            },
+            podAntiAffinity=lambda: {
+                "preferredDuringSchedulingIgnoredDuringExecution": [
+                    {"weight": self.dice.number(1, 3), "podAffinityTerm": term}
+                ]
+            },
+        )
+
+    def spec(self, *, restart: str = "Always", chance: float = 0.2) -> Document:
+        """A whole pod spec that follows the rules."""
+        dice = self.dice
+        volumes = dice.some(["v", "w"])
+        pairs = [(key, when) for key in ("zone", "host") for when in ("DoNotSchedule", "ScheduleAnyway")]
+        spec: Document = {
+            "containers": [self.container(each, volumes) for each in dice.some(["m", "n", "o"], least=1)]
+        }
+        if volumes or dice.maybe(0.1):
+            spec["volumes"] = [self.volume(each) for each in volumes]
+        if restart != "Always" or dice.maybe(0.2):
+            spec["restartPolicy"] = restart
+        return spec | dice.part(
+            chance,
+            initContainers=lambda: [self.container("i", volumes)],
+            nodeSelector=self.labels,
+            tolerations=lambda: [self.toleration() for _ in range(dice.number(0, 2))],
+            affinity=self.affinity,
+            topologySpreadConstraints=lambda: [self.spread(*each) for each in dice.some(pairs, 2)],
+            imagePullSecrets=lambda: [{"name": each} for each in dice.some(["s", "t"])],
+            hostAliases=lambda: [{"ip": "10.0.0.1", "hostnames": self.texts()}],
+            terminationGracePeriodSeconds=lambda: dice.number(0, 40),
+            securityContext=lambda: dice.part(
+                0.5, runAsUser=lambda: dice.number(0, 2), fsGroup=lambda: 1, sysctls=list
+            ),
+            dnsPolicy=lambda: dice.one(["Default", "ClusterFirst"]),
+            dnsConfig=lambda: {"options": [{"name": "ndots", "value": "2"}]},
+            hostname=self.text,
+            subdomain=self.text,
+            serviceAccountName=lambda: "default",
+            automountServiceAccountToken=lambda: False,
+            enableServiceLinks=dice.maybe,
+            readinessGates=lambda: [{"conditionType": "example.com/r"}],
+        )
+
+    def template(self, labels: Document, **options: Any) -> Document:
+        metadata = {"labels": labels | self.labels()} | self.dice.part(0.2, annotations=self.labels)
+        return {"metadata": metadata, "spec": self.spec(**options)}

@@ -1,0 +1,112 @@
+"""The two servers, as one pair that gets every request twice."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from ipaddress import IPv4Network
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from traincrew.engine.config import load_config
+from traincrew.local.apiserver.server import ApiServer
+from traincrew.local.apiserver.storage import Storage
+
+from .wire import Answer, Document, Resource
+
+DEADLINE = 60.0
+"""Seconds the real server gets to serve a new definition."""
+
+
+class Server:
+    """One API server over HTTP."""
+
+    def __init__(
+        self,
+        name: str,
+        url: str,
+        session: aiohttp.ClientSession,
+        *,
+        headers: dict[str, str] | None = None,
+        **options: Any,
+    ) -> None:
+        self.name = name
+        self._url = url
+        self._session = session
+        self._headers = headers or {}
+        self._options = options
+
+    async def send(
+        self, method: str, path: str, body: bytes | None = None, content_type: str = ""
+    ) -> Answer:
+        headers = self._headers
+        if content_type and body is not None:
+            headers = headers | {"Content-Type": content_type}
+        async with self._session.request(
+            method, self._url + path, data=body, headers=headers, **self._options
+        ) as response:
+            warnings = tuple(map(_warning_text, response.headers.getall("Warning", [])))
+            return Answer(response.status, await response.text(), warnings)
+
+
+def _warning_text(header: str) -> str:
+    """The quoted text of ``299 - "text"``."""
+    text = header.partition('"')[2].rpartition('"')[0]
+    return text.replace('\\"', '"').replace("\\\\", "\\")
+
+
+class Pair:
+    """A real API server and the embedded one."""
+
+    def __init__(self, real: Server, embedded: Server) -> None:
+        self.real = real
+        self.embedded = embedded
+
+    async def create(self, resource: Resource, namespace: str, document: Document) -> None:
+        """Create the same object in both, where it is not there yet."""
+        head = {"apiVersion": resource.api_version, "kind": resource.kind}
+        body = json.dumps(head | document).encode()
+        path = resource.path(namespace)
+        for server in (self.real, self.embedded):
+            answer = await server.send("POST", path, body, "application/json")
+            assert answer.code in {201, 409}, f"{server.name}: {answer.text}"
+
+    async def serving(self, path: str) -> None:
+        """Wait until both serve a path."""
+        async with asyncio.timeout(DEADLINE):
+            for server in (self.real, self.embedded):
+                while (await server.send("GET", path)).code != 200:
+                    await asyncio.sleep(0.05)
+
+
+@asynccontextmanager
+async def serve_pair(kubeconfig: Path) -> AsyncIterator[Pair]:
+    """The server a kubeconfig names, and a new embedded one."""
+    async with AsyncExitStack() as stack:
+        session = await stack.enter_async_context(
+            aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0), headers={"User-Agent": "differential"}
+            )
+        )
+        config = load_config(str(kubeconfig))
+        authorization = await config.authorization()
+        real = Server(
+            "real",
+            config.server,
+            session,
+            headers={"Authorization": authorization} if authorization else None,
+            **({"ssl": config.tls.context()} if config.server.startswith("https") else {}),
+        )
+        storage = Storage()
+        stack.callback(storage.close)
+        # The range of the real one, so that addresses may be asked for.
+        server = ApiServer(
+            storage, secret="differential-suite", service_network=IPv4Network("10.0.0.0/16")
+        )
+        await server.start()
+        stack.push_async_callback(server.stop)
+        yield Pair(real, Server("embedded", server.url, session))

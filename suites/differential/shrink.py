@@ -1,0 +1,97 @@
+"""Make a history that shows a difference as short as it gets."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+from .play import Mismatch, Stage
+from .wire import Request
+
+MOST_TRIALS = 400
+"""Histories played for one mismatch; a history of five requests takes about 20 ms."""
+
+_Keep = Callable[[list[Request]], Awaitable[Mismatch | None]]
+
+
+async def shrink(stage: Stage, found: Mismatch) -> Mismatch:
+    """Leave out requests and parts of bodies as long as the same kind of difference shows."""
+    trials = 0
+    wanted = found.signature
+
+    async def still(requests: list[Request]) -> Mismatch | None:
+        nonlocal trials
+        trials += 1
+        if trials > MOST_TRIALS:
+            return None
+        again = await stage.replay(found.resource, requests)
+        return again if again is not None and again.signature == wanted else None
+
+    best = await still(found.requests)
+    if best is None:
+        return found  # does not show a second time: report it as it was
+    best = await _fewer_requests(best, still)
+    best = await _smaller_bodies(best, still)
+    best = await _fewer_requests(best, still)
+    return Mismatch(best.resource, best.requests, best.lines, found.seed)
+
+
+async def _fewer_requests(best: Mismatch, still: _Keep) -> Mismatch:
+    size = max(1, len(best.requests) // 2)
+    while True:
+        start = 0
+        while start < len(best.requests) - 1:
+            fewer = best.requests[:start] + best.requests[start + size :]
+            smaller = await still(fewer) if fewer else None
+            if smaller is None:
+                start += size
+            else:
+                best = smaller
+        if size == 1:
+            return best
+        size //= 2
+
+
+async def _smaller_bodies(best: Mismatch, still: _Keep) -> Mismatch:
+    for index in reversed(range(len(best.requests))):
+        position = 0
+        while index < len(best.requests):
+            request = best.requests[index]
+            body = next(_without(request.body, position), None)
+            if body is None:
+                break
+            requests = list(best.requests)
+            requests[index] = request.with_body(body[0])
+            smaller = await still(requests)
+            if smaller is None:
+                position += 1
+            else:
+                best = smaller
+    return best
+
+
+def _without(body: Any, skip: int) -> Iterator[tuple[Any]]:
+    """The body without one entry: that at a position, counted from the top down."""
+    level: list[tuple[Any, ...]] = [()]
+    while level:
+        deeper = []
+        for path in level:
+            value = _at(body, path)
+            keys = value if isinstance(value, dict) else range(len(value))
+            for key in keys:
+                if skip == 0:
+                    smaller = copy.deepcopy(body)
+                    del _at(smaller, path)[key]
+                    yield (smaller,)
+                    return
+                skip -= 1
+                if isinstance(value[key], (dict, list)):
+                    deeper.append((*path, key))
+        level = deeper
+
+
+def _at(value: Any, path: tuple[Any, ...]) -> Any:
+    for key in path:
+        value = value[key]
+    return value
