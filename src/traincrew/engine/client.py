@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -52,6 +52,8 @@ class Client:
         user_agent: ``User-Agent`` header.
         clock: Source of time.
         metrics: Where requests are counted, if anywhere.
+        guard: Asked right before every request that may change something, retries included; what it
+            raises is raised to the caller, and nothing is sent.
     """
 
     def __init__(
@@ -62,12 +64,14 @@ class Client:
         user_agent: str = "traincrew",
         clock: Clock = SYSTEM_CLOCK,
         metrics: Metrics | None = None,
+        guard: Callable[[], None] | None = None,
     ) -> None:
         self.config = config
         self.metrics = metrics
         self._transport = transport or AiohttpTransport(config)
         self._user_agent = user_agent
         self._clock = clock
+        self._guard = guard
         self._server = config.server.rstrip("/")
         self._host = urlsplit(config.server).netloc.rpartition("@")[2]
 
@@ -339,6 +343,9 @@ class Client:
                 method, path, params, accept, body=data, content_type=content_type
             )
             request.timeout = timeout
+            if self._guard is not None and method != "GET":
+                self._guard()
+                request.guard = self._guard
             try:
                 response = await self._transport.request(request)
             except ApiError:

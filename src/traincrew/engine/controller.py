@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from traincrew.engine.clock import SYSTEM_CLOCK, Clock
 from traincrew.engine.errors import AlreadyExistsError, ApiError, ConflictError
+from traincrew.engine.lease import LeadershipLost
 from traincrew.engine.logs import ReconcileContext, current_reconcile, get_logger
 from traincrew.engine.metrics import Metrics
 from traincrew.engine.objects import HasMetadata, controller_of
@@ -84,12 +85,15 @@ class Controller:
         self.name = name
         self.informers: list[Informer[Any]] = []
         self.allowed: Callable[[], bool] = lambda: True
-        """Asked before each reconcile; the manager sets it to "do I still lead?"."""
+        """Asked before each reconcile; the manager says whether it leads, and is not about to end."""
         self._reconcile = reconcile
         self._workers = workers
         self._monotonic = clock.monotonic
         self._log = get_logger()
         self._last_errors: dict[Request, str] = {}
+        self._running = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
         self.queue: WorkQueue[Request] = WorkQueue(name, backoff=backoff, clock=clock)
         self.use_metrics(metrics or Metrics())
 
@@ -136,6 +140,10 @@ class Controller:
         """Ask for a reconcile, after some seconds at least."""
         self.queue.add(request, after=after)
 
+    async def idle(self) -> None:
+        """Wait until no reconcile runs."""
+        await self._idle.wait()
+
     async def run(self) -> None:
         """Wait for the caches this controller reads, then reconcile until cancelled."""
         for informer in self.informers:
@@ -159,7 +167,7 @@ class Controller:
             if self.allowed():
                 await self._reconcile_one(request)
             else:
-                # Leadership ended while this task was not scheduled; the manager cancels us soon.
+                # Leadership ended, or everything is about to; the manager cancels us soon.
                 queue.add(request, after=1.0)
             queue.done(request)
 
@@ -169,13 +177,22 @@ class Controller:
         )
         started = self._monotonic()
         self._active.value += 1.0
+        self._running += 1
+        self._idle.clear()
         try:
             result = await self._reconcile(request)
             self._succeeded(request, result)
+        except LeadershipLost as error:
+            # Stopped between two writes. Whoever leads now will find what is left to do.
+            self._log.info("reconcile stopped", error=str(error))
+            self.queue.add(request, after=1.0)
         except Exception as error:  # noqa: BLE001 - counted, logged, and retried if it makes sense
             self._failed(request, error)
         finally:
             self._active.value -= 1.0
+            self._running -= 1
+            if not self._running:
+                self._idle.set()
             self._time.observe(self._monotonic() - started)
             current_reconcile.reset(token)
 

@@ -7,6 +7,10 @@ over after ``duration``; the difference is the time a slow write has to come to 
 
 Wall-clock time counts too, in one direction: a machine that was suspended may find its monotonic
 clock unmoved, so `LeaderElector.is_leader` says no until the next renewal has gone through.
+
+Unlike client-go's, a candidate watches the Lease. It sees each renewal when it happens, so it takes
+over when the Lease runs out and not some polls later; and at once when the Lease is released.
+Without the watch (not allowed, broken) it falls back to looking every ``retry_period``.
 """
 
 from __future__ import annotations
@@ -15,13 +19,17 @@ import asyncio
 import random
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from traincrew.engine.clock import SYSTEM_CLOCK, Clock
 from traincrew.engine.errors import (
     AlreadyExistsError,
     ApiError,
     ConflictError,
+    ForbiddenError,
     NotFoundError,
 )
+from traincrew.engine.leasewatch import follow_lease
 from traincrew.engine.logs import get_logger
 from traincrew.engine.resources import LEASES
 
@@ -37,6 +45,15 @@ _RELEASE_TIMEOUT = 2.0
 
 class LeadershipLost(Exception):  # noqa: N818 - the name callers know from client-go
     """Another process may act now; this one must not."""
+
+
+class _Seen(Struct, frozen=True):
+    """A state of the Lease, and when this process first saw it by its monotonic clock."""
+
+    version: str = ""
+    holder: str = ""
+    duration: float = 0.0
+    at: float = 0.0
 
 
 class LeaderElector:
@@ -91,10 +108,10 @@ class LeaderElector:
         self._clock = clock
         self._rng = rng or random.Random()  # noqa: S311 - spreads load, guards nothing
         self._lease: dict[str, Any] | None = None
-        self._observed_version = ""
-        self._observed_at = 0.0
+        self._seen = _Seen()
         self._renewed_at: tuple[float, datetime] | None = None
-        self._holder = ""
+        self._following = False
+        self._news = asyncio.Event()
         self._log = get_logger(lease=f"{namespace}/{name}", identity=identity)
         if metrics is not None:
             self.use_metrics(metrics)
@@ -106,7 +123,15 @@ class LeaderElector:
     @property
     def holder(self) -> str:
         """Identity of the holder when the Lease was last seen; empty if there was none."""
-        return self._holder
+        return self._seen.holder
+
+    @property
+    def margin(self) -> float:
+        """Seconds between the end of this process' leadership and the start of another's.
+
+        A write that was allowed has so long to reach the server.
+        """
+        return self._duration - self._renew_deadline
 
     def is_leader(self) -> bool:
         """Whether this process may act now, by both of its own clocks."""
@@ -118,6 +143,22 @@ class LeaderElector:
             and (self._clock.now() - wall).total_seconds() < self._renew_deadline
         )
 
+    def ensure_leader(self) -> None:
+        """Ask this right before every write.
+
+        A process that was stopped for a minute goes on in the middle of what it was doing, before
+        any timer tells it the time.
+
+        Raises:
+            LeadershipLost: This process must not act now.
+        """
+        if not self.is_leader():
+            raise LeadershipLost(f"{self._described} was not renewed in time")
+
+    @property
+    def _described(self) -> str:
+        return f"lease {self._namespace}/{self.name}"
+
     async def run(self, started: Callable[[], object]) -> None:
         """Wait for leadership, call ``started``, then keep it until cancelled.
 
@@ -126,11 +167,79 @@ class LeaderElector:
         Raises:
             LeadershipLost: It could not be renewed in time, or somebody else took it.
         """
-        while not await self._attempt(self._renew_deadline):  # noqa: ASYNC110 - time decides
-            await asyncio.sleep(self._retry_period * (1.0 + 0.2 * self._rng.random()))
+        await self._acquire()
         self._log.info("leading")
         started()
         await self._keep()
+
+    # -- waiting for leadership ---------------------------------------------------------------
+
+    async def _acquire(self) -> None:
+        follower = asyncio.create_task(self._follow(), name=f"follow-lease-{self.name}")
+        try:
+            while not await self._attempt(self._renew_deadline):
+                await self._turn()
+        finally:
+            follower.cancel()
+            await asyncio.gather(follower, return_exceptions=True)
+
+    async def _turn(self) -> None:
+        """Wait until it makes sense to try: the Lease has run out, or was released, or deleted."""
+        patience = self._retry_period * (1.0 + 0.2 * self._rng.random())
+        began = self._clock.monotonic()
+        while True:
+            self._news.clear()
+            left = began + patience - self._clock.monotonic()
+            if self._following and self._held_by_another:
+                left = self._expires_in() or left
+            elif not self._held_by_another and self._seen.at > began:
+                return
+            try:
+                async with asyncio.timeout(max(0.0, left)):
+                    await self._news.wait()
+            except TimeoutError:
+                return
+
+    async def _follow(self) -> None:
+        """Watch the Lease as long as somebody else has it."""
+        say_once = self._log.warning
+        while True:
+            if self._seen.version:
+                try:
+                    await follow_lease(
+                        self._client,
+                        self._namespace,
+                        self.name,
+                        self._seen.version,
+                        silence=self._duration,
+                        opened=lambda: self._hear(True),
+                        changed=self._observe,
+                    )
+                except ForbiddenError as error:
+                    say, say_once = say_once, self._log.debug
+                    say(
+                        "lease may not be watched; taking over will be some seconds slower",
+                        error=error.message,
+                    )
+                except ApiError as error:
+                    self._log.debug("lease not watched", error=str(error))
+                finally:
+                    self._hear(False)
+            await asyncio.sleep(self._retry_period)
+
+    def _hear(self, following: bool) -> None:
+        self._following = following
+        self._news.set()
+
+    @property
+    def _held_by_another(self) -> bool:
+        return self._seen.holder not in {"", self.identity}
+
+    def _expires_in(self) -> float:
+        """Seconds until others may take the Lease as it was last seen; 0 when they may now."""
+        return max(0.0, self._seen.at + self._seen.duration - self._clock.monotonic())
+
+    # -- keeping it ---------------------------------------------------------------------------
 
     async def _keep(self) -> None:
         while True:
@@ -140,14 +249,13 @@ class LeaderElector:
             limit = min(max(remaining, 0.0), self._renew_deadline / 2)
             if remaining > 0 and await self._attempt(limit):
                 continue
-            if self._holder not in {"", self.identity}:
+            if self._held_by_another:
                 self._renewed_at = None
-                raise LeadershipLost(f"lease {self._namespace}/{self.name}: now {self._holder}'s")
+                raise LeadershipLost(f"{self._described}: now {self.holder}'s")
             if self._remaining() <= 0:
                 self._renewed_at = None
                 raise LeadershipLost(
-                    f"lease {self._namespace}/{self.name}: "
-                    f"not renewed within {self._renew_deadline:g} s"
+                    f"{self._described}: not renewed within {self._renew_deadline:g} s"
                 )
 
     def _remaining(self) -> float:
@@ -155,6 +263,8 @@ class LeaderElector:
         if self._renewed_at is None:
             return 0.0
         return self._renewed_at[0] + self._renew_deadline - self._clock.monotonic()
+
+    # -- one attempt --------------------------------------------------------------------------
 
     async def _attempt(self, limit: float) -> bool:
         """Try to acquire or renew within ``limit`` seconds."""
@@ -172,7 +282,6 @@ class LeaderElector:
             return False
         # Counted from before the request: others count from when they see its effect.
         self._renewed_at = began
-        self._holder = self.identity
         return True
 
     async def _acquire_or_renew(self) -> bool:
@@ -183,38 +292,40 @@ class LeaderElector:
             except NotFoundError:
                 lease = await self._client.create(LEASES, self._new_lease())
                 self._observe(lease)
+                self._lease = lease
                 return True
             self._observe(lease)
-        spec = lease.get("spec") or {}
-        holder = spec.get("holderIdentity") or ""
-        if holder not in {"", self.identity} and not self._expired(spec):
-            self._lease = None
+        if self._held_by_another and self._expires_in() > 0:
             return False
+        spec = lease.get("spec") or {}
         now = _micro_time(self._clock.now())
         changes: dict[str, Any] = {
             "holderIdentity": self.identity,
             "leaseDurationSeconds": int(self._duration),
             "renewTime": now,
         }
-        if holder != self.identity:
+        if spec.get("holderIdentity") != self.identity:
             changes |= {
                 "acquireTime": now,
                 "leaseTransitions": int(spec.get("leaseTransitions") or 0) + 1,
             }
-        self._observe(await self._client.replace(LEASES, lease | {"spec": spec | changes}))
+        lease = await self._client.replace(LEASES, lease | {"spec": spec | changes})
+        self._observe(lease)
+        self._lease = lease
         return True
 
-    def _observe(self, lease: dict[str, Any]) -> None:
-        version = (lease.get("metadata") or {}).get("resourceVersion") or ""
-        if version != self._observed_version:
-            self._observed_version = version
-            self._observed_at = self._clock.monotonic()
-        self._lease = lease
-        self._holder = (lease.get("spec") or {}).get("holderIdentity") or ""
-
-    def _expired(self, spec: dict[str, Any]) -> bool:
-        duration = spec.get("leaseDurationSeconds") or self._duration
-        return self._clock.monotonic() >= self._observed_at + float(duration)
+    def _observe(self, lease: dict[str, Any] | None) -> None:
+        """Note what the Lease looks like; None when there is none any more."""
+        version = ((lease or {}).get("metadata") or {}).get("resourceVersion") or ""
+        if lease is None or version != self._seen.version:
+            spec = (lease or {}).get("spec") or {}
+            self._seen = _Seen(
+                version=version,
+                holder=spec.get("holderIdentity") or "",
+                duration=float(spec.get("leaseDurationSeconds") or self._duration),
+                at=self._clock.monotonic(),
+            )
+            self._news.set()
 
     def _new_lease(self) -> dict[str, Any]:
         now = _micro_time(self._clock.now())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from traincrew.engine.clock import SYSTEM_CLOCK, Clock
@@ -25,8 +26,9 @@ T = TypeVar("T", bound=HasMetadata)
 class Manager:
     """Informers, controllers and, optionally, a Lease that says which process may act.
 
-    Informers run at once, so a standby keeps its caches warm. Controllers and runnables start when
-    this process leads and every cache has been filled.
+    Informers run at once, so a standby keeps its caches warm, and it stands for election only once
+    they are: the first reconcile follows within milliseconds of leadership. Controllers, and
+    runnables that need leadership, start then.
 
     Args:
         client: The API server.
@@ -55,6 +57,7 @@ class Manager:
         self._controllers: list[Controller] = []
         self._runnables: list[tuple[Callable[[], Awaitable[None]], bool]] = []
         self._group: asyncio.TaskGroup | None = None
+        self._draining = False
 
     @overload
     def informer(
@@ -123,8 +126,7 @@ class Manager:
     def add(self, controller: Controller) -> None:
         """Run this controller; before `run`."""
         controller.use_metrics(self.metrics)
-        if self.elector is not None:
-            controller.allowed = self.elector.is_leader
+        controller.allowed = self._may_act
         self._controllers.append(controller)
 
     def add_runnable(
@@ -142,6 +144,23 @@ class Manager:
         """Wait until every cache has been filled."""
         for informer in list(self._informers.values()):
             await informer.wait_synced()
+
+    def _may_act(self) -> bool:
+        return not self._draining and (self.elector is None or self.elector.is_leader())
+
+    async def drain(self, limit: float) -> None:
+        """Begin no reconcile any more, and wait for those that run.
+
+        So a planned end of this process cuts nothing short.
+
+        Args:
+            limit: Seconds to wait at most.
+        """
+        self._draining = True
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(limit):
+                for controller in self._controllers:
+                    await controller.idle()
 
     async def run(self) -> None:
         """Run everything until cancelled.
@@ -167,12 +186,12 @@ class Manager:
                     group.create_task(informer.run(), name=f"informer-{informer.resource.plural}")
                 for run, needs_leadership in self._runnables:
                     group.create_task(_after(leading if needs_leadership else None, run))
+                await self.wait_synced()
                 if self.elector is None:
                     leading.set()
                 else:
                     group.create_task(self.elector.run(leading.set), name="elector")
                 await leading.wait()
-                await self.wait_synced()
                 for controller in self._controllers:
                     group.create_task(controller.run(), name=controller.name)
         except BaseExceptionGroup as errors:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
@@ -12,7 +13,8 @@ from msgspec import Struct, field
 from traincrew.engine.errors import UnreachableError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
+    from types import SimpleNamespace
 
     import aiohttp
 
@@ -29,6 +31,8 @@ class HttpRequest(Struct):
         body: Bytes to send, if any.
         timeout: Seconds for the whole exchange; ``None`` for streams.
         read_timeout: Seconds without a single byte from the server after which a stream is dead.
+        guard: Called when a connection had to be made first, right before the request is sent;
+            what it raises is raised to the caller, and nothing is sent.
     """
 
     method: str
@@ -37,6 +41,7 @@ class HttpRequest(Struct):
     body: bytes | None = None
     timeout: float | None = 60.0
     read_timeout: float | None = None
+    guard: Callable[[], None] | None = None
 
 
 class HttpResponse(Struct):
@@ -125,11 +130,32 @@ def unreachable(url: str, error: BaseException) -> UnreachableError:
     return UnreachableError(f"cannot reach {origin(url)}: {text}")
 
 
-class AiohttpTransport:
-    """Keeps connections alive without a limit on their number: every watch holds one open."""
+def _guarding() -> aiohttp.TraceConfig:
+    """Asks the guard of a request once a connection has been made, which may take a while."""
+    import aiohttp
 
-    def __init__(self, config: ClientConfig) -> None:
+    async def connected(_session: object, context: SimpleNamespace, _parameters: object) -> None:
+        if (guard := context.trace_request_ctx) is not None:
+            guard()
+
+    trace = aiohttp.TraceConfig()
+    trace.on_connection_create_end.append(connected)
+    return trace
+
+
+class AiohttpTransport:
+    """Keeps connections alive without a limit on their number: every watch holds one open.
+
+    Args:
+        config: How to reach the server.
+        delivery_limit: Seconds after which what was sent and never acknowledged is given up by the
+            kernel (``TCP_USER_TIMEOUT``, Linux only). Else a network that comes back after minutes
+            delivers what was written before it went, even when this process is long stopped.
+    """
+
+    def __init__(self, config: ClientConfig, *, delivery_limit: float | None = None) -> None:
         self._config = config
+        self._delivery_limit = delivery_limit
         self._session: aiohttp.ClientSession | None = None
         self._proxy = config.proxy_for_server()
 
@@ -138,12 +164,23 @@ class AiohttpTransport:
             import aiohttp
 
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=50.0),
+                connector=aiohttp.TCPConnector(
+                    limit=0, keepalive_timeout=50.0, socket_factory=self._socket
+                ),
+                trace_configs=[_guarding()],
                 cookie_jar=aiohttp.DummyCookieJar(),
                 trust_env=False,
                 read_bufsize=2**18,
             )
         return self._session
+
+    def _socket(self, address: aiohttp.AddrInfoType) -> socket.socket:
+        family, kind, protocol, *_ = address
+        made = socket.socket(family, kind, protocol)
+        option = getattr(socket, "TCP_USER_TIMEOUT", None)
+        if self._delivery_limit is not None and option is not None:
+            made.setsockopt(socket.IPPROTO_TCP, option, int(self._delivery_limit * 1000))
+        return made
 
     async def _send(self, request: HttpRequest) -> aiohttp.ClientResponse:
         import aiohttp
@@ -160,6 +197,7 @@ class AiohttpTransport:
                 proxy=self._proxy,
                 ssl=tls.context() if request.url.startswith("https:") else True,
                 server_hostname=tls.server_name,
+                trace_request_ctx=request.guard,
                 timeout=aiohttp.ClientTimeout(
                     total=request.timeout,
                     sock_connect=min(request.timeout or 30.0, 30.0),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 from traincrew.engine.client import Client
@@ -12,6 +13,7 @@ from traincrew.engine.health import HealthServer
 from traincrew.engine.lease import LeaderElector
 from traincrew.engine.logs import get_logger
 from traincrew.engine.manager import Manager
+from traincrew.engine.transport import AiohttpTransport
 from traincrew.operator.kinds import all_kinds
 from traincrew.operator.reconciler import Reconciler
 
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
     from traincrew.operator.options import OperatorOptions
     from traincrew.operator.reconciler import Kind
 
+USER_AGENT = "traincrew-operator"
+DRAIN_SECONDS = 3.0
+"""How long a planned end waits for what is being done. A reconcile takes a fraction of a second."""
 COMPONENT = "chainer-job-controller"
 """Source of events, as users of the chainer-operator know it."""
 
@@ -35,24 +40,38 @@ async def run_operator(
 ) -> None:
     """Run until told to stop.
 
+    With leader election there are two clients. What reconciles write goes through one that asks,
+    right before every write, whether this process still leads; the Lease itself, and events (which
+    tell of writes that have succeeded, and are nobody else's to tell), go through the other.
+
     Args:
         config: The API server.
         options: What can be chosen.
-        stop: Set it to end the operator: what it is doing is finished or given up, both of which
-            the next operator can continue from, and the Lease is released.
+        stop: Set it to end the operator: what it is doing is finished, or given up if it takes
+            long, both of which the next operator can continue from, and the Lease is released.
         on_ready: Called once the caches are filled.
 
     Raises:
         LeadershipLost: Another operator may act now; this process has to end.
         ApiError: The API server cannot be used with this configuration.
     """
-    async with Client(config, user_agent="traincrew-operator") as client:
-        elector = None
+    async with contextlib.AsyncExitStack() as stack:
+        always = await stack.enter_async_context(Client(config, user_agent=USER_AGENT))
+        client, elector = always, None
         if options.leader_elect:
             namespace = options.lease_namespace or config.namespace
-            elector = LeaderElector(client, namespace, options.lease_name, options.identity)
+            elector = LeaderElector(always, namespace, options.lease_name, options.identity)
+            client = await stack.enter_async_context(
+                Client(
+                    config,
+                    transport=AiohttpTransport(config, delivery_limit=elector.margin),
+                    user_agent=USER_AGENT,
+                    guard=elector.ensure_leader,
+                )
+            )
         manager = Manager(client, elector=elector)
-        events = EventRecorder(client, COMPONENT, metrics=manager.metrics)
+        always.metrics = manager.metrics
+        events = EventRecorder(always, COMPONENT, metrics=manager.metrics)
         manager.add_runnable(events.run)
         kinds = all_kinds(options)
         for kind in kinds:
@@ -78,6 +97,7 @@ async def run_operator(
         stopping = asyncio.create_task(stop.wait())
         try:
             await _first_end(stopping, work)
+            await manager.drain(DRAIN_SECONDS)
         finally:
             for task in (stopping, *work):
                 task.cancel()
