@@ -1,0 +1,134 @@
+"""The clusters the scenarios are played on, and what can be broken on them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from abc import ABC, abstractmethod
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from traincrew.engine.client import Client
+from traincrew.engine.config import load_config
+from traincrew.local.cluster import ClusterOptions, LocalCluster
+from traincrew.local.node import NodeSpec
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+HERE = Path(__file__).parent
+DEPLOY = HERE.parents[1] / "deploy"
+NODES = ("node-1", "node-2")
+
+
+class Operator:
+    """The operator as a process of this machine, with the administrator's rights.
+
+    Args:
+        kubeconfig: The cluster.
+        log: Where its output goes; appended to by every start.
+    """
+
+    def __init__(self, kubeconfig: Path, log: Path) -> None:
+        self._kubeconfig = kubeconfig
+        self.log = log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it; it begins to act when it has become the leader."""
+        with self.log.open("ab") as output:
+            self._process = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "traincrew.cli", "operator"),
+                    *("--kubeconfig", str(self._kubeconfig)),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+
+    def kill(self) -> None:
+        """End it where it stands."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+
+class Cluster(ABC):
+    """A cluster with the operator running on it; a context manager.
+
+    Attributes:
+        name: `embedded` or `real`.
+        client: For the event loop the scenarios play on; set by who runs that.
+    """
+
+    name: str
+    client: Client
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self.operator: Operator
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            self.directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            self._start(stack)
+            self._kubectl("create", "-f", str(DEPLOY / "0-crd.yaml"))
+            self.operator = Operator(self.kubeconfig, self.directory / "operator.log")
+            stack.callback(self.operator.kill)
+            self.operator.start()
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+    @abstractmethod
+    def _start(self, stack: ExitStack) -> None:
+        """Start the cluster without the operator."""
+
+    @property
+    @abstractmethod
+    def kubeconfig(self) -> Path:
+        """The administrator's."""
+
+    @property
+    def kubectl(self) -> str:
+        """The program."""
+        return str(Path(sys.executable).with_name("kubectl"))
+
+    def make_client(self) -> Client:
+        """A new client; the caller closes it."""
+        return Client(load_config(str(self.kubeconfig)), user_agent="scenarios")
+
+    def _kubectl(self, *words: str) -> None:
+        subprocess.run(
+            [self.kubectl, "--kubeconfig", str(self.kubeconfig), *words],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+
+
+class Embedded(Cluster):
+    """The cluster traincrew brings along: two virtual nodes over this machine."""
+
+    name = "embedded"
+
+    def _start(self, stack: ExitStack) -> None:
+        options = ClusterOptions(
+            nodes=tuple(NodeSpec(name=name) for name in NODES),
+            image_catalogs=(HERE / "images.yaml",),
+        )
+        self._cluster = stack.enter_context(LocalCluster(options))
+
+    @property
+    def kubeconfig(self) -> Path:
+        return Path(self._cluster.kubeconfig_path)

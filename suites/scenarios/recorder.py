@@ -1,0 +1,138 @@
+"""Sees everything that happens in a scenario's namespace, through the public API only.
+
+One watch for each resource serves all scenarios of a cluster; what it delivers is filed by
+namespace. Every intermediate state that the API server has shown is kept, in the order of resource
+versions: those are comparable over all kinds in etcd as well as in the embedded cluster's store.
+A gap in a watch is an error, because a recording with a gap proves nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Self
+
+import msgspec
+
+from traincrew.engine.errors import ApiError
+from traincrew.engine.resources import (
+    CONFIG_MAPS,
+    CONTROLLER_REVISIONS,
+    EVENTS,
+    JOBS,
+    PODS,
+    ROLE_BINDINGS,
+    ROLES,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    SERVICES,
+    STATEFUL_SETS,
+    Resource,
+)
+from traincrew.operator.kinds import CHAINER_JOBS
+
+from .recording import Observation, Recording, version_of
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from traincrew.engine.client import Client
+
+RESOURCES = (
+    CHAINER_JOBS,
+    JOBS,
+    STATEFUL_SETS,
+    CONTROLLER_REVISIONS,
+    PODS,
+    SERVICES,
+    CONFIG_MAPS,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    ROLES,
+    ROLE_BINDINGS,
+    EVENTS,
+)
+
+
+class Recorder:
+    """Watches a cluster.
+
+    Args:
+        client: The cluster's API, with the rights to watch all of `RESOURCES`.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._recordings: dict[str, Recording] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> Self:
+        versions = await asyncio.gather(*(self._version(resource) for resource in RESOURCES))
+        self._tasks = [
+            asyncio.create_task(self._watch(resource, version), name=f"watch {resource.plural}")
+            for resource, version in zip(RESOURCES, versions, strict=True)
+        ]
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def record(self, namespace: str) -> Recording:
+        """Begin to record a namespace; nothing of what is in it already is told."""
+        recording = self._recordings[namespace] = Recording(namespace)
+        return recording
+
+    async def catch_up(self, recording: Recording, seconds: float = 30.0) -> None:
+        """Wait until the recording shows what the API server shows.
+
+        Raises:
+            AssertionError: It does not in that time.
+        """
+
+        for resource in RESOURCES:
+            listed = await self._client.list(resource, recording.namespace)
+            check = partial(recording.shows, resource.kind, listed)
+            await recording.until(f"the watch of {resource.plural} is current", check, seconds)
+
+    async def _version(self, resource: Resource) -> str:
+        return str((await self._client.list(resource))["metadata"]["resourceVersion"])
+
+    async def _watch(self, resource: Resource, version: str) -> None:
+        try:
+            while True:
+                version = await self._follow(resource, version)
+        except ApiError as error:
+            for recording in self._recordings.values():
+                recording.lose(f"the watch of {resource.plural} broke: {error}")
+
+    async def _follow(self, resource: Resource, version: str) -> str:
+        """Follow one watch to its end; return the version to go on from."""
+        parameters = {"watch": "true", "resourceVersion": version, "allowWatchBookmarks": "true"}
+        async with self._client.stream(resource.path(), parameters) as chunks:
+            rest = b""
+            async for chunk in chunks:
+                *lines, rest = (rest + chunk).split(b"\n")
+                for line in lines:
+                    version = self._file(resource, line) or version
+        return version
+
+    def _file(self, resource: Resource, line: bytes) -> str | None:
+        if not line.strip():
+            return None
+        event = msgspec.json.decode(line)
+        change, document = event["type"], event["object"]
+        if change == "ERROR":
+            raise ApiError.from_status(document.get("code", 500), document)
+        version = version_of(document)
+        if change != "BOOKMARK":
+            recording = self._recordings.get(document["metadata"]["namespace"])
+            if recording is not None:
+                recording.add(Observation(int(version), change, resource.kind, document))
+        return version

@@ -1,0 +1,203 @@
+"""What a recording tells, as sections of lines that can be compared with another cluster's.
+
+Each object has its own sections, because how the lives of different objects interleave is chance.
+What one writer does one after the other is not: the operator's steps have a section of their own.
+States that a watch may or may not show, depending on how fast things went, are left out.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import groupby, pairwise
+from typing import TYPE_CHECKING, Any
+
+from .normal import Normaliser
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from .recording import Document, Observation, Recording
+
+Story = dict[str, list[str]]
+"""Lines, by the title of their section."""
+
+# Written by the API server about writes, rather than by anybody in them.
+_BOOKKEEPING = {"managedFields", "resourceVersion", "uid", "creationTimestamp", "generation",
+                "namespace", "name", "generateName"}  # fmt: skip
+_ENVELOPE = {"apiVersion", "kind", "metadata", "status"}
+# Containers on their way; whether that is seen depends on how long it takes.
+_ON_ITS_WAY = {"ContainerCreating", "PodInitializing"}
+# How often these are told depends on how long something takes.
+_REPEATED = {"BackOff", "FailedScheduling", "FailedCreate", "FailedMount", "Failed", "Pulling",
+             "Unhealthy"}  # fmt: skip
+# What the operator makes together, and in which order.
+_STAGES = {"ServiceAccount": 0, "Role": 0, "RoleBinding": 0, "ConfigMap": 0, "StatefulSet": 1,
+           "Job": 2}  # fmt: skip
+
+
+def tell(recording: Recording, logs: Mapping[str, str], nodes: Iterable[str]) -> Story:
+    """The whole story of a recording.
+
+    Args:
+        recording: What was seen.
+        logs: What pods printed, by their names.
+        nodes: The names of the cluster's nodes.
+    """
+    observations = recording.observations
+    normaliser = Normaliser(observations, nodes)
+    story: Story = {"Steps of the operator": _steps(observations, normaliser)}
+    lives: dict[str, list[Observation]] = defaultdict(list)
+    for seen in observations:
+        if seen.kind != "Event":
+            lives[f"{seen.kind} {normaliser.name(seen.name)}"].append(seen)
+    for title, life in sorted(lives.items()):
+        story[f"{title}, as stored"] = normaliser.lines(_content(life[0].document))
+        story[f"{title}, life"] = _life(life, normaliser)
+        if "status" in life[-1].document:
+            story[f"{title}, last status"] = normaliser.lines(life[-1].document["status"])
+    story.update(_events(observations, normaliser))
+    for pod, log in logs.items():
+        story[f"Pod {normaliser.name(pod)}, log"] = normaliser.text(log).splitlines()
+    return story
+
+
+def text(story: Story) -> str:
+    """A story as one text, for people."""
+    return "".join(
+        "".join(f"{line}\n" for line in (f"== {title}", *lines)) for title, lines in story.items()
+    )
+
+
+# -- objects ----------------------------------------------------------------------------------
+
+
+def _content(document: Document) -> Document:
+    """What was written into an object, and what defaults and admission made of it."""
+    metadata = {
+        key: value for key, value in document["metadata"].items() if key not in _BOOKKEEPING
+    }
+    rest = {key: value for key, value in document.items() if key not in _ENVELOPE}
+    return {"metadata": metadata, **rest}
+
+
+def _life(life: list[Observation], normaliser: Normaliser) -> list[str]:
+    """The states an object went through, each once."""
+    lines = ["created"]
+    told: set[str] = set()
+    for before, after in pairwise([None, *life]):
+        assert after is not None
+        if before is not None and after.change == "MODIFIED":
+            lines += _changes(_content(before.document), _content(after.document), normaliser)
+        old = before.document.get("status", {}) if before is not None else {}
+        new = after.document.get("status", {})
+        if after.kind == "Pod":
+            lines += map(normaliser.text, _containers(new, told))
+        if old.get("phase") != new.get("phase"):
+            lines.append(f"phase {new.get('phase')}")
+        if after.kind != "Pod":
+            lines += _flips(old, new)
+        if after.change == "DELETED":
+            lines.append("gone")
+    return lines
+
+
+def _changes(before: Document, after: Document, normaliser: Normaliser) -> Iterator[str]:
+    """Changed leaves of an object's content, as `path: before -> after`."""
+    old = dict(line.partition(": ")[::2] for line in normaliser.lines(before))
+    new = dict(line.partition(": ")[::2] for line in normaliser.lines(after))
+    for path in sorted(old.keys() | new.keys()):
+        if old.get(path) != new.get(path):
+            yield f"{path}: {old.get(path, 'unset')} -> {new.get(path, 'unset')}"
+
+
+def _flips(old: Document, new: Document) -> Iterator[str]:
+    """Conditions that came, went or changed their status."""
+    before = {each["type"]: each for each in old.get("conditions") or ()}
+    after = {each["type"]: each for each in new.get("conditions") or ()}
+    for kind, condition in after.items():
+        if kind not in before or before[kind]["status"] != condition["status"]:
+            yield f"condition {kind}={condition['status']} ({condition.get('reason', '')})"
+    for kind in before.keys() - after.keys():
+        yield f"condition {kind} is gone"
+
+
+def _containers(status: Document, told: set[str]) -> Iterator[str]:
+    """How containers ended and what they wait for, each instance and each reason once."""
+    for field in ("initContainerStatuses", "containerStatuses"):
+        for container in status.get(field) or ():
+            name, state = container["name"], container.get("state", {})
+            for each in (container.get("lastState", {}), state):
+                ended = each.get("terminated")
+                if ended and (key := f"{name} {ended.get('containerID')}") not in told:
+                    told.add(key)
+                    yield f"container {name}: {ended.get('reason')}, exit {ended['exitCode']}"
+            reason = state.get("waiting", {}).get("reason")
+            if reason not in {None, *_ON_ITS_WAY} and f"{name} {reason}" not in told:
+                told.add(f"{name} {reason}")
+                yield f"container {name} waits: {reason}"
+
+
+# -- what one writer does ---------------------------------------------------------------------
+
+
+def _steps(observations: Iterable[Observation], normaliser: Normaliser) -> list[str]:
+    """Phases, and writes to children, of all jobs; what is written together in a fixed order."""
+    steps: list[tuple[int, str]] = []
+    before: dict[str, Observation] = {}
+    for seen in observations:
+        last = before.get(seen.uid)
+        before[seen.uid] = seen
+        about = f"{seen.kind} {normaliser.name(seen.name)}"
+        if seen.kind == "ChainerJob":
+            phase = seen.document.get("status", {}).get("phase")
+            if last is None or phase != last.document.get("status", {}).get("phase"):
+                steps.append((-1, f"{about}: {phase or 'created'}"))
+        elif seen.kind in _STAGES and _is_child(seen.document):
+            stage = _STAGES[seen.kind]
+            if last is None:
+                steps.append((stage, f"{about}: created"))
+            elif seen.change == "MODIFIED":
+                spec = [each.document.get("spec", {}) for each in (last, seen)]
+                changes = _changes({"spec": spec[0]}, {"spec": spec[1]}, normaliser)
+                steps += [(stage, f"{about}: {change}") for change in changes]
+    lines = []
+    for stage, group in groupby(steps, key=lambda step: step[0]):
+        together = [line for _, line in group]
+        lines += sorted(together) if stage >= 0 else together
+    return lines
+
+
+def _is_child(document: Document) -> bool:
+    owners = document["metadata"].get("ownerReferences") or ()
+    return any(owner["kind"] == "ChainerJob" for owner in owners)
+
+
+# -- events -----------------------------------------------------------------------------------
+
+
+def _events(observations: Iterable[Observation], normaliser: Normaliser) -> Story:
+    """What each component said about each object, in the order in which it first did."""
+    events: dict[str, dict[str, Any]] = {}
+    counts: dict[str, int] = {}
+    for seen in observations:
+        if seen.kind == "Event" and seen.change != "DELETED":
+            events.setdefault(seen.uid, seen.document)
+            series = seen.document.get("series") or {}
+            counts[seen.uid] = max(series.get("count", 1), seen.document.get("count") or 1)
+    sections: dict[str, dict[str, int]] = defaultdict(dict)
+    for uid, event in events.items():
+        about = event["involvedObject"]
+        component = event.get("reportingComponent") or event.get("source", {}).get("component")
+        title = f"{about['kind']} {normaliser.name(about['name'])}, events of {component}"
+        place = f" ({about['fieldPath']})" if about.get("fieldPath") else ""
+        message = normaliser.text(event.get("message", "")).strip()
+        line = f"{event['type']} {event['reason']}{place}: {message}"
+        section = sections[title]
+        section[line] = section.get(line, 0) + counts[uid]
+    return {
+        title: [
+            line if count == 1 or line.split()[1].rstrip(":") in _REPEATED else f"{line} x{count}"
+            for line, count in lines.items()
+        ]
+        for title, lines in sorted(sections.items())
+    }
