@@ -3,27 +3,36 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import pytest
 import yaml
 
 from traincrew.api.crd import CHAINER_JOB
 from traincrew.api.reference import page
-from traincrew.operator.manifests import (
-    cluster_role_rules,
-    documents,
-    render,
-    write,
-)
+from traincrew.operator.manifests import documents, render, write
+from traincrew.operator.manifests.rbac import lease_rules, operator_rules
+from traincrew.operator.manifests.values import DEFAULTS, Values, parse
+
+if TYPE_CHECKING:
+    from traincrew.operator.manifests import Format
 
 ROOT = Path(__file__).parents[2]
 
 
-def test_deploy_is_what_the_program_writes() -> None:
-    """If this fails: ``traincrew manifests --directory deploy``."""
-    files = {path.name: path.read_text() for path in (ROOT / "deploy").glob("*.yaml")}
+@pytest.mark.parametrize(
+    ("layout", "directory"),
+    [("plain", "deploy"), ("kustomize", "config"), ("helm", "charts/traincrew")],
+)
+def test_what_is_committed_is_what_the_program_writes(layout: Format, directory: str) -> None:
+    """If this fails: ``make manifests``."""
+    found = {
+        str(path.relative_to(ROOT / directory)): path.read_text()
+        for path in (ROOT / directory).rglob("*")
+        if path.is_file()
+    }
 
-    assert files == render()
+    assert found == render(layout=layout)
 
 
 def test_the_reference_page_is_what_the_program_writes() -> None:
@@ -32,7 +41,7 @@ def test_the_reference_page_is_what_the_program_writes() -> None:
 
 
 def test_files_are_made_in_order(tmp_path: Path) -> None:
-    paths = write(tmp_path / "new")
+    paths = write(tmp_path / "new", render())
 
     assert [path.name for path in paths] == [
         "0-crd.yaml",
@@ -46,63 +55,48 @@ def test_files_are_made_in_order(tmp_path: Path) -> None:
         assert path.stat().st_size < 256 * 1024
 
 
-def test_object_names_are_those_of_the_chainer_operator() -> None:
-    names = {
-        (document["kind"], document["metadata"]["name"], document["metadata"].get("namespace"))
-        for contents in documents().values()
+def installed(**values: Any) -> dict[tuple[str, str, str], dict[str, Any]]:
+    """The objects of an installation, by kind, namespace and name."""
+    return {
+        (
+            document["kind"],
+            document["metadata"].get("namespace", ""),
+            document["metadata"]["name"],
+        ): document
+        for contents in documents(parse(values)).values()
         for document in contents
     }
 
-    assert names >= {
-        ("CustomResourceDefinition", "chainerjobs.kubeflow.org", None),
-        ("Namespace", "chainer-operator", None),
-        ("ClusterRole", "chainer-operator", None),
+
+def the_pod(**values: Any) -> dict[str, Any]:
+    found = installed(**values)["Deployment", "chainer-operator", "chainer-operator"]
+    pod: dict[str, Any] = found["spec"]["template"]["spec"]
+    return pod
+
+
+def test_object_names_are_those_of_the_chainer_operator() -> None:
+    assert set(installed()) >= {
+        ("CustomResourceDefinition", "", "chainerjobs.kubeflow.org"),
+        ("Namespace", "", "chainer-operator"),
+        ("ClusterRole", "", "chainer-operator"),
         ("ServiceAccount", "chainer-operator", "chainer-operator"),
-        ("ClusterRoleBinding", "chainer-operator", None),
+        ("ClusterRoleBinding", "", "chainer-operator"),
         ("Deployment", "chainer-operator", "chainer-operator"),
     }
 
 
 def test_nothing_is_allowed_by_wildcard() -> None:
-    for rule in cluster_role_rules():
+    for rule in [*operator_rules(), *lease_rules()]:
         assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]
-    written = {
-        resource
-        for rule in cluster_role_rules()
-        if {"create", "patch", "delete"} & set(rule["verbs"])
-        for resource in rule["resources"]
-    }
-    assert "secrets" not in written
-    assert "pods/exec" in written  # to be allowed to grant it
-
-
-def test_the_operator_may_grant_what_it_grants() -> None:
-    """RBAC refuses a Role with permissions its author does not have."""
-    from plan.world import distributed
-    from traincrew.api import chainerjob as api
-    from traincrew.api.meta import Owner
-    from traincrew.plan import chainerjob_children as children
-
-    owner = Owner(api_version="a", kind="k", name="j", namespace="n", uid="u")
-    held = {
-        (group, resource, verb)
-        for rule in cluster_role_rules()
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
-        for verb in rule["verbs"]
-    }
-    for rule in children.role(owner, api.decode(distributed()["spec"]))["rules"]:
-        for group in rule["apiGroups"]:
-            for resource in rule["resources"]:
-                for verb in rule["verbs"]:
-                    assert (group, resource, verb) in held
+        assert "secrets" not in rule["resources"]
 
 
 def test_the_operator_runs_restricted() -> None:
-    (deployment,) = documents()["3-chainer-operator.yaml"]
-    pod: dict[str, Any] = deployment["spec"]["template"]["spec"]
+    namespace = installed()["Namespace", "", "chainer-operator"]
+    pod = the_pod()
     (container,) = pod["containers"]
 
+    assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
     assert pod["securityContext"]["runAsNonRoot"] is True
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     assert container["securityContext"] == {
@@ -113,3 +107,86 @@ def test_the_operator_runs_restricted() -> None:
     assert container["args"][0] == "operator"
     assert container["livenessProbe"]["httpGet"]["path"] == "/healthz"
     assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
+
+
+def test_the_arguments_are_options_of_the_operator() -> None:
+    from click import Context
+
+    from traincrew.cli.operator import operator_command
+
+    (container,) = the_pod(watchNamespace="team", replicas=1, leaderElection={"enabled": False})[
+        "containers"
+    ]
+    command, *arguments = container["args"]
+    context = Context(operator_command)
+    operator_command.parse_args(context, arguments)
+
+    assert command == "operator"
+    assert context.params["namespace"] == "team"
+    assert context.params["lease_namespace"] == "team"
+    assert context.params["leader_elect"] is False
+    assert context.params["metrics_address"] == ":8080"
+
+
+def test_an_operator_for_one_namespace_has_permissions_there_only() -> None:
+    kinds = {
+        kind for kind, _, name in installed(watchNamespace="team") if "chainerjob-" not in name
+    }
+    found = installed(watchNamespace="team")
+
+    assert "ClusterRoleBinding" not in kinds
+    assert ("Role", "team", "chainer-operator") in found
+    assert ("Role", "team", "chainer-operator-leader-election") in found
+    binding = found["RoleBinding", "team", "chainer-operator"]
+    assert binding["subjects"][0]["namespace"] == "chainer-operator"
+
+
+@pytest.mark.parametrize(
+    ("image", "reference"),
+    [
+        ({"tag": "2"}, "traincrew/traincrew:2"),
+        ({"repository": "mirror:5000/crew", "tag": "2"}, "mirror:5000/crew:2"),
+        ({"tag": "2", "digest": f"sha256:{'0' * 64}"}, f"traincrew/traincrew@sha256:{'0' * 64}"),
+    ],
+)
+def test_images(image: dict[str, str], reference: str) -> None:
+    (container,) = the_pod(image=image)["containers"]
+
+    assert container["image"] == reference
+
+
+def test_values_are_added_to_the_defaults() -> None:
+    values = parse({"resources": {"limits": {"cpu": "1"}}, "podLabels": {"team": "a"}})
+
+    assert values.resources["limits"] == {**DEFAULTS.resources["limits"], "cpu": "1"}
+    assert values.resources["requests"] == DEFAULTS.resources["requests"]
+    assert parse({}) == Values()
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"replica": 3}, "unknown field `replica`"),
+        ({"replicas": "3"}, r"Expected `int`, got `str` - at `\$.replicas`"),
+        ({"replicas": 99}, r"`int` <= 10 - at `\$.replicas`"),
+        ({"image": {"tagg": "x"}}, r"unknown field `tagg` - at `\$.image`"),
+        ({"log": {"level": "loud"}}, r"Invalid enum value 'loud' - at `\$.log.level`"),
+        ({"name": "A_b"}, r"at `\$.name`"),
+        ([], "expected a mapping of values, got list"),
+    ],
+)
+def test_bad_values_are_named(values: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        parse(values)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"leaderElection": {"enabled": False}}, "set leaderElection.enabled to true"),
+        ({"podLabels": {"app": "x"}}, "choose another"),
+    ],
+)
+def test_values_that_do_not_fit_together_are_named(values: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        documents(parse(values))

@@ -1,0 +1,180 @@
+"""The operator's namespace, Deployment, Service and disruption budget."""
+
+from __future__ import annotations
+
+from traincrew.operator.manifests.template import (
+    Document,
+    Image,
+    Merged,
+    Namespace,
+    Value,
+    When,
+    optional,
+    text,
+)
+from traincrew.operator.manifests.values import NAME
+
+_NAME = Value("name")
+_PORT = "metrics"
+_USER = 65532
+"""Of no account in particular; "nonroot" in many base images."""
+POD_SECURITY = "restricted"
+
+
+def _labels() -> Document:
+    return {"app": _NAME}
+
+
+def _metadata() -> Document:
+    return {"name": _NAME, "namespace": Namespace(), "labels": _labels()}
+
+
+def namespace() -> Document:
+    """The operator's namespace. Jobs run in others, with Pod Security levels of their own."""
+    level = "pod-security.kubernetes.io"
+    return {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {
+            "name": Namespace(),
+            "labels": {f"{level}/enforce": POD_SECURITY, f"{level}/enforce-version": "latest"},
+        },
+    }
+
+
+def _arguments() -> list[object]:
+    watched = Value("watchNamespace")
+    return [
+        "operator",
+        text("--metrics-address=:", Value("metrics.port")),
+        text("--helper-image=", Image("helperImage")),
+        text("--workers=", Value("workers")),
+        text("--log-level=", Value("log.level")),
+        text("--log-format=", Value("log.format")),
+        When("watchNamespace", text("--namespace=", watched)),
+        # Operators of different namespaces do not exclude one another, those of the same one do.
+        When("watchNamespace", text("--lease-namespace=", watched)),
+        When("leaderElection.enabled", "--no-leader-elect", negated=True),
+    ]
+
+
+def _probe(path: str, **times: int) -> Document:
+    return {"httpGet": {"path": path, "port": _PORT}, **times}
+
+
+def _container() -> Document:
+    return {
+        "name": NAME,
+        "image": Image("image"),
+        "imagePullPolicy": Value("image.pullPolicy"),
+        "args": _arguments(),
+        "ports": [{"name": _PORT, "containerPort": Value("metrics.port")}],
+        # Ready when the caches are full, leader or not; a standby has to be ready to take over.
+        "startupProbe": _probe("/healthz", periodSeconds=1, failureThreshold=60),
+        "livenessProbe": _probe("/healthz", periodSeconds=10, timeoutSeconds=5),
+        "readinessProbe": _probe("/readyz", periodSeconds=5, timeoutSeconds=5),
+        "resources": Value("resources"),
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+    }
+
+
+def _spread(topology: str) -> Document:
+    """Rather on different machines, but rather together than not at all."""
+    return {
+        "maxSkew": 1,
+        "topologyKey": topology,
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": _labels()},
+        # Replicas of the old version do not count while a new one is rolled out.
+        "matchLabelKeys": ["pod-template-hash"],
+    }
+
+
+def deployment() -> Document:
+    """The operator: one replica leads, the others wait."""
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": _metadata(),
+        "spec": {
+            "replicas": Value("replicas"),
+            "selector": {"matchLabels": _labels()},
+            "template": {
+                "metadata": {
+                    "labels": Merged(_labels(), "podLabels"),
+                    "annotations": optional("podAnnotations"),
+                },
+                "spec": {
+                    "serviceAccountName": _NAME,
+                    "automountServiceAccountToken": True,
+                    "enableServiceLinks": False,
+                    "imagePullSecrets": optional("imagePullSecrets"),
+                    "priorityClassName": optional("priorityClassName"),
+                    "nodeSelector": optional("nodeSelector"),
+                    "tolerations": optional("tolerations"),
+                    "affinity": optional("affinity"),
+                    "topologySpreadConstraints": [
+                        _spread("kubernetes.io/hostname"),
+                        _spread("topology.kubernetes.io/zone"),
+                    ],
+                    "securityContext": {
+                        "runAsNonRoot": True,
+                        "runAsUser": _USER,
+                        "runAsGroup": _USER,
+                        "seccompProfile": {"type": "RuntimeDefault"},
+                    },
+                    "containers": [_container()],
+                },
+            },
+        },
+    }
+
+
+def disruption_budget() -> Document:
+    """Drained nodes take one replica at a time; one that is not ready anyway holds up nobody."""
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": _metadata(),
+        "spec": {
+            "maxUnavailable": 1,
+            "unhealthyPodEvictionPolicy": "AlwaysAllow",
+            "selector": {"matchLabels": _labels()},
+        },
+    }
+
+
+def service() -> Document:
+    """The metrics of every replica; headless, because each has its own."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {**_metadata(), "name": text(_NAME, "-metrics")},
+        "spec": {
+            "clusterIP": "None",
+            "selector": _labels(),
+            "ports": [{"name": _PORT, "port": Value("metrics.port"), "targetPort": _PORT}],
+        },
+    }
+
+
+def service_monitor() -> When:
+    """Has the Prometheus operator scrape the metrics."""
+    return When(
+        "metrics.serviceMonitor.enabled",
+        {
+            "apiVersion": "monitoring.coreos.com/v1",
+            "kind": "ServiceMonitor",
+            "metadata": {**_metadata(), "labels": optional("metrics.serviceMonitor.labels")},
+            "spec": {
+                "selector": {"matchLabels": _labels()},
+                "endpoints": [
+                    {"port": _PORT, "interval": Value("metrics.serviceMonitor.interval")}
+                ],
+            },
+        },
+    )

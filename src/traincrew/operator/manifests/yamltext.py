@@ -1,0 +1,66 @@
+"""Documents as YAML that people read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+WIDTH = 100
+
+
+class _Flow(dict[str, Any]):
+    """A mapping written in one flow: nobody reads the schema of a pod template line by line."""
+
+
+class _FlowList(list[Any]):
+    """A list written in one flow, as ``[get, list, watch]``."""
+
+
+class _Dumper(yaml.SafeDumper):
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - PyYAML calls it so
+        return True
+
+
+_Dumper.add_representer(
+    _Flow,
+    lambda dumper, data: dumper.represent_mapping("tag:yaml.org,2002:map", data, flow_style=True),
+)
+_Dumper.add_representer(
+    _FlowList,
+    lambda dumper, data: dumper.represent_sequence("tag:yaml.org,2002:seq", data, flow_style=True),
+)
+
+
+def is_flow(key: str, mapping: dict[str, Any]) -> bool:
+    """Whether a list is written in one line: those of a rule of a role."""
+    return "verbs" in mapping and key in {"apiGroups", "resources", "resourceNames", "verbs"}
+
+
+def dump(document: Any) -> str:
+    """One document; keys stay in their order."""
+    text: str = yaml.dump(
+        _with_flows(document), Dumper=_Dumper, sort_keys=False, width=WIDTH, allow_unicode=True
+    )
+    return text
+
+
+def dump_all(documents: Iterable[Any]) -> str:
+    """Several documents."""
+    return "---\n".join(dump(document) for document in documents)
+
+
+def _with_flows(node: Any, name: str = "") -> Any:
+    if isinstance(node, dict):
+        if name == "template" and "properties" in node:
+            return _Flow(node)
+        return {
+            key: _FlowList(value) if is_flow(key, node) else _with_flows(value, key)
+            for key, value in node.items()
+        }
+    if isinstance(node, list):
+        return [_with_flows(value) for value in node]
+    return node
