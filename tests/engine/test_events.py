@@ -153,6 +153,20 @@ def test_a_server_in_trouble_is_tried_again(fault: dict[str, Any]) -> None:
     simulate(main())
 
 
+def test_an_event_whose_answer_was_lost_is_not_written_twice() -> None:
+    async def main() -> None:
+        server = FakeServer()
+        lost = ConnectionResetError("reset")
+        server.fail("POST", "/events", error=lost, applied=True, times=2)
+        async with Recording(server) as recorder:
+            recorder.event(JOB, "Normal", "Completed", "all done")
+            await until(lambda: len(server.requests) == 3)
+            recorder.event(JOB, "Normal", "Completed", "all done")
+            await until(lambda: written(server) == [("all done", 2)])
+
+    simulate(main())
+
+
 def test_a_refused_event_is_dropped_and_the_next_is_written() -> None:
     async def main() -> None:
         server = FakeServer()

@@ -85,7 +85,7 @@ class Controller:
         self.name = name
         self.informers: list[Informer[Any]] = []
         self.allowed: Callable[[], bool] = lambda: True
-        """Asked before each reconcile; the manager says whether it leads, and is not about to end."""
+        """Asked before each reconcile; the manager says whether it leads and is not ending."""
         self._reconcile = reconcile
         self._workers = workers
         self._monotonic = clock.monotonic

@@ -8,6 +8,7 @@ object has a small budget, so that a hot loop somewhere cannot bury the API serv
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,13 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from traincrew.engine.clock import SYSTEM_CLOCK, Clock
-from traincrew.engine.errors import ApiError, NotFoundError, ServerError, UnreachableError
+from traincrew.engine.errors import (
+    AlreadyExistsError,
+    ApiError,
+    NotFoundError,
+    ServerError,
+    UnreachableError,
+)
 from traincrew.engine.logs import get_logger
 from traincrew.engine.resources import EVENTS
 
@@ -51,6 +58,8 @@ class _Series(Struct):
     last: datetime
     count: int = 0
     name: str = ""
+    """Chosen before the first attempt to write it, so that trying again makes no second one."""
+    stored: bool = False
     queued: bool = False
 
 
@@ -200,7 +209,7 @@ class EventRecorder:
                 try:
                     await self._write(series)
                 except asyncio.CancelledError:
-                    self._backlog.appendleft(series)  # rather twice than never
+                    self._backlog.appendleft(series)  # under the same name, so never twice
                     raise
                 except (UnreachableError, ServerError) as error:
                     self._log.debug("event not written", error=str(error))
@@ -216,40 +225,41 @@ class EventRecorder:
     async def _write(self, series: _Series) -> None:
         namespace = series.regarding.get("namespace") or "default"
         last = _time(series.last)
-        if series.name:
+        if series.stored:
             patch = {"count": series.count, "lastTimestamp": last}
             try:
                 await self._client.patch(EVENTS, series.name, namespace, patch=patch)
             except NotFoundError:
-                series.name = ""  # events expire; start a new one
+                series.name, series.stored = "", False  # events expire; start a new one
                 series.count = 1
                 series.first = series.last
             else:
                 return
-        unique = f".{random.getrandbits(64):016x}"
-        name = series.regarding["name"][: 253 - len(unique)] + unique
+        if not series.name:
+            unique = f".{random.getrandbits(64):016x}"
+            series.name = series.regarding["name"][: 253 - len(unique)] + unique
         source = {"component": self._component}
         if self._instance:
             source["host"] = self._instance
-        await self._client.create(
-            EVENTS,
-            {
-                "apiVersion": "v1",
-                "kind": "Event",
-                "metadata": {"name": name, "namespace": namespace},
-                "involvedObject": series.regarding,
-                "type": series.type,
-                "reason": series.reason,
-                "message": series.message,
-                "count": series.count,
-                "firstTimestamp": _time(series.first),
-                "lastTimestamp": last,
-                "source": source,
-                "reportingComponent": self._component,
-                "reportingInstance": self._instance,
-            },
-        )
-        series.name = name
+        document = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": series.name, "namespace": namespace},
+            "involvedObject": series.regarding,
+            "type": series.type,
+            "reason": series.reason,
+            "message": series.message,
+            "count": series.count,
+            "firstTimestamp": _time(series.first),
+            "lastTimestamp": last,
+            "source": source,
+            "reportingComponent": self._component,
+            "reportingInstance": self._instance,
+        }
+        # That it exists means that an earlier attempt got through, and only its answer was lost.
+        with contextlib.suppress(AlreadyExistsError):
+            await self._client.create(EVENTS, document)
+        series.stored = True
 
     def _budget(self, key: tuple[str, str, str, str]) -> _Budget:
         budget = self._budgets.get(key)
