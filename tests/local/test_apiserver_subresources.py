@@ -258,13 +258,24 @@ async def test_wanted_addresses_are_checked(api: Api, address: str, text: str) -
 
 
 async def test_addresses_run_out_and_come_back() -> None:
+    # Two addresses: the Service of the API server itself has the first.
     async with running_server(service_network=IPv4Network("127.99.0.0/30")) as api:
-        for name in ("a", "b"):
-            (await api.post(SERVICES, service(name))).ok(201)
+        (await api.post(SERVICES, service("a"))).ok(201)
         message = (await api.post(SERVICES, service("c"))).refused(500)["message"]
         assert "range 127.99.0.0/30 is full" in message
         (await api.delete(f"{SERVICES}/a")).ok()
-        assert (await api.post(SERVICES, service("c"))).ok(201)["spec"]["clusterIP"] == "127.99.0.1"
+        assert (await api.post(SERVICES, service("c"))).ok(201)["spec"]["clusterIP"] == "127.99.0.2"
+
+
+async def test_the_api_server_is_a_service_itself(api: Api) -> None:
+    spec = (await api.get(f"{SERVICES}/kubernetes")).ok()["spec"]
+    assert spec["clusterIP"] != "None"
+    (port,) = spec["ports"]
+
+    slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
+    found = (await api.get(f"{slices}/kubernetes")).ok()
+    assert found["endpoints"][0]["addresses"] == ["127.0.0.1"]
+    assert found["ports"][0]["port"] == port["targetPort"]
 
 
 async def test_node_ports(api: Api) -> None:

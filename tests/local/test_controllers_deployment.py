@@ -8,9 +8,15 @@ import msgspec
 import pytest
 
 from traincrew.engine.objects import AnyObject
+from traincrew.engine.resources import REPLICA_SETS, REPLICATION_CONTROLLERS
 from traincrew.local.controllers.common import format_time
 from traincrew.local.controllers.deployment.plan import Plan, plan_deployment
-from traincrew.local.controllers.deployment.replicas import plan_replica_set
+from traincrew.local.controllers.replicas.plan import Plan as ReplicaPlan
+from traincrew.local.controllers.replicas.plan import (
+    plan_replicas,
+    selector_of,
+    with_failure,
+)
 
 NOW = 1_700_000_000.0
 
@@ -233,14 +239,16 @@ def owner(**spec: Any) -> AnyObject:
 def test_a_replica_set_keeps_its_number(
     pods: list[AnyObject], created: int, deleted: list[str]
 ) -> None:
-    plan = plan_replica_set(owner(), pods, NOW)
+    plan = plan_replicas(owner(), REPLICA_SETS, pods, NOW)
 
     assert len(plan.create) == created
     assert [item.metadata.name for item in plan.delete] == deleted
 
 
 def test_a_replica_set_reports() -> None:
-    plan = plan_replica_set(owner(minReadySeconds=30), [pod("a"), pod("b", seconds=10)], NOW)
+    plan = plan_replicas(
+        owner(minReadySeconds=30), REPLICA_SETS, [pod("a"), pod("b", seconds=10)], NOW
+    )
 
     assert plan.status == {
         "replicas": 2,
@@ -250,3 +258,28 @@ def test_a_replica_set_reports() -> None:
         "observedGeneration": 1,
     }
     assert plan.look_again_at == NOW + 20
+
+
+def test_a_replication_controller_selects_by_a_plain_map() -> None:
+    controller = owner(selector={"app": "a"})
+
+    assert selector_of(controller) == {"matchLabels": {"app": "a"}}
+    assert selector_of(owner(selector={"matchLabels": {"app": "a"}})) == {
+        "matchLabels": {"app": "a"}
+    }
+    (made, _) = plan_replicas(controller, REPLICATION_CONTROLLERS, [], NOW).create
+    (reference,) = made["metadata"]["ownerReferences"]
+    assert (reference["kind"], reference["apiVersion"]) == ("ReplicationController", "v1")
+
+
+def test_what_cannot_be_made_is_a_condition_until_it_can() -> None:
+    plan = ReplicaPlan(create=[{}])
+    failed = with_failure({"replicas": 0}, plan, "exceeded quota", NOW)
+
+    (condition,) = failed["conditions"]
+    assert (condition["type"], condition["reason"], condition["message"]) == (
+        "ReplicaFailure",
+        "FailedCreate",
+        "exceeded quota",
+    )
+    assert with_failure(failed, ReplicaPlan(), "", NOW) == {"replicas": 0}

@@ -20,6 +20,7 @@ from .errors import StatusError, internal
 from .faults import AuditRecord
 from .housekeeping import Housekeeping
 from .kubeconfig import kubeconfig
+from .own_service import announce
 from .registry import Registry
 from .requests import split_path
 from .storage import StorageError
@@ -87,6 +88,7 @@ class ApiServer:
         registry = Registry(builtin_resources())
         verbs = Verbs(storage, registry, Addresses(storage, service_network), clock)
         self._hub = WatchHub(storage)
+        self._verbs = verbs
         self._definitions = Definitions(storage, registry, self._hub, verbs.deleter, clock)
         self._housekeeping = Housekeeping(verbs)
         self._dispatcher = Dispatcher(verbs, self._hub, self._definitions, self._tokens)
@@ -138,6 +140,7 @@ class ApiServer:
         await self._runner.setup()
         listener = socket.create_server(("127.0.0.1", port), backlog=1024)
         self.port = listener.getsockname()[1]
+        announce(self._verbs, "127.0.0.1", self.port)
         await web.SockSite(self._runner, listener).start()
 
     async def stop(self) -> None:

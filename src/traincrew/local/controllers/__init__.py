@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traincrew.local.controllers.deployment.controller import add_deployment_controllers
+from traincrew.local.controllers.deployment.controller import add_deployment_controller
 from traincrew.local.controllers.disruption import add_disruption_controller
 from traincrew.local.controllers.endpoints.controller import add_endpoints_controller
 from traincrew.local.controllers.garbage.controller import add_garbage_collector
 from traincrew.local.controllers.job.controller import add_job_controller
+from traincrew.local.controllers.replicas.controller import add_replica_controllers
 from traincrew.local.controllers.service_accounts import add_service_account_controller
 from traincrew.local.controllers.statefulset.controller import add_stateful_set_controller
 from traincrew.local.controllers.ttl import add_ttl_controller
@@ -27,7 +28,8 @@ def add_controllers(manager: Manager, events: EventRecorder) -> None:
     """Register every built-in controller; before `Manager.run`."""
     add_job_controller(manager, events)
     add_stateful_set_controller(manager, events)
-    add_deployment_controllers(manager, events)
+    add_replica_controllers(manager, events)
+    add_deployment_controller(manager, events)
     add_endpoints_controller(manager, events)
     add_service_account_controller(manager, events)
     add_garbage_collector(manager, events)

@@ -256,6 +256,7 @@ class Shell:
         owner: AnyObject,
         informer: Informer[AnyObject],
         *,
+        selector: Mapping[str, Any] | None = None,
         fits: Callable[[AnyObject], bool] = lambda _: True,
         finalizers: tuple[str, ...] = (),
     ) -> list[AnyObject] | None:
@@ -263,8 +264,9 @@ class Shell:
 
         Args:
             request: What is being reconciled.
-            owner: The workload; `spec.selector` decides.
+            owner: The workload.
             informer: Cache of the kind to claim.
+            selector: Decides; its `spec.selector` if not given.
             fits: A further condition.
             finalizers: Come and go together with the ownership.
 
@@ -277,7 +279,7 @@ class Shell:
         store = informer.store
         claims = claim(
             owner,
-            owner.spec.get("selector"),
+            owner.spec.get("selector") if selector is None else selector,
             store.by_index(CONTROLLER, owner.metadata.uid),
             store.by_index(ORPHANS, owner.metadata.namespace),
             fits,
@@ -348,6 +350,11 @@ class Shell:
             raise
         if deleted:
             self.note(owner, Note("SuccessfulDelete", f"Deleted pod: {pod.metadata.name}"))
+
+
+def look_again(moment: float | None, now: float) -> Result | None:
+    """What a reconcile answers that wants to be called at a moment (seconds since the epoch)."""
+    return None if moment is None else Result(requeue_after=max(0.0, moment - now) + 0.001)
 
 
 def is_namespace_terminating(error: Exception) -> bool:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 REASON = "NotEmulated"
 
 STORED_ONLY: dict[tuple[str, str], str] = {
-    ("", "replicationcontrollers"): "no pods are made; use a Deployment",
     ("", "limitranges"): "requests and limits are neither defaulted nor checked",
     ("", "resourcequotas"): "nothing is counted or refused",
     ("", "persistentvolumes"): "claims are directories on this machine and bind by themselves",

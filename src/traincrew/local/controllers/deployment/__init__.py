@@ -1,1 +1,1 @@
-"""Deployments and ReplicaSets: `plan` and `replicas` decide, `controller` reads and writes."""
+"""Deployments: `plan` decides, `controller` reads and writes."""

@@ -1,4 +1,4 @@
-"""Reads Deployments, ReplicaSets and pods, asks the pure halves, writes what they say."""
+"""Reads Deployments and their ReplicaSets, asks the pure half, writes what it says."""
 
 from __future__ import annotations
 
@@ -13,10 +13,8 @@ from traincrew.local.controllers.deployment.plan import (
     new_replica_set,
     plan_deployment,
 )
-from traincrew.local.controllers.deployment.replicas import plan_replica_set
-from traincrew.local.controllers.informers import CONTROLLER, NAMESPACE, informer
-from traincrew.local.controllers.selectors import matches
-from traincrew.local.controllers.shell import NOT_CURRENT, Shell, is_namespace_terminating
+from traincrew.local.controllers.informers import CONTROLLER, informer
+from traincrew.local.controllers.shell import NOT_CURRENT, Shell, look_again
 
 if TYPE_CHECKING:
     from traincrew.engine.events import EventRecorder
@@ -25,66 +23,14 @@ if TYPE_CHECKING:
     from traincrew.local.controllers.deployment.plan import Plan
 
 
-def add_deployment_controllers(manager: Manager, events: EventRecorder) -> None:
-    """Run Deployments and ReplicaSets."""
-    pods, sets = informer(manager, PODS), informer(manager, REPLICA_SETS)
-
-    replica_sets = ReplicaSetReconciler(manager, events)
-    controller = Controller("replicaset", replica_sets.reconcile, workers=4)
-    controller.watch(sets, own_key)
-    controller.watch(pods, owner_key("ReplicaSet", "apps"))
-    controller.watch(pods, replica_sets.possible_adopters)
-    manager.add(controller)
-
+def add_deployment_controller(manager: Manager, events: EventRecorder) -> None:
+    """Run Deployments."""
     deployments = DeploymentReconciler(manager, events)
     controller = Controller("deployment", deployments.reconcile, workers=2)
     controller.watch(informer(manager, DEPLOYMENTS), own_key)
-    controller.watch(sets, owner_key("Deployment", "apps"))
-    controller.watch(pods, deployments.waiting_for)
+    controller.watch(informer(manager, REPLICA_SETS), owner_key("Deployment", "apps"))
+    controller.watch(informer(manager, PODS), deployments.waiting_for)
     manager.add(controller)
-
-
-class ReplicaSetReconciler:
-    """One ReplicaSet at a time."""
-
-    def __init__(self, manager: Manager, events: EventRecorder) -> None:
-        self._sets, self._pods = informer(manager, REPLICA_SETS), informer(manager, PODS)
-        self._shell = Shell(manager.client, events, REPLICA_SETS)
-
-    def possible_adopters(self, pod: AnyObject) -> list[Request]:
-        """ReplicaSets that may adopt a pod nobody controls."""
-        if controller_of(pod) is not None:
-            return []
-        return [
-            Request(item.metadata.namespace, item.metadata.name)
-            for item in self._sets.store.by_index(NAMESPACE, pod.metadata.namespace)
-            if matches(item.spec.get("selector"), pod.metadata.labels)
-        ]
-
-    async def reconcile(self, request: Request) -> Result | None:
-        """Bring one ReplicaSet forward."""
-        shell = self._shell
-        owner = self._sets.store.get(*request)
-        if owner is None:
-            shell.forget(request)
-            return None
-        if not shell.is_current(request):
-            return NOT_CURRENT
-        pods = await shell.claim(request, owner, self._pods)
-        if pods is None:
-            return NOT_CURRENT
-        plan = plan_replica_set(owner, pods, shell.now())
-        errors = await shell.together(
-            [
-                *(shell.create_pod(request, self._pods, owner, pod) for pod in plan.create),
-                *(shell.delete_pod(request, self._pods, owner, pod) for pod in plan.delete),
-            ]
-        )
-        await shell.write_status(request, self._sets, owner, owner.status, plan.status)
-        for error in errors:
-            if not is_namespace_terminating(error):
-                raise error
-        return _look_again(plan.look_again_at, shell.now())
 
 
 class DeploymentReconciler:
@@ -127,7 +73,7 @@ class DeploymentReconciler:
         )
         plan = plan_deployment(owner, sets, old_pods, shell.now())
         await self._carry_out(request, owner, plan)
-        return _look_again(plan.look_again_at, shell.now())
+        return look_again(plan.look_again_at, shell.now())
 
     async def _carry_out(self, request: Request, owner: AnyObject, plan: Plan) -> None:
         shell = self._shell
@@ -146,7 +92,3 @@ class DeploymentReconciler:
             patch = {"metadata": {"annotations": {REVISION: plan.revision}}}
             await shell.patch(request, self._deployments, owner, patch)
         await shell.write_status(request, self._deployments, owner, owner.status, plan.status)
-
-
-def _look_again(moment: float | None, now: float) -> Result | None:
-    return None if moment is None else Result(requeue_after=max(0.0, moment - now) + 0.001)

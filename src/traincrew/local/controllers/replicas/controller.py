@@ -1,0 +1,80 @@
+"""Reads ReplicaSets, ReplicationControllers and pods, asks the pure half, writes what it says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from traincrew.engine.controller import Controller, Request, Result, own_key, owner_key
+from traincrew.engine.objects import controller_of
+from traincrew.engine.resources import PODS, REPLICA_SETS, REPLICATION_CONTROLLERS
+from traincrew.local.controllers.informers import NAMESPACE, informer
+from traincrew.local.controllers.replicas.plan import plan_replicas, selector_of, with_failure
+from traincrew.local.controllers.selectors import matches
+from traincrew.local.controllers.shell import (
+    NOT_CURRENT,
+    Shell,
+    is_namespace_terminating,
+    look_again,
+)
+
+if TYPE_CHECKING:
+    from traincrew.engine.events import EventRecorder
+    from traincrew.engine.manager import Manager
+    from traincrew.engine.objects import AnyObject
+    from traincrew.engine.resources import Resource
+
+
+def add_replica_controllers(manager: Manager, events: EventRecorder) -> None:
+    """Run ReplicaSets and ReplicationControllers."""
+    for resource in (REPLICA_SETS, REPLICATION_CONTROLLERS):
+        reconciler = ReplicaReconciler(manager, events, resource)
+        controller = Controller(resource.kind.lower(), reconciler.reconcile, workers=4)
+        controller.watch(informer(manager, resource), own_key)
+        controller.watch(informer(manager, PODS), owner_key(resource.kind, resource.group))
+        controller.watch(informer(manager, PODS), reconciler.possible_adopters)
+        manager.add(controller)
+
+
+class ReplicaReconciler:
+    """One ReplicaSet, or one ReplicationController, at a time."""
+
+    def __init__(self, manager: Manager, events: EventRecorder, resource: Resource) -> None:
+        self._resource = resource
+        self._owners, self._pods = informer(manager, resource), informer(manager, PODS)
+        self._shell = Shell(manager.client, events, resource)
+
+    def possible_adopters(self, pod: AnyObject) -> list[Request]:
+        """Those that may adopt a pod nobody controls."""
+        if controller_of(pod) is not None:
+            return []
+        return [
+            Request(item.metadata.namespace, item.metadata.name)
+            for item in self._owners.store.by_index(NAMESPACE, pod.metadata.namespace)
+            if matches(selector_of(item), pod.metadata.labels)
+        ]
+
+    async def reconcile(self, request: Request) -> Result | None:
+        """Bring one of them forward."""
+        shell = self._shell
+        owner = self._owners.store.get(*request)
+        if owner is None:
+            shell.forget(request)
+            return None
+        if not shell.is_current(request):
+            return NOT_CURRENT
+        pods = await shell.claim(request, owner, self._pods, selector=selector_of(owner))
+        if pods is None:
+            return NOT_CURRENT
+        plan = plan_replicas(owner, self._resource, pods, shell.now())
+        errors = await shell.together(
+            [
+                *(shell.create_pod(request, self._pods, owner, pod) for pod in plan.create),
+                *(shell.delete_pod(request, self._pods, owner, pod) for pod in plan.delete),
+            ]
+        )
+        errors = [error for error in errors if not is_namespace_terminating(error)]
+        status = with_failure(plan.status, plan, str(errors[0]) if errors else "", shell.now())
+        await shell.write_status(request, self._owners, owner, owner.status, status)
+        for error in errors:
+            raise error
+        return look_again(plan.look_again_at, shell.now())
