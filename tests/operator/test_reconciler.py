@@ -13,7 +13,7 @@ from plan.world import distributed, plain
 from traincrew.engine.resources import CONFIG_MAPS, ROLES
 from traincrew.local.apiserver.faults import Fault, refuse
 from traincrew.operator.kinds import CHAINER_JOBS
-from traincrew.operator.reconciler import merge, merge_patch
+from traincrew.operator.patches import merge, merge_patch
 
 if TYPE_CHECKING:
     from harness import Cluster

@@ -5,11 +5,14 @@ All cleverness is in the plan, all I/O is here. Three rules keep it safe without
 - A child that is absent is *created*, never applied: server-side apply would take over an object of
   that name that belongs to somebody else. The API's 409 says so instead, and nothing of theirs is
   touched.
-- Of a child that exists, only the fields that differ are replaced, by a JSON patch that tests the
-  UID first. What others wrote elsewhere in the object stays.
-- The status is written once, at the end, bound to the version it was derived from. A reconcile that
-  works on an old view, or a leader that has lost its Lease, fails there instead of undoing what
-  others know. Events follow the write that makes them true.
+- Of a child that exists, only the fields that differ are replaced, by a JSON patch. What others
+  wrote elsewhere in the object stays. Patches and deletions are bound to the version that was
+  looked at.
+- The status is written once, at the end, bound to the version it was derived from. Events follow
+  the write that makes them true.
+
+So a reconcile that works on an old view, or a write of a deposed leader that arrives late, is
+answered with a conflict instead of undoing what others know.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ from traincrew.engine.errors import (
 from traincrew.engine.logs import get_logger
 from traincrew.engine.resources import PODS, Resource
 from traincrew.engine.tracker import WriteTracker
+from traincrew.operator.patches import json_patch, merge, merge_patch
 from traincrew.plan.model import ChildKey, ChildView, Observed, Patch, Plan, PodView, Refusal
 
 if TYPE_CHECKING:
@@ -179,12 +183,12 @@ class Reconciler:
                 plan = self._kind.plan(observed, now)
             else:
                 return None  # the change wakes us again; then the plan is for the completed spec
-        refusals = await self._write_children(request, plan)
+        refusals = await self._write_children(request, observed, plan)
         if refusals:
             plan = self._kind.plan(structs.replace(observed, refusals=refusals), now)
-        later = await self._write_status(request, job, plan)
+        version, later = await self._write_status(request, job, plan)
         if plan.delete_job:
-            await self._delete_job(job)
+            await self._delete_job(job, version)
             return None
         if any(not refusal.foreign and not refusal.permanent for refusal in refusals.values()):
             key, refusal = next(iter(refusals.items()))
@@ -247,10 +251,14 @@ class Reconciler:
 
     # -- children -----------------------------------------------------------------------------
 
-    async def _write_children(self, request: Request, plan: Plan) -> dict[ChildKey, Refusal]:
+    async def _write_children(
+        self, request: Request, observed: Observed, plan: Plan
+    ) -> dict[ChildKey, Refusal]:
         for stage in plan.stages:
             writes = [
-                self._create(write.create) if write.create is not None else self._patch(write.patch)
+                self._create(write.create)
+                if write.create is not None
+                else self._patch(write.patch, observed)
                 for write in stage
             ]
             refusals = {}
@@ -261,7 +269,9 @@ class Reconciler:
                     self._note(request, key, result)
             if refusals:
                 return refusals
-        await self._together([self._delete(request, *item) for item in plan.delete.items()])
+        await self._together(
+            [self._delete(request, observed, *item) for item in plan.delete.items()]
+        )
         return {}
 
     async def _together(self, writes: Iterable[Awaitable[T]]) -> list[T]:
@@ -310,16 +320,18 @@ class Reconciler:
                 return Refusal(f"{message}; it is of an earlier job and will be deleted")
         return Refusal(message, foreign=True)
 
-    async def _patch(self, patch: Patch | None) -> tuple[ChildKey, dict[str, Any] | Refusal | None]:
+    async def _patch(
+        self, patch: Patch | None, observed: Observed
+    ) -> tuple[ChildKey, dict[str, Any] | Refusal | None]:
         assert patch is not None
         resource = self._resources[patch.key.kind]
-        namespace = patch.namespace
+        version = observed.children[patch.key].metadata.resource_version
         try:
             return patch.key, await self._client.patch(
                 resource,
                 patch.key.name,
-                namespace,
-                patch=_json_patch(patch),
+                patch.namespace,
+                patch=json_patch(patch.values, version),
                 kind="json",
                 field_manager=FIELD_MANAGER,
             )
@@ -328,34 +340,49 @@ class Reconciler:
         except _REFUSED as error:
             return patch.key, Refusal(error.message)
 
-    async def _delete(self, request: Request, key: ChildKey, uid: str) -> None:
-        resource = self._resources[key.kind]
+    async def _delete(self, request: Request, observed: Observed, key: ChildKey, uid: str) -> None:
+        """Pods are only deleted for good, so any version of them will do."""
+        child = observed.children.get(key)
         try:
-            await self._client.delete(resource, key.name, request.namespace, uid=uid)
+            await self._client.delete(
+                self._resources[key.kind],
+                key.name,
+                request.namespace,
+                uid=uid,
+                resource_version=child.metadata.resource_version if child is not None else None,
+            )
         except NotFoundError:
             return
 
     # -- the job itself -----------------------------------------------------------------------
 
-    async def _write_status(self, request: Request, job: CustomObject, plan: Plan) -> float | None:
-        """Store the status if it differs; returns seconds to wait when it may come later."""
+    async def _write_status(
+        self, request: Request, job: CustomObject, plan: Plan
+    ) -> tuple[str, float | None]:
+        """Store the status if it differs.
+
+        Returns:
+            The job's version now, and seconds to wait when the status may come later.
+        """
+        version = job.metadata.resource_version
         changes = merge_patch(job.status, plan.status)
         if not changes:
-            return None
+            return version, None
         now = self._clock.monotonic()
         left = self._status_written.get(request, -STATUS_INTERVAL) + STATUS_INTERVAL - now
         if not plan.urgent and left > 0:
-            return left
-        await self._patch_job(job, {"status": changes}, subresource="status")
+            return version, left
+        version = await self._patch_job(job, {"status": changes}, subresource="status")
         self._status_written[request] = now
         for event in plan.events:
             self._log.info(event.message, reason=event.reason)
             self._events.event(self._reference(job), event.type, event.reason, event.message)
-        return None
+        return version, None
 
     async def _patch_job(
         self, job: CustomObject, patch: dict[str, Any], *, subresource: str | None = None
-    ) -> None:
+    ) -> str:
+        """Change the job, if it is still the version that was looked at; returns the new one."""
         metadata = job.metadata
         try:
             written = await self._client.patch(
@@ -369,12 +396,19 @@ class Reconciler:
         except NotFoundError as error:
             raise JobGoneError from error
         self._tracker.note(self._kind.resource, written, _key(job))
+        version: str = written["metadata"]["resourceVersion"]
+        return version
 
-    async def _delete_job(self, job: CustomObject) -> None:
+    async def _delete_job(self, job: CustomObject, version: str) -> None:
+        """A user who has just given the job more time to live wins: it is another version now."""
         metadata = job.metadata
         try:
             await self._client.delete(
-                self._kind.resource, metadata.name, metadata.namespace, uid=metadata.uid
+                self._kind.resource,
+                metadata.name,
+                metadata.namespace,
+                uid=metadata.uid,
+                resource_version=version,
             )
         except NotFoundError:
             return
@@ -398,40 +432,3 @@ def _informer(manager: Manager, resource: Resource, view: type[View], **kw: Any)
 
 def _key(job: CustomObject) -> Request:
     return Request(job.metadata.namespace, job.metadata.name)
-
-
-def _json_patch(patch: Patch) -> list[dict[str, Any]]:
-    operations: list[dict[str, Any]] = [{"op": "test", "path": "/metadata/uid", "value": patch.uid}]
-    for path, value in patch.values.items():
-        pointer = "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in path)
-        if value is None:
-            operations.append({"op": "remove", "path": pointer})
-        else:
-            operations.append({"op": "add", "path": pointer, "value": value})
-    return operations
-
-
-def merge(document: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """Apply a JSON merge patch (RFC 7386)."""
-    merged = {name: value for name, value in document.items() if patch.get(name, 0) is not None}
-    for name, value in patch.items():
-        if isinstance(value, dict):
-            inner = merged.get(name)
-            merged[name] = merge(inner if isinstance(inner, dict) else {}, value)
-        elif value is not None:
-            merged[name] = value
-    return merged
-
-
-def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON merge patch (RFC 7386) that turns one document into another; empty if equal."""
-    patch: dict[str, Any] = dict.fromkeys(before.keys() - after.keys())
-    for name, value in after.items():
-        if name not in before:
-            patch[name] = value
-        elif isinstance(value, dict) and isinstance(before[name], dict):
-            if inner := merge_patch(before[name], value):
-                patch[name] = inner
-        elif before[name] != value:
-            patch[name] = value
-    return patch
