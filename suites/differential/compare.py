@@ -31,9 +31,14 @@ class Memory:
 
     def learn(self, answer: Answer, verb: str, *, dry_run: bool) -> None:
         """Take note of the object in a successful answer."""
-        if answer.code >= 300 or dry_run:
+        if answer.code >= 300:
             return
         document = json.loads(answer.text)
+        if dry_run:
+            uid = document["metadata"].get("uid", "")
+            if uid and uid not in self._uids:
+                self._uids[uid] = "<uid never stored>"
+            return
         if document["kind"] == "Status" or verb == "delete":
             self.live = None
             return
@@ -55,6 +60,8 @@ class Memory:
             return {"code": answer.code, "warnings": list(answer.warnings), "body": text}
         if isinstance(body, dict) and isinstance(body.get("metadata"), dict):
             self._canonical_metadata(body["metadata"])
+            if body.get("kind") == "Status":
+                _canonical_status(body)
             if body.get("kind") == "Service" and isinstance(body.get("spec"), dict):
                 _canonical_addresses(body["spec"])
         return {"code": answer.code, "warnings": list(answer.warnings), "body": body}
@@ -69,9 +76,9 @@ class Memory:
         entries = metadata.get("managedFields")
         if entries:
             keys = [_order(entry) for entry in entries]
+            metadata["managedFields"] = {_owner(entry): _untimed(entry) for entry in entries}
             if keys != sorted(keys):
-                metadata["managedFields out of order"] = keys
-            metadata["managedFields"] = sorted(map(_untimed, entries), key=_order)
+                metadata["managedFields"]["out of order"] = keys
 
 
 def _order(entry: Document) -> tuple[str, ...]:
@@ -79,8 +86,35 @@ def _order(entry: Document) -> tuple[str, ...]:
     return tuple(entry.get(key, "") for key in keys)
 
 
+def _owner(entry: Document) -> str:
+    keys = ("manager", "operation", "apiVersion", "subresource")
+    return " ".join(entry.get(key, "") for key in keys)
+
+
 def _untimed(entry: Document) -> Document:
     return entry | {"time": ""} if "time" in entry else entry
+
+
+_PATCHED = re.compile(r'patch: Invalid value: "(?:[^"\\]|\\.)*"|^Invalid value: "\{(?:[^"\\]|\\.)*"')
+
+
+def _canonical_status(status: Document) -> None:
+    """Refusals.
+
+    Conflicts come in the order of a Go map: in none. Metadata is checked once or twice or four
+    times, so causes repeat; a message has each once. A patch that cannot be read is quoted with
+    all its times and revisions.
+    """
+    status["message"] = _PATCHED.sub("patch: <document>", status.get("message", ""))
+    causes = status.get("details", {}).get("causes", [])
+    for cause in causes:
+        cause["message"] = _PATCHED.sub("<document>", cause.get("message", ""))
+    if any(cause.get("reason") == "FieldManagerConflict" for cause in causes):
+        causes.sort(key=lambda cause: (cause["message"], cause["field"]))
+    if causes:
+        status["details"]["causes"] = [
+            cause for index, cause in enumerate(causes) if cause not in causes[:index]
+        ]
 
 
 def _canonical_addresses(spec: Document) -> None:
@@ -118,8 +152,8 @@ def differences(real: Any, embedded: Any, path: str = "") -> list[str]:
 
 
 def signature(request_kind: str, lines: list[str]) -> str:
-    """What kind of difference this is: to report each kind once, and to stay with it in shrinking."""
-    first = lines[0]
+    """What sort of difference this is: each is reported once, and shrinking stays with it."""
+    first = lines[0].partition(":")[0].partition(".fieldsV1")[0]
+    codes = [line for line in lines if line.startswith("code:")]
     text = re.sub(r"\[\d+\]", "[]", first)
-    text = re.sub(r"\"[^\"]*\"|\d+", "_", text)
-    return f"{request_kind} {text[:160]}"
+    return " ".join([request_kind, text, *re.findall(r"\d{3}", " ".join(codes))])

@@ -33,7 +33,9 @@ class Dice:
     def part(self, chance: float, **makers: Callable[[], Any]) -> dict[str, Any]:
         """An object with some of the fields."""
         return {
-            name.rstrip("_"): make() for name, make in makers.items() if self.random.random() < chance
+            name.rstrip("_"): make()
+            for name, make in makers.items()
+            if self.random.random() < chance
         }
 
     def weighted(self, choices: dict[T, float]) -> T:

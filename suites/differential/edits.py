@@ -46,7 +46,9 @@ def identifying(node: Node) -> frozenset[str]:
     return frozenset(keys)
 
 
-def part(dice: Dice, node: Node, value: Any, keep: float, keys: frozenset[str] = frozenset()) -> Any:
+def part(
+    dice: Dice, node: Node, value: Any, keep: float, keys: frozenset[str] = frozenset()
+) -> Any:
     """Some of a document: every entry stays with a chance, but what identifies list items."""
     if isinstance(value, dict):
         return {

@@ -34,7 +34,9 @@ class Mismatch:
     def __str__(self) -> str:
         steps = "\n".join(f"  {index}. {step}" for index, step in enumerate(self.requests, 1))
         answers = "\n".join(f"    {line}" for line in self.lines)
-        return f"{self.resource.kind} (history {self.seed}):\n{steps}\n  the last answers:\n{answers}"
+        return (
+            f"{self.resource.kind} (history {self.seed}):\n{steps}\n  the last answers:\n{answers}"
+        )
 
 
 class Stage:

@@ -34,7 +34,9 @@ class Pods:
         }
 
     def resources(self) -> Document:
-        return self.dice.part(0.5, limits=self.amounts, requests=lambda: self.dice.one([{}, {"cpu": "100m"}]))
+        return self.dice.part(
+            0.5, limits=self.amounts, requests=lambda: self.dice.one([{}, {"cpu": "100m"}])
+        )
 
     def source(self) -> Document:
         """Where the value of a variable comes from."""
@@ -127,7 +129,11 @@ class Pods:
                 {"configMap": {"name": self.text(), "items": items}},
                 {"secret": {"secretName": self.text(), "defaultMode": 0o400}},
                 {"persistentVolumeClaim": {"claimName": self.text()}},
-                {"downwardAPI": {"items": [{"path": "p", "fieldRef": {"fieldPath": "metadata.name"}}]}},
+                {
+                    "downwardAPI": {
+                        "items": [{"path": "p", "fieldRef": {"fieldPath": "metadata.name"}}]
+                    }
+                },
                 {
                     "projected": {
                         "sources": [
@@ -191,9 +197,13 @@ class Pods:
         """A whole pod spec that follows the rules."""
         dice = self.dice
         volumes = dice.some(["v", "w"])
-        pairs = [(key, when) for key in ("zone", "host") for when in ("DoNotSchedule", "ScheduleAnyway")]
+        pairs = [
+            (key, when) for key in ("zone", "host") for when in ("DoNotSchedule", "ScheduleAnyway")
+        ]
         spec: Document = {
-            "containers": [self.container(each, volumes) for each in dice.some(["m", "n", "o"], least=1)]
+            "containers": [
+                self.container(each, volumes) for each in dice.some(["m", "n", "o"], least=1)
+            ]
         }
         if volumes or dice.maybe(0.1):
             spec["volumes"] = [self.volume(each) for each in volumes]

@@ -73,7 +73,7 @@ async def _smaller_bodies(best: Mismatch, still: _Keep) -> Mismatch:
 
 def _without(body: Any, skip: int) -> Iterator[tuple[Any]]:
     """The body without one entry: that at a position, counted from the top down."""
-    level: list[tuple[Any, ...]] = [()]
+    level: list[tuple[Any, ...]] = [()] if isinstance(body, (dict, list)) else []
     while level:
         deeper = []
         for path in level:
