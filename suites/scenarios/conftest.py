@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from .clusters import Embedded
-from .scenarios import ALL
+from .plays import SCENARIOS
 from .theatre import Theatre
 
 if TYPE_CHECKING:
@@ -23,12 +23,12 @@ def wanted(session: pytest.Session, cluster: str) -> list[str]:
         and "scenario" in getattr(item, "callspec", item).__dict__.get("params", {})
         and cluster in item.fixturenames
     }
-    return [name for name in ALL if name in names]
+    return [name for name in SCENARIOS if name in names]
 
 
 @pytest.fixture(scope="session")
 def embedded(request: pytest.FixtureRequest) -> Iterator[Theatre]:
     """What happens on the embedded cluster."""
-    chosen = [ALL[name] for name in wanted(request.session, "embedded")]
+    chosen = [SCENARIOS[name] for name in wanted(request.session, "embedded")]
     with Embedded() as cluster, Theatre(cluster, chosen) as theatre:
         yield theatre

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from traincrew.engine.errors import ApiError
 from traincrew.engine.resources import PODS
 from traincrew.operator.kinds import CHAINER_JOBS
 
@@ -32,6 +33,7 @@ class Stage:
         self.cluster = cluster
         self.recording = recording
         self.logs: dict[str, str] = {}
+        self.told: dict[str, str] = {}
         self._recorder = recorder
 
     @property
@@ -76,6 +78,19 @@ class Stage:
         text = output.decode()
         assert process.returncode == 0, f"exec in {pod}: exit code {process.returncode}: {text}"
         return text
+
+    async def refused(self, what: str, document: Document) -> None:
+        """Try to create a ChainerJob that the API must refuse, and keep what it says.
+
+        Raises:
+            AssertionError: It was taken.
+        """
+        try:
+            await self.create(document)
+        except ApiError as error:
+            self.told[what] = f"{error.code} {error.reason}: {error.message}"
+        else:
+            raise AssertionError(f"{what} was not refused: {document}")
 
     async def end(self, pod: Document, code: int) -> None:
         """Have a pod that runs `manifests.GATE` end with an exit code."""
@@ -145,9 +160,44 @@ class Stage:
         pod: Document = await self.until("the master runs", found)
         return pod
 
+    async def restarted(self, pod: Document, restarts: int) -> Document:
+        """Wait until a pod's container has been started again so many times and is ready."""
+        name = pod["metadata"]["name"]
+
+        def found() -> Document | None:
+            now = self.recording.find("Pod", name)
+            if now is None or not is_ready(now):
+                return None
+            (container,) = now["status"]["containerStatuses"]
+            return now if container["restartCount"] == restarts else None
+
+        again: Document = await self.until(f"{name} has restarted {restarts} times", found)
+        return again
+
     async def gone(self, kind: str, name: str) -> None:
         """Wait until there is no object of that name."""
         await self.until(f"{kind} {name} is gone", lambda: not self.recording.find(kind, name))
+
+    async def replaced(self, pod: Document) -> Document:
+        """Wait until another pod of the same name runs and is ready."""
+        name = pod["metadata"]["name"]
+
+        def found() -> Document | None:
+            now = self.recording.find("Pod", name)
+            return now if now is not None and uid(now) != uid(pod) and is_ready(now) else None
+
+        successor: Document = await self.until(f"{name} is replaced", found)
+        return successor
+
+    async def nothing_of(self, name: str) -> None:
+        """Wait until nothing is left of a job but what was said about it."""
+        theirs = {("ConfigMap", "kube-root-ca.crt"), ("ServiceAccount", "default")}
+
+        def left() -> set[tuple[str, str]]:
+            return {key for key in self.recording.current if key[0] != "Event"} - theirs
+
+        await self.until(f"nothing of {name} is left", lambda: not left())
+        await self.recording.quiet(QUIET, DEADLINE)
 
     async def at_rest(self, workers: int = 0) -> None:
         """Wait until only so many workers are left and nothing changes any more."""

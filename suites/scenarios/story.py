@@ -35,13 +35,19 @@ _STAGES = {"ServiceAccount": 0, "Role": 0, "RoleBinding": 0, "ConfigMap": 0, "St
            "Job": 2}  # fmt: skip
 
 
-def tell(recording: Recording, logs: Mapping[str, str], nodes: Iterable[str]) -> Story:
+def tell(
+    recording: Recording,
+    nodes: Iterable[str],
+    logs: Mapping[str, str],
+    answers: Mapping[str, str],
+) -> Story:
     """The whole story of a recording.
 
     Args:
         recording: What was seen.
-        logs: What pods printed, by their names.
         nodes: The names of the cluster's nodes.
+        logs: What pods printed, by their names.
+        answers: What the API said to what it did not take.
     """
     observations = recording.observations
     normaliser = Normaliser(observations, nodes)
@@ -56,6 +62,8 @@ def tell(recording: Recording, logs: Mapping[str, str], nodes: Iterable[str]) ->
         if "status" in life[-1].document:
             story[f"{title}, last status"] = normaliser.lines(life[-1].document["status"])
     story.update(_events(observations, normaliser))
+    if answers:
+        story["Answers of the API"] = [f"{what}: {said}" for what, said in answers.items()]
     for pod, log in logs.items():
         story[f"Pod {normaliser.name(pod)}, log"] = normaliser.text(log).splitlines()
     return story

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .scenarios import ALL
+from .plays import SCENARIOS
 
 if TYPE_CHECKING:
     from .theatre import Theatre
 
-every_scenario = pytest.mark.parametrize("scenario", ALL)
+every_scenario = pytest.mark.parametrize("scenario", SCENARIOS)
 
 
 @every_scenario

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from .clusters import Cluster
-    from .scenarios import Scenario
+    from .scenario import Scenario
 
 AT_ONCE = 5
 """Scenarios that play at the same time; most of their time they wait."""
@@ -113,7 +113,7 @@ class Theatre:
             )
             await scenario.play(stage)
             await recorder.catch_up(recording)
-            story = tell(recording, stage.logs, NODES)
+            story = tell(recording, NODES, stage.logs, stage.told)
             self._keep(scenario, story)
             return story
         finally:
