@@ -184,7 +184,7 @@ class LeaderElector:
             await asyncio.gather(follower, return_exceptions=True)
 
     async def _turn(self) -> None:
-        """Wait until it makes sense to try: the Lease has run out, or was released, or deleted."""
+        """Wait until it makes sense to try: the Lease has run out, or was released."""
         patience = self._retry_period * (1.0 + 0.2 * self._rng.random())
         began = self._clock.monotonic()
         while True:
@@ -290,6 +290,9 @@ class LeaderElector:
             try:
                 lease = await self._client.get(LEASES, self.name, self._namespace)
             except NotFoundError:
+                # Somebody deleted it, which tells its holder nothing.
+                if self._held_by_another and self._expires_in() > 0:
+                    return False
                 lease = await self._client.create(LEASES, self._new_lease())
                 self._observe(lease)
                 self._lease = lease
@@ -314,11 +317,11 @@ class LeaderElector:
         self._lease = lease
         return True
 
-    def _observe(self, lease: dict[str, Any] | None) -> None:
-        """Note what the Lease looks like; None when there is none any more."""
-        version = ((lease or {}).get("metadata") or {}).get("resourceVersion") or ""
-        if lease is None or version != self._seen.version:
-            spec = (lease or {}).get("spec") or {}
+    def _observe(self, lease: dict[str, Any]) -> None:
+        """Note what the Lease looks like."""
+        version = (lease.get("metadata") or {}).get("resourceVersion") or ""
+        if version != self._seen.version:
+            spec = lease.get("spec") or {}
             self._seen = _Seen(
                 version=version,
                 holder=spec.get("holderIdentity") or "",

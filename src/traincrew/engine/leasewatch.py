@@ -30,7 +30,7 @@ async def follow_lease(
     *,
     silence: float,
     opened: Callable[[], None],
-    changed: Callable[[dict[str, Any] | None], None],
+    changed: Callable[[dict[str, Any]], None],
 ) -> None:
     """Report every change of one Lease, until the watch ends.
 
@@ -43,7 +43,8 @@ async def follow_lease(
         version: The ``resourceVersion`` after which changes are reported.
         silence: Seconds without any change after which the watch counts as dead.
         opened: Called once the server has accepted the watch.
-        changed: Called with the Lease as it is now; None when it was deleted.
+        changed: Called with the Lease as it is now. That it was deleted is not reported: its holder
+            goes on and makes it again.
 
     Raises:
         ApiError: The server refused, the version is too old, or the connection broke.
@@ -59,8 +60,8 @@ async def follow_lease(
         async for chunk in chunks:
             *lines, rest = (rest + chunk).split(b"\n")
             for line in lines:
-                if line:
-                    changed(_lease(line))
+                if line and (lease := _lease(line)) is not None:
+                    changed(lease)
 
 
 def _lease(line: bytes) -> dict[str, Any] | None:
@@ -71,4 +72,4 @@ def _lease(line: bytes) -> dict[str, Any] | None:
         raise UnreachableError(f"a watch sent something that is no event: {error}") from error
     if kind == "ERROR":
         raise ApiError.from_status(lease.get("code") or 500, lease)
-    return None if kind == "DELETED" else lease
+    return lease if kind in {"ADDED", "MODIFIED"} else None
