@@ -7,7 +7,7 @@ The names in the subjects are the ones Kubernetes' authorizer knows
 from __future__ import annotations
 
 import base64
-import datetime
+import datetime as dt
 import ipaddress
 import json
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-LIFETIME = datetime.timedelta(days=30)
+LIFETIME = dt.timedelta(days=30)
 
 
 @dataclass(frozen=True)
@@ -135,14 +135,14 @@ def _name(user: str, group: str = "") -> x509.Name:
 def _builder(
     subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey
 ) -> x509.CertificateBuilder:
-    now = datetime.datetime.now(datetime.UTC)
+    now = dt.datetime.now(dt.UTC)
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(issuer)
         .public_key(key)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(minutes=5))
+        .not_valid_before(now - dt.timedelta(minutes=5))
         .not_valid_after(now + LIFETIME)
     )
 

@@ -135,7 +135,7 @@ class RealCluster:
         return self.control_plane.audit_log
 
     def component(self, name: str) -> Process:
-        """A process of the control plane: ``etcd``, ``kube-apiserver`` …"""
+        """A process of the control plane, as in ``component("etcd")``."""
         return self.control_plane.process(name)
 
     def binary(self, name: str) -> Path:

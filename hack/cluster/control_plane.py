@@ -171,7 +171,7 @@ class ControlPlane:
             "kube-apiserver": self._api_server,
             "kube-controller-manager": self._controller_manager,
             "kube-scheduler": self._scheduler,
-            "coredns": lambda: ["-conf", str(self.directory / "Corefile")],
+            "coredns": self._coredns,
         }[name]()
         return inside(
             self.network.control_plane,
@@ -240,6 +240,9 @@ class ControlPlane:
             "--leader-elect=false",
             "--bind-address=127.0.0.1",
         ]
+
+    def _coredns(self) -> list[str]:
+        return ["-conf", str(self.directory / "Corefile")]
 
     def _etcd_ready(self) -> bool:
         url = f"http://{self.network.address}:2379/health"

@@ -154,7 +154,7 @@ class Node:
             time.sleep(0.05)
 
     def _container_pids(self) -> list[int]:
-        pids = set()
+        pids: set[int] = set()
         for cgroup in self._cgroups():
             for directory, _, files in os.walk(cgroup):
                 if "cgroup.procs" in files:

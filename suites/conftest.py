@@ -1,0 +1,38 @@
+"""What suites share: the real cluster, started once for all that ask for it."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from hack import images
+from hack.cluster import Options, RealCluster, missing
+
+# Set where a suite that could not have its real cluster must not count as passed.
+REQUIRE = "TRAINCREW_REQUIRE_REAL_CLUSTER"
+# The name of a running cluster (`make cluster-up`) to use instead of starting one.
+ATTACH = "TRAINCREW_REAL_CLUSTER"
+IMAGES = ("operator", "helper", "chainermn", "busybox")
+
+
+def require_real_cluster() -> None:
+    """Skip, saying everything that is missing; where one is required, fail instead."""
+    lacking = [*missing(), *images.missing()]
+    if not lacking:
+        return
+    text = "a real cluster cannot run here; missing: " + "; ".join(lacking)
+    if os.environ.get(REQUIRE):
+        pytest.fail(text, pytrace=False)
+    pytest.skip(text)
+
+
+@pytest.fixture(scope="session")
+def real_cluster() -> Iterator[RealCluster]:
+    """A real cluster of two nodes with the project's images; tests leave it healthy."""
+    if name := os.environ.get(ATTACH):
+        yield RealCluster.attach(name)
+        return
+    require_real_cluster()
+    archives = [images.build(name) for name in IMAGES]
+    with RealCluster(Options("suites", nodes=2), print) as cluster:
+        cluster.load_images(archives)
+        yield cluster
