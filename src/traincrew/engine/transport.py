@@ -31,8 +31,8 @@ class HttpRequest(Struct):
         body: Bytes to send, if any.
         timeout: Seconds for the whole exchange; ``None`` for streams.
         read_timeout: Seconds without a single byte from the server after which a stream is dead.
-        guard: Called when a connection had to be made first, right before the request is sent;
-            what it raises is raised to the caller, and nothing is sent.
+        guard: Called once there is a connection, right before the request is sent; what it raises
+            is raised to the caller, and nothing is sent.
     """
 
     method: str
@@ -131,15 +131,19 @@ def unreachable(url: str, error: BaseException) -> UnreachableError:
 
 
 def _guarding() -> aiohttp.TraceConfig:
-    """Asks the guard of a request once a connection has been made, which may take a while."""
+    """Asks the guard of a request when it is about to be sent.
+
+    aiohttp calls this with the headers, before it writes them, and closes the connection if it
+    raises.
+    """
     import aiohttp
 
-    async def connected(_session: object, context: SimpleNamespace, _parameters: object) -> None:
+    async def sending(_session: object, context: SimpleNamespace, _parameters: object) -> None:
         if (guard := context.trace_request_ctx) is not None:
             guard()
 
     trace = aiohttp.TraceConfig()
-    trace.on_connection_create_end.append(connected)
+    trace.on_request_headers_sent.append(sending)
     return trace
 
 
