@@ -136,10 +136,12 @@ def role(owner: Owner, spec: ChainerJobSpec) -> Document:
                     "verbs": ["get", "list"],
                 },
                 {
+                    # kubectl exec opens a websocket, which begins with a GET; the API server asks
+                    # for `create` besides (1.35 and newer). SPDY, its fallback, begins with a POST.
                     "apiGroups": [""],
                     "resources": ["pods/exec"],
                     "resourceNames": workers,
-                    "verbs": ["create"],
+                    "verbs": ["get", "create"],
                 },
             ]
     return _document("rbac.authorization.k8s.io/v1", "Role", names.role, owner, rules=rules)

@@ -1,0 +1,285 @@
+"""Least privilege: the operator is allowed everything it does, and nothing else.
+
+The whole life of jobs, with everything that can go wrong in it, is lived once on the embedded
+cluster, which notes all requests; the roles of the installation are judged by them. (That cluster
+has no RBAC itself. The suite of the real cluster does the same with one that has.)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from authorization import Judgement, Permission, implied, judge, of_account, of_http, of_rules
+from harness import OPERATOR_AGENT, Cluster
+from plan.world import distributed, plain
+from traincrew.engine.resources import (
+    CONFIG_MAPS,
+    EVENTS,
+    JOBS,
+    NAMESPACES,
+    ROLE_BINDINGS,
+    ROLES,
+    SERVICE_ACCOUNTS,
+    STATEFUL_SETS,
+    Resource,
+)
+from traincrew.local.apiserver.faults import refuse
+from traincrew.operator.kinds import CHAINER_JOBS
+from traincrew.operator.manifests import documents
+from traincrew.operator.manifests.values import parse
+
+if TYPE_CHECKING:
+    from traincrew.local.apiserver.faults import AuditRecord, Fault
+
+Document = dict[str, Any]
+NAMESPACE = "chainer-operator"
+PLURALS = {CHAINER_JOBS.kind: CHAINER_JOBS.plural, "Job": "jobs", "StatefulSet": "statefulsets"}
+
+
+def granted(**values: Any) -> set[Permission]:
+    """What an installation allows the operator."""
+    objects = [found for contents in documents(parse(values)).values() for found in contents]
+    return of_account(objects, "chainer-operator", NAMESPACE)
+
+
+# -- the life of jobs ---------------------------------------------------------------------------
+
+
+class Life:
+    """Lives it, and remembers what the operator needed for it."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.needed: set[Permission] = set()
+
+    def hear(self, record: AuditRecord) -> None:
+        """The API server's audit hook."""
+        if not record.user_agent.startswith(OPERATOR_AGENT):
+            return
+        assert record.code != 403, record
+        if (request := of_http(record.method, record.path)) is not None:
+            self.needed.add(request)
+
+    def without_streamed_lists(self, method: str, path: str, agent: str) -> Fault | None:
+        """A server whose feature WatchList is off; operators then list before they watch."""
+        text = "sendInitialEvents is forbidden for watch unless the WatchList feature is on"
+        return refuse(422, text) if "sendInitialEvents" in path else None
+
+    async def note_grants(self) -> None:
+        """What was asked about the objects the operator has made."""
+        for resource in (SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS, CONFIG_MAPS, STATEFUL_SETS, JOBS):
+            for item in await self.cluster.all(resource):
+                owners = item["metadata"].get("ownerReferences", [])
+                if any(owner["kind"] == CHAINER_JOBS.kind for owner in owners):
+                    document = {"apiVersion": resource.api_version, "kind": resource.kind, **item}
+                    self.needed |= implied(document, PLURALS)
+
+    async def live(self, **options: Any) -> None:
+        cluster = self.cluster
+        cluster.server.audit = self.hear
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+        await cluster.client.create(NAMESPACES, namespace)
+        election = {"leader_elect": True, "lease_namespace": NAMESPACE, **options}
+        await cluster.start_operator(**election)
+        await self.scaled_suspended_and_mended()
+        await self.note_grants()
+        await cluster.stop_operator()
+        cluster.server.faults = self.without_streamed_lists
+        await cluster.start_operator(**election)
+        await self.ended_and_gone()
+        for resource in (SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS, CONFIG_MAPS, STATEFUL_SETS, JOBS):
+            await self.something_in_the_way(resource)
+        await cluster.stop_operator()
+
+    async def scaled_suspended_and_mended(self) -> None:
+        cluster, name = self.cluster, "digits-mn"
+        manifest = distributed(runPolicy={"cleanPodPolicy": "All"})
+        del manifest["spec"]["backend"]  # which is filled in
+        await cluster.create(manifest)
+        await cluster.run_workers(2)
+        await cluster.run_master()
+        await cluster.until_phase(name, "Running", workersReady="2/2")
+
+        await cluster.edit(name, {"workerSets": {"ws0": {"replicas": 3}}})
+        await cluster.run_workers(3)
+        await cluster.until_phase(name, "Running", workersReady="3/3")
+        await self.until_synced_again(name)
+
+        subjects: list[Document] = []
+        await cluster.client.patch(
+            ROLE_BINDINGS, f"{name}-launcher-rolebinding", "default", patch={"subjects": subjects}
+        )
+        await cluster.client.patch(
+            CONFIG_MAPS, f"{name}-assets", "default", patch={"data": {"kubexeb.sh": "gone"}}
+        )
+
+        async def mended() -> bool:
+            binding = await cluster.find(ROLE_BINDINGS, f"{name}-launcher-rolebinding")
+            assets = await cluster.find(CONFIG_MAPS, f"{name}-assets")
+            assert binding is not None
+            assert assets is not None
+            return bool(binding.get("subjects")) and assets["data"]["kubexeb.sh"] != "gone"
+
+        await cluster.until(mended)
+        await cluster.edit(name, {"runPolicy": {"suspend": True}})
+        await cluster.until_phase(name, "Suspended", reason="ChainerJobSuspended")
+        await cluster.edit(name, {"runPolicy": {"suspend": False, "activeDeadlineSeconds": 3600}})
+        await cluster.run_workers(3)
+        await cluster.run_master()
+        await cluster.until_phase(name, "Running", workersReady="3/3")
+
+        workers = manifest["spec"]["workerSets"]["ws0"]
+        await cluster.edit(name, {"workerSets": {"ws0": None, "other": {**workers, "replicas": 1}}})
+
+        async def replaced() -> bool:
+            return await cluster.find(STATEFUL_SETS, f"{name}-workerset-ws0") is None
+
+        await cluster.until(replaced)
+
+    async def until_synced_again(self, name: str) -> None:
+        """The same event a second time raises the count of the first."""
+
+        async def counted() -> bool:
+            return any(
+                event["reason"] == "Synced" and event.get("count", 1) > 1
+                for event in await self.cluster.all(EVENTS)
+                if event["involvedObject"]["name"] == name
+            )
+
+        await self.cluster.until(counted)
+
+    async def ended_and_gone(self) -> None:
+        cluster, name = self.cluster, "digits-mn"
+        (master,) = await cluster.until_pods("master", 1)
+        await cluster.edit(name, {"runPolicy": {"ttlSecondsAfterFinished": 1}})
+        await cluster.end_pod(master, 0)
+        await cluster.until_phase(name, "Succeeded")
+
+        async def gone() -> bool:
+            return await cluster.find(CHAINER_JOBS, name) is None
+
+        await cluster.until(gone)
+
+    async def something_in_the_way(self, resource: Resource) -> None:
+        """An object that has the name of a child, and is somebody else's."""
+        cluster = self.cluster
+        name = f"in-the-way-of-{resource.plural}"
+        child = {
+            SERVICE_ACCOUNTS: f"{name}-launcher",
+            ROLES: f"{name}-launcher-role",
+            ROLE_BINDINGS: f"{name}-launcher-rolebinding",
+            CONFIG_MAPS: f"{name}-assets",
+            STATEFUL_SETS: f"{name}-workerset-w",
+            JOBS: f"{name}-master",
+        }[resource]
+        manifest = distributed() if resource in {CONFIG_MAPS, STATEFUL_SETS} else plain()
+        if workers := manifest["spec"].get("workerSets"):
+            manifest["spec"]["workerSets"] = {"w": workers["ws0"]}
+        manifest["metadata"]["name"] = name
+        await cluster.client.create(resource, self.foreign(resource, child), "default")
+        await cluster.create(manifest)
+        await cluster.until_phase(name, "Created", reason="ErrResourceExists", message=child)
+        await cluster.client.delete(CHAINER_JOBS, name, "default")
+
+    def foreign(self, resource: Resource, name: str) -> Document:
+        pod = {
+            "metadata": {"labels": {"a": "b"}},
+            "spec": {
+                "restartPolicy": "Always" if resource is STATEFUL_SETS else "Never",
+                "containers": [{"name": "c", "image": "i"}],
+            },
+        }
+        content: Document = {}
+        if resource is STATEFUL_SETS:
+            selector = {"matchLabels": {"a": "b"}}
+            content = {"spec": {"replicas": 0, "selector": selector, "template": pod}}
+        elif resource is JOBS:
+            content = {"spec": {"suspend": True, "template": pod}}
+        elif resource is ROLE_BINDINGS:
+            group = "rbac.authorization.k8s.io"
+            content = {"roleRef": {"apiGroup": group, "kind": "Role", "name": "x"}}
+        elif resource is ROLES:
+            content = {"rules": []}
+        metadata = {"name": name}
+        return {
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "metadata": metadata,
+            **content,
+        }
+
+
+async def test_every_permission_is_needed_and_none_is_missing(cluster: Cluster) -> None:
+    life = Life(cluster)
+    await life.live()
+
+    assert judge(granted(), life.needed) == Judgement(denied=[], unused=[])
+    for one in granted():  # the judge is awake
+        assert judge(granted() - {one}, life.needed).denied, one
+
+
+async def test_an_operator_for_one_namespace_asks_for_nothing_outside(cluster: Cluster) -> None:
+    life = Life(cluster)
+    await life.live(namespace="default", lease_namespace="default")
+
+    allowed = granted(watchNamespace="default")
+    assert {permission.namespace for permission in allowed} == {"default"}
+    assert judge(allowed, life.needed) == Judgement(denied=[], unused=[])
+
+
+# -- the judge ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "permission"),
+    [
+        ("GET", "/api/v1/pods", Permission("", "pods", "list")),
+        ("GET", "/api/v1/pods?watch=1&labelSelector=a", Permission("", "pods", "watch")),
+        ("GET", "/api/v1/namespaces/n/pods/p", Permission("", "pods", "get", "n", "p")),
+        ("GET", "/api/v1/namespaces/n", Permission("", "namespaces", "get", None, "n")),
+        (
+            "GET",
+            "/api/v1/namespaces/n/pods/p/exec?command=ls",
+            Permission("", "pods/exec", "get", "n", "p"),
+        ),
+        ("POST", "/apis/batch/v1/namespaces/n/jobs", Permission("batch", "jobs", "create", "n")),
+        (
+            "PATCH",
+            "/apis/kubeflow.org/v1alpha1/namespaces/n/chainerjobs/j/status",
+            Permission("kubeflow.org", "chainerjobs/status", "patch", "n", "j"),
+        ),
+        (
+            "PUT",
+            "/apis/apps/v1/namespaces/n/statefulsets/s",
+            Permission("apps", "statefulsets", "update", "n", "s"),
+        ),
+        (
+            "DELETE",
+            "/api/v1/namespaces/n/pods",
+            Permission("", "pods", "deletecollection", "n"),
+        ),
+        ("GET", "/version", None),
+        ("GET", "/apis/batch/v1", None),
+    ],
+)
+def test_what_requests_ask_for(method: str, target: str, permission: Permission | None) -> None:
+    assert of_http(method, target) == permission
+
+
+def test_names_and_namespaces_bound_a_permission() -> None:
+    rule = {
+        "apiGroups": [""],
+        "resources": ["pods"],
+        "resourceNames": ["p", "q"],
+        "verbs": ["get"],
+    }
+    permissions = of_rules([rule], "n")
+    mine = Permission("", "pods", "get", "n", "p")
+
+    assert judge(permissions, [mine]).denied == []
+    assert judge(permissions, [mine]).unused == [mine._replace(name="q")]
+    assert judge(permissions, [mine._replace(name="r")]).denied
+    assert judge(permissions, [mine._replace(namespace="m")]).denied
+    assert judge(permissions, [mine._replace(verb="list", name=None)]).denied
