@@ -18,6 +18,8 @@ from traincrew.local.node import NodeSpec
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from hack.cluster import RealCluster
+
 HERE = Path(__file__).parent
 DEPLOY = HERE.parents[1] / "deploy"
 NODES = ("node-1", "node-2")
@@ -132,3 +134,24 @@ class Embedded(Cluster):
     @property
     def kubeconfig(self) -> Path:
         return Path(self._cluster.kubeconfig_path)
+
+
+class Real(Cluster):
+    """Kubernetes itself: control plane, two nodes, containers.
+
+    Args:
+        cluster: It, with the images of the scenarios on its nodes.
+    """
+
+    name = "real"
+
+    def __init__(self, cluster: RealCluster) -> None:
+        super().__init__()
+        self._cluster = cluster
+
+    def _start(self, stack: ExitStack) -> None:
+        pass  # whoever made it has started it
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self._cluster.kubeconfig

@@ -7,6 +7,7 @@ States that a watch may or may not show, depending on how fast things went, are 
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any
@@ -25,11 +26,15 @@ Story = dict[str, list[str]]
 _BOOKKEEPING = {"managedFields", "resourceVersion", "uid", "creationTimestamp", "generation",
                 "namespace", "name", "generateName"}  # fmt: skip
 _ENVELOPE = {"apiVersion", "kind", "metadata", "status"}
+# Conditions of a Job on its way to its end; a ChainerJob copies what it happens to see.
+_PASSING = {"SuccessCriteriaMet", "FailureTarget"}
 # Containers on their way; whether that is seen depends on how long it takes.
 _ON_ITS_WAY = {"ContainerCreating", "PodInitializing"}
 # How often these are told depends on how long something takes.
 _REPEATED = {"BackOff", "FailedScheduling", "FailedCreate", "FailedMount", "Failed", "Pulling",
              "Unhealthy"}  # fmt: skip
+_WAS_READY = re.compile(r"(?<=\d) ready$")
+"""At the end of a pod record: noted only if another status was written meanwhile."""
 # What the operator makes together, and in which order.
 _STAGES = {"ServiceAccount": 0, "Role": 0, "RoleBinding": 0, "ConfigMap": 0, "StatefulSet": 1,
            "Job": 2}  # fmt: skip
@@ -60,7 +65,8 @@ def tell(
         story[f"{title}, as stored"] = normaliser.lines(_content(life[0].document))
         story[f"{title}, life"] = _life(life, normaliser)
         if "status" in life[-1].document:
-            story[f"{title}, last status"] = normaliser.lines(life[-1].document["status"])
+            lines = normaliser.lines(life[-1].document["status"])
+            story[f"{title}, last status"] = [_WAS_READY.sub("", line) for line in lines]
     story.update(_events(observations, normaliser))
     if answers:
         story["Answers of the API"] = [f"{what}: {said}" for what, said in answers.items()]
@@ -103,7 +109,8 @@ def _life(life: list[Observation], normaliser: Normaliser) -> list[str]:
         if old.get("phase") != new.get("phase"):
             lines.append(f"phase {new.get('phase')}")
         if after.kind != "Pod":
-            lines += _flips(old, new)
+            passing = _PASSING if after.kind == "ChainerJob" else set()
+            lines += _flips(old, new, passing)
         if after.change == "DELETED":
             lines.append("gone")
     return lines
@@ -118,10 +125,16 @@ def _changes(before: Document, after: Document, normaliser: Normaliser) -> Itera
             yield f"{path}: {old.get(path, 'unset')} -> {new.get(path, 'unset')}"
 
 
-def _flips(old: Document, new: Document) -> Iterator[str]:
+def _flips(old: Document, new: Document, without: set[str]) -> Iterator[str]:
     """Conditions that came, went or changed their status."""
-    before = {each["type"]: each for each in old.get("conditions") or ()}
-    after = {each["type"]: each for each in new.get("conditions") or ()}
+    before, after = (
+        {
+            each["type"]: each
+            for each in status.get("conditions") or ()
+            if each["type"] not in without
+        }
+        for status in (old, new)
+    )
     for kind, condition in after.items():
         if kind not in before or before[kind]["status"] != condition["status"]:
             yield f"condition {kind}={condition['status']} ({condition.get('reason', '')})"

@@ -6,14 +6,40 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from .compare import compare
+from .differences import DIFFERENCES
 from .plays import SCENARIOS
 
 if TYPE_CHECKING:
     from .theatre import Theatre
 
 every_scenario = pytest.mark.parametrize("scenario", SCENARIOS)
+used: set[str] = set()
+compared: set[str] = set()
 
 
 @every_scenario
 def test_embedded(embedded: Theatre, scenario: str) -> None:
     assert embedded.story(scenario)
+
+
+@every_scenario
+def test_real(real: Theatre, scenario: str) -> None:
+    assert real.story(scenario)
+
+
+@every_scenario
+def test_same(embedded: Theatre, real: Theatre, scenario: str) -> None:
+    """Both clusters tell the same, but for what is listed in differences.py."""
+    comparison = compare(scenario, embedded.story(scenario), real.story(scenario), DIFFERENCES)
+    compared.add(scenario)
+    used.update(comparison.used)
+    if comparison.text:
+        pytest.fail(comparison.text, pytrace=False)
+
+
+def test_every_listed_difference_exists(real: Theatre) -> None:
+    """What is listed and not met has been mended, and must not be allowed any longer."""
+    if compared != set(SCENARIOS):
+        pytest.skip("needs all scenarios to be compared")
+    assert not {each.name for each in DIFFERENCES} - used

@@ -1,0 +1,190 @@
+"""What is compared, and what a difference looks like: without any cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from .compare import compare
+from .differences import DIFFERENCES, Difference
+from .normal import Normaliser
+from .recording import Observation, Recording
+from .story import Story, tell
+
+UID = "{:08x}-8f5c-4a53-9d0e-1f3b5a7c9d00"
+
+
+def observation(version: int, change: str, kind: str, name: str, **content: Any) -> Observation:
+    """One state of an object; the UID follows from kind and name."""
+    uid = UID.format(sum(map(ord, kind + name)))
+    metadata = {
+        "name": name,
+        "namespace": "play",
+        "uid": uid,
+        "resourceVersion": str(version),
+        "creationTimestamp": "2026-01-02T03:04:05Z",
+        **content.pop("metadata", {}),
+    }
+    return Observation(version, change, kind, {"kind": kind, "metadata": metadata, **content})
+
+
+def story(*observations: Observation) -> Story:
+    recording = Recording("play")
+    for each in observations:
+        recording.add(each)
+    return tell(recording, ["node-1", "node-2"], {}, {})
+
+
+# -- normalising --------------------------------------------------------------------------------
+
+
+def pod(version: int, name: str) -> Observation:
+    return observation(version, "ADDED", "Pod", name, metadata={"generateName": "j-master-"})
+
+
+@pytest.mark.parametrize(
+    ("text", "normal"),
+    [
+        ("Created pod: j-master-x7k2p", "Created pod: j-master-<1>"),
+        ("j-master-bbbbb after j-master-x7k2p", "j-master-<2> after j-master-<1>"),
+        ("assigned play/j-master-x7k2p to node-2", "assigned play/j-master-<1> to <node>"),
+        ("since 2026-01-02T03:04:05Z", "since <time>"),
+        ("renewed 2026-01-02T03:04:05.123456Z.", "renewed <time>."),
+        ("listens on 127.0.13.7:80", "listens on <ip>:80"),
+        ("volume kube-api-access-h2b7x", "volume kube-api-access-<random>"),
+        ("image docker.io/x@sha256:" + "ab" * 32, "image docker.io/x@<digest>"),
+        ("containerd://" + "0f" * 32, "<container>"),
+        (UID.format(99), "<uid>"),
+        ("node-10 is another node", "node-10 is another node"),
+    ],
+)
+def test_what_differs_between_runs_is_replaced(text: str, normal: str) -> None:
+    seen = [pod(1, "j-master-x7k2p"), pod(2, "j-master-bbbbb")]
+    assert Normaliser(seen, ["node-1", "node-2"]).text(text) == normal
+
+
+def test_uids_say_whose_they_are() -> None:
+    seen = observation(1, "ADDED", "Job", "j-master")
+    assert Normaliser([seen], []).text(f"owner {seen.uid}") == "owner <uid of Job j-master>"
+
+
+# -- stories ------------------------------------------------------------------------------------
+
+
+def test_states_in_the_order_in_which_they_were_stored() -> None:
+    running = {"phase": "Running"}
+    told = story(
+        observation(5, "MODIFIED", "Pod", "p", spec={"nodeName": "node-1"}, status=running),
+        observation(3, "ADDED", "Pod", "p", spec={}, status={"phase": "Pending"}),
+        observation(9, "DELETED", "Pod", "p", spec={"nodeName": "node-1"}, status=running),
+    )
+    assert told["Pod p, life"] == [
+        "created",
+        "phase Pending",
+        "spec: {} -> unset",
+        "spec.nodeName: unset -> <node>",
+        "phase Running",
+        "gone",
+    ]
+
+
+def test_a_container_that_ends_is_told_once() -> None:
+    ended = {"terminated": {"exitCode": 3, "reason": "Error", "containerID": "containerd://1"}}
+    first = {"containerStatuses": [{"name": "c", "state": ended}]}
+    again = {"containerStatuses": [{"name": "c", "state": {"running": {}}, "lastState": ended}]}
+    told = story(
+        observation(1, "ADDED", "Pod", "p", status=first),
+        observation(2, "MODIFIED", "Pod", "p", status=again),
+    )
+    assert told["Pod p, life"] == ["created", "container c: Error, exit 3"]
+
+
+def test_what_the_operator_makes_together_has_no_order() -> None:
+    owned = {"ownerReferences": [{"kind": "ChainerJob", "name": "j"}]}
+    first = [
+        observation(version, "ADDED", kind, "j", metadata=owned)
+        for version, kind in enumerate(("Role", "ConfigMap", "ServiceAccount", "StatefulSet"), 1)
+    ]
+    second = [first[2]._replace(version=1), first[0]._replace(version=2), *first[1:2], first[3]]
+    steps = story(*first)["Steps of the operator"]
+    assert steps[-1] == "StatefulSet j: created"
+    assert steps == story(*second)["Steps of the operator"]
+
+
+def event(version: int, reason: str, component: str, count: int = 1) -> Observation:
+    return observation(
+        version,
+        "ADDED",
+        "Event",
+        f"e{version}",
+        involvedObject={"kind": "Pod", "name": "p"},
+        type="Normal",
+        reason=reason,
+        message="text",
+        reportingComponent=component,
+        count=count,
+    )
+
+
+def test_events_by_object_and_component_with_their_number() -> None:
+    told = story(
+        event(1, "Pulled", "kubelet"), event(2, "Scheduled", "scheduler"),
+        event(3, "Started", "kubelet"), event(4, "Started", "kubelet", count=2),
+        event(5, "BackOff", "kubelet", count=9),
+    )  # fmt: skip
+    assert told["Pod p, events of scheduler"] == ["Normal Scheduled: text"]
+    assert told["Pod p, events of kubelet"] == [
+        "Normal Pulled: text",
+        "Normal Started: text x3",
+        "Normal BackOff: text",  # how often depends on how long it took
+    ]
+
+
+# -- differences --------------------------------------------------------------------------------
+
+HERE = {"Pod p, life": ["created", "phase Pending", "phase Running", "gone"]}
+THERE = {"Pod p, life": ["created", "phase Pending", "phase Failed", "gone"]}
+
+
+def test_equal_stories_have_no_difference() -> None:
+    assert compare("s", HERE, HERE, []).text == ""
+
+
+def test_a_difference_is_shown_with_its_surroundings() -> None:
+    assert compare("s", HERE, THERE, []).text.splitlines() == [
+        "== Pod p, life",
+        "         | created",
+        "         | phase Pending",
+        "embedded | phase Running",
+        "real     | phase Failed",
+        "         | gone",
+    ]
+
+
+def test_a_section_that_only_one_cluster_has_is_a_difference() -> None:
+    assert compare("s", {}, THERE, []).text.startswith("== Pod p, life\nreal     | created")
+
+
+def test_listed_differences_pass_and_are_told() -> None:
+    listed = Difference("phases", "why", "Pod .*, life", embedded="phase R.*", real="phase Failed")
+    assert compare("s", HERE, THERE, [listed]) == ("", {"phases"})
+
+
+@pytest.mark.parametrize(
+    "listed",
+    [
+        Difference("one side", "why", "Pod .*, life", embedded="phase Running"),
+        Difference("part of a line", "why", "Pod .*, life", embedded="Running", real="Failed"),
+        Difference("other section", "why", "Job .*", embedded=".*", real=".*"),
+        Difference("other scenario", "why", ".*", embedded=".*", real=".*", scenarios="t"),
+    ],
+    ids=lambda each: each.name,
+)
+def test_what_is_not_quite_listed_does_not_pass(listed: Difference) -> None:
+    assert compare("s", HERE, THERE, [listed]).text
+
+
+def test_names_of_differences_are_unique() -> None:
+    names = [each.name for each in DIFFERENCES]
+    assert len(names) == len(set(names))
