@@ -109,6 +109,9 @@ def of_http(method: str, target: str) -> Permission | None:
     verb = verbs[method]
     if name is None and method == "GET":
         verb = "watch" if query.get("watch", [""])[0] in {"1", "true"} else "list"
+        for selector in query.get("fieldSelector", []):
+            if selector.startswith("metadata.name="):
+                name = selector.removeprefix("metadata.name=")
     if name is None and method == "DELETE":
         verb = "deletecollection"
     return Permission(group, resource, verb, namespace, name)

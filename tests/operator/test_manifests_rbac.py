@@ -7,6 +7,7 @@ has no RBAC itself. The suite of the real cluster does the same with one that ha
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -26,12 +27,14 @@ from traincrew.engine.resources import (
     Resource,
 )
 from traincrew.local.apiserver.faults import refuse
+from traincrew.operator.app import run_operator
 from traincrew.operator.kinds import CHAINER_JOBS
 from traincrew.operator.manifests import documents
 from traincrew.operator.manifests.values import parse
+from traincrew.operator.options import OperatorOptions
 
 if TYPE_CHECKING:
-    from traincrew.local.apiserver.faults import AuditRecord, Fault
+    from traincrew.local.apiserver.faults import Fault
 
 Document = dict[str, Any]
 NAMESPACE = "chainer-operator"
@@ -53,19 +56,17 @@ class Life:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.needed: set[Permission] = set()
+        self.streams_lists = True
+        """Without its feature WatchList a server has to be asked for a list before each watch."""
 
-    def hear(self, record: AuditRecord) -> None:
-        """The API server's audit hook."""
-        if not record.user_agent.startswith(OPERATOR_AGENT):
-            return
-        assert record.code != 403, record
-        if (request := of_http(record.method, record.path)) is not None:
+    def hear(self, method: str, path: str, agent: str) -> Fault | None:
+        """The API server's hook for requests that arrive."""
+        if agent.startswith(OPERATOR_AGENT) and (request := of_http(method, path)) is not None:
             self.needed.add(request)
-
-    def without_streamed_lists(self, method: str, path: str, agent: str) -> Fault | None:
-        """A server whose feature WatchList is off; operators then list before they watch."""
+        if self.streams_lists or "sendInitialEvents" not in path:
+            return None
         text = "sendInitialEvents is forbidden for watch unless the WatchList feature is on"
-        return refuse(422, text) if "sendInitialEvents" in path else None
+        return refuse(422, text)
 
     async def note_grants(self) -> None:
         """What was asked about the objects the operator has made."""
@@ -78,20 +79,27 @@ class Life:
 
     async def live(self, **options: Any) -> None:
         cluster = self.cluster
-        cluster.server.audit = self.hear
+        cluster.server.faults = self.hear
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
         await cluster.client.create(NAMESPACES, namespace)
         election = {"leader_elect": True, "lease_namespace": NAMESPACE, **options}
-        await cluster.start_operator(**election)
+        await cluster.start_operator(identity="leader", **election)
         await self.scaled_suspended_and_mended()
         await self.note_grants()
+        self.streams_lists = False
+        stop = asyncio.Event()
+        second = OperatorOptions(identity="standby", **election)
+        standby = asyncio.create_task(run_operator(cluster.config, second, stop))
+        await cluster.until(self.standby_watches)
         await cluster.stop_operator()
-        cluster.server.faults = self.without_streamed_lists
-        await cluster.start_operator(**election)
         await self.ended_and_gone()
         for resource in (SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS, CONFIG_MAPS, STATEFUL_SETS, JOBS):
             await self.something_in_the_way(resource)
-        await cluster.stop_operator()
+        stop.set()
+        await standby
+
+    async def standby_watches(self) -> bool:
+        return any(each.resource == "leases" and each.verb == "watch" for each in self.needed)
 
     async def scaled_suspended_and_mended(self) -> None:
         cluster, name = self.cluster, "digits-mn"
@@ -238,6 +246,11 @@ async def test_an_operator_for_one_namespace_asks_for_nothing_outside(cluster: C
         ("GET", "/api/v1/pods", Permission("", "pods", "list")),
         ("GET", "/api/v1/pods?watch=1&labelSelector=a", Permission("", "pods", "watch")),
         ("GET", "/api/v1/namespaces/n/pods/p", Permission("", "pods", "get", "n", "p")),
+        (
+            "GET",
+            "/api/v1/namespaces/n/pods?watch=true&fieldSelector=metadata.name%3Dp",
+            Permission("", "pods", "watch", "n", "p"),
+        ),
         ("GET", "/api/v1/namespaces/n", Permission("", "namespaces", "get", None, "n")),
         (
             "GET",

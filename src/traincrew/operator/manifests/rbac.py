@@ -49,7 +49,7 @@ def lease_rules() -> list[Document]:
     return [
         # A creation has no name yet that a rule could be about.
         _rule("coordination.k8s.io", "leases", "create"),
-        _rule("coordination.k8s.io", "leases", "get update", **lease),
+        _rule("coordination.k8s.io", "leases", "get watch update", **lease),
     ]
 
 
