@@ -143,10 +143,11 @@ async def test_anything_anywhere(api: Api, path: str) -> None:
             await api.patch(f"{path}/{name}", document, STRATEGIC, dryRun="All"),
             await api.patch(f"{path}/{name}", identity | document, APPLY, dryRun="All", **applied),
         ):
+            # Some refusals of upstream's are a 500, too, but have no reason.
+            own_fault = answer.document.get("reason") == "InternalError"
             message = answer.document.get("message", "")
-            own_fault = answer.code >= 500 and "resourceVersion should not be set" not in message
             assert not own_fault, (message, document)
             assert answer.code < 300 or message, answer.body
             codes[answer.code // 100] += 1
-    assert codes[2] > 12  # not everything was refused for a trivial reason
+    assert codes[2] > 10  # not everything was refused for a trivial reason
     assert codes[4] > 60

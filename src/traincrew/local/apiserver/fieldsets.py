@@ -23,13 +23,14 @@ __all__ = [
     "FieldSet",
     "compare",
     "difference",
-    "duplicate_items",
     "everything",
+    "exclude",
     "field_set",
     "index_items",
     "intersection",
     "item_key",
     "paths",
+    "print_step",
     "union",
     "with_named_fields",
 ]
@@ -46,23 +47,15 @@ def item_key(node: Node, item: Any) -> str | None:
         return "v:" + _dump(item).decode()
     if type(item) is not dict:
         return None
-    keys = node.keys
+    keys, defaults = node.keys, node.key_defaults
     if len(keys) == 1:
         key = keys[0]
-        value = item.get(key)
-        if value is None:
-            if key not in node.key_defaults:
-                return None
-            value = node.key_defaults[key]
-        return f'k:{{"{key}":{_dump(value).decode()}}}'
-    identity = {}
-    for key in keys:
-        value = item.get(key)
-        if value is None:
-            if key not in node.key_defaults:
-                continue
-            value = node.key_defaults[key]
-        identity[key] = value
+        if key not in item and key not in defaults:
+            return None
+        return f'k:{{"{key}":{_dump(item.get(key, defaults.get(key))).decode()}}}'
+    identity = {
+        key: item.get(key, defaults.get(key)) for key in keys if key in item or key in defaults
+    }
     return "k:" + _dump(identity).decode() if identity else None
 
 
@@ -122,42 +115,6 @@ def _list_fields(node: Node, items: list[Any]) -> FieldSet:
         below = field_set(item_node, item) if type(item) is dict else _LEAF
         result[step] = {".": _LEAF, **below} if below else _LEAF
     return result
-
-
-def duplicate_items(node: Node, value: Any, where: str = "") -> str | None:
-    """What keeps a value from having fields: list items without key, or twice the same.
-
-    Returns:
-        A sentence, or None when all is well.
-    """
-    kind = type(value)
-    if kind is dict and not node.leaf:
-        for key, item in value.items():
-            kind = type(item)
-            if kind is dict or kind is list:
-                child = node.fields.get(key) or node.values or ANY
-                fault = duplicate_items(child, item, f"{where}.{key}")
-                if fault is not None:
-                    return fault
-    elif kind is list and node.associative:
-        seen = set()
-        for index, item in enumerate(value):
-            step = item_key(node, item)
-            if step is None or any(
-                item.get(key) is None and key not in node.key_defaults for key in node.keys
-            ):
-                missing = next(key for key in node.keys if key not in (item or {}))
-                return (
-                    f"{where}: element {index}: associative list with keys has an element that "
-                    f'omits key field "{missing}" (and doesn\'t have default value)'
-                )
-            if step in seen:
-                return f"{where}: duplicate entries for key {_print(step)}"
-            seen.add(step)
-            fault = duplicate_items(node.items or ANY, item, where + _print(step))
-            if fault is not None:
-                return fault
-    return None
 
 
 # --- the difference of two values ---------------------------------------------------------------
@@ -383,6 +340,26 @@ def _difference_below(left: FieldSet, right: FieldSet) -> FieldSet | None:
     return _assemble({step: below for step, below in rest.items() if step != "."}, member=member)
 
 
+def exclude(fields: FieldSet, parts: FieldSet) -> FieldSet:
+    """The set without the members of another one and all that is below them."""
+    if not fields or not parts:
+        return fields
+    result = dict(fields)
+    for step, below in parts.items():
+        present = result.get(step)
+        if present is None or step == ".":
+            continue
+        if _is_member(below):
+            del result[step]
+        elif present:
+            rest = exclude(present, below)
+            if rest:
+                result[step] = rest
+            else:
+                del result[step]
+    return result
+
+
 def intersection(left: FieldSet, right: FieldSet) -> FieldSet:
     """Fields of both sets."""
     if left is right:
@@ -437,7 +414,7 @@ def paths(fields: FieldSet, prefix: str = "") -> list[str]:
     In upstream's order: of each set first its own members, then those below.
     """
     steps = [
-        (prefix + _print(step), below) for step, below in sorted(fields.items()) if step != "."
+        (prefix + print_step(step), below) for step, below in sorted(fields.items()) if step != "."
     ]
     found = [where for where, below in steps if _is_member(below)]
     for where, below in steps:
@@ -445,7 +422,8 @@ def paths(fields: FieldSet, prefix: str = "") -> list[str]:
     return found
 
 
-def _print(step: str) -> str:
+def print_step(step: str) -> str:
+    """A step as it is printed: ``.spec``, ``[name="x"]``, ``[="value"]``."""
     kind, _, text = step.partition(":")
     if kind == "f":
         return f".{text}"

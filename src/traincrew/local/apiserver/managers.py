@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .fieldsets import FieldSet, difference, union
 
@@ -13,6 +13,7 @@ __all__ = [
     "APPLY",
     "UPDATE",
     "Entry",
+    "Identity",
     "all_fields",
     "cap",
     "entry",
@@ -29,30 +30,42 @@ _MAX_UPDATERS = 10
 _OLD_UPDATES = "ancient-changes"
 
 
-def identity(item: Entry) -> tuple[str, str, str, str]:
-    """What makes two entries one: an applier stays the same when its API version changes."""
+class Identity(NamedTuple):
+    """What makes two entries one: an applier stays the same when its API version changes.
+
+    Attributes:
+        manager: who.
+        operation: ``Apply`` or ``Update``.
+        subresource: what was written to, empty for the object itself.
+        version: API version of the writes; empty for appliers.
+    """
+
+    manager: str
+    operation: str
+    subresource: str
+    version: str
+
+
+def identity(item: Entry) -> Identity:
+    """Whose entry it is."""
     operation = item["operation"]
     version = "" if operation == APPLY else item.get("apiVersion", "")
-    return item.get("manager", ""), operation, item.get("subresource", ""), version
+    return Identity(item.get("manager", ""), operation, item.get("subresource", ""), version)
 
 
-def entry(
-    manager: str,
-    operation: str,
-    fields: FieldSet,
-    *,
-    api_version: str,
-    time: str | None,
-    subresource: str,
-) -> Entry:
+def entry(who: Identity, fields: FieldSet, *, api_version: str, time: str | None) -> Entry:
     """A new entry, keys in the order upstream prints them."""
-    result: Entry = {"manager": manager, "operation": operation, "apiVersion": api_version}
+    result: Entry = {
+        "manager": who.manager,
+        "operation": who.operation,
+        "apiVersion": api_version,
+    }
     if time is not None:
         result["time"] = time
     result["fieldsType"] = "FieldsV1"
     result["fieldsV1"] = fields
-    if subresource:
-        result["subresource"] = subresource
+    if who.subresource:
+        result["subresource"] = who.subresource
     return result
 
 
@@ -64,6 +77,7 @@ def readable(items: Any) -> list[Entry] | None:
         if (
             type(item) is not dict
             or item.get("operation") not in (APPLY, UPDATE)
+            or not item.get("apiVersion")
             or item.get("fieldsType") != "FieldsV1"
             or type(item.get("fieldsV1")) is not dict
         ):
@@ -116,14 +130,8 @@ def cap(items: list[Entry]) -> list[Entry]:
             continue
         fields = union(bucket["fieldsV1"], item["fieldsV1"])
         merged |= {id(bucket), id(item)}
-        buckets[version] = entry(
-            _OLD_UPDATES,
-            UPDATE,
-            fields,
-            api_version=version,
-            time=item.get("time"),
-            subresource="",
-        )
+        ancient = Identity(_OLD_UPDATES, UPDATE, "", version)
+        buckets[version] = entry(ancient, fields, api_version=version, time=item.get("time"))
         excess -= 1
     kept = [item for item in items if id(item) not in merged]
     return kept + [

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from .fieldsets import FieldSet, index_items, item_key
+from .fieldsets import FieldSet, item_key
 from .nodes import ANY, Node
 
-__all__ = ["merge", "remove", "restore_emptied"]
+__all__ = ["merge", "remove"]
 
 _ABSENT: Any = object()
 
@@ -99,8 +99,7 @@ def _merge_lists(node: Node, live: list[Any], config: list[Any]) -> list[Any]:
 def remove(node: Node, value: Any, fields: FieldSet) -> Any:
     """The value without the members of a set.
 
-    A container that loses its last entry becomes null, as upstream leaves it while it prunes; see
-    ``restore_emptied``.
+    A container that loses its last entry becomes null, as upstream leaves it.
     """
     if not fields or not value or node.leaf:
         return value
@@ -126,32 +125,3 @@ def remove(node: Node, value: Any, fields: FieldSet) -> Any:
                 items.append(remove(item_node, item, below))
         return items or None
     return value
-
-
-def restore_emptied(node: Node, before: Any, after: Any) -> Any:
-    """Make the nulls that ``remove`` left empty containers again.
-
-    Upstream keeps the null and then refuses it, where the schema does not allow one.
-
-    Args:
-        node: schema of the value.
-        before: the value before anything was removed.
-        after: what is left of it.
-    """
-    if after is None:
-        return type(before)() if type(before) in (dict, list) else None
-    if after is before or node.leaf:
-        return after
-    if type(after) is dict and type(before) is dict:
-        fields, rest = node.fields, node.values or ANY
-        return {
-            key: restore_emptied(fields.get(key, rest), before.get(key), item)
-            for key, item in after.items()
-        }
-    if type(after) is list and type(before) is list:
-        known = index_items(node, before)
-        return [
-            restore_emptied(node.items or ANY, known.get(item_key(node, item) or ""), item)
-            for item in after
-        ]
-    return after

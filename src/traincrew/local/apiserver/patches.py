@@ -74,21 +74,21 @@ def applied_configuration(call: Call) -> tuple[Document, list[str]]:
     Raises:
         StatusError: 400 when it cannot be read.
     """
-    faults: list[str] = []
+    from .yaml_codec import from_yaml
+
+    found: list[str] = []
     try:
         if call.body.lstrip()[:1] == b"{":
             config = decode(call.body)
-            faults = [f'duplicate field "{path}"' for path in duplicate_fields(call.body, config)]
+            if duplicate_fields(call.body, config):
+                found = from_yaml(call.body)[1]  # JSON is YAML; upstream reads it as that
         else:
-            from .yaml_codec import from_yaml
-
             config, found = from_yaml(call.body)
-            faults = [f"yaml: unmarshal errors:\n  {fault}" for fault in found]
     except DecodeError as error:
         raise bad_request(f"error decoding YAML: {error}") from None
     if not isinstance(config, dict):
         raise bad_request("an applied configuration must be an object")
-    return config, faults
+    return config, ["yaml: unmarshal errors:\n  " + "\n  ".join(found)] if found else []
 
 
 def apply(
@@ -103,7 +103,8 @@ def apply(
     """Server-side apply.
 
     Raises:
-        StatusError: 409 naming every field that somebody else owns.
+        StatusError: 400 or 500 for a configuration that cannot be merged, 409 naming every field
+            that somebody else owns.
     """
     try:
         return ssa.apply(
@@ -117,7 +118,8 @@ def apply(
             api_version=resource.api_version,
         )
     except ssa.ApplyError as error:
-        raise bad_request(str(error)) from None
+        reason = "BadRequest" if error.code == 400 else ""
+        raise StatusError(error.code, reason, str(error)) from None
     except ssa.ApplyConflictError as error:
         causes = [
             {"reason": cause.reason, "message": cause.message, "field": cause.field}

@@ -16,7 +16,15 @@ if TYPE_CHECKING:
     from .registry import ResourceType
     from .requests import WriteOptions
 
-__all__ = ["check", "check_kind", "check_types", "default", "report_unknown", "track"]
+__all__ = [
+    "after_apply",
+    "check",
+    "check_kind",
+    "check_types",
+    "default",
+    "report_unknown",
+    "track",
+]
 
 Document = dict[str, Any]
 
@@ -75,10 +83,46 @@ def report_unknown(
     unknown = resource.schema.prune(document)
     if options.validation == "Ignore" or not (faults or unknown):
         return
-    found = [*faults, *(f'unknown field "{path}"' for path in unknown)]
+    found = [f'unknown field "{path}"' for path in unknown]
+    # Upstream's JSON decoder tells of a duplicate when the second one comes, its YAML decoder
+    # before anybody looks at the fields.
+    duplicate = [fault for fault in faults if fault.startswith("duplicate")]
+    found = [*(fault for fault in faults if fault not in duplicate), *found, *duplicate]
     if options.validation == "Strict":
         raise _cannot_be_handled(resource, "strict decoding error: " + ", ".join(found))
     warnings.extend(found)
+
+
+def after_apply(
+    resource: ResourceType,
+    document: Document,
+    faults: Sequence[str],
+    options: WriteOptions,
+    warnings: list[str],
+) -> None:
+    """Make an object of its kind of what server-side apply has merged.
+
+    A Go struct holds no null and no empty list; a custom resource holds what it is given.
+
+    Args:
+        resource: what the document is.
+        document: changed in place.
+        faults: what a strict decoder found in the applied configuration.
+        options: of the write.
+        warnings: extended in Warn mode.
+
+    Raises:
+        StatusError: 400 in Strict mode, or for values of a wrong type.
+    """
+    if resource.custom is None:
+        resource.schema.prune(document)
+        check_types(resource, document)
+    if not faults or options.validation == "Ignore":
+        return
+    text = f"error converting YAML to JSON: {faults[0]}"
+    if options.validation == "Strict":
+        raise bad_request(f"error strict decoding YAML: {text}")
+    warnings.append(text)
 
 
 def check_types(resource: ResourceType, document: Document) -> list[Cause]:

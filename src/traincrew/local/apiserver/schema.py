@@ -16,6 +16,16 @@ __all__ = ["Cause", "ObjectSchema", "from_crd", "load_builtin"]
 Document = dict[str, Any]
 
 
+_STATUS: dict[str, Any] = {"f:status": {}}
+_SPEC: dict[str, Any] = {"f:spec": {}}
+# Metadata that updates of a status leave alone, where it is not all kept (``GetResetFields`` of the
+# kinds' strategies in ``k8s.io/kubernetes/pkg/registry``).
+_STATUS_RESETS: dict[tuple[str, str], dict[str, Any]] = {
+    ("", "Pod"): {"f:metadata": {"f:deletionTimestamp": {}, "f:ownerReferences": {}}},
+    ("apps", "Deployment"): {"f:metadata": {"f:labels": {}}},
+}
+
+
 class ObjectSchema:
     """What the objects of one kind look like.
 
@@ -54,6 +64,18 @@ class ObjectSchema:
     def has_status(self) -> bool:
         """Whether ``status`` is written through its own subresource only."""
         return self._status_subresource and (self.custom or "status" in self.node.fields)
+
+    def reset_fields(self, subresource: str) -> dict[str, Any]:
+        """What a write to a (sub)resource leaves as it is, and so nobody comes to own by it.
+
+        Returns:
+            A set of fields; what is below a member belongs to it.
+        """
+        if subresource != "status":
+            return _STATUS if self.has_status and not subresource else {}
+        if self.custom:
+            return {"f:metadata": {}, "f:spec": {}}
+        return _SPEC | _STATUS_RESETS.get((self.group, self.kind), {})
 
     def prune(self, obj: Document) -> list[str]:
         """Remove fields the schema does not know, in place; null fields too.

@@ -10,9 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from . import managers
+from . import lastapplied, managers
 from .causes import Cause
 from .codec import clone
 from .emptyobjects import empty_object
@@ -20,7 +18,7 @@ from .fieldsets import (
     FieldSet,
     compare,
     difference,
-    duplicate_items,
+    exclude,
     field_set,
     intersection,
     paths,
@@ -28,7 +26,8 @@ from .fieldsets import (
     with_named_fields,
 )
 from .managers import APPLY, UPDATE, Entry
-from .merge import merge, remove, restore_emptied
+from .merge import merge, remove
+from .typedvalues import same, type_faults
 
 if TYPE_CHECKING:
     from .schema import ObjectSchema
@@ -38,25 +37,36 @@ __all__ = ["ApplyConflictError", "ApplyError", "apply", "track_update"]
 Document = dict[str, Any]
 
 BEFORE_FIRST_APPLY = "before-first-apply"
-LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-# Fields the server writes or that identify the object; nobody owns them.
-_UNOWNED = frozenset(
-    (
-        "namespace",
-        "uid",
-        "resourceVersion",
-        "generation",
-        "creationTimestamp",
-        "selfLink",
-        "managedFields",
-    )
-)
-_NAME: FieldSet = {"f:metadata": {"f:name": {}}}
-_MAX_LAST_APPLIED = 256 * 1024
+# Fields the server writes or that identify the object; whoever writes them does not own them.
+_UNOWNED: FieldSet = {
+    "f:apiVersion": {},
+    "f:kind": {},
+    "f:metadata": {
+        ".": {},
+        "f:clusterName": {},
+        "f:creationTimestamp": {},
+        "f:generation": {},
+        "f:managedFields": {},
+        "f:name": {},
+        "f:namespace": {},
+        "f:resourceVersion": {},
+        "f:selfLink": {},
+        "f:uid": {},
+    },
+}
 
 
 class ApplyError(ValueError):
-    """An applied configuration that cannot be merged; the message says why (HTTP 400)."""
+    """An applied configuration that cannot be merged.
+
+    Attributes:
+        code: HTTP status: 400 for what an apply must not have, 500 for what the schema does not
+            know, as upstream answers.
+    """
+
+    def __init__(self, message: str, code: int = 500) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class ApplyConflictError(Exception):
@@ -69,21 +79,18 @@ class ApplyConflictError(Exception):
 
     def __init__(self, conflicts: list[tuple[Entry, FieldSet]]) -> None:
         self.causes: list[Cause] = []
-        by_manager: dict[str, list[str]] = {}
-        for item, fields in conflicts:
+        lines = []
+        for item, fields in sorted(conflicts, key=lambda conflict: managers.identity(conflict[0])):
             name = _describe(item)
+            lines.append(f"conflicts with {name}:")
             for path in paths(fields):
                 self.causes.append(Cause("FieldManagerConflict", f"conflict with {name}", path))
-                by_manager.setdefault(name, []).append(path)
+                lines.append(f"- {path}")
         if len(self.causes) == 1:
             cause = self.causes[0]
             self.message = f"Apply failed with 1 conflict: {cause.message}: {cause.field}"
         else:
-            lines = [f"Apply failed with {len(self.causes)} conflicts: "]
-            for name in sorted(by_manager):
-                lines.append(f"conflicts with {name}:")
-                lines.extend(f"- {path}" for path in by_manager[name])
-            self.message = lines[0] + "\n".join(lines[1:])
+            self.message = f"Apply failed with {len(self.causes)} conflicts: " + "\n".join(lines)
         super().__init__(self.message)
 
 
@@ -96,28 +103,20 @@ def _describe(item: Entry) -> str:
     return text
 
 
-def _owned_part(document: Document, schema: ObjectSchema, subresource: str) -> Document:
-    """The parts of a document that can have owners in a write to this (sub)resource.
-
-    The name stays, owned by nobody in the end: it keeps metadata from looking empty.
-    """
-    body = {key: item for key, item in document.items() if key not in ("apiVersion", "kind")}
-    if subresource == "status":
-        body.pop("spec", None)
-        if schema.custom:
-            body.pop("metadata", None)
-    elif not subresource and schema.has_status:
-        body.pop("status", None)
-    metadata = body.get("metadata")
-    if type(metadata) is dict:
-        body["metadata"] = {key: item for key, item in metadata.items() if key not in _UNOWNED}
-    return body
+def _without_managed_fields(document: Document) -> Document:
+    metadata = document.get("metadata")
+    if type(metadata) is not dict or "managedFields" not in metadata:
+        return document
+    kept = {key: item for key, item in metadata.items() if key != "managedFields"}
+    return {**document, "metadata": kept}
 
 
-def _empty(schema: ObjectSchema, metadata: Document) -> Document:
-    """An object before anything is written into it, but its name."""
-    empty: Document = {"metadata": {"name": metadata["name"]} if "name" in metadata else {}}
-    return empty if schema.custom else empty | empty_object(schema.group, schema.kind)
+def _empty(schema: ObjectSchema, document: Document) -> Document:
+    """An object before anything is written into it."""
+    empty: Document = {key: document[key] for key in ("apiVersion", "kind") if key in document}
+    if schema.custom:
+        return empty
+    return empty | {"metadata": {}} | empty_object(schema.group, schema.kind)
 
 
 def _entries(old: Document | None, new: Document, subresource: str) -> list[Entry]:
@@ -125,8 +124,8 @@ def _entries(old: Document | None, new: Document, subresource: str) -> list[Entr
     stored = managers.readable(old["metadata"].get("managedFields")) if old is not None else None
     if not subresource:
         sent = new["metadata"].get("managedFields")
-        if sent == [{}]:
-            return []  # the documented way to forget all owners
+        if sent in ([], [{}]):
+            return []  # the documented ways to forget all owners
         items = managers.readable(sent)
         if items is not None:
             return items
@@ -164,37 +163,49 @@ def track_update(
     if old is not None and not items:
         metadata.pop("managedFields", None)
         return new
-    before = _empty(schema, metadata) if old is None else _owned_part(old, schema, subresource)
-    change = compare(schema.node, before, _owned_part(new, schema, subresource))
-    changed, removed = change.changed, change.removed
-    if changed or removed:
-        me = (manager, UPDATE, subresource, api_version)
-        kept: list[Entry] = []
-        mine: FieldSet = {}
-        for item in items:
-            rest = managers.without(item, changed, removed)
-            if changed and managers.identity(item) == me:
-                mine = rest["fieldsV1"] if rest is not None else {}
-            elif rest is not None:
-                kept.append(rest)
-        if changed:
-            fields = union(mine, changed)
-            kept.append(
-                managers.entry(
-                    manager,
-                    UPDATE,
-                    fields,
-                    api_version=api_version,
-                    time=now,
-                    subresource=subresource,
-                )
-            )
-        items = managers.sort(managers.cap(kept))
+    before = _empty(schema, new) if old is None else _without_managed_fields(old)
+    items = _updated(
+        items,
+        before,
+        _without_managed_fields(new),
+        me=managers.Identity(manager, UPDATE, subresource, api_version),
+        schema=schema,
+        now=now,
+    )
     if items:
-        metadata["managedFields"] = items
+        metadata["managedFields"] = managers.sort(managers.cap(items))
     else:
         metadata.pop("managedFields", None)
     return new
+
+
+def _updated(
+    items: list[Entry],
+    before: Document,
+    after: Document,
+    *,
+    me: managers.Identity,
+    schema: ObjectSchema,
+    now: str,
+) -> list[Entry]:
+    """The entries after a write that did not state its intent."""
+    change = compare(schema.node, before, after)
+    reset = schema.reset_fields(me.subresource)
+    changed, removed = exclude(change.changed, reset), exclude(change.removed, reset)
+    if not changed and not removed:
+        return items
+    owned = difference(changed, _UNOWNED)
+    kept: list[Entry] = []
+    mine: FieldSet = {}
+    for item in items:
+        rest = managers.without(item, changed, removed)
+        if owned and managers.identity(item) == me:
+            mine = rest["fieldsV1"] if rest is not None else {}
+        elif rest is not None:
+            kept.append(rest)
+    if owned:
+        kept.append(managers.entry(me, union(mine, owned), api_version=me.version, time=now))
+    return kept
 
 
 def apply(
@@ -212,7 +223,7 @@ def apply(
 
     Args:
         live: the stored object, None when there is none yet. Not changed.
-        config: what was sent, pruned. Not changed.
+        config: what was sent. Not changed.
         manager: field manager of the request.
         schema: of the kind.
         force: take conflicting fields away from their owners.
@@ -221,94 +232,91 @@ def apply(
         api_version: of the request.
 
     Returns:
-        The new object, managed fields included; equal to ``live`` when nothing changes.
+        The new object, managed fields included, neither pruned nor defaulted.
 
     Raises:
         ApplyError: the configuration cannot be merged.
         ApplyConflictError: others own fields it changes, and ``force`` is not given.
     """
-    _check_config(config, schema)
+    _check_config(config, schema, api_version)
     attempt = partial(
         _apply,
         live,
         config,
-        manager=manager,
+        me=managers.Identity(manager, APPLY, subresource, ""),
         schema=schema,
-        subresource=subresource,
         now=now,
         api_version=api_version,
     )
-    if manager != "kubectl" or live is None:
+    if manager != "kubectl":
         return attempt(force=force)
     try:
         result = attempt(force=force)
     except ApplyConflictError:
-        allowed = _last_applied_fields(live, schema, api_version)
+        allowed = lastapplied.unchanged_fields(live, schema, api_version)
         if not allowed:
             raise
         result = attempt(force=False, allowed=allowed)
-    return _sync_last_applied(result, config)
+    return lastapplied.renew(result, config)
 
 
-def _check_config(config: Document, schema: ObjectSchema) -> None:
+def _check_config(config: Document, schema: ObjectSchema, api_version: str) -> None:
+    given, kind = config.get("apiVersion", ""), config.get("kind", "")
+    if given != api_version or kind != schema.kind:
+        raise ApplyError(f"invalid object type: {_qualified(given)}, Kind={kind}", 400)
     metadata = config.get("metadata")
-    if type(metadata) is dict and metadata.get("managedFields"):
-        raise ApplyError("metadata.managedFields must be nil")
-    fault = duplicate_items(schema.node, config)
-    if fault is not None:
-        name = (metadata or {}).get("name", "")
+    if type(metadata) is dict and metadata.get("managedFields") is not None:
+        raise ApplyError("metadata.managedFields must be nil", 400)
+    faults = type_faults(schema.node, config)
+    if faults:
+        named = metadata if type(metadata) is dict else {}
+        text = faults[0] if len(faults) == 1 else "\n  ".join(["errors:", *faults])
         raise ApplyError(
-            f"failed to create typed patch object ({name}; {config.get('apiVersion', '')}, "
-            f"Kind={schema.kind}): {fault}"
+            f"failed to create typed patch object ({named.get('namespace', '')}/"
+            f"{named.get('name', '')}; {api_version}, Kind={schema.kind}): {text}"
         )
+
+
+def _qualified(api_version: str) -> str:
+    return api_version or "/"
 
 
 def _apply(
     live: Document | None,
     config: Document,
     *,
-    manager: str,
+    me: managers.Identity,
     schema: ObjectSchema,
     force: bool,
-    subresource: str,
     now: str,
     api_version: str,
     allowed: FieldSet | None = None,
 ) -> Document:
     node = schema.node
+    reset = schema.reset_fields(me.subresource)
     items: list[Entry] = []
-    before: Document = {}
-    if live is not None:
-        before = _owned_part(live, schema, subresource)
+    if live is None:
+        before = _empty(schema, config)
+    else:
+        before = _without_managed_fields(live)
         items = managers.readable(live["metadata"].get("managedFields")) or []
         if not items:
-            owned = compare(node, _empty(schema, live["metadata"]), before).changed
-            if owned:
-                items = [
-                    managers.entry(
-                        BEFORE_FIRST_APPLY,
-                        UPDATE,
-                        owned,
-                        api_version=api_version,
-                        time=now,
-                        subresource=subresource,
-                    )
-                ]
-    wanted = _owned_part(config, schema, subresource)
-    everything = field_set(node, wanted)
-    claimed = difference(everything, _NAME)
-    me = (manager, APPLY, subresource, "")
+            first = managers.Identity(BEFORE_FIRST_APPLY, UPDATE, me.subresource, api_version)
+            empty = _empty(schema, live)
+            items = _updated([], empty, before, me=first, schema=schema, now=now)
+    claimed = exclude(field_set(node, config), reset)
     mine = next((item for item in items if managers.identity(item) == me), None)
     others = [item for item in items if item is not mine]
-    merged = merge(node, before, wanted) if live is not None else wanted
+    merged = merge(node, before, config)
     if mine is not None:
-        owned = union(managers.all_fields(others), everything)
+        owned = union(managers.all_fields(others), claimed)
         merged = _prune(node, merged, mine["fieldsV1"], owned)
     change = compare(node, before, merged)
+    changed, removed = exclude(change.changed, reset), exclude(change.removed, reset)
     if not force:
         conflicts = []
         for item in others:
-            fields = intersection(item["fieldsV1"], change.changed)
+            fields = intersection(item["fieldsV1"], changed)
             if allowed is not None:
                 fields = difference(fields, allowed)
             if fields:
@@ -316,30 +324,16 @@ def _apply(
         if conflicts:
             raise ApplyConflictError(conflicts)
     kept = [
-        rest
-        for item in others
-        if (rest := managers.without(item, change.changed, change.removed)) is not None
+        rest for item in others if (rest := managers.without(item, changed, removed)) is not None
     ]
+    claimed = difference(claimed, _UNOWNED)
+    unchanged = same(before, merged)
     if claimed:
-        same = (
-            mine is not None
-            and mine["fieldsV1"] == claimed
-            and not (change.changed or change.removed)
-        )
-        time = mine.get("time") if mine is not None and same else now
-        kept.append(
-            managers.entry(
-                manager,
-                APPLY,
-                claimed,
-                api_version=api_version,
-                time=time,
-                subresource=subresource,
-            )
-        )
-    result = _assemble(live, config, merged, schema, subresource)
+        time = (mine.get("time") if mine is not None else None) if unchanged else now
+        kept.append(managers.entry(me, claimed, api_version=api_version, time=time))
+    result: Document = clone(before if unchanged else merged)
     if kept:
-        result["metadata"]["managedFields"] = managers.sort(managers.cap(kept))
+        result.setdefault("metadata", {})["managedFields"] = managers.sort(kept)
     return result
 
 
@@ -358,71 +352,5 @@ def _prune(node: Any, merged: Document, last: FieldSet, owned: FieldSet) -> Docu
     gone = difference(lost(pruned), with_named_fields(node, owned))
     pruned = remove(node, merged, gone)
     # … and so does what went along with a parent but was never the manager's.
-    pruned = remove(node, merged, intersection(lost(pruned), last))
-    result: Document = restore_emptied(node, merged, pruned)
-    return result
-
-
-def _assemble(
-    live: Document | None,
-    config: Document,
-    merged: Document,
-    schema: ObjectSchema,
-    subresource: str,
-) -> Document:
-    """A whole document again: what nobody owns comes from the live object."""
-    source = live if live is not None else config
-    result = {"apiVersion": config.get("apiVersion"), "kind": config.get("kind")}
-    metadata = {
-        key: item
-        for key, item in source["metadata"].items()
-        if key in _UNOWNED and key != "managedFields"
-    }
-    if live is not None and config["metadata"].get("resourceVersion"):
-        metadata["resourceVersion"] = config["metadata"]["resourceVersion"]
-    result["metadata"] = metadata
-    merged = dict(merged)
-    if "metadata" in merged or not (subresource == "status" and schema.custom):
-        metadata |= merged.pop("metadata", {})
-    else:
-        metadata |= source["metadata"]
-        metadata.pop("managedFields", None)
-    if live is not None:
-        owned = _owned_part(live, schema, subresource)
-        result |= {
-            key: item
-            for key, item in live.items()
-            if key not in owned and key not in ("apiVersion", "kind", "metadata")
-        }
-    result |= merged
-    copy: Document = clone(result)
-    return copy
-
-
-def _last_applied_fields(live: Document, schema: ObjectSchema, api_version: str) -> FieldSet:
-    """Fields whose present value is the one client-side apply put there.
-
-    ``kubectl apply --server-side`` may take these over from ``kubectl apply`` without a conflict.
-    """
-    text = live["metadata"].get("annotations", {}).get(LAST_APPLIED)
-    try:
-        last = msgspec.json.decode(text or "null")
-    except msgspec.DecodeError:
-        return {}
-    if type(last) is not dict or last.get("apiVersion") != api_version:
-        return {}
-    schema.prune(last)
-    change = compare(schema.node, last, live)
-    return difference(difference(field_set(schema.node, last), change.changed), change.removed)
-
-
-def _sync_last_applied(result: Document, config: Document) -> Document:
-    """Keep the annotation of client-side apply current, where there is one."""
-    annotations = result["metadata"].get("annotations", {})
-    if LAST_APPLIED in annotations:
-        bare = clone(config)
-        (bare["metadata"].get("annotations") or {}).pop(LAST_APPLIED, None)
-        text = msgspec.json.encode(bare).decode() + "\n"
-        if len(text) <= _MAX_LAST_APPLIED:
-            annotations[LAST_APPLIED] = text
+    result: Document = remove(node, merged, intersection(lost(pruned), last))
     return result

@@ -235,7 +235,12 @@ class Verbs:
         )
 
     def _same_name(self, metadata: Document, name: str) -> None:
-        given = metadata.setdefault("name", name)
+        given = metadata.get("name")
+        if not given:
+            raise bad_request(
+                f"the name of the object ({name} based on URL) was undeterminable: "
+                "name must be provided"
+            )
         if given != name:
             raise bad_request(
                 f"the name of the object ({given}) does not match the name on the URL ({name})"
@@ -355,36 +360,26 @@ class Verbs:
         target = call.target
         assert target.name is not None
         config, faults = patches.applied_configuration(call)
-        pipeline.check_kind(resource, config)
-        metadata = meta_of(config)
-        self._place(resource, metadata, target.namespace)
-        self._same_name(metadata, target.name)
-        if metadata.get("managedFields"):
-            raise bad_request("metadata.managedFields must be nil")
-        pipeline.report_unknown(resource, config, faults, options, call.warnings)
-        pipeline.check_types(resource, config)
-        if entry is None:
-            if target.subresource:
-                raise not_found(resource.plural, resource.group, target.name)
-            if uid := metadata.get("uid"):
-                raise conflict(
-                    resource.plural,
-                    resource.group,
-                    target.name,
-                    "uid mismatch: the provided object specified uid "
-                    f"{uid}, and no existing object was found",
-                )
-            metadata.pop("resourceVersion", None)
-        else:
-            given = metadata.get("resourceVersion")
-            if given and given != str(entry.revision):
-                raise conflict(resource.plural, resource.group, target.name)
+        if entry is None and target.subresource:
+            raise not_found(resource.plural, resource.group, target.name)
         live = convert(resource, entry).copy() if entry is not None else None
         merged = patches.apply(
             resource, live, config, options, subresource=target.subresource, now=self.clock()
         )
+        pipeline.after_apply(resource, merged, faults, options, call.warnings)
+        metadata = meta_of(merged)
+        if entry is None and (uid := metadata.get("uid")):
+            raise conflict(
+                resource.plural,
+                resource.group,
+                target.name,
+                "uid mismatch: the provided object specified uid "
+                f"{uid}, and no existing object was found",
+            )
+        self._place(resource, metadata, target.namespace)
+        self._same_name(metadata, target.name)
         if entry is None:
-            self._place(resource, meta_of(merged), target.namespace)
+            metadata.pop("resourceVersion", None)
             return Written(self.insert(resource, merged, options, tracked=True), created=True)
         return Written(
             self.update(

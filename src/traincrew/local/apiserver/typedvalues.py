@@ -1,0 +1,175 @@
+"""Whether an applied configuration has the shape of its schema, before anything is merged.
+
+Texts and rules are those of sigs.k8s.io/structured-merge-diff ``typed/validate.go``, which is
+stricter than decoding: unknown fields and items without their keys are refused. Values are printed
+as Go prints them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from .fieldsets import item_key, print_step
+from .nodes import ANY
+
+if TYPE_CHECKING:
+    from .nodes import Node
+
+__all__ = ["same", "type_faults"]
+
+_SCALARS = {"quantity", "int-or-string", ""}
+_GO_TYPES = {
+    str: "string",
+    bool: "bool",
+    int: "int64",
+    float: "float64",
+    dict: "map[string]interface {}",
+    list: "[]interface {}",
+}
+
+
+def same(left: Any, right: Any) -> bool:
+    """Whether two documents are equal; in Python 1 equals True."""
+    return bool(left == right) and _same_booleans(left, right)
+
+
+def _same_booleans(left: Any, right: Any) -> bool:
+    kind = type(left)
+    if kind is dict:
+        return all(_same_booleans(item, right[key]) for key, item in left.items())
+    if kind is list:
+        return all(map(_same_booleans, left, right))
+    return (kind is bool) == (type(right) is bool)
+
+
+def type_faults(node: Node, value: Any) -> list[str]:
+    """What keeps a value from being of its type; ``.spec.replicas: expected numeric …``."""
+    found: list[str] = []
+    _check(node, value, "", found)
+    return found
+
+
+def _check(node: Node, value: Any, path: str, found: list[str]) -> None:
+    if value is None:
+        return
+    wanted, kind = node.type, type(value)
+    if not wanted and kind is not dict and kind is not list:
+        return
+    if wanted == "object" or (not wanted and kind is dict):
+        if kind is not dict:
+            found.append(_fault(path, f"expected map, got {_plain(value)}"))
+        else:
+            _check_map(node, value, path, found)
+    elif wanted == "array" or (not wanted and kind is list):
+        if kind is not list:
+            found.append(_fault(path, f"expected list, got {_plain(value)}"))
+        else:
+            _check_list(node, value, path, found)
+    else:
+        _check_scalar(node, value, path, found)
+
+
+def _check_scalar(node: Node, value: Any, path: str, found: list[str]) -> None:
+    wanted, kind = node.type, type(value)
+    if wanted in _SCALARS or (node.rules or {}).get("format") == "date-time":
+        if kind is dict or kind is list:
+            found.append(_fault(path, f"expected any scalar, got {_plain(value)}"))
+    elif wanted == "string" and kind is not str:
+        shown = f"&value.valueUnstructured{{Value:{_go_syntax(value)}}}"
+        found.append(_fault(path, f"expected string, got {shown}"))
+    elif wanted == "boolean" and kind is not bool:
+        found.append(_fault(path, f"expected boolean, got {_plain(value)}"))
+    elif wanted in {"integer", "number"} and kind is not int and kind is not float:
+        found.append(_fault(path, f"expected numeric (int or float), got {_GO_TYPES[kind]}"))
+
+
+def _check_map(node: Node, value: dict[str, Any], path: str, found: list[str]) -> None:
+    fields, rest = node.fields, node.values
+    if rest is None and node is not ANY and not node.type:
+        rest = ANY
+    for key, item in value.items():
+        child = fields.get(key) or rest
+        if child is None:
+            found.append(_fault(f"{path}.{key}", "field not declared in schema"))
+            return  # upstream goes no further, either
+        if child is not ANY:
+            _check(child, item, f"{path}.{key}", found)
+
+
+def _check_list(node: Node, value: list[Any], path: str, found: list[str]) -> None:
+    items = node.items or ANY
+    seen: set[str] = set()
+    for index, item in enumerate(value):
+        step = f"[{index}]"
+        if node.associative:
+            fault = _key_fault(node, item)
+            if fault is not None:
+                found.append(_fault(path, f"element {index}: {fault}"))
+                return
+            key = item_key(node, item)
+            assert key is not None
+            step = print_step(key)
+            if key in seen:
+                found.append(_fault(path, f"duplicate entries for key {step}"))
+            seen.add(key)
+        if items is not ANY:
+            _check(items, item, path + step, found)
+
+
+def _key_fault(node: Node, item: Any) -> str | None:
+    """Why an item cannot be told from others."""
+    kind = type(item)
+    if node.is_set:
+        if kind is dict:
+            return "associative list without keys has an element that's a map type"
+        if kind is list:
+            return "not supported: associative list with lists as elements"
+        if item is None:
+            return "associative list without keys has an element that's an explicit null"
+        return None
+    if item is None:
+        return "associative list with keys may not have a null element"
+    if kind is not dict:
+        return "associative list with keys may not have non-map elements"
+    if any(key in item or key in node.key_defaults for key in node.keys):
+        return None
+    keys = " ".join(f'"{key}"' for key in node.keys)
+    return (
+        f"associative list with keys has an element that omits all key fields [{keys}] "
+        "(and doesn't have default values for any key fields)"
+    )
+
+
+def _fault(path: str, text: str) -> str:
+    return f"{path}: {text}" if path else text
+
+
+def _plain(value: Any) -> str:
+    """As ``%v`` prints a value: ``&{map[a:1]}``."""
+    return f"&{{{_go_plain(value)}}}"
+
+
+def _go_plain(value: Any) -> str:
+    kind = type(value)
+    if kind is dict:
+        return f"map[{' '.join(f'{key}:{_go_plain(value[key])}' for key in sorted(value))}]"
+    if kind is list:
+        return f"[{' '.join(map(_go_plain, value))}]"
+    if value is None:
+        return "<nil>"
+    return value if kind is str else msgspec.json.encode(value).decode()
+
+
+def _go_syntax(value: Any) -> str:
+    """As ``%#v`` prints a value."""
+    kind = type(value)
+    if kind is dict:
+        items = ", ".join(f"{_go_syntax(key)}:{_go_syntax(value[key])}" for key in sorted(value))
+        return f"{_GO_TYPES[dict]}{{{items}}}"
+    if kind is list:
+        return f"{_GO_TYPES[list]}{{{', '.join(map(_go_syntax, value))}}}"
+    if value is None:
+        return "interface {}(nil)"
+    return msgspec.json.encode(value).decode()
