@@ -7,6 +7,7 @@ import pytest
 
 from local.apiserver_support import (
     DEFINITIONS,
+    JSON_PATCH,
     MAPS,
     WIDGETS,
     Api,
@@ -234,3 +235,32 @@ async def test_other_resources_do_not_mind(api: Api, method: str) -> None:
     kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
     answer = await api.request(method, f"{MAPS}/a", config_map("a"), content_type=kind)
     answer.ok()
+
+
+async def test_new_defaults_show_in_old_objects(api: Api) -> None:
+    (await api.post(DEFINITIONS, definition())).ok(201)
+    before = (await api.post(WIDGETS, widget("a"))).ok(201)
+    operation = {
+        "op": "add",
+        "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/shape",
+        "value": {"type": "string", "default": "round"},
+    }
+    (await api.patch(WIDGET_DEFINITION, [operation], kind=JSON_PATCH)).ok()
+
+    after = (await api.get(f"{WIDGETS}/a")).ok()
+    assert after["spec"] == before["spec"] | {"shape": "round"}
+    assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
+
+    path = operation["path"] + "/default"
+    (await api.patch(WIDGET_DEFINITION, [{"op": "remove", "path": path}], kind=JSON_PATCH)).ok()
+    assert (await api.get(f"{WIDGETS}/a")).ok()["spec"]["shape"] == "round"
+
+
+async def test_odd_conditions_of_a_definition_do_no_harm(api: Api) -> None:
+    (await api.post(DEFINITIONS, definition())).ok(201)
+    odd = [{"op": "add", "path": "/status/conditions", "value": [{"message": "mine"}]}]
+    (await api.patch(f"{WIDGET_DEFINITION}/status", odd, kind=JSON_PATCH)).ok()
+
+    (await api.post(WIDGETS, widget("a"))).ok(201)
+    (await api.delete(WIDGET_DEFINITION)).ok()
+    (await api.get(WIDGET_DEFINITION)).refused(404)

@@ -16,11 +16,13 @@ if TYPE_CHECKING:
 
 __all__ = ["builtin_resources"]
 
+_PROXY = ("create", "delete", "get", "patch", "update")
 _POD_SUBRESOURCES = (
     Subresource("binding", "Binding", ("create",)),
     Subresource("eviction", "Eviction", ("create",), "policy", "v1"),
     Subresource("exec", "PodExecOptions", ("create", "get")),
     Subresource("log", "Pod", ("get",)),
+    Subresource("proxy", "PodProxyOptions", _PROXY),
 )
 _REPLICAS = ScalePaths(selector=".spec.selector")
 _REVIEW: dict[str, Any] = {"namespaced": False, "verbs": ("create",)}
@@ -99,6 +101,7 @@ def _core() -> Iterator[ResourceType]:
         categories=("all",),
         status=True,
         returns_deleted=True,
+        subresources=(Subresource("proxy", "ServiceProxyOptions", _PROXY),),
     )
 
 

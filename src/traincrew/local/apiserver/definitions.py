@@ -31,11 +31,12 @@ def set_condition(
 ) -> None:
     """Set a condition; its transition time moves only with the value. `why`: reason, message."""
     conditions = definition.setdefault("status", {}).setdefault("conditions", [])
-    condition = next((each for each in conditions if each["type"] == kind), None)
+    # A client may have written conditions that lack anything.
+    condition = next((each for each in conditions if each.get("type") == kind), None)
     if condition is None:
         condition = {"type": kind, "status": "", "lastTransitionTime": now}
         conditions.append(condition)
-    if condition["status"] != value:
+    if condition.get("status") != value:
         condition["lastTransitionTime"] = now
     condition |= {"status": value, "reason": why[0], "message": why[1]}
 
@@ -59,7 +60,7 @@ def mark_terminating(definition: Document, now: str) -> None:
 
 def _has_condition(definition: Document, kind: str) -> bool:
     return any(
-        condition["type"] == kind and condition["status"] == "True"
+        condition.get("type") == kind and condition.get("status") == "True"
         for condition in definition.get("status", {}).get("conditions") or ()
     )
 
@@ -286,8 +287,32 @@ class Definitions:
         ]
         self._registry.replace_group_resource(*key, resources)
         self._served[key] = spec
-        if before - {resource.version for resource in resources}:
+        defaulted = self._default_stored(spec, storage_version)
+        if defaulted or before - {resource.version for resource in resources}:
             self._hub.end(f"{key[1]}.{key[0]}")
+
+    def _default_stored(self, spec: Document, storage_version: str) -> bool:
+        """Show the defaults of a schema in the objects that were there before it.
+
+        Upstream fills them in whenever an object is read. Here it happens once, when the schema
+        comes (or the server starts): they keep their revision, and the file keeps them as they
+        were written.
+
+        Returns:
+            Whether any object looks different now.
+        """
+        version = next(each for each in spec["versions"] if each["name"] == storage_version)
+        resource = _resource(spec, version, storage_version)
+        if not resource.schema.node.has_defaults:
+            return False
+        changed = False
+        for entry in self._storage.scan(resource.identifier):
+            document = entry.copy()
+            resource.schema.default(document)
+            if document != entry.obj:
+                self._storage.amend(resource.identifier, entry, document)
+                changed = True
+        return changed
 
     def _withdraw(self, definition: Document) -> None:
         spec = definition["spec"]

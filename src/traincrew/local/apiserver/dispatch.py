@@ -10,6 +10,8 @@ from .errors import bad_request, method_not_allowed, no_such_path, success
 from .lists import Page, check_revision, list_page, parse_revision
 from .negotiation import JSON, READABLE, decode_body, negotiate
 from .openapi_documents import OpenApiDocuments
+from .openapi_v2 import SwaggerDocument
+from .proxying import proxy_path, serve_proxy
 from .representation import Representation
 from .requests import Call, parse_path, write_options
 from .subresources import SUBRESOURCES
@@ -42,6 +44,7 @@ class Dispatcher:
         hub: of the watches.
         definitions: of custom resources.
         openapi: the published schemas.
+        swagger: the same in the older form.
         tokens: of service accounts.
         node: where logs and commands are; None before a node has registered.
     """
@@ -54,6 +57,7 @@ class Dispatcher:
         self.definitions = definitions
         self.tokens = tokens
         self.openapi = OpenApiDocuments(verbs.registry)
+        self.swagger = SwaggerDocument(verbs.registry)
         self.node: NodeBackend | None = None
 
     async def respond(
@@ -78,10 +82,14 @@ class Dispatcher:
             StatusError: the refusal to send.
             StorageError: the write could not be kept.
         """
+        if (proxied := proxy_path(segments)) is not None:
+            return await serve_proxy(self.verbs, proxied, request, query, prefix)
         headers = request.headers
         target = parse_path(segments)
         method = request.method
         if target is None:
+            if segments == ["openapi", "v2"] and method in {"GET", "HEAD"}:
+                return self._swagger(headers.get("Accept", ""), headers.get("If-None-Match", ""))
             return self._document(method, segments, headers.get("Accept", ""), prefix)
         registry = self.verbs.registry
         resource = registry.find(target.group, target.version, target.plural)
@@ -326,6 +334,14 @@ class Dispatcher:
         if body is None:
             raise no_such_path()
         return answers.payload(body)
+
+    def _swagger(self, accept: str, known: str) -> web.Response:
+        """The OpenAPI v2 document, unless the client has it already."""
+        negotiate(accept, shapes=False)
+        body, tag = self.swagger.get()
+        response = answers.payload(b"", code=304) if tag in known else answers.payload(body)
+        response.headers["ETag"] = tag
+        return response
 
 
 def _without_namespace(call: Call, resource: ResourceType) -> StatusError:

@@ -262,6 +262,13 @@ class Storage:
             change._tombstone = _with_revision(key, obj, self.revision)  # noqa: SLF001 - own class
         return change.tombstone
 
+    def amend(self, resource: str, entry: Entry, obj: dict[str, Any]) -> None:
+        """Let the current state of an object read differently, as if it had always been so.
+
+        The revision stays, no watcher hears of it, and the file keeps what was written.
+        """
+        self._table(resource).set(entry.key, Entry(entry.key, entry.revision, obj))
+
     def _table(self, resource: str) -> _Table:
         table = self._tables.get(resource)
         if table is None:
