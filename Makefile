@@ -4,10 +4,11 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test suites test-all lint format bench lock manifests clean
+.PHONY: help setup run test suites test-all lint format bench lock manifests \
+        images cluster-up cluster-down clean
 
 help: ## Show what can be done here
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
 $(VENV)/.run: requirements/run.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -51,6 +52,20 @@ lock: ## Renew requirements/*.txt from pyproject.toml
 manifests: $(VENV)/.run ## Regenerate deploy/ and the field reference from the types
 	$(BIN)/traincrew manifests --directory deploy
 	$(BIN)/python hack/reference.py
+
+images: setup ## Build the container images (root, no container engine needed)
+	$(BIN)/python -m hack.images build
+
+NAME  ?= default
+NODES ?= 2
+
+cluster-up: setup ## Start a real Kubernetes on this machine, with our images (root, Go)
+	@$(BIN)/python -m hack.cluster check
+	images="$$($(BIN)/python -m hack.images build)" && \
+	  $(BIN)/python -m hack.cluster up --name $(NAME) --nodes $(NODES) $$(printf -- '--image=%s ' $$images)
+
+cluster-down: setup ## End it; nothing is left behind
+	$(BIN)/python -m hack.cluster down --name $(NAME)
 
 clean: ## Remove the environment and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,103 @@
+"""What hack/cluster says before it starts anything."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from hack.cluster import Options, RealCluster, binaries, certificates, missing, preflight
+from hack.cluster.network import Network
+from hack.cluster.processes import NotReady, Process
+
+
+@pytest.fixture
+def empty_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A machine with nothing on it, used by somebody who is not root."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(preflight, "CNI_PLUGINS", tmp_path)
+
+
+@pytest.mark.usefixtures("empty_machine")
+def test_everything_that_is_missing_is_listed_at_once() -> None:
+    lacking = "\n".join(missing())
+    assert "root: " in lacking
+    assert "apt-get install" in lacking
+    for package in ("runc", "iproute2", "nftables", "containernetworking-plugins"):
+        assert package in lacking
+    assert "Go 1.26 or newer" in lacking
+
+
+@pytest.mark.usefixtures("empty_machine")
+def test_nothing_is_started_when_something_is_missing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TRAINCREW_CLUSTER_DIRECTORY", str(tmp_path / "clusters"))
+    with pytest.raises(preflight.Unavailable, match="a real cluster cannot run here; missing:"):
+        RealCluster(Options("nowhere")).start()
+    assert not (tmp_path / "clusters").exists()
+
+
+@pytest.mark.parametrize("name", ["", "Upper", "9lives", "a" * 21, "with space", "../up"])
+def test_a_name_that_cannot_be_used_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="use a-z, 0-9 and -, at most 20"):
+        RealCluster(Options(name))
+
+
+def test_a_cluster_that_is_not_running_is_said_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TRAINCREW_CLUSTER_DIRECTORY", str(tmp_path))
+    with pytest.raises(NotReady, match="no cluster 'ghost' is running; start it with"):
+        RealCluster.attach("ghost")
+
+
+def test_clusters_of_one_machine_share_no_address() -> None:
+    first, second = Network("first", 0), Network("second", 1)
+    assert first.address == "10.200.0.1"
+    assert second.address == "10.201.0.1"
+    assert first.node_address(1) != first.node_address(2)
+    assert first.pods_of(1) == "10.200.1.0/24"
+    assert first.node(1) == "traincrew-first-node-1"
+
+
+def test_a_kubeconfig_needs_no_other_file(tmp_path: Path) -> None:
+    authority = certificates.Authority(tmp_path)
+    pair = authority.client("admin", "admin", "system:masters")
+    path = certificates.write_kubeconfig(
+        tmp_path / "kubeconfig", "https://10.200.0.1:6443", authority.certificate, pair
+    )
+    document = json.loads(path.read_text())
+    assert document["clusters"][0]["cluster"]["server"] == "https://10.200.0.1:6443"
+    assert str(tmp_path) not in path.read_text()
+    assert path.stat().st_mode & 0o077 == 0
+
+
+def test_programs_of_one_module_share_a_directory() -> None:
+    shim = binaries.path("containerd-shim-runc-v2")
+    assert binaries.path("containerd").parent == shim.parent
+    assert binaries.path("etcd").parent != shim.parent
+    assert binaries.version("kubernetes").startswith("1.")
+
+
+def test_a_process_is_found_again_and_paused_and_ended(tmp_path: Path) -> None:
+    process = Process("sleeper", tmp_path, tmp_path / "sleeper.log")
+    assert process.pid is None
+    process.start(["sleep", "60"])
+    again = Process("sleeper", tmp_path, tmp_path / "sleeper.log")
+    assert again.pid == process.pid is not None
+    process.pause()
+    process.resume()
+    pid = process.pid
+    again.restart()
+    assert process.pid not in {None, pid}
+    process.kill()
+    assert again.pid is None
+
+
+def test_a_process_that_ends_while_starting_shows_its_log(tmp_path: Path) -> None:
+    process = Process("loser", tmp_path, tmp_path / "loser.log")
+    process.start(["sh", "-c", "echo no such flag; exit 1"])
+    with pytest.raises(NotReady, match="loser ended while starting\n(.|\n)*no such flag"):
+        process.wait(lambda: False, 30)
