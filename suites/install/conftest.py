@@ -1,0 +1,28 @@
+"""The installation, judged by the programs people install with: helm and kubectl.
+
+Helm is built from the Go module that `hack/cluster` pins. Where there is no Go there is no Helm,
+and what needs it is skipped.
+"""
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from hack.cluster import binaries
+
+from .support import Run, runner
+
+
+@pytest.fixture(scope="session")
+def helm() -> Run:
+    """Runs helm; fails the test when it exits with another code than expected."""
+    if shutil.which("go") is None:
+        pytest.skip("helm cannot be built: go is not installed")
+    return runner(binaries.build("helm"))
+
+
+@pytest.fixture(scope="session")
+def kubectl() -> Run:
+    """Runs the kubectl beside this Python, without any cluster."""
+    return runner(Path(sys.executable).with_name("kubectl"))
