@@ -1,0 +1,56 @@
+"""``python -m hack.images``: build the project's container images."""
+
+from __future__ import annotations
+
+import shutil
+
+import click
+from hack.images import ImageError, build, builder, catalog, machine
+
+
+@click.group()
+def main() -> None:
+    """Container images of the project, as files for `docker load` and `ctr images import`."""
+
+
+@main.command(name="build")
+@click.argument("wanted", metavar="[NAME]...", nargs=-1)
+def build_command(wanted: tuple[str, ...]) -> None:
+    """Build images (all by default) and print where they are, one path a line."""
+    try:
+        for name in wanted or catalog.names():
+            click.echo(build(name))
+    except ImageError as error:
+        raise click.ClickException(str(error)) from None
+
+
+@main.command(name="list")
+def list_command() -> None:
+    """Show the images, and which of them are built."""
+    for name in catalog.names():
+        image = catalog.image(name)
+        path = builder.archive(image)
+        state = f"{path.stat().st_size / 1e6:.0f} MB" if path.exists() else "not built"
+        click.echo(f"{name:<10} {image.tagged:<40} {state}")
+
+
+@main.command()
+def missing() -> None:
+    """Show what this machine lacks for building images; exit code 1 if it lacks anything."""
+    lacking = machine.missing()
+    for line in lacking:
+        click.echo(line)
+    raise SystemExit(1 if lacking else 0)
+
+
+@main.command()
+def clean() -> None:
+    """Remove all images and what was kept to build them faster."""
+    directory = machine.cache_directory()
+    if directory.exists():
+        shutil.rmtree(directory)
+        click.echo(f"removed {directory}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""From a Dockerfile to a file that container runtimes can load."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from hack.images import catalog, debian, machine
+from hack.images.errors import Unavailable
+from hack.images.workshop import Workshop
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hack.images.catalog import Image
+    from hack.images.workshop import Report
+
+# Times of files in the build context: layers then depend on contents alone.
+EPOCH = 1_700_000_000
+KEPT = 2
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+
+
+def build(name: str, *, report: Report = _say) -> Path:
+    """Build an image, unless that was done before from the same files.
+
+    Args:
+        name: One of `names`.
+        report: Takes lines that tell a person what is going on.
+
+    Returns:
+        A docker-archive: what ``docker load`` and ``ctr images import`` read.
+
+    Raises:
+        ImageError: There is no such image, or building failed.
+        Unavailable: This machine cannot build images.
+    """
+    wanted = catalog.image(name)
+    target = archive(wanted)
+    if target.exists():
+        os.utime(target)
+        return target
+    lacking = machine.missing()
+    if lacking:
+        lines = "\n".join(f"  - {line}" for line in lacking)
+        raise Unavailable(f"images cannot be built here; missing:\n{lines}")
+    workshop = Workshop(report)
+    with workshop.alone():
+        if not target.exists():
+            debian.ensure(workshop)
+            _build(workshop, wanted, target)
+            _forget(wanted)
+    return target
+
+
+def archive(wanted: Image) -> Path:
+    """Where an image is, or will be."""
+    key = catalog.key(wanted, debian.key())
+    return machine.cache_directory() / f"{wanted.name}-{catalog.version()}-{key}.tar"
+
+
+def _build(workshop: Workshop, wanted: Image, target: Path) -> None:
+    started = time.monotonic()
+    log = workshop.directory / f"{wanted.name}.log"
+    log.unlink(missing_ok=True)
+    workshop.report(f"{wanted.name}: building {wanted.tagged} (log: {log})")
+    with workshop.scratch() as directory:
+        context = directory / "context"
+        for path, file in catalog.context(wanted.dockerfile).items():
+            copy = context / path
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, copy)
+            copy.chmod(0o755 if catalog.executable(file) else 0o644)
+            os.utime(copy, (EPOCH, EPOCH))
+        workshop.buildah(
+            "bud",
+            "--layers",
+            "--pull-never",
+            "--network=host",
+            *workshop.settings(directory / "machine"),
+            f"--build-arg=VERSION={catalog.version()}",
+            *([f"--target={wanted.target}"] if wanted.target else []),
+            f"--file={context / wanted.dockerfile}",
+            f"--tag={wanted.tagged}",
+            str(context),
+            log=log,
+        )
+        made = directory / target.name
+        destination = f"docker-archive:{made}:{wanted.tagged}"
+        workshop.buildah("push", "--quiet", wanted.tagged, destination, log=log)
+        made.rename(target)
+    size = target.stat().st_size / 1e6
+    workshop.report(f"{wanted.name}: {size:.0f} MB after {time.monotonic() - started:.0f} s")
+
+
+def _forget(wanted: Image) -> None:
+    """Remove all but the last archives of an image."""
+    found = machine.cache_directory().glob(f"{wanted.name}-*.tar")
+    for old in sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)[KEPT:]:
+        old.unlink()
