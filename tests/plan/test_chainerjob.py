@@ -584,6 +584,19 @@ def test_another_version_of_the_operator_leaves_running_pods_alone() -> None:
     assert plan_of_another.stages == []
 
 
+def test_nothing_is_written_together_with_what_it_depends_on() -> None:
+    """The API server refuses a RoleBinding when it cannot see its Role yet."""
+    world = World(distributed())
+    while (plan_of_now := world.plan()).spec is not None:
+        world.step()
+    kinds = [{write.create["kind"] for write in stage} for stage in plan_of_now.stages]
+    assert kinds == [
+        {"ServiceAccount", "Role", "ConfigMap"},
+        {"RoleBinding"},
+        {"StatefulSet"},
+    ]
+
+
 def test_a_job_that_is_being_deleted_is_left_alone() -> None:
     world = running()
     world.job["metadata"]["deletionTimestamp"] = world.stamp()

@@ -56,16 +56,17 @@ class Writes:
     def go(self, spec: ChainerJobSpec, *, start_master: bool) -> Stages:
         """Everything a job needs to run.
 
-        What pods refer to comes before the pods, and the master's pod comes last.
+        What pods refer to comes before the pods, and the master's pod comes last. The RoleBinding
+        comes after its Role: to see whether we may grant it, the API server looks what is in it.
         """
         first = [
             self._service_account(),
             self._role(spec),
-            self._role_binding(),
             self._assets(spec) if spec.distributed else None,
         ]
         workers = [self._workers(spec, name) for name in sorted(spec.worker_sets)]
-        return _stages(first, workers, [self._master(spec, start=start_master)])
+        master = [self._master(spec, start=start_master)]
+        return _stages(first, [self._role_binding()], workers, master)
 
     def suspend(self) -> Stages:
         """No pods: workers scaled to zero, the master's Job suspended. Nothing new is made."""
