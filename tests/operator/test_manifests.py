@@ -125,7 +125,7 @@ def test_the_arguments_are_options_of_the_operator() -> None:
     assert context.params["namespace"] == "team"
     assert context.params["lease_namespace"] == "team"
     assert context.params["leader_elect"] is False
-    assert context.params["metrics_address"] == ":8080"
+    assert context.params["metrics_address"] == "$(POD_IP):8080"
 
 
 def test_an_operator_for_one_namespace_has_permissions_there_only() -> None:

@@ -46,7 +46,8 @@ def _arguments() -> list[object]:
     watched = Value("watchNamespace")
     return [
         "operator",
-        text("--metrics-address=:", Value("metrics.port")),
+        # Its own address: on a network that pods share, each replica needs a port of its own.
+        text("--metrics-address=$(POD_IP):", Value("metrics.port")),
         text("--helper-image=", Image("helperImage")),
         text("--workers=", Value("workers")),
         text("--log-level=", Value("log.level")),
@@ -68,6 +69,7 @@ def _container() -> Document:
         "image": Image("image"),
         "imagePullPolicy": Value("image.pullPolicy"),
         "args": _arguments(),
+        "env": [{"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}],
         "ports": [{"name": _PORT, "containerPort": Value("metrics.port")}],
         # Ready when the caches are full, leader or not; a standby has to be ready to take over.
         "startupProbe": _probe("/healthz", periodSeconds=1, failureThreshold=60),
