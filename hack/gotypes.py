@@ -29,6 +29,7 @@ class Field:
         type: Go type, such as ``*metav1.Time``.
         json: name in JSON; empty when the struct is inlined.
         omit_empty: whether an empty value is left out.
+        omit_zero: whether an empty struct is left out.
         number: protobuf field number, 0 when it has none.
         proto: name in the protobuf message.
     """
@@ -36,16 +37,21 @@ class Field:
     type: str
     json: str
     omit_empty: bool
+    omit_zero: bool
     number: int
     proto: str
 
 
-def download() -> dict[str, Path]:
-    """Directory of each module."""
+def download(wanted: dict[str, str]) -> dict[str, Path]:
+    """Directory of each module.
+
+    Args:
+        wanted: version of each module.
+    """
     with tempfile.TemporaryDirectory() as directory:
         Path(directory, "go.mod").write_text("module generate\n\ngo 1.24\n")
         output = subprocess.run(
-            ["go", "mod", "download", "-json", *(f"{name}@{VERSION}" for name in MODULES)],
+            ["go", "mod", "download", "-json", *(f"{name}@{wanted[name]}" for name in wanted)],
             cwd=directory,
             check=True,
             capture_output=True,
@@ -96,6 +102,7 @@ def read_structs(directory: Path) -> tuple[dict[str, list[Field]], dict[str, str
                     go_type,
                     "" if inline else json_name,
                     "omitempty" in options,
+                    "omitzero" in options,
                     number,
                     named or json_name or name[:1].lower() + name[1:],
                 )
@@ -108,10 +115,20 @@ _SCALARS = re.compile(r"string|bool|byte|u?int\d*|float\d+")
 _FOREIGN_STRUCTS = re.compile(r"(metav1|resource|intstr|runtime|v1|apiextensions)\.")
 
 
+def is_struct(field: Field, structs: dict[str, list[Field]]) -> bool:
+    """Whether the field is a struct by value, which ``omitempty`` does not leave out."""
+    return field.type in structs or bool(_FOREIGN_STRUCTS.match(field.type))
+
+
+def is_always_written(field: Field, structs: dict[str, list[Field]]) -> bool:
+    """Whether Go writes the field even if nobody has set it."""
+    return not field.omit_zero and (not field.omit_empty or is_struct(field, structs))
+
+
 def is_dropped_when_empty(field: Field, structs: dict[str, list[Field]]) -> bool:
     """Whether Go leaves the field out when it has the empty value of its type."""
     if not field.omit_empty or field.type.startswith("*"):
         return False
     if field.type.startswith(("[]", "map[")) or _SCALARS.fullmatch(field.type):
         return True
-    return field.type not in structs and not _FOREIGN_STRUCTS.match(field.type)
+    return not is_struct(field, structs)
