@@ -1,9 +1,12 @@
 """Run every benchmark, or those named: `python -m benchmarks [NAME ...]`.
 
+Options of a single benchmark follow its name: `python -m benchmarks real_cluster --jobs 200`.
+
 A benchmark is a module of this package with a `main()` that prints. They run in processes of their
 own, one after the other, so that memory figures and imports do not mix.
 """
 
+import itertools
 import pkgutil
 import subprocess
 import sys
@@ -17,7 +20,12 @@ def main() -> int:
         for module in pkgutil.iter_modules([str(here)])
         if not module.name.startswith("_")
     )
-    wanted = sys.argv[1:] or names
+    options = list(itertools.dropwhile(lambda word: not word.startswith("-"), sys.argv[1:]))
+    named = sys.argv[1 : len(sys.argv) - len(options)]
+    if options and len(named) != 1:
+        print(f"{' '.join(options)}: name the one benchmark these options are for, before them")
+        return 2
+    wanted = named or names
     if unknown := sorted(set(wanted) - set(names)):
         print(f"no such benchmark: {', '.join(unknown)}; there are: {', '.join(names)}")
         return 2
@@ -25,7 +33,8 @@ def main() -> int:
     for name in wanted:
         print(f"== {name}", flush=True)
         program = f"import benchmarks.{name} as benchmark; benchmark.main()"
-        if subprocess.run([sys.executable, "-c", program], cwd=here.parent, check=False).returncode:
+        command = [sys.executable, "-c", program, *options]
+        if subprocess.run(command, cwd=here.parent, check=False).returncode:
             failed.append(name)
         print(flush=True)
     if failed:

@@ -1,0 +1,97 @@
+"""The thinnest client there is: aiohttp, prepared bytes, and nothing that resembles an operator."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any, Self
+
+import aiohttp
+from yarl import URL
+
+from traincrew.engine.config import load_config
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+JSON = "application/json"
+
+
+class RefusedError(Exception):
+    """The API server did not accept a request that it accepted before."""
+
+
+class BareClient:
+    """Sends bytes and reads answers.
+
+    Args:
+        kubeconfig: Whose identity is used.
+    """
+
+    def __init__(self, kubeconfig: Path) -> None:
+        self._config = load_config(str(kubeconfig))
+        self._tls = self._config.tls.context()
+        self._headers: dict[str, str] = {}
+        self._session: aiohttp.ClientSession
+
+    async def __aenter__(self) -> Self:
+        authorization = await self._config.authorization()
+        self._headers = {"Authorization": authorization} if authorization else {}
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, ssl=self._tls), read_bufsize=2**18
+        )
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._session.close()
+
+    async def send(
+        self, method: str, path: str, body: bytes = b"", content_type: str = JSON
+    ) -> bytes:
+        """Send a request and return the body of its answer.
+
+        Raises:
+            RefusedError: The answer is an error.
+        """
+        headers = {**self._headers, "Accept-Encoding": "identity"}
+        if body:
+            headers["Content-Type"] = content_type
+        url = URL(self._config.server + path, encoded=True)
+        async with self._session.request(method, url, data=body or None, headers=headers) as answer:
+            data = await answer.read()
+            if answer.status >= 300:
+                raise RefusedError(f"{method} {path}: {answer.status} {data[:500]!r}")
+            return data
+
+    async def watch(
+        self, path: str, selector: str = "", listening: asyncio.Event | None = None
+    ) -> AsyncIterator[bytes]:
+        """Lines of a watch from now on; ends when the server ends it, after an hour.
+
+        Args:
+            path: Of the collection.
+            selector: More of the query, ``&`` first.
+            listening: Set once no change can be missed any more.
+        """
+        listed = json.loads(await self.send("GET", f"{path}?limit=1{selector}"))
+        version = listed["metadata"]["resourceVersion"]
+        query = f"?watch=true&timeoutSeconds=3600&resourceVersion={version}{selector}"
+        url = URL(self._config.server + path + query, encoded=True)
+        timeout = aiohttp.ClientTimeout(total=None)
+        async with self._session.get(url, headers=self._headers, timeout=timeout) as answer:
+            if answer.status != 200:
+                raise RefusedError(f"watch {path}: {answer.status} {await answer.text()}")
+            if listening is not None:
+                listening.set()
+            rest = b""
+            while chunk := await answer.content.readany():
+                *lines, rest = (rest + chunk).split(b"\n")
+                for line in lines:
+                    yield line
+                await asyncio.sleep(0)
+
+
+def dump(document: dict[str, Any]) -> bytes:
+    """A document as compact JSON."""
+    return json.dumps(document, separators=(",", ":")).encode()

@@ -1,0 +1,209 @@
+"""Send again what the operator sent, with a client that decides nothing.
+
+The same user creates the same jobs, and every write the recording has for a job is sent with the
+same verb, path and body, in the same order within the job, at most as many at a time as the
+operator had in flight. Only what the API server made up is filled in anew: the job's UID, and the
+resource version that a status write is bound to.
+
+Two kinds of write wait for the cluster, as no client can know them to be true any earlier: the
+master's Job waits until the workers are ready, and the status that says Running waits until the
+master's pod runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct, field
+
+from benchmarks.real_cluster import jobs
+from traincrew.engine.resources import JOBS, PODS, STATEFUL_SETS
+from traincrew.plan.chainerjob_children import LABEL_NAME, LABEL_ROLE, ROLE_MASTER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from benchmarks.real_cluster.bare import BareClient
+    from benchmarks.real_cluster.recording import Exchange
+
+_JOB_NAME = re.compile(rb"bench-[0-9]{5}")
+_RUNNING = re.compile(rb'"type":"Running","status":"True"')
+_UID = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_RESOURCE_VERSION = re.compile(rb'(?<=\{"metadata":\{"resourceVersion":")[0-9]+')
+_CREATES_MASTER = JOBS.path(jobs.NAMESPACE)
+
+
+class _Metadata(Struct, rename="camel"):
+    name: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    labels: dict[str, str] = field(default_factory=dict)
+
+
+class _Spec(Struct):
+    replicas: int = 0
+
+
+class _Status(Struct, rename="camel"):
+    phase: str = ""
+    ready_replicas: int = 0
+
+
+class _Object(Struct):
+    metadata: _Metadata
+    spec: _Spec = field(default_factory=_Spec)
+    status: _Status = field(default_factory=_Status)
+
+
+class _Event(Struct):
+    object: _Object
+
+
+_decode_object = msgspec.json.Decoder(_Object).decode
+_decode_event = msgspec.json.Decoder(_Event).decode
+
+
+def by_job(exchanges: Iterable[Exchange]) -> dict[str, list[Exchange]]:
+    """The successful writes that were made for each job, in the order they were sent."""
+    found: dict[str, list[Exchange]] = {}
+    for exchange in exchanges:
+        if not exchange.is_write or not 200 <= exchange.status < 300:
+            continue
+        named = _JOB_NAME.search(exchange.path.encode()) or _JOB_NAME.search(exchange.body)
+        if named is not None:
+            found.setdefault(named[0].decode(), []).append(exchange)
+    for writes in found.values():
+        writes.sort(key=lambda exchange: exchange.started)
+    return found
+
+
+def most_at_once(exchanges: Iterable[Exchange]) -> int:
+    """How many writes were in flight at the busiest moment."""
+    moments = []
+    for exchange in exchanges:
+        if exchange.is_write:
+            moments += [(exchange.started, 1), (exchange.ended, -1)]
+    most = count = 0
+    for _, change in sorted(moments):
+        count += change
+        most = max(most, count)
+    return most
+
+
+def steps(writes: Sequence[Exchange]) -> list[list[Exchange]]:
+    """Writes that overlapped in time may overlap again; the others stay in order."""
+    found: list[list[Exchange]] = []
+    ends = 0.0
+    for write in writes:
+        if not found or write.started >= ends:
+            found.append([])
+            ends = float("inf")
+        found[-1].append(write)
+        ends = min(ends, write.ended)
+    return found
+
+
+class Cluster:
+    """What the replay may wait for: workers that are ready, masters that run."""
+
+    def __init__(self, client: BareClient) -> None:
+        self._client = client
+        self._ready: dict[str, asyncio.Event] = {}
+        self._running: dict[str, asyncio.Event] = {}
+
+    def workers_ready(self, job: str) -> asyncio.Event:
+        """Set once all workers of a job are ready."""
+        return self._ready.setdefault(job, asyncio.Event())
+
+    def master_running(self, job: str) -> asyncio.Event:
+        """Set once the master's pod runs."""
+        return self._running.setdefault(job, asyncio.Event())
+
+    async def follow_workers(self) -> None:
+        """Watch StatefulSets until cancelled."""
+        async for line in self._client.watch(STATEFUL_SETS.path(jobs.NAMESPACE)):
+            found = _decode_event(line).object
+            if found.status.ready_replicas == found.spec.replicas:
+                self.workers_ready(found.metadata.labels[LABEL_NAME]).set()
+
+    async def follow_masters(self) -> None:
+        """Watch masters' pods until cancelled."""
+        selector = f"&labelSelector={LABEL_ROLE}={ROLE_MASTER}"
+        async for line in self._client.watch(PODS.path(jobs.NAMESPACE), selector):
+            found = _decode_event(line).object
+            if found.status.phase == "Running":
+                self.master_running(found.metadata.labels[LABEL_NAME]).set()
+
+
+class Replay:
+    """The writes of a recording, job by job.
+
+    Args:
+        client: With the operator's identity, so that the API server's flow control sees the same.
+        writes: As `by_job` has found them.
+        uids: Of the recorded jobs, by name.
+        at_once: Requests in flight at most.
+        cluster: What has to be waited for; None to wait for nothing.
+    """
+
+    def __init__(
+        self,
+        client: BareClient,
+        writes: Mapping[str, Sequence[Exchange]],
+        uids: Mapping[str, str],
+        at_once: int,
+        cluster: Cluster | None,
+    ) -> None:
+        self._client = client
+        self._writes = writes
+        self._uids = uids
+        self._slots = asyncio.Semaphore(at_once)
+        self._cluster = cluster
+        self._tasks: list[asyncio.Task[None]] = []
+        self.last_write = 0.0
+        """When the answer to the latest write was there, on the monotonic clock."""
+        self.sent = 0
+
+    async def created(self, number: int, answer: bytes) -> None:
+        """Begin with the job of this number, whose creation was answered so."""
+        name = jobs.name(number)
+        job = _decode_object(answer).metadata
+        self._tasks.append(asyncio.create_task(self._replay(name, job), name=name))
+
+    async def wait(self) -> None:
+        """Wait until everything is written.
+
+        Raises:
+            RefusedError: A write was refused.
+        """
+        await asyncio.gather(*self._tasks)
+
+    async def _replay(self, name: str, job: _Metadata) -> None:
+        for step in steps(self._writes[name]):
+            await asyncio.gather(*(self._write(name, job, write) for write in step))
+
+    async def _write(self, name: str, job: _Metadata, write: Exchange) -> None:
+        if self._cluster is not None:
+            if write.method == "POST" and write.path.startswith(_CREATES_MASTER):
+                await self._cluster.workers_ready(name).wait()
+            elif _RUNNING.search(write.body):
+                await self._cluster.master_running(name).wait()
+        async with self._slots:
+            body = self._fill_in(name, job, write.body)
+            answer = await self._client.send(write.method, write.path, body, write.content_type)
+            self.last_write = max(self.last_write, time.monotonic())
+            self.sent += 1
+        if write.path.startswith(jobs.PATH):
+            job.resource_version = _decode_object(answer).metadata.resource_version
+
+    def _fill_in(self, name: str, job: _Metadata, body: bytes) -> bytes:
+        recorded = self._uids[name].encode()
+        for uid in set(_UID.findall(body)):
+            if uid != recorded:
+                raise SystemExit(f"the recording of {name} depends on the UID of another object")
+        body = body.replace(recorded, job.uid.encode())
+        return _RESOURCE_VERSION.sub(job.resource_version.encode(), body)
