@@ -39,6 +39,24 @@ def written(server: FakeServer) -> list[tuple[str, int]]:
     return [(event["message"], event["count"]) for event in server.all(EVENTS)]
 
 
+def test_components_of_one_process_report_under_their_own_names() -> None:
+    async def main() -> None:
+        server = FakeServer()
+        async with Recording(server) as recorder:
+            for component, instance in (("job-controller", ""), ("kubelet", "node-1")):
+                recorder.reporter(component, instance).event(JOB, "Normal", "Created", "one")
+            await until(lambda: len(server.all(EVENTS)) == 2)
+        assert [
+            (event["source"], event["reportingComponent"], event["reportingInstance"])
+            for event in server.all(EVENTS)
+        ] == [
+            ({"component": "job-controller"}, "job-controller", ""),
+            ({"component": "kubelet", "host": "node-1"}, "kubelet", "node-1"),
+        ]
+
+    simulate(main())
+
+
 def test_an_event_says_all_that_kubectl_shows() -> None:
     async def main() -> None:
         server = FakeServer()

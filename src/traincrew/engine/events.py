@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import random
 from collections import OrderedDict, deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
 
@@ -44,12 +44,26 @@ _ATTEMPTS = 3
 _MAX_MESSAGE = 1024  # API validation
 _FLUSH_TIMEOUT = 2.0
 
-_SeriesKey = tuple[str, str, str, str, str, str, str]
+_SeriesKey = tuple[str, ...]
+_OBJECT = 4  # so many parts of a series' key name the object
+
+
+class Source(NamedTuple):
+    """Who reports an event.
+
+    Attributes:
+        component: ``source.component``, such as ``kubelet``.
+        instance: ``source.host``: which process of that component; empty if there is but one.
+    """
+
+    component: str
+    instance: str = ""
 
 
 class _Series(Struct):
     """One event and its repetitions."""
 
+    source: Source
     regarding: dict[str, Any]
     type: str
     reason: str
@@ -112,17 +126,20 @@ class EventRecorder:
         metrics: Metrics | None = None,
     ) -> None:
         self._client = client
-        self._component = component
-        self._instance = instance
+        self._source = Source(component, instance)
         self._clock = clock
         self._metrics = metrics
         self._series: OrderedDict[_SeriesKey, _Series] = OrderedDict()
-        self._budgets: OrderedDict[tuple[str, str, str, str], _Budget] = OrderedDict()
+        self._budgets: OrderedDict[_SeriesKey, _Budget] = OrderedDict()
         self._total = _Budget(_TOTAL_BURST, _TOTAL_REFILL, clock.monotonic())
         self._backlog: deque[_Series] = deque()
         self._ready = asyncio.Event()
         self._writing = asyncio.Lock()
         self._log = get_logger(component=component)
+
+    def reporter(self, component: str, instance: str = "") -> Reporter:
+        """Somebody else who reports through this recorder."""
+        return Reporter(self, Source(component, instance))
 
     def event(
         self,
@@ -130,6 +147,8 @@ class EventRecorder:
         type: str,  # noqa: A002 - the field's name
         reason: str,
         message: str,
+        *,
+        source: Source | None = None,
     ) -> None:
         """Record that something happened; returns at once and never raises.
 
@@ -139,7 +158,9 @@ class EventRecorder:
             type: ``Normal`` or ``Warning``.
             reason: CamelCase, for machines.
             message: For people; cut after 1024 characters.
+            source: Who reports it; the recorder's own component by default.
         """
+        source = source or self._source
         reference = _reference(regarding)
         if len(message) > _MAX_MESSAGE:
             message = message[: _MAX_MESSAGE - 3] + "..."
@@ -151,11 +172,13 @@ class EventRecorder:
             type,
             reason,
             message,
+            *source,
         )
         now = self._clock.now()
         series = self._series.get(key)
         if series is None:
-            series = self._series[key] = _Series(reference, type, reason, message, now, now)
+            series = _Series(source, reference, type, reason, message, now, now)
+            self._series[key] = series
             if len(self._series) > _MAX_SERIES:
                 self._series.popitem(last=False)
         else:
@@ -164,7 +187,7 @@ class EventRecorder:
         series.last = now
         if series.queued:
             return
-        if not self._budget(key[:4]).take(self._clock.monotonic()):
+        if not self._budget(key[:_OBJECT]).take(self._clock.monotonic()):
             self._dropped("budget")
         elif len(self._backlog) >= _MAX_BACKLOG:
             self._dropped("backlog")
@@ -238,9 +261,8 @@ class EventRecorder:
         if not series.name:
             unique = f".{random.getrandbits(64):016x}"
             series.name = series.regarding["name"][: 253 - len(unique)] + unique
-        source = {"component": self._component}
-        if self._instance:
-            source["host"] = self._instance
+        component, instance = series.source
+        source = {"component": component} | ({"host": instance} if instance else {})
         document = {
             "apiVersion": "v1",
             "kind": "Event",
@@ -253,15 +275,15 @@ class EventRecorder:
             "firstTimestamp": _time(series.first),
             "lastTimestamp": last,
             "source": source,
-            "reportingComponent": self._component,
-            "reportingInstance": self._instance,
+            "reportingComponent": component,
+            "reportingInstance": instance,
         }
         # That it exists means that an earlier attempt got through, and only its answer was lost.
         with contextlib.suppress(AlreadyExistsError):
             await self._client.create(EVENTS, document)
         series.stored = True
 
-    def _budget(self, key: tuple[str, str, str, str]) -> _Budget:
+    def _budget(self, key: _SeriesKey) -> _Budget:
         budget = self._budgets.get(key)
         if budget is None:
             budget = _Budget(_OBJECT_BURST, _OBJECT_REFILL, self._clock.monotonic())
@@ -275,6 +297,24 @@ class EventRecorder:
     def _dropped(self, reason: str) -> None:
         if self._metrics is not None:
             self._metrics.events_dropped.inc((reason,))
+
+
+class Reporter:
+    """Reports events as one component, through the recorder of a process that has several."""
+
+    def __init__(self, recorder: EventRecorder, source: Source) -> None:
+        self._recorder = recorder
+        self._source = source
+
+    def event(
+        self,
+        regarding: dict[str, Any],
+        type: str,  # noqa: A002 - the field's name
+        reason: str,
+        message: str,
+    ) -> None:
+        """Record that something happened, as `EventRecorder.event`."""
+        self._recorder.event(regarding, type, reason, message, source=self._source)
 
 
 def _reference(regarding: dict[str, Any]) -> dict[str, str]:

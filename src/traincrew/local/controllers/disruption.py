@@ -95,7 +95,7 @@ def add_disruption_controller(manager: Manager, events: EventRecorder) -> None:
         resource.kind: informer(manager, resource)
         for resource in (REPLICA_SETS, STATEFUL_SETS, DEPLOYMENTS)
     }
-    shell = Shell(manager.client, events, POD_DISRUPTION_BUDGETS)
+    shell = Shell(manager.client, events.reporter("controllermanager"), POD_DISRUPTION_BUDGETS)
 
     def scale_of(pod: AnyObject) -> Scale | None:
         """The topmost workload above a pod that says how many it wants."""

@@ -54,7 +54,7 @@ def add_service_account_controller(manager: Manager, events: EventRecorder) -> N
     accounts = informer(manager, SERVICE_ACCOUNTS)
     # Other ConfigMaps may be large, and nobody here reads them.
     maps = manager.informer(CONFIG_MAPS, field_selector=f"metadata.name={ROOT_CA}")
-    shell = Shell(manager.client, events, NAMESPACES)
+    shell = Shell(manager.client, events.reporter("serviceaccount-controller"), NAMESPACES)
 
     async def reconcile(request: Request) -> Result | None:
         name = request.name

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from traincrew.engine.client import Client
     from traincrew.engine.controller import Request
-    from traincrew.engine.events import EventRecorder
+    from traincrew.engine.events import Reporter
     from traincrew.engine.informer import Informer
     from traincrew.engine.objects import AnyObject
     from traincrew.engine.resources import Resource
@@ -54,7 +54,7 @@ class Shell:
     def __init__(
         self,
         client: Client,
-        events: EventRecorder,
+        events: Reporter,
         resource: Resource,
         clock: Callable[[], float] = time.time,
     ) -> None:

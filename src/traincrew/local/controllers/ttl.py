@@ -32,7 +32,7 @@ def expires_at(job: AnyObject) -> float | None:
 def add_ttl_controller(manager: Manager, events: EventRecorder) -> None:
     """Delete finished Jobs in time."""
     jobs = informer(manager, JOBS)
-    shell = Shell(manager.client, events, JOBS)
+    shell = Shell(manager.client, events.reporter("ttl-after-finished-controller"), JOBS)
 
     async def reconcile(request: Request) -> Result | None:
         job = jobs.store.get(*request)

@@ -30,7 +30,9 @@ def claim_status(claim: AnyObject) -> dict[str, Any]:
 def add_volume_claim_controller(manager: Manager, events: EventRecorder) -> None:
     """Bind PersistentVolumeClaims."""
     claims = informer(manager, PERSISTENT_VOLUME_CLAIMS)
-    shell = Shell(manager.client, events, PERSISTENT_VOLUME_CLAIMS)
+    shell = Shell(
+        manager.client, events.reporter("persistentvolume-controller"), PERSISTENT_VOLUME_CLAIMS
+    )
 
     async def reconcile(request: Request) -> Result | None:
         claim = claims.store.get(*request)

@@ -46,7 +46,7 @@ class Scheduler:
     def __init__(self, manager: Manager, events: EventRecorder) -> None:
         self._pods = pods(manager)
         self._claims = informer(manager, PERSISTENT_VOLUME_CLAIMS)
-        self._shell = Shell(manager.client, events, PODS)
+        self._shell = Shell(manager.client, events.reporter("default-scheduler"), PODS)
         self._state = ClusterState()
         self._priorities = Priorities()
         self._told: set[tuple[str, str]] = set()

@@ -39,7 +39,7 @@ class DeploymentReconciler:
     def __init__(self, manager: Manager, events: EventRecorder) -> None:
         self._deployments = informer(manager, DEPLOYMENTS)
         self._sets, self._pods = informer(manager, REPLICA_SETS), informer(manager, PODS)
-        self._shell = Shell(manager.client, events, DEPLOYMENTS)
+        self._shell = Shell(manager.client, events.reporter("deployment-controller"), DEPLOYMENTS)
 
     def waiting_for(self, pod: AnyObject) -> list[Request]:
         """A Deployment that waits for this pod of an old ReplicaSet to go (`Recreate`)."""

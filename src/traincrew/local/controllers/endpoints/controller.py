@@ -47,7 +47,7 @@ class EndpointsReconciler:
         self._pods = informer(manager, PODS)
         self._endpoints = informer(manager, ENDPOINTS)
         self._slices = informer(manager, ENDPOINT_SLICES)
-        self._shell = Shell(manager.client, events, SERVICES)
+        self._shell = Shell(manager.client, events.reporter("endpoint-controller"), SERVICES)
         self.controller = Controller("endpoints", self.reconcile, workers=4)
         self.controller.watch(self._services, own_key)
         self.controller.watch(self._endpoints, own_key)

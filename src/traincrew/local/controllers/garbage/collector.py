@@ -39,7 +39,7 @@ class Collector:
     """Looks at one object at a time; requests carry its UID as name."""
 
     def __init__(self, client: Client, events: EventRecorder) -> None:
-        self._client, self._events = client, events
+        self._client, self._events = client, events.reporter("garbage-collector-controller")
         self._absent: OrderedDict[tuple[str, str], None] = OrderedDict()
         self.watches: Watches
         self.controller = Controller("garbage-collector", self.reconcile, workers=8)

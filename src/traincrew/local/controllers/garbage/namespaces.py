@@ -75,7 +75,7 @@ class NamespaceReconciler:
 
     def __init__(self, manager: Manager, events: EventRecorder, watches: Watches) -> None:
         self._namespaces = informer(manager, NAMESPACES)
-        self._shell = Shell(manager.client, events, NAMESPACES)
+        self._shell = Shell(manager.client, events.reporter("namespace-controller"), NAMESPACES)
         self._watches = watches
         self.controller = Controller("namespace", self.reconcile, workers=2)
         self.controller.watch(self._namespaces, own_key)

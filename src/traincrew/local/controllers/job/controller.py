@@ -54,7 +54,7 @@ class JobReconciler:
 
     def __init__(self, manager: Manager, events: EventRecorder) -> None:
         self._jobs, self._pods = informer(manager, JOBS), informer(manager, PODS)
-        self._shell = Shell(manager.client, events, JOBS)
+        self._shell = Shell(manager.client, events.reporter("job-controller"), JOBS)
         self._backoffs: dict[Request, tuple[str, Backoff]] = {}
 
     def possible_adopters(self, pod: AnyObject) -> list[Request]:
@@ -144,7 +144,7 @@ class OrphanReconciler:
 
     def __init__(self, manager: Manager, events: EventRecorder) -> None:
         self._jobs, self._pods = informer(manager, JOBS), informer(manager, PODS)
-        self._shell = Shell(manager.client, events, PODS)
+        self._shell = Shell(manager.client, events.reporter("job-controller"), PODS)
 
     def pods_of_gone(self, job: AnyObject) -> list[Request]:
         """The pods of a Job that was deleted."""

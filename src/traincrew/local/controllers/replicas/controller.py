@@ -41,7 +41,8 @@ class ReplicaReconciler:
     def __init__(self, manager: Manager, events: EventRecorder, resource: Resource) -> None:
         self._resource = resource
         self._owners, self._pods = informer(manager, resource), informer(manager, PODS)
-        self._shell = Shell(manager.client, events, resource)
+        component = "replicaset-controller" if resource.group else "replication-controller"
+        self._shell = Shell(manager.client, events.reporter(component), resource)
 
     def possible_adopters(self, pod: AnyObject) -> list[Request]:
         """Those that may adopt a pod nobody controls."""

@@ -52,7 +52,9 @@ class StatefulSetReconciler:
         self._sets = informer(manager, STATEFUL_SETS)
         self._pods = informer(manager, PODS)
         self._revisions = informer(manager, CONTROLLER_REVISIONS)
-        self._shell = Shell(manager.client, events, STATEFUL_SETS)
+        self._shell = Shell(
+            manager.client, events.reporter("statefulset-controller"), STATEFUL_SETS
+        )
 
     def possible_adopters(self, pod: AnyObject) -> list[Request]:
         """StatefulSets that may adopt a pod nobody controls."""
