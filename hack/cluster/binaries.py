@@ -12,16 +12,19 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 MODULES = Path(__file__).parent / "modules"
 KUBERNETES = "k8s.io/kubernetes"
+# How often a build says that it is still running.
+PROGRESS_SECONDS = 15.0
 
 
 class BuildFailed(Exception):
@@ -131,25 +134,41 @@ def build(name: str, report: Callable[[str], None] = lambda _: None) -> Path:
 
 def _compile(name: str, target: Path, report: Callable[[str], None]) -> None:
     program = PROGRAMS[name]
-    report(f"building {name} (about {program.seconds} s the first time)")
+    report(f"building {name} (about {program.seconds} s on two cores, the first time)")
     started = time.monotonic()
     temporary = target.with_suffix(".new")
     verb = ["go", "test", "-c"] if program.test else ["go", "build"]
-    command = [*verb, *_flags(program), "-o", str(temporary), program.package]
-    result = subprocess.run(
-        command,
-        cwd=MODULES / program.module,
-        env={**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local"},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if result.returncode != 0:
-        tail = "\n".join(result.stderr.splitlines()[-15:])
-        raise BuildFailed(f"{name}: `{' '.join(command)}` failed:\n{tail}")
+    command = [*verb, "-v", *_flags(program), "-o", str(temporary), program.package]
+    with tempfile.TemporaryFile("w+") as output:
+        compiler = subprocess.Popen(
+            command,
+            cwd=MODULES / program.module,
+            env={**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local"},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+        while True:
+            try:
+                code = compiler.wait(PROGRESS_SECONDS)
+                break
+            except subprocess.TimeoutExpired:
+                # With -v the compiler names each package it has finished, one a line.
+                packages = len(_text(output).splitlines())
+                seconds = time.monotonic() - started
+                report(f"  {name}: {packages} packages after {seconds:.0f} s")
+        if code != 0:
+            tail = "\n".join(_text(output).splitlines()[-15:])
+            raise BuildFailed(f"{name}: `{' '.join(command)}` failed:\n{tail}")
     temporary.replace(target)
     report(f"built {name} in {time.monotonic() - started:.0f} s")
+
+
+def _text(output: IO[str]) -> str:
+    output.seek(0)
+    text = output.read()
+    output.seek(0, os.SEEK_END)
+    return text
 
 
 def _flags(program: Program) -> list[str]:

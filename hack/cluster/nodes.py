@@ -135,12 +135,11 @@ class Node:
         return f"{self.network.control_plane}-{self.name}"
 
     def _cgroups(self) -> list[Path]:
+        """The node's group in every hierarchy: one with cgroup v2, about ten with v1."""
         if (CGROUPS / "cgroup.controllers").exists():
             return [CGROUPS / self._cgroup]
-        hierarchies = [
-            path for path in CGROUPS.iterdir() if path.is_dir() and not path.is_symlink()
-        ]
-        return [path / self._cgroup for path in hierarchies if path.name != "unified"]
+        hierarchies = [path for path in CGROUPS.iterdir() if path.is_mount()]
+        return [path / self._cgroup for path in hierarchies]
 
     def _end_containers(self) -> None:
         """Kill the shims, which name their containerd's socket, and all they started."""

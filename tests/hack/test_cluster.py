@@ -99,5 +99,5 @@ def test_a_process_is_found_again_and_paused_and_ended(tmp_path: Path) -> None:
 def test_a_process_that_ends_while_starting_shows_its_log(tmp_path: Path) -> None:
     process = Process("loser", tmp_path, tmp_path / "loser.log")
     process.start(["sh", "-c", "echo no such flag; exit 1"])
-    with pytest.raises(NotReady, match="loser ended while starting\n(.|\n)*no such flag"):
+    with pytest.raises(NotReady, match=r"loser ended while starting\n(.|\n)*no such flag"):
         process.wait(lambda: False, 30)
