@@ -247,11 +247,11 @@ async def test_a_stateful_set_starts_in_order_and_shrinks_from_the_top(world: Wo
     assert left["metadata"]["name"] == "web-0"
     await world.until_status(STATEFUL_SETS, "web", replicas=1)
     events = await world.events("web")
-    assert ("SuccessfulCreate", "create Pod web-0 in StatefulSet web successful") in events
+    assert ("SuccessfulCreate", "Create Pod web-0 in StatefulSet web successful") in events
     deleted = [text for reason, text in events if reason == "SuccessfulDelete"]
     assert deleted == [
-        "delete Pod web-2 in StatefulSet web successful",
-        "delete Pod web-1 in StatefulSet web successful",
+        "Delete Pod web-2 in StatefulSet web successful",
+        "Delete Pod web-1 in StatefulSet web successful",
     ]
 
 

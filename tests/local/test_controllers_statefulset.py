@@ -311,6 +311,15 @@ def test_the_first_revision() -> None:
     assert choose(stateful_set(), []).update == chosen.update
 
 
+def test_a_revision_has_the_labels_of_the_template_and_the_annotations_of_the_set() -> None:
+    template = {**TEMPLATE, "metadata": {"labels": {"app": "a", "tier": "b"}}}
+    annotated = {"annotations": {"made-by": "me"}}
+    created = choose(stateful_set(metadata=annotated, template=template), []).create
+    assert created is not None
+    assert created["metadata"]["annotations"] == {"made-by": "me"}
+    assert {"app": "a", "tier": "b"}.items() <= created["metadata"]["labels"].items()
+
+
 def test_a_changed_template_makes_a_revision_and_an_old_one_comes_back() -> None:
     first = choose(stateful_set(), []).create
     assert first is not None

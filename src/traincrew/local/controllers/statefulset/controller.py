@@ -130,7 +130,7 @@ class StatefulSetReconciler:
 
     async def _create(self, request: Request, owner: AnyObject, creation: Creation) -> None:
         name, pod_name = owner.metadata.name, creation.pod["metadata"]["name"]
-        subject = f"create Pod {pod_name} in StatefulSet {name}"
+        subject = f"Create Pod {pod_name} in StatefulSet {name}"
         try:
             for claim in claims_of(owner, creation.ordinal):
                 await self._create_claim(owner, claim, pod_name)
@@ -150,11 +150,11 @@ class StatefulSetReconciler:
         except AlreadyExistsError:
             return  # data outlives pods: that is what claims are for
         name = claim["metadata"]["name"]
-        text = f"create Claim {name} Pod {pod_name} in StatefulSet {owner.metadata.name} success"
+        text = f"Create Claim {name} Pod {pod_name} in StatefulSet {owner.metadata.name} success"
         self._shell.note(owner, Note("SuccessfulCreate", text))
 
     async def _delete(self, request: Request, owner: AnyObject, pod: AnyObject) -> None:
-        subject = f"delete Pod {pod.metadata.name} in StatefulSet {owner.metadata.name}"
+        subject = f"Delete Pod {pod.metadata.name} in StatefulSet {owner.metadata.name}"
         try:
             deleted = await self._shell.delete(request, self._pods, pod)
         except ApiError as error:

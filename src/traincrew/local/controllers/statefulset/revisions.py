@@ -85,7 +85,8 @@ def _template(data: Mapping[str, Any]) -> dict[str, Any]:
 
 def _document(owner: AnyObject, data: dict[str, Any], number: int) -> dict[str, Any]:
     digest = short_hash(owner.metadata.uid, data)
-    labels = (owner.spec.get("selector") or {}).get("matchLabels") or {}
+    template = owner.spec.get("template") or {}
+    labels = (template.get("metadata") or {}).get("labels") or {}
     return {
         "apiVersion": "apps/v1",
         "kind": "ControllerRevision",
@@ -93,6 +94,7 @@ def _document(owner: AnyObject, data: dict[str, Any], number: int) -> dict[str, 
             "name": f"{owner.metadata.name}-{digest}",
             "namespace": owner.metadata.namespace,
             "labels": {**labels, _HASH: digest},
+            "annotations": dict(owner.metadata.annotations),
             "ownerReferences": [owner_reference(owner, STATEFUL_SETS)],
         },
         "data": data,
