@@ -165,10 +165,9 @@ def _compile(name: str, target: Path, report: Callable[[str], None]) -> None:
 
 
 def _text(output: IO[str]) -> str:
-    output.seek(0)
-    text = output.read()
-    output.seek(0, os.SEEK_END)
-    return text
+    """What was written so far; not by seeking, the compiler shares the file's position."""
+    size = os.fstat(output.fileno()).st_size
+    return os.pread(output.fileno(), size, 0).decode(errors="replace")
 
 
 def _flags(program: Program) -> list[str]:
