@@ -111,6 +111,15 @@ async def test_service_account_tokens_let_in_until_they_expire(api: Api) -> None
         assert response.status == 401
 
 
+async def test_an_origin_that_means_no_page_is_served(api: Api) -> None:
+    (await api.request("GET", MAPS, headers={"Origin": "http://localhost"})).ok()
+
+
+async def test_the_service_address_is_a_name_of_the_server(api: Api) -> None:
+    for host in ("127.64.0.1", "127.64.0.1:80", "kubernetes.default.svc"):
+        (await api.request("GET", MAPS, headers={"Host": host})).ok()
+
+
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:1", ""])
 async def test_requests_from_web_pages_are_refused(api: Api, origin: str) -> None:
     for method, body in (("GET", None), ("POST", config_map("a"))):

@@ -80,13 +80,21 @@ FACTS = PodFacts(
 
 @pytest.mark.parametrize(
     ("text", "number"),
-    [("500m", "0.5"), ("2", "2"), ("1Gi", str(2**30)), ("1e3", "1000"), ("1.5k", "1500"), (3, "3")],
+    [
+        ("500m", "0.5"),
+        ("2", "2"),
+        ("1Ki", "1024"),
+        ("1Gi", str(2**30)),
+        ("1e3", "1000"),
+        ("1.5k", "1500"),
+        (3, "3"),
+    ],
 )
 def test_quantities(text: str, number: str) -> None:
     assert parse_quantity(text) == parse_quantity(number)
 
 
-@pytest.mark.parametrize("text", ["", "one", "1 Gi", "1mi", "--1", "1i"])
+@pytest.mark.parametrize("text", ["", "one", "1 Gi", "1mi", "--1", "1i", "1K"])
 def test_what_is_no_quantity_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a quantity"):
         parse_quantity(text)
@@ -464,7 +472,8 @@ def test_names_of_a_namespace() -> None:
         PodName("far", "127.42.0.3", "f-0", "f"),
     ]
     services = [ServiceName("ns", "db", ("127.64.0.1",)), ServiceName("far", "db", ("1.1.1.1",))]
-    text = hosts_text("ns", pods, services, [("10.0.0.1", ("alias",))])
+    own = PodName("ns", "127.42.0.4", "own", aliases=(("10.0.0.1", ("alias", "other")),))
+    text = hosts_text("ns", [*pods, own], services, own)
     names = {
         name: line.split()[0]
         for line in text.splitlines()
@@ -479,7 +488,17 @@ def test_names_of_a_namespace() -> None:
     assert names["db.far"] == "1.1.1.1"
     assert names["alias"] == "10.0.0.1"
     # The first name is the canonical one, which getfqdn() has to find.
-    assert "127.42.0.1 w-0.w.ns.svc.cluster.local " in text
+    assert "127.42.0.1\tw-0.w.ns.svc.cluster.local\t" in text
+    assert "10.0.0.1\talias\tother\n" in text
+
+
+def test_a_hosts_file_says_whose_it_is() -> None:
+    host = PodName("ns", "127.0.0.1", "h", host_network=True)
+
+    assert hosts_text("ns", [], []).startswith("# Kubernetes-managed hosts file.\n")
+    assert hosts_text("ns", [host], [], host).startswith(
+        "# Kubernetes-managed hosts file (host network).\n"
+    )
 
 
 def endpoint_slice(name: str, *endpoints: Document, ports: list[Document]) -> AnyObject:
@@ -529,9 +548,9 @@ def test_hosts_files_follow(tmp_path: Path) -> None:
     assert shared != own
     hosts.set_services([ServiceName("ns", "db", ("127.64.0.1",))])
     for place in (shared, own):
-        assert "127.64.0.1 db.ns.svc.cluster.local" in (place / "hosts").read_text()
-        assert "127.42.0.2 b\n" in (place / "hosts").read_text()
-    assert "9.9.9.9 x" in (own / "hosts").read_text()
+        assert "127.64.0.1\tdb.ns.svc.cluster.local" in (place / "hosts").read_text()
+        assert "127.42.0.2\tb\n" in (place / "hosts").read_text()
+    assert "9.9.9.9\tx" in (own / "hosts").read_text()
     hosts.remove_pod("2")
     assert not own.exists()
     assert "127.42.0.2" not in (shared / "hosts").read_text()
@@ -543,10 +562,10 @@ def test_a_restart_forgets_no_name_before_all_are_known(tmp_path: Path) -> None:
     before.add_pod("2", PodName("ns", "127.42.0.2", "b"))
     after = HostsFiles(tmp_path)
     path = after.add_pod("1", PodName("ns", "127.42.0.1", "a")) / "hosts"
-    assert "127.42.0.2 b\n" in path.read_text()
+    assert "127.42.0.2\tb\n" in path.read_text()
     after.settle()
     assert "127.42.0.2" not in path.read_text()
-    assert "127.42.0.1 a\n" in path.read_text()
+    assert "127.42.0.1\ta\n" in path.read_text()
 
 
 def test_memory_of_nodes_that_are_gone_is_given_back(tmp_path: Path) -> None:

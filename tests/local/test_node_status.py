@@ -19,6 +19,17 @@ W, R, OK, BAD = "waiting", "running", "succeeded", "failed"
 CRASHED = "crashed"  # waits to be restarted
 
 
+def test_a_status_says_which_specification_it_is_about() -> None:
+    spec, record = make("Always", {"a": R})
+    foreign = [{"type": "DisruptionTarget", "status": "True"}]
+    status = pod_status(spec, record, {"conditions": foreign}, NOW, generation=3)
+
+    assert status["observedGeneration"] == 3
+    observed = {each["type"]: each.get("observedGeneration") for each in status["conditions"]}
+    assert observed.pop("DisruptionTarget") is None
+    assert set(observed.values()) == {3}
+
+
 def make(
     policy: str,
     mains: dict[str, str],

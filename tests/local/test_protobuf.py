@@ -166,6 +166,9 @@ def test_values_with_a_json_form_of_their_own() -> None:
     decoded = decode(message("v1", "Event", event))
     assert decoded["metadata"] == {"name": "e"}
     assert decoded["firstTimestamp"] == "1970-01-01T00:00:00Z"
+    ancient = data(1, data(1, "e") + data(8, number(1, -62135596798)))
+    decoded = decode(message("v1", "Event", ancient))
+    assert decoded["metadata"]["creationTimestamp"] == "0001-01-01T00:00:02Z"
 
 
 def test_inlined_structs_and_volumes() -> None:

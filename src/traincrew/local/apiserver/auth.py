@@ -10,6 +10,7 @@ path or as a bearer token, and must not come from a web page: browsers add ``Ori
 from __future__ import annotations
 
 import hmac
+from ipaddress import AddressValueError, IPv4Address
 from typing import TYPE_CHECKING
 
 from .errors import StatusError, unauthorized
@@ -21,7 +22,26 @@ if TYPE_CHECKING:
 
 __all__ = ["Gate"]
 
-_LOCAL = frozenset({"127.0.0.1", "localhost", "[::1]"})
+# What websocket clients without a page say (golang.org/x/net/websocket has to say something).
+_NO_PAGE = "http://localhost"
+_LOCAL = frozenset(
+    {
+        "127.0.0.1",
+        "localhost",
+        "[::1]",
+        "kubernetes.default",
+        "kubernetes.default.svc",
+        "kubernetes.default.svc.cluster.local",
+    }
+)
+
+
+def _is_loopback(name: str) -> bool:
+    """Whether a host is an address of this machine, which nobody can rebind."""
+    try:
+        return IPv4Address(name).is_loopback
+    except AddressValueError:
+        return False
 
 
 class Gate:
@@ -55,11 +75,12 @@ class Gate:
         Raises:
             StatusError: 401 without the secret, 403 for browsers and foreign names.
         """
-        if "Origin" in headers or headers.get("Sec-Fetch-Site", "none") != "none":
+        origin = headers.get("Origin", _NO_PAGE)
+        if origin != _NO_PAGE or headers.get("Sec-Fetch-Site", "none") != "none":
             raise StatusError(403, "Forbidden", "requests from web pages are not served")
         host = headers.get("Host", "")
         name = host if host.endswith("]") else host.rpartition(":")[0] or host
-        if name not in self._hosts:
+        if name not in self._hosts and not _is_loopback(name):
             raise StatusError(403, "Forbidden", "requests for other hosts are not served")
         # Both are always compared, in constant time each.
         by_path = hmac.compare_digest(segments[0].encode("utf-8", "replace"), self._secret)

@@ -204,12 +204,17 @@ def _simple(data: bytes, **fields: str) -> dict[str, Any]:
 
 def _time(data: bytes, _: int) -> str | None:
     moment = _moment(data)
-    return None if moment is None else moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return None if moment is None else _text(moment, "seconds")
 
 
 def _micro_time(data: bytes, _: int) -> str | None:
     moment = _moment(data)
-    return None if moment is None else moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return None if moment is None else _text(moment, "microseconds")
+
+
+def _text(moment: datetime, precision: str) -> str:
+    # strftime leaves out the zeros of years before 1000.
+    return moment.replace(tzinfo=None).isoformat(timespec=precision) + "Z"
 
 
 def _moment(data: bytes) -> datetime | None:

@@ -128,9 +128,10 @@ class Container:
         if delay <= 0:
             return
         text = f"back-off {self._back_off.current:.0f}s restarting failed container={self.name} "
-        text += f"pod={self._pod.name}_{self._pod.namespace}({self._pod.uid})"
+        text += f"pod={self._pod.described}"
         self.record.wait("CrashLoopBackOff", text)
-        self._event("Warning", "BackOff", f"Back-off restarting failed container {self.name}")
+        text = f"Back-off restarting failed container {self.name} in pod {self._pod.described}"
+        self._event("Warning", "BackOff", text)
         self._pod.changed()
         await self._unless_stopped(asyncio.sleep(delay))
 
@@ -228,7 +229,7 @@ class Container:
             await self._unless_stopped(waiting)
         self.record.image_id = f"traincrew://{environment.name}"
         instance = prepared.instance
-        self._event("Normal", "Created", f"Created container {self.name}")
+        self._event("Normal", "Created", "Container created")
         try:
             started = await self._context.fork_server.run(prepared.process)
         except StartFailedError as error:
@@ -242,7 +243,7 @@ class Container:
             self._pod.changed()
             return None
         self._note_start(instance, started.started_at)
-        self._event("Normal", "Started", f"Started container {self.name}")
+        self._event("Normal", "Started", "Container started")
         return instance
 
     def _note_start(self, instance: Instance, started_at: str) -> None:
@@ -269,7 +270,7 @@ class Container:
         while True:
             try:
                 return await self._unless_stopped(
-                    pull_image(self._context, self.spec, self._reference())
+                    pull_image(self._context, self.spec, self._event)
                 )
             except ImagePullError as error:
                 delay = back_off.after()
@@ -386,7 +387,7 @@ class Container:
         return self._pod.reference(f"spec.{kind}{{{self.name}}}")
 
     def _event(self, kind: str, reason: str, message: str) -> None:
-        self._context.events.event(self._reference(), kind, reason, message)
+        self._pod.events.event(self._reference(), kind, reason, message)
 
 
 def _to_second(text: str) -> str:

@@ -22,7 +22,8 @@ __all__ = ["HostsFiles", "PodName", "ServiceName", "hosts_text", "pod_host_name"
 
 DOMAIN = "svc.cluster.local"
 _SERVICE_LABEL = "kubernetes.io/service-name"
-_HEAD = "# Written by the node: the names of this namespace.\n127.0.0.1 localhost\n::1 localhost\n"
+# The first lines are those of upstream's kubelet: programs tell by them whose the file is.
+_HEAD = "# Kubernetes-managed hosts file{}.\n127.0.0.1\tlocalhost\n::1\tlocalhost\n"
 
 
 class PodName(Struct, frozen=True):
@@ -34,6 +35,12 @@ class PodName(Struct, frozen=True):
     subdomain: str = ""
     aliases: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """Its own `hostAliases`: address, names."""
+    host_network: bool = False
+
+    @property
+    def has_own_file(self) -> bool:
+        """Whether it cannot share the file of its namespace."""
+        return bool(self.aliases) or self.host_network
 
 
 class ServiceName(Struct, frozen=True):
@@ -79,26 +86,32 @@ def hosts_text(
     namespace: str,
     pods: Iterable[PodName],
     services: Iterable[ServiceName],
-    aliases: Iterable[tuple[str, tuple[str, ...]]] = (),
+    own: PodName | None = None,
 ) -> str:
-    """The hosts file of a namespace."""
-    lines = [_HEAD]
+    """The hosts file of a namespace, or of one pod that needs its own."""
+    lines = [_HEAD.format(" (host network)" if own is not None and own.host_network else "")]
     for pod in pods:
         if pod.namespace == namespace:
             names = []
             if pod.subdomain:
                 names = _spellings(f"{pod.hostname}.{pod.subdomain}", pod.namespace)
-            lines.append(f"{pod.address} {' '.join([*names, pod.hostname])}\n")
+            lines.append(_line(pod.address, [*names, pod.hostname]))
         elif pod.subdomain:
             names = _spellings(f"{pod.hostname}.{pod.subdomain}", pod.namespace)[:-1]
-            lines.append(f"{pod.address} {' '.join(names)}\n")
+            lines.append(_line(pod.address, names))
     for service in services:
         names = _spellings(service.name, service.namespace)
         if service.namespace != namespace:
             names = names[:-1]
-        lines += [f"{address} {' '.join(names)}\n" for address in service.addresses]
-    lines += [f"{address} {' '.join(names)}\n" for address, names in aliases]
+        lines += [_line(address, names) for address in service.addresses]
+    if own is not None and own.aliases:
+        lines.append("\n# Entries added by HostAliases.\n")
+        lines += [_line(address, names) for address, names in own.aliases]
     return "".join(lines)
+
+
+def _line(address: str, names: Iterable[str]) -> str:
+    return "\t".join([address, *names]) + "\n"
 
 
 def _spellings(name: str, namespace: str) -> list[str]:
@@ -112,7 +125,7 @@ def _spellings(name: str, namespace: str) -> list[str]:
 
 
 class HostsFiles:
-    """The files of all namespaces, and of pods with `hostAliases`, which have their own.
+    """The files of all namespaces, and of the pods that have their own.
 
     Args:
         directory: Where they are kept: `NAMESPACE/hosts`, `NAMESPACE/UID/hosts`.
@@ -136,7 +149,7 @@ class HostsFiles:
         pod = self._pods.pop(uid, None)
         if pod is None:
             return
-        if pod.aliases:
+        if pod.has_own_file:
             place = self._place(uid, pod)
             self._written.pop(place / "hosts", None)
             (place / "hosts").unlink(missing_ok=True)
@@ -162,9 +175,9 @@ class HostsFiles:
                 namespace, self._pods.values(), self._services
             )
         for uid, pod in self._pods.items():
-            if pod.aliases:
+            if pod.has_own_file:
                 files[self._place(uid, pod) / "hosts"] = hosts_text(
-                    pod.namespace, self._pods.values(), self._services, pod.aliases
+                    pod.namespace, self._pods.values(), self._services, pod
                 )
         for path, current in files.items():
             text = current if self._settled else _with_old(path, current)
@@ -177,7 +190,7 @@ class HostsFiles:
 
     def _place(self, uid: str, pod: PodName) -> Path:
         namespace = self._directory / pod.namespace
-        return namespace / uid if pod.aliases else namespace
+        return namespace / uid if pod.has_own_file else namespace
 
 
 def _with_old(path: Path, text: str) -> str:

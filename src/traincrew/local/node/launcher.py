@@ -305,7 +305,8 @@ class ForkServer:
         try:
             # The descriptors travel with the first bytes; an empty socket buffer takes those.
             sent = socket.send_fds(connection, [data[:4096]], list(streams))
-            await asyncio.get_running_loop().sock_sendall(connection, data[sent:])
+            if sent < len(data):  # a quick command may have ended by now
+                await asyncio.get_running_loop().sock_sendall(connection, data[sent:])
             yield _Answers(connection)
         finally:
             connection.close()

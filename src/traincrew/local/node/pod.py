@@ -56,6 +56,7 @@ class Pod:
         self.name = view.metadata.name
         self.namespace = view.metadata.namespace
         self.node = str(view.spec["nodeName"])
+        self.events = context.events.reporter("kubelet", self.node)
         self.restart_policy = str(view.spec.get("restartPolicy") or "Always")
         self.hostname, domain = pod_host_name(
             {"name": self.name, "namespace": self.namespace}, view.spec
@@ -103,6 +104,11 @@ class Pod:
     def is_stopping(self) -> bool:
         """Whether nothing of it starts any more."""
         return self._stop.is_set()
+
+    @property
+    def described(self) -> str:
+        """As messages name it: `name_namespace(uid)`."""
+        return f"{self.name}_{self.namespace}({self.uid})"
 
     def facts(self) -> PodFacts:
         """The pod and what only the node knows."""
@@ -236,7 +242,14 @@ class Pod:
         hostname, _ = pod_host_name({"name": self.name}, {"hostname": spec.get("hostname")})
         self.hosts = self.context.hosts.add_pod(
             self.uid,
-            PodName(self.namespace, address, hostname, spec.get("subdomain") or "", aliases),
+            PodName(
+                self.namespace,
+                address,
+                hostname,
+                spec.get("subdomain") or "",
+                aliases,
+                host_network=bool(spec.get("hostNetwork")),
+            ),
         )
         if not self._shown:
             found = unsupported(self.view.document(), self.context.isolation)
@@ -262,7 +275,7 @@ class Pod:
             left = self._until_deadline()
             if left is not None and left <= 0 and self.record.failure is None:
                 self.record.failure = _DEADLINE
-                self.context.events.event(self.reference(), "Warning", *_DEADLINE)
+                self.events.event(self.reference(), "Warning", *_DEADLINE)
                 self._stop_all(self.grace)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(left if left is None or left > 0 else None):
@@ -365,7 +378,7 @@ class Pod:
 
     def _tell_volume_error(self, message: str) -> None:
         if message:
-            self.context.events.event(self.reference(), "Warning", "FailedMount", message)
+            self.events.event(self.reference(), "Warning", "FailedMount", message)
         for record in self.record.containers.values():
             if record.state == "waiting" and record.message != message:
                 record.message = message

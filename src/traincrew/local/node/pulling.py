@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from traincrew.local.images import ImagePullError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from traincrew.local.images import Environment
     from traincrew.local.node.context import Context
@@ -26,20 +26,19 @@ def pull_policy(container: Mapping[str, Any]) -> str:
 
 
 async def pull_image(
-    context: Context, container: Mapping[str, Any], reference: Mapping[str, Any]
+    context: Context, container: Mapping[str, Any], tell: Callable[[str, str, str], None]
 ) -> Environment:
     """The environment of a container's image; built first if it is not there.
 
     Args:
         context: The node.
         container: Whose image.
-        reference: Of the container, for events: at most one `Pulling` and one `Pulled`.
+        tell: Records events (type, reason, message): at most one `Pulling` and one `Pulled`.
 
     Raises:
         ImagePullError: It cannot be had, now.
     """
     image = str(container.get("image", ""))
-    regarding = dict(reference)
     if not image:
         raise ImagePullError("InvalidImageName", "the container names no image")
     present = context.images.is_present(image)
@@ -50,7 +49,7 @@ async def pull_image(
         )
     started = time.monotonic()
     if not present:
-        context.events.event(regarding, "Normal", "Pulling", f'Pulling image "{image}"')
+        tell("Normal", "Pulling", f'Pulling image "{image}"')
 
     def progress(line: str) -> None:
         if context.on_progress is not None:
@@ -59,8 +58,9 @@ async def pull_image(
     environment = await context.images.pull(image, progress)
     if present:
         message = f'Container image "{image}" already present on machine'
+        message += " and can be accessed by the pod"
     else:
         took = time.monotonic() - started
         message = f'Successfully pulled image "{image}" in {took:.1f}s'
-    context.events.event(regarding, "Normal", "Pulled", message)
+    tell("Normal", "Pulled", message)
     return environment

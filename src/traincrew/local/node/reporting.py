@@ -35,6 +35,7 @@ _OWN = (
     "podIPs",
     "containerStatuses",
     "initContainerStatuses",
+    "observedGeneration",
     "reason",
     "message",
 )
@@ -63,7 +64,8 @@ class StatusReporter:
     def seen(self, view: PodView) -> None:
         """The object has a new version, perhaps with conditions others wrote."""
         self._view = view
-        if self._view.spec.get("readinessGates"):
+        unseen = view.metadata.generation != self._shown.get("observedGeneration")
+        if unseen or view.spec.get("readinessGates"):
             self._changed.set()
 
     def changed(self) -> None:
@@ -103,7 +105,8 @@ class StatusReporter:
         ]
         previous = {"phase": self._shown.get("phase"), "conditions": [*own, *others]}
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        return pod_status(self._view.spec, self._record, previous, now)
+        generation = self._view.metadata.generation
+        return pod_status(self._view.spec, self._record, previous, now, generation=generation)
 
     async def write(self) -> None:
         """Write now, if there is something to write.

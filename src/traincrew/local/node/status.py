@@ -28,7 +28,9 @@ OWN_CONDITIONS = (
 )
 
 
-def pod_status(spec: Document, record: PodRecord, previous: Document, now: str) -> dict[str, Any]:
+def pod_status(
+    spec: Document, record: PodRecord, previous: Document, now: str, *, generation: int = 0
+) -> dict[str, Any]:
     """The status to show.
 
     Args:
@@ -37,6 +39,7 @@ def pod_status(spec: Document, record: PodRecord, previous: Document, now: str) 
         previous: The status shown so far: conditions of others are kept, times of conditions that
             did not change too, and a phase that was final stays.
         now: RFC 3339, without fractions.
+        generation: Of the specification.
     """
     phase = phase_of(spec, record)
     if previous.get("phase") in FINISHED:
@@ -60,6 +63,11 @@ def pod_status(spec: Document, record: PodRecord, previous: Document, now: str) 
         ]
     if record.failure is not None:
         status["reason"], status["message"] = record.failure
+    if generation:
+        status["observedGeneration"] = generation
+        for condition in status["conditions"]:
+            if condition["type"] in OWN_CONDITIONS:
+                condition["observedGeneration"] = generation
     return status
 
 
