@@ -1,0 +1,1 @@
+"""Suites on a real cluster."""

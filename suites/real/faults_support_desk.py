@@ -1,0 +1,331 @@
+"""What a user does to jobs of one namespace, and what a witness saw of them.
+
+The witness watches the API server itself, past all wires, through restarts of that server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import json
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from hack.cluster.processes import NotReady
+
+from traincrew.api.crd import CHAINER_JOB, definition
+from traincrew.engine.client import Client
+from traincrew.engine.config import load_config
+from traincrew.engine.errors import (
+    AlreadyExistsError,
+    NotFoundError,
+    ServerError,
+    UnreachableError,
+)
+from traincrew.engine.manager import Manager
+from traincrew.engine.objects import AnyObject
+from traincrew.engine.resources import (
+    CONFIG_MAPS,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    EVENTS,
+    JOBS,
+    NAMESPACES,
+    PODS,
+    ROLE_BINDINGS,
+    ROLES,
+    SERVICE_ACCOUNTS,
+    STATEFUL_SETS,
+)
+from traincrew.operator.kinds import CHAINER_JOBS
+
+from .faults_support_jobs import GONE, Story
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from types import TracebackType
+
+    from hack.cluster import RealCluster
+
+T = TypeVar("T")
+
+LABEL = "chainerjob.kubeflow.org/name"
+CHILDREN = (SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS, CONFIG_MAPS, STATEFUL_SETS, JOBS)
+TERMINAL = {"Succeeded", "Failed"}
+
+
+class Desk:
+    """One namespace, made for a test and removed after it; an async context manager.
+
+    Args:
+        cluster: Where.
+        namespace: Its name.
+
+    Attributes:
+        client: As administrator.
+        histories: Every status of every job that the witness saw, by UID.
+    """
+
+    def __init__(self, cluster: RealCluster, namespace: str) -> None:
+        self._cluster = cluster
+        self.namespace = namespace
+        self.client = Client(load_config(str(cluster.kubeconfig)), user_agent="faults-suite")
+        self.histories: dict[str, list[dict[str, Any]]] = {}
+        self.jobs: dict[str, AnyObject] = {}
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._open()
+        except BaseException:
+            await self.client.close()
+            raise
+        return self
+
+    async def _open(self) -> None:
+        with contextlib.suppress(AlreadyExistsError):
+            await self.client.create(CUSTOM_RESOURCE_DEFINITIONS, definition(CHAINER_JOB))
+        await self.client.create(NAMESPACES, {"metadata": {"name": self.namespace}})
+        manager = Manager(self.client)
+        informer = manager.informer(CHAINER_JOBS, AnyObject, namespace=self.namespace)
+        informer.add_handler(self._saw)
+        self._witness = asyncio.create_task(manager.run())
+        await manager.wait_synced()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._witness.cancel()
+        await asyncio.gather(self._witness, return_exceptions=True)
+        await insist(lambda: self.client.delete(NAMESPACES, self.namespace))
+        deadline = time.monotonic() + 60
+        while await self._exists():
+            assert time.monotonic() < deadline, f"namespace {self.namespace} does not go away"
+            await asyncio.sleep(0.2)
+        await self.client.close()
+
+    async def _exists(self) -> bool:
+        try:
+            await insist(lambda: self.client.get(NAMESPACES, self.namespace))
+        except NotFoundError:
+            return False
+        return True
+
+    def _saw(self, old: AnyObject | None, new: AnyObject | None) -> None:
+        if new is not None:
+            self.jobs[new.metadata.name] = new
+            self.histories.setdefault(new.metadata.uid, []).append(new.status)
+        elif old is not None:
+            self.jobs.pop(old.metadata.name, None)
+
+    # -- what users do ------------------------------------------------------------------------
+
+    async def create(self, manifest: dict[str, Any]) -> None:
+        """Create a job."""
+
+        async def once() -> None:
+            try:
+                await self.client.create(CHAINER_JOBS, manifest, self.namespace)
+            except AlreadyExistsError:
+                return  # an answer was lost
+
+        await insist(once)
+
+    async def edit(self, name: str, spec: dict[str, Any]) -> None:
+        """Change a job's spec, as `kubectl patch --type merge` does."""
+        patch = {"spec": spec}
+        await insist(lambda: self.client.patch(CHAINER_JOBS, name, self.namespace, patch=patch))
+
+    async def delete(self, name: str) -> None:
+        """Delete a job."""
+
+        async def once() -> None:
+            try:
+                await self.client.delete(CHAINER_JOBS, name, self.namespace)
+            except NotFoundError:
+                return
+
+        await insist(once)
+
+    async def let_master_end(self, name: str) -> None:
+        """Tell the master's process to end, in whichever pod it runs, until the job has ended."""
+        while self.phase(name) not in TERMINAL:
+            for pod in await self.pods_of(name):
+                if "-master-" in pod["metadata"]["name"] and pod["status"]["phase"] == "Running":
+                    await asyncio.to_thread(self._touch_end, pod["metadata"]["name"])
+            await asyncio.sleep(1)
+
+    def _touch_end(self, pod: str) -> None:
+        try:
+            self._cluster.kubectl("exec", "-n", self.namespace, pod, "--", "touch", "/tmp/end")
+        except NotReady:
+            return  # the pod, its node or the API server is not there at the moment
+
+    # -- what they see ------------------------------------------------------------------------
+
+    def phase(self, name: str) -> str:
+        """The phase of a job; `GONE` if there is none."""
+        job = self.jobs.get(name)
+        return GONE if job is None else job.status.get("phase", "")
+
+    async def until(
+        self,
+        name: str,
+        condition: Callable[[dict[str, Any]], object],
+        wanted: str,
+        seconds: float = 180,
+    ) -> float:
+        """Wait until a job's status is as wanted; returns when, by ``time.monotonic()``."""
+        deadline = time.monotonic() + seconds
+        while (job := self.jobs.get(name)) is None or not condition(job.status):
+            status = {} if job is None else job.status
+            seen = {key: status.get(key) for key in ("phase", "reason", "message", "workersReady")}
+            assert time.monotonic() < deadline, f"{name}: no {wanted} in {seconds:g} s: {seen}"
+            await asyncio.sleep(0.02)
+        return time.monotonic()
+
+    async def until_phase(
+        self, name: str, phase: str, reason: str = "", seconds: float = 180
+    ) -> float:
+        """Wait for a phase, and a reason if one is given."""
+        return await self.until(
+            name,
+            lambda status: (
+                status.get("phase") == phase and (not reason or status.get("reason") == reason)
+            ),
+            f"{phase} {reason}",
+            seconds,
+        )
+
+    async def until_workers(self, name: str, size: int) -> None:
+        """Wait until so many workers are wanted, and ready."""
+        text = f"{size}/{size}"
+        await self.until(name, lambda status: status.get("workersReady") == text, text)
+
+    async def until_gone(self, name: str, seconds: float = 120) -> None:
+        """Wait until a job and everything it made is gone."""
+        deadline = time.monotonic() + seconds
+        left: list[str] = []
+        while name in self.jobs or (left := await self.made_for(name)):
+            assert time.monotonic() < deadline, f"{name}: not gone in {seconds:g} s: {left}"
+            await asyncio.sleep(0.2)
+
+    async def pods_of(self, name: str) -> list[dict[str, Any]]:
+        """The pods of a job, those that are ending included."""
+        return await self._items(PODS, name)
+
+    async def made_for(self, name: str) -> list[str]:
+        """What there is in the name of a job: its children and their pods."""
+        return [
+            f"{resource.plural} {item['metadata']['name']}"
+            for resource in (*CHILDREN, PODS)
+            for item in await self._items(resource, name)
+        ]
+
+    async def _items(self, resource: Any, name: str) -> list[dict[str, Any]]:
+        listed = await insist(
+            lambda: self.client.list(resource, self.namespace, label_selector=f"{LABEL}={name}")
+        )
+        items: list[dict[str, Any]] = listed["items"]
+        return items
+
+    async def events_of(self, name: str) -> Counter[str]:
+        """How often each reason was told of a job."""
+        listed = await insist(
+            lambda: self.client.list(
+                EVENTS, self.namespace, field_selector=f"involvedObject.name={name}"
+            )
+        )
+        counted: Counter[str] = Counter()
+        for event in listed["items"]:
+            if event["involvedObject"]["kind"] == "ChainerJob":
+                counted[event["reason"]] += event.get("count", 1)
+        return counted
+
+    # -- whole stories ------------------------------------------------------------------------
+
+    async def play(self, story: Story, after: float = 0.0) -> None:
+        """Create a job, do what its user does, and wait for its end."""
+        await asyncio.sleep(after)
+        await self.create(story.manifest)
+        if story.act is not None:
+            await self.until(story.name, lambda _status: True, "job")
+            await story.act(self, story.name)
+        if story.end == GONE:
+            await self.until_gone(story.name)
+        else:
+            await self.until_phase(story.name, story.end, story.reason)
+
+    async def check(self, story: Story) -> list[str]:
+        """What is wrong after the end of a story; nothing, if all is well."""
+        name = story.name
+        wrong = self._created_twice(story)
+        if story.end == GONE:
+            return wrong + [f"{name}: left behind: {what}" for what in await self.made_for(name)]
+        await self._at_rest(name)
+        phase = self.phase(name)
+        if phase != story.end:
+            wrong.append(f"{name}: {phase} instead of {story.end}")
+        children = {what for what in await self.made_for(name) if not what.startswith("pods ")}
+        if children != story.children:
+            wrong.append(f"{name}: children {children ^ story.children}")
+        events = await self.events_of(name)
+        if events["Failed"] > (story.end == "Failed"):
+            wrong.append(f"{name}: event Failed {events['Failed']} times")
+        return wrong + self._reverted(name)
+
+    async def _at_rest(self, name: str) -> None:
+        """Wait until only the finished pods of the master are left."""
+        deadline = time.monotonic() + 60
+        while left := [
+            pod["metadata"]["name"]
+            for pod in await self.pods_of(name)
+            if pod["status"]["phase"] not in TERMINAL or "-master-" not in pod["metadata"]["name"]
+        ]:
+            assert time.monotonic() < deadline, f"{name} has ended, but not its pods: {left}"
+            await asyncio.sleep(0.2)
+
+    def _reverted(self, name: str) -> list[str]:
+        """What was final and changed all the same, and counters that went back."""
+        wrong = []
+        history = self.histories[self.jobs[name].metadata.uid]
+        for before, after in itertools.pairwise(history):
+            if before.get("phase") in TERMINAL and after.get("phase") != before["phase"]:
+                wrong.append(f"{name}: {before['phase']} became {after.get('phase')}")
+            if (at := before.get("completionTime")) and after.get("completionTime") != at:
+                wrong.append(f"{name}: completionTime changed")
+            if after.get("restarts", 0) < before.get("restarts", 0):
+                wrong.append(f"{name}: restarts went back")
+        return wrong
+
+    def _created_twice(self, story: Story) -> list[str]:
+        """Children that some operator made twice, by the audit log of the API server."""
+        made: Counter[str] = Counter()
+        with self._cluster.audit_log.open(encoding="utf-8") as log:
+            for line in log:
+                if self.namespace not in line or '"verb":"create"' not in line:
+                    continue
+                entry = json.loads(line)
+                reference = entry.get("objectRef", {})
+                if (
+                    reference.get("namespace") == self.namespace
+                    and entry["userAgent"].startswith("traincrew-operator")
+                    and entry["responseStatus"]["code"] == 201
+                ):
+                    made[f"{reference['resource']} {reference.get('name')}"] += 1
+        return [f"{what} was made {made[what]} times" for what in story.children if made[what] != 1]
+
+
+async def insist(attempt: Callable[[], Awaitable[T]], seconds: float = 90) -> T:
+    """Try again as long as the API server is not there."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return await attempt()
+        except (UnreachableError, ServerError):
+            if time.monotonic() > deadline:
+                raise
+            await asyncio.sleep(0.2)

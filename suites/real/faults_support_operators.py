@@ -1,0 +1,113 @@
+"""Operators as processes of this machine: started, killed, frozen, and started again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import sys
+import time
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+    from types import TracebackType
+
+READY = "operator is ready"
+LEADING = "leading"
+
+
+class Operator:
+    """`traincrew operator`, one process at a time; ends it at the end of the ``with`` block.
+
+    Args:
+        kubeconfig: The API server, or a wire to it.
+        log: Where its output goes, of all its processes.
+        arguments: Of the command line.
+    """
+
+    def __init__(self, kubeconfig: Path, log: Path, *arguments: str) -> None:
+        self._kubeconfig = kubeconfig
+        self._log = log
+        self._arguments = arguments
+        self._process: asyncio.subprocess.Process | None = None
+        self._began = 0
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.kill()
+
+    async def start(self) -> None:
+        """Start a process."""
+        assert self._process is None or self._process.returncode is not None
+        self._began = self._log.stat().st_size if self._log.exists() else 0
+        with self._log.open("ab") as output:
+            self._process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "traincrew.cli", "operator"),
+                f"--kubeconfig={self._kubeconfig}",
+                *self._arguments,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+            )
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal; nothing happens when it has ended."""
+        if self._process is not None and self._process.returncode is None:
+            self._process.send_signal(number)
+
+    async def kill(self) -> None:
+        """End it where it stands, and wait until it is gone."""
+        self.signal(signal.SIGKILL)
+        if self._process is not None:
+            await self._process.wait()
+
+    async def ended(self, seconds: float | None) -> int:
+        """Wait until it ends by itself; returns its exit code."""
+        assert self._process is not None
+        async with asyncio.timeout(seconds):
+            return await self._process.wait()
+
+    async def says(self, text: str, seconds: float = 60.0) -> float:
+        """Wait for a line of its log, of this process; returns when that was seen.
+
+        Raises:
+            AssertionError: It ended, or did not say so in time.
+        """
+        deadline = time.monotonic() + seconds
+        while text not in (said := self.said()):
+            assert self._process is not None
+            assert self._process.returncode is None, f"the operator has ended:\n{said[-3000:]}"
+            assert time.monotonic() < deadline, f"not said in time: {text!r}\n{said[-3000:]}"
+            await asyncio.sleep(0.01)
+        return time.monotonic()
+
+    def said(self) -> str:
+        """What this process has logged."""
+        return self._log.read_bytes()[self._began :].decode(errors="replace")
+
+
+@contextlib.asynccontextmanager
+async def kept_running(operator: Operator) -> AsyncIterator[None]:
+    """Start the operator again whenever it ends, as the kubelet does with its container."""
+
+    async def keep() -> None:
+        while True:
+            await operator.start()
+            await operator.ended(None)
+
+    keeping = asyncio.create_task(keep())
+    try:
+        yield
+    finally:
+        keeping.cancel()
+        await asyncio.gather(keeping, return_exceptions=True)
+        await operator.kill()
