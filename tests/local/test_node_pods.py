@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from local.node_support import World, condition, node_world, shell
-from traincrew.engine.resources import CONFIG_MAPS, PODS, SECRETS, SERVICE_ACCOUNTS
+from traincrew.engine.resources import CONFIG_MAPS, EVENTS, PODS, SECRETS, SERVICE_ACCOUNTS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -129,7 +129,14 @@ async def test_an_unknown_image(world: World) -> None:
     )
     assert shown["state"]["waiting"]["message"] == "no environment is defined for unknown:1"
     assert (await world.status())["phase"] == "Pending"
-    await world.event("Failed")
+    await world.event("BackOff")
+    events = (await world.client.list(EVENTS, "default"))["items"]
+    told = {event["message"] for event in events if event["reason"] == "Failed"}
+    assert told >= {
+        'Failed to pull image "unknown:1": no environment is defined for unknown:1',
+        "Error: ErrImagePull",
+    }
+    assert {event["source"]["component"] for event in events} == {"kubelet"}
     await world.client.delete(PODS, "p", "default")
     await world.gone()
 

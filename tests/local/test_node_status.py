@@ -117,6 +117,7 @@ def test_a_pod_that_serves() -> None:
             "state": {"running": {"startedAt": NOW}},
             "lastState": {},
             "containerID": "id-a",
+            "resources": {},
         }
     ]
     assert status["podIPs"] == [{"ip": "127.42.0.1"}]
@@ -140,6 +141,55 @@ def test_what_happened_before_is_kept() -> None:
     (container,) = pod_status(spec, record, {}, NOW)["containerStatuses"]
     assert container["restartCount"] == 1
     assert container["lastState"]["terminated"]["exitCode"] == 1
+
+
+def test_resources_and_mounts_are_shown() -> None:
+    spec, record = make("Always", {"a": R})
+    spec["containers"][0] |= {
+        "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}},
+        "volumeMounts": [
+            {"name": "v", "mountPath": "/v"},
+            {"name": "w", "mountPath": "/w", "readOnly": True, "subPath": "s"},
+        ],
+    }
+    (container,) = pod_status(spec, record, {}, NOW)["containerStatuses"]
+    assert container["resources"] == {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}}
+    assert container["allocatedResources"] == {"cpu": "1"}
+    assert container["volumeMounts"] == [
+        {"name": "v", "mountPath": "/v"},
+        {"name": "w", "mountPath": "/w", "readOnly": True, "recursiveReadOnly": "Disabled"},
+    ]
+
+
+UNKNOWN = ("ContainerStatusUnknown", 137)
+
+
+@pytest.mark.parametrize(
+    ("mains", "inits", "phase", "ends"),
+    [
+        ({"a": OK, "b": OK}, {}, "Succeeded", {"a": ("Completed", 0), "b": ("Completed", 0)}),
+        ({"a": OK, "b": BAD}, {}, "Failed", {"a": ("Completed", 0), "b": ("Error", 1)}),
+        ({"a": CRASHED}, {}, "Failed", {"a": ("Error", 1)}),
+        ({"a": W}, {}, "Failed", {"a": UNKNOWN}),
+        ({"a": W}, {"i": OK}, "Failed", {"a": UNKNOWN, "i": ("Completed", 0)}),
+        ({"a": W}, {"i": OK, "j": BAD}, "Failed", {"i": ("Completed", 0), "j": ("Error", 1)}),
+        ({"a": W}, {"i": OK, "j": W}, "Failed", {"i": ("Completed", 0)}),
+        ({"a": W}, {"i": W, "j": W}, "Failed", {"i": UNKNOWN}),
+    ],
+)
+def test_when_a_pod_is_closed_everything_that_was_tried_has_ended(
+    mains: dict[str, str],
+    inits: dict[str, str],
+    phase: str,
+    ends: dict[str, tuple[str, int]],
+) -> None:
+    spec, record = make("Always", mains, inits)
+    record.close(spec)
+    status = pod_status(spec, record, {}, NOW)
+    assert status["phase"] == phase
+    shown = [*status["containerStatuses"], *status.get("initContainerStatuses", [])]
+    ended = {each["name"]: each["state"].get("terminated") for each in shown}
+    assert {name: (end["reason"], end["exitCode"]) for name, end in ended.items() if end} == ends
 
 
 def test_times_of_conditions_move_only_when_they_change() -> None:

@@ -7,6 +7,7 @@ lines on a terminal and in a file.
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -97,6 +98,8 @@ class Warned(NamedTuple):
 
 _FINISHED_WELL = {"Succeeded", "Complete"}
 _WAITING = {"Created", "Pending"}
+# A kubelet's second event about a container that waits: the first one said why.
+_ECHO = re.compile(r"Error: \w+")
 _SELF_EVIDENT = {"Running", *_FINISHED_WELL}
 _TOLD_CONDITIONS = ("Failed", "Succeeded", "Complete", "Suspended", "Restarting", "Running")
 _TONES: dict[str, Tone] = {
@@ -258,6 +261,8 @@ class View:
             if not self.verbose:
                 return []
             return [Line(f"{about}: {message} ({event.reason})", at=now)]
+        if _ECHO.fullmatch(message):
+            return []
         key = (about, event.reason, message)
         known = self.warnings.get(key)
         self.warnings[key] = Warned(about, event.reason, message, count)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from traincrew.engine.errors import ApiError
 from traincrew.local.images import ImagePullError
+from traincrew.local.images.reference import parse_reference
 from traincrew.local.node.bare import remove_links
 from traincrew.local.node.environment import NoCommandError
 from traincrew.local.node.fields import FieldError
@@ -21,7 +22,7 @@ from traincrew.local.node.instances import Exit, Instance, instances_of
 from traincrew.local.node.launcher import StartFailedError
 from traincrew.local.node.logs import tail_of
 from traincrew.local.node.preparation import prepare
-from traincrew.local.node.pulling import pull_image
+from traincrew.local.node.pulling import pull_failure_events, pull_image
 from traincrew.local.node.records import ContainerRecord, Terminated
 from traincrew.local.node.references import MissingReferenceError, env_references
 from traincrew.local.node.restarts import BackOff, should_restart
@@ -148,6 +149,7 @@ class Container:
         current = known[-1]
         self._number = current.number
         self._back_off = BackOff(immediate=True, failures=current.number)
+        self.record.image = shown.get("image", self.record.image)
         self.record.image_id = shown.get("imageID", "")
         if len(known) > 1 and (before := known[-2].exit()) is not None:
             self.record.end(self._terminated(known[-2], before))
@@ -227,6 +229,7 @@ class Container:
                 self._pod.namespace, set(env_references(self.spec)), _CONFIG_RETRY_SECONDS
             )
             await self._unless_stopped(waiting)
+        self.record.image = str(parse_reference(self.spec["image"]))
         self.record.image_id = f"traincrew://{environment.name}"
         instance = prepared.instance
         self._event("Normal", "Created", "Container created")
@@ -269,20 +272,19 @@ class Container:
         image = self.spec.get("image", "")
         while True:
             try:
-                return await self._unless_stopped(
-                    pull_image(self._context, self.spec, self._event)
-                )
+                return await self._unless_stopped(pull_image(self._context, self.spec, self._event))
             except ImagePullError as error:
                 delay = back_off.after()
-                # The message names the image itself.
-                self._event("Warning", "Failed", error.message[:1].upper() + error.message[1:])
+                for reason, text in pull_failure_events(image, error):
+                    self._event("Warning", reason, text)
                 self.record.wait(error.reason, error.message)
                 self._pod.changed()
                 await self._unless_stopped(asyncio.sleep(_SHOW_PULL_ERROR_SECONDS))
                 if error.reason == "ErrImagePull":
-                    text = f'Back-off pulling image "{image}": {error.reason}: {error.message}'
-                    self.record.wait("ImagePullBackOff", text)
-                    self._event("Normal", "BackOff", f'Back-off pulling image "{image}"')
+                    text = f'Back-off pulling image "{image}"'
+                    self.record.wait("ImagePullBackOff", f"{text}: {error.reason}: {error.message}")
+                    self._event("Normal", "BackOff", text)
+                    self._event("Warning", "Failed", "Error: ImagePullBackOff")
                     self._pod.changed()
                 await self._unless_stopped(asyncio.sleep(delay - _SHOW_PULL_ERROR_SECONDS))
 

@@ -199,6 +199,7 @@ class Pod:
             finally:
                 reporting.cancel()
                 await asyncio.gather(reporting, return_exceptions=True)
+            self.record.close(self.view.spec)
             await self._insist(self._reporter.write)
             self._release()
             await self.volumes.remove()

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from traincrew.local.images import Environment
     from traincrew.local.node.context import Context
 
-__all__ = ["pull_image", "pull_policy"]
+__all__ = ["pull_failure_events", "pull_image", "pull_policy"]
 
 
 def pull_policy(container: Mapping[str, Any]) -> str:
@@ -64,3 +64,20 @@ async def pull_image(
         message = f'Successfully pulled image "{image}" in {took:.1f}s'
     tell("Normal", "Pulled", message)
     return environment
+
+
+def pull_failure_events(image: str, error: ImagePullError) -> list[tuple[str, str]]:
+    """Reasons and messages of the events about a pull that failed, as upstream's kubelet has them.
+
+    Ours name the image in the message, for places that show nothing else; here once is enough.
+    """
+    why = error.message.removeprefix(f'image "{image}": ')
+    first = {
+        "ErrImagePull": ("Failed", f'Failed to pull image "{image}": {why}'),
+        "ErrImageNeverPull": ("ErrImageNeverPull", error.message),
+        "InvalidImageName": (
+            "InspectFailed",
+            f'Failed to apply default image tag "{image}": {why}',
+        ),
+    }
+    return [first[error.reason], ("Failed", f"Error: {error.reason}")]

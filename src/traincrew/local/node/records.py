@@ -9,6 +9,8 @@ from msgspec import Struct, field
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+_NOT_LOCATED = "The container could not be located when the pod was terminated"
+
 __all__ = ["ContainerRecord", "PodRecord", "Terminated", "is_sidecar"]
 
 
@@ -54,6 +56,11 @@ class ContainerRecord(Struct):
     started: bool = False
     ready: bool = False
 
+    @property
+    def was_tried(self) -> bool:
+        """Whether an instance was started, or is known to have been."""
+        return self.state != "waiting" or self.last is not None
+
     def wait(self, reason: str, message: str = "") -> None:
         """Note why no instance runs; what the last one did becomes history."""
         if self.terminated is not None:
@@ -77,6 +84,16 @@ class ContainerRecord(Struct):
         self.terminated = terminated
         self.started = self.ready = False
 
+    def close(self) -> None:
+        """Note that no instance will run any more: what waits has ended, however that was."""
+        if self.state != "waiting":
+            return
+        if self.last is None:
+            self.end(Terminated(137, "ContainerStatusUnknown", message=_NOT_LOCATED))
+        else:
+            last, self.last = self.last, None
+            self.end(last)
+
 
 class PodRecord(Struct):
     """One pod.
@@ -85,12 +102,14 @@ class PodRecord(Struct):
         start_time: when the node took it, RFC 3339.
         failure: (reason, message) if the node itself ended it, for instance `DeadlineExceeded`.
         prepared: its volumes are there.
+        closed: nothing of it starts any more.
     """
 
     start_time: str
     host_ip: str = ""
     pod_ip: str = ""
     prepared: bool = False
+    closed: bool = False
     failure: tuple[str, str] | None = None
     containers: dict[str, ContainerRecord] = field(default_factory=dict)
 
@@ -104,6 +123,27 @@ class PodRecord(Struct):
                 container["name"], reason=reason, image=container.get("image", "")
             )
         return record
+
+    def close(self, spec: Mapping[str, Any]) -> None:
+        """Note that nothing of the pod runs or starts any more.
+
+        Upstream's rule (`status_manager.go`, TerminatePod): once a pod has been initialized, main
+        containers of which nothing is known count as failed; so do init containers up to the last
+        one that has been tried, and the first one in any case.
+        """
+        self.closed = True
+        inits = [self.containers[each["name"]] for each in spec.get("initContainers") or ()]
+        mains = [self.containers[each["name"]] for each in spec.get("containers") or ()]
+        if (
+            not inits
+            or any(each.was_tried for each in mains)
+            or (inits[-1].terminated is not None and inits[-1].terminated.exit_code == 0)
+        ):
+            for each in mains:
+                each.close()
+        tried = max((index for index, each in enumerate(inits) if each.was_tried), default=0)
+        for each in inits[: tried + 1]:
+            each.close()
 
 
 def is_sidecar(container: Mapping[str, Any]) -> bool:

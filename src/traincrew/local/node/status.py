@@ -51,7 +51,7 @@ def pod_status(
         "hostIP": record.host_ip,
         "hostIPs": [{"ip": record.host_ip}],
         "containerStatuses": [
-            _container_status(record.containers[each["name"]]) for each in spec["containers"]
+            _container_status(each, record.containers[each["name"]]) for each in spec["containers"]
         ],
     }
     if record.pod_ip:
@@ -83,6 +83,10 @@ def phase_of(spec: Document, record: PodRecord) -> str:
     if record.failure is not None:
         busy = any(each.state == "running" for each in record.containers.values())
         return "Running" if busy else "Failed"
+    if record.closed:
+        ends = [each.terminated for each in mains]
+        well = all(end is not None and end.exit_code == 0 for end in ends)
+        return "Succeeded" if well else "Failed"
     blocking = _unfinished_init(spec, record)
     if blocking:
         failed = [
@@ -181,7 +185,8 @@ def _conditions(
         old = before.get(kind) or {}
         same = old.get("status") == wanted[kind]["status"]
         since = old.get("lastTransitionTime") if same else None
-        conditions.append({"type": kind, **wanted[kind], "lastTransitionTime": since or now})
+        times = {"lastProbeTime": None, "lastTransitionTime": since or now}
+        conditions.append({"type": kind, **wanted[kind], **times})
     conditions += [dict(each) for each in previous if each["type"] not in OWN_CONDITIONS]
     return conditions
 
@@ -202,14 +207,14 @@ def _closed_gates(spec: Document, conditions: Sequence[Document]) -> list[str]:
 
 
 def _init_status(container: Document, record: ContainerRecord) -> dict[str, Any]:
-    status = _container_status(record)
+    status = _container_status(container, record)
     if not is_sidecar(container):
         # An init container that did its work counts as ready (upstream, since always).
         status["ready"] = _succeeded(record)
     return status
 
 
-def _container_status(record: ContainerRecord) -> dict[str, Any]:
+def _container_status(container: Document, record: ContainerRecord) -> dict[str, Any]:
     status: dict[str, Any] = {
         "name": record.name,
         "image": record.image,
@@ -220,9 +225,23 @@ def _container_status(record: ContainerRecord) -> dict[str, Any]:
         "state": _state(record),
         "lastState": {} if record.last is None else {"terminated": _terminated(record.last)},
     }
+    if mounts := [_mount_status(each) for each in container.get("volumeMounts") or ()]:
+        status["volumeMounts"] = mounts
     if record.container_id:
         status["containerID"] = record.container_id
+        resources = dict(container.get("resources") or {})
+        status["resources"] = resources
+        if requests := resources.get("requests"):
+            status["allocatedResources"] = dict(requests)
     return status
+
+
+def _mount_status(mount: Document) -> dict[str, Any]:
+    status = {"name": mount["name"], "mountPath": mount["mountPath"]}
+    # Mounts below a read-only one are left as they are here: `recursiveReadOnly` is not done.
+    return status | (
+        {"readOnly": True, "recursiveReadOnly": "Disabled"} if mount.get("readOnly") else {}
+    )
 
 
 def _state(record: ContainerRecord) -> dict[str, Any]:
