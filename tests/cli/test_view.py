@@ -281,6 +281,10 @@ def test_a_long_explanation_is_given_once() -> None:
     ]
 
 
+def test_the_echo_of_an_explanation_is_not_told() -> None:
+    assert followed().event(event("Error: ErrImagePull", reason="Failed"), 1) == []
+
+
 def test_what_is_added_to_an_explanation_is_told() -> None:
     view = followed()
     view.event(event("Job has reached the specified backoff limit"), 1)
