@@ -78,7 +78,8 @@ class Cluster(ABC):
         with ExitStack() as stack:
             self.directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             self._start(stack)
-            self._kubectl("create", "-f", str(DEPLOY / "0-crd.yaml"))
+            self._kubectl("apply", "-f", str(DEPLOY / "0-crd.yaml"))
+            self._kubectl("wait", "--for=condition=Established", "crd", "--all")
             self.operator = Operator(self.kubeconfig, self.directory / "operator.log")
             stack.callback(self.operator.kill)
             self.operator.start()

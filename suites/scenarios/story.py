@@ -33,8 +33,9 @@ _ON_ITS_WAY = {"ContainerCreating", "PodInitializing"}
 # How often these are told depends on how long something takes.
 _REPEATED = {"BackOff", "FailedScheduling", "FailedCreate", "FailedMount", "Failed", "Pulling",
              "Unhealthy"}  # fmt: skip
-_WAS_READY = re.compile(r"(?<=\d) ready$")
-"""At the end of a pod record: noted only if another status was written meanwhile."""
+# What is noted at the end of a pod record only if another status was written meanwhile; what an
+# image is called after it was pulled.
+_CHANCE = re.compile(r"(?<=\d) ready$|(?<=\.imageID: ).+$")
 # What the operator makes together, and in which order.
 _STAGES = {"ServiceAccount": 0, "Role": 0, "RoleBinding": 0, "ConfigMap": 0, "StatefulSet": 1,
            "Job": 2}  # fmt: skip
@@ -58,16 +59,17 @@ def tell(
     normaliser = Normaliser(observations, nodes)
     story: Story = {"Steps of the operator": _steps(observations, normaliser)}
     lives: dict[str, list[Observation]] = defaultdict(list)
+    titles = _titles(observations, normaliser)
     for seen in observations:
         if seen.kind != "Event":
-            lives[f"{seen.kind} {normaliser.name(seen.name)}"].append(seen)
+            lives[titles[seen.uid]].append(seen)
     for title, life in sorted(lives.items()):
         story[f"{title}, as stored"] = normaliser.lines(_content(life[0].document))
         story[f"{title}, life"] = _life(life, normaliser)
         if "status" in life[-1].document:
             lines = normaliser.lines(life[-1].document["status"])
-            story[f"{title}, last status"] = [_WAS_READY.sub("", line) for line in lines]
-    story.update(_events(observations, normaliser))
+            story[f"{title}, last status"] = [_CHANCE.sub("", line) for line in lines]
+    story.update(_events(observations, titles, normaliser))
     if answers:
         story["Answers of the API"] = [f"{what}: {said}" for what, said in answers.items()]
     for pod, log in logs.items():
@@ -80,6 +82,17 @@ def text(story: Story) -> str:
     return "".join(
         "".join(f"{line}\n" for line in (f"== {title}", *lines)) for title, lines in story.items()
     )
+
+
+def _titles(observations: Iterable[Observation], normaliser: Normaliser) -> dict[str, str]:
+    """What each object is called, by UID: kind and name, and a number if it took over a name."""
+    titles: dict[str, str] = {}
+    for seen in observations:
+        if seen.uid not in titles and seen.kind != "Event":
+            title = f"{seen.kind} {normaliser.name(seen.name)}"
+            same = sum(each.partition(" (")[0] == title for each in titles.values())
+            titles[seen.uid] = f"{title} ({same + 1})" if same else title
+    return titles
 
 
 # -- objects ----------------------------------------------------------------------------------
@@ -196,7 +209,9 @@ def _is_child(document: Document) -> bool:
 # -- events -----------------------------------------------------------------------------------
 
 
-def _events(observations: Iterable[Observation], normaliser: Normaliser) -> Story:
+def _events(
+    observations: Iterable[Observation], titles: Mapping[str, str], normaliser: Normaliser
+) -> Story:
     """What each component said about each object, in the order in which it first did."""
     events: dict[str, dict[str, Any]] = {}
     counts: dict[str, int] = {}
@@ -209,7 +224,8 @@ def _events(observations: Iterable[Observation], normaliser: Normaliser) -> Stor
     for uid, event in events.items():
         about = event["involvedObject"]
         component = event.get("reportingComponent") or event.get("source", {}).get("component")
-        title = f"{about['kind']} {normaliser.name(about['name'])}, events of {component}"
+        unknown = f"{about['kind']} {normaliser.name(about['name'])}"
+        title = f"{titles.get(about.get('uid', ''), unknown)}, events of {component}"
         place = f" ({about['fieldPath']})" if about.get("fieldPath") else ""
         message = normaliser.text(event.get("message", "")).strip()
         line = f"{event['type']} {event['reason']}{place}: {message}"
