@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test suites test-all lint format bench lock manifests \
-        images cluster-up cluster-down clean
+        programs images cluster-up cluster-down clean
 
 help: ## Show what can be done here
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -52,6 +52,9 @@ lock: ## Renew requirements/*.txt from pyproject.toml
 manifests: $(VENV)/.run ## Regenerate deploy/ and the field reference from the types
 	$(BIN)/traincrew manifests --directory deploy
 	$(BIN)/python hack/reference.py
+
+programs: setup ## Build Kubernetes and what the suites need from Go modules
+	$(BIN)/python -m hack.cluster build --all
 
 images: setup ## Build the container images (root, no container engine needed)
 	$(BIN)/python -m hack.images build

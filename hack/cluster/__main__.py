@@ -58,9 +58,11 @@ def check() -> None:
 
 @main.command()
 @click.argument("programs", nargs=-1)
-def build(programs: tuple[str, ...]) -> None:
+@click.option("--all", "everything", is_flag=True, help="Also what only the suites use.")
+def build(programs: tuple[str, ...], everything: bool) -> None:
     """Build programs: those of a cluster unless some are named."""
-    for program in programs or binaries.CONTROL_PLANE + binaries.NODE:
+    usual = tuple(binaries.PROGRAMS) if everything else binaries.CONTROL_PLANE + binaries.NODE
+    for program in programs or usual:
         if program not in binaries.PROGRAMS:
             known = ", ".join(binaries.PROGRAMS)
             raise click.UsageError(f"no program {program!r}; there are {known}")
