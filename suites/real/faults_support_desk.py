@@ -225,6 +225,14 @@ class Desk:
             for item in await self._items(resource, name)
         ]
 
+    async def uids(self, name: str) -> set[str]:
+        """Of a job's children and their pods."""
+        return {
+            item["metadata"]["uid"]
+            for resource in (*CHILDREN, PODS)
+            for item in await self._items(resource, name)
+        }
+
     async def _items(self, resource: Any, name: str) -> list[dict[str, Any]]:
         listed = await insist(
             lambda: self.client.list(resource, self.namespace, label_selector=f"{LABEL}={name}")

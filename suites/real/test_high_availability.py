@@ -17,10 +17,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from .faults_support_desk import Desk
-from .faults_support_jobs import HELPER_IMAGE, chainer_job, work
+from .faults_support_jobs import (
+    HELPER_IMAGE,
+    chainer_job,
+    is_deleted,
+    is_scaled,
+    succeeds,
+    work,
+)
 from .faults_support_operators import LEADING, READY, Operator
 from .faults_support_report import teller
-from .faults_support_wire import Wire
+from .faults_support_wire import Held, Wire
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -84,7 +91,7 @@ async def pair(
     """Two operators that serve one namespace, with a job that runs."""
     async with contextlib.AsyncExitStack() as stack:
         desk = await stack.enter_async_context(Desk(cluster, "high-availability"))
-        replicas = []
+        replicas: list[Replica] = []
         for name in ("first", "second"):
             wire = await stack.enter_async_context(Wire(cluster.kubeconfig, tmp_path, name))
             operator = Operator(
@@ -93,6 +100,7 @@ async def pair(
                 f"--namespace={desk.namespace}",
                 f"--lease-namespace={desk.namespace}",
                 f"--helper-image={HELPER_IMAGE}",
+                "--workers=16",
             )
             await stack.enter_async_context(operator)
             await operator.start()
@@ -143,3 +151,110 @@ async def test_a_leader_told_to_end_hands_over_at_once(pair: Pair) -> None:
     told = time.monotonic()
     assert await pair.take_over(told) <= 2
     assert await pair.leader.operator.ended(5) == 0
+
+
+# -- what arrives late ----------------------------------------------------------------------------
+
+
+def held(pair: Pair, method: str, path: str, word: str = "") -> Held:
+    """Hold back the leader's next write whose path ends so, and whose body has a word in it."""
+    return pair.leader.wire.hold(
+        lambda write: (
+            write.method == method and write.path.endswith(path) and word.encode() in write.body
+        )
+    )
+
+
+async def hand_over(pair: Pair, *writes: Held) -> None:
+    """End the leader with writes on their way; return when the other one leads."""
+    async with asyncio.timeout(120):
+        for write in writes:
+            await write.caught.wait()
+    pair.leader.operator.signal(signal.SIGTERM)
+    assert await pair.leader.operator.ended(10) == 0
+    await pair.standby.operator.says(LEADING)
+
+
+async def test_late_creates_make_no_second_child_and_leave_no_orphan(pair: Pair) -> None:
+    desk = pair.desk
+    stays, goes = succeeds("stays", 1), is_deleted("goes", None)
+    masters = [held(pair, "POST", "/jobs", f"{story.name}-master") for story in (stays, goes)]
+    for story in (stays, goes):
+        await desk.create(story.manifest)
+    await hand_over(pair, *masters)
+
+    await desk.until_phase("stays", "Succeeded")
+    await desk.until_phase("goes", "Running")
+    await desk.delete("goes")
+    await desk.until_gone("goes")
+
+    assert [await write.deliver() for write in masters] == [409, 201]
+    assert await desk.check(stays) == []
+    # Its owner is not there any more, so the garbage collector takes it.
+    await desk.until_gone("goes")
+
+
+async def test_late_changes_undo_nothing(pair: Pair) -> None:
+    desk = pair.desk
+    scaled, stopped = is_scaled("scaled", [1]), succeeds("stopped", 10)
+    told = succeeds("told", 1)
+    for story in (scaled, stopped):
+        await desk.create(story.manifest)
+    for story in (scaled, stopped):
+        await desk.until_phase(story.name, "Running")
+    patches = [
+        held(pair, "PATCH", "/statefulsets/scaled-workerset-ws0"),
+        held(pair, "PATCH", "/jobs/stopped-master"),
+        held(pair, "PATCH", "/chainerjobs/told/status", '"phase":"Running"'),
+    ]
+    await desk.create(told.manifest)
+    await desk.edit("scaled", {"workerSets": {"ws0": {"replicas": 2}}})
+    await desk.edit("stopped", {"runPolicy": {"suspend": True}})
+    await hand_over(pair, *patches)
+
+    await desk.until_workers("scaled", 2)
+    await desk.edit("scaled", {"workerSets": {"ws0": {"replicas": 1}}})
+    await desk.until_workers("scaled", 1)
+    await desk.until_phase("stopped", "Suspended", "ChainerJobSuspended")
+    await desk.edit("stopped", {"runPolicy": {"suspend": False}})
+    await desk.until_phase("stopped", "Running")
+    await desk.until_phase("told", "Succeeded")
+    before = len(pair.standby.wire.job_writes())
+
+    assert [await patch.deliver() for patch in patches] == [409, 409, 409]
+    await desk.until_phase("stopped", "Succeeded")
+    await desk.let_master_end("scaled")
+    for story in (scaled, stopped, told):
+        assert await desk.check(story) == []
+    repairs = [write.path for write in pair.standby.wire.job_writes()[before:]]
+    assert not any("told" in path for path in repairs), "there was nothing to put right"
+
+
+async def test_late_deletions_delete_nothing_that_was_made_anew(pair: Pair) -> None:
+    desk = pair.desk
+    shrinks = is_scaled("shrinks", [1])
+    sets = shrinks.manifest["spec"]["workerSets"]
+    sets["ws1"] = sets["ws0"]
+    expires = chainer_job("expires", work(1), ttlSecondsAfterFinished=0)
+    deletions = [
+        held(pair, "DELETE", "/statefulsets/shrinks-workerset-ws1"),
+        held(pair, "DELETE", "/chainerjobs/expires"),
+    ]
+    await desk.create(shrinks.manifest)
+    await desk.until_phase("shrinks", "Running")
+    await desk.create(expires)
+    await desk.edit("shrinks", {"workerSets": {"ws1": None}})
+    await hand_over(pair, *deletions)
+
+    await desk.until_workers("shrinks", 1)
+    await desk.edit("shrinks", {"workerSets": {"ws1": sets["ws0"]}})
+    await desk.until_workers("shrinks", 2)
+    await desk.until_gone("expires")
+    await desk.create(chainer_job("expires", work(5)))
+    await desk.until_phase("expires", "Running")
+    before = await desk.uids("shrinks") | await desk.uids("expires")
+
+    assert [await deletion.deliver() for deletion in deletions] == [409, 409]
+    assert await desk.uids("shrinks") | await desk.uids("expires") == before
+    await desk.until_phase("expires", "Succeeded")
+    await desk.let_master_end("shrinks")
