@@ -2,8 +2,8 @@
 
     python hack/generate_openapi.py
 
-Needs Go: the definitions are those of the Kubernetes release itself, whose module is downloaded, and
-the Go types say the rest (see ``gotypes.py``). Written are:
+Needs Go: the definitions are those of the Kubernetes release itself, whose module is downloaded,
+and the Go types say the rest (see ``gotypes.py``). Written are:
 
 - ``src/traincrew/local/apiserver/data/schemas.json.xz``: the definitions of every kind the
   embedded API server stores or answers with, without descriptions;
@@ -263,9 +263,9 @@ def root_names() -> list[str]:
 def add_go_rules(schemas: dict[str, Any]) -> None:
     """Say what Go makes of fields that are empty or missing.
 
-    ``x-omit-empty`` lists the fields that are left out when they are empty: what a client reads back
-    of ``hostNetwork: false`` or ``env: []`` is nothing. ``x-go-zero`` has the fields that are always
-    there, with the value they have when nobody sets them: ``resources: {}``, ``rules: null``.
+    ``x-omit-empty`` lists the fields that are left out when they are empty: what a client reads
+    back of ``hostNetwork: false`` or ``env: []`` is nothing. ``x-go-zero`` has the fields that
+    are always there, and their value when nobody sets them: ``resources: {}``, ``rules: null``.
     """
     modules = gotypes.download(dict.fromkeys(gotypes.MODULES, gotypes.VERSION))
     packages: dict[str, Any] = {}

@@ -112,7 +112,7 @@ def read_structs(directory: Path) -> tuple[dict[str, list[Field]], dict[str, str
 
 
 _SCALARS = re.compile(r"string|bool|byte|u?int\d*|float\d+")
-_FOREIGN_STRUCTS = re.compile(r"(metav1|resource|intstr|runtime|v1|apiextensions)\.")
+_FOREIGN_STRUCTS = re.compile(r"(metav1|corev1|resource|intstr|runtime|v1|apiextensions)\.")
 
 
 def is_struct(field: Field, structs: dict[str, list[Field]]) -> bool:

@@ -7,6 +7,7 @@ import pytest
 
 from traincrew.local.apiserver import schema
 from traincrew.local.apiserver.builtins import builtin_resources
+from traincrew.local.apiserver.quantity import canonical
 
 
 def pod(**spec: Any) -> dict[str, Any]:
@@ -192,3 +193,62 @@ def test_recursive_schemas_work() -> None:
     }
     path = "spec.versions[0].schema.openAPIV3Schema.properties.a.frmat"
     assert definition.prune(obj) == [path]
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("1024Mi", "1Gi"),
+        ("12Mi", "12Mi"),
+        ("1.5Gi", "1536Mi"),
+        ("0.5Gi", "512Mi"),
+        ("1.3Ki", "1331200m"),
+        ("512Ki", "512Ki"),
+        ("1000m", "1"),
+        ("1500m", "1500m"),
+        ("0.5", "500m"),
+        (0.5, "500m"),
+        (2, "2"),
+        ("1000", "1k"),
+        ("1e3", "1e3"),
+        ("1000e3", "1e6"),
+        ("0", "0"),
+        ("0Mi", "0"),
+        ("-0.1", "-100m"),
+        ("0.1n", "1n"),
+        ("1.500", "1.500"),  # sic: digits in groups of three are taken over
+        ("010", "010"),
+        ("9223372036854775807Ki", "9223372036854775807"),
+    ],
+)
+def test_quantities_read_back_as_go_writes_them(written: str | float, read: str) -> None:
+    assert canonical(written) == read
+
+
+def test_an_object_reads_back_as_go_writes_it() -> None:
+    lease = schema.load_builtin("coordination.k8s.io", "v1", "Lease")
+    obj: dict[str, Any] = {"spec": {"renewTime": "2027-01-15T10:00:00.5+02:00"}}
+    lease.complete(obj)
+    assert obj == {"metadata": {}, "spec": {"renewTime": "2027-01-15T08:00:00.500000Z"}}
+    deployment = schema.load_builtin("apps", "v1", "Deployment")
+    obj = {"status": {"conditions": [{"type": "A", "lastUpdateTime": "2027-01-15T10:00:00.9Z"}]}}
+    deployment.complete(obj)
+    assert obj["status"] == {
+        "conditions": [
+            {
+                "type": "A",
+                "status": "",
+                "lastUpdateTime": "2027-01-15T10:00:00Z",
+                "lastTransitionTime": None,
+            }
+        ]
+    }
+    assert obj["spec"] == {
+        "selector": None,
+        "strategy": {},
+        "template": {"metadata": {}, "spec": {"containers": None}},
+    }
+    claim = schema.load_builtin("", "v1", "PersistentVolumeClaim")
+    obj = {"spec": {"resources": {"requests": {"storage": "1024Mi"}}}}
+    claim.complete(obj)
+    assert obj["spec"]["resources"]["requests"] == {"storage": "1Gi"}

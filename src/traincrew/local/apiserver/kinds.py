@@ -50,7 +50,7 @@ def _update_namespace(_around: Surroundings, new: Document, old: Document) -> No
 
 def _qos_class(spec: Document) -> str:
     """Guaranteed, Burstable or BestEffort, from the containers' cpu and memory."""
-    containers = [*spec.get("containers", ()), *spec.get("initContainers", ())]
+    containers = [*(spec.get("containers") or ()), *spec.get("initContainers", ())]
     any_set, all_limited = False, True
     for container in containers:
         resources = container.get("resources") or {}

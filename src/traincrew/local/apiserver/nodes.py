@@ -11,9 +11,14 @@ import lzma
 import re
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+
+from . import quantity, times
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = [
     "ANY",
@@ -29,7 +34,7 @@ __all__ = [
 META = "io.k8s.apimachinery.pkg.apis.meta.v1"
 _QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 _INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
-_TIMES = {f"{META}.Time", f"{META}.MicroTime"}
+_TIMES = {f"{META}.Time": times.canonical, f"{META}.MicroTime": times.canonical_micro}
 _FREE = {f"{META}.FieldsV1", "io.k8s.apimachinery.pkg.runtime.RawExtension"}
 
 _NO_FIELDS: dict[str, Any] = {}
@@ -53,7 +58,9 @@ class Node:
         nullable: null is a value here.
         null_is_absent: null means "not there": true of built-in kinds, whose Go types know no null.
         omit_empty: fields of a built-in kind that vanish when they are empty, as in Go.
+        zero: fields of a built-in kind Go always writes, and what it writes when nobody set them.
         open: here or somewhere below values of any type may stand.
+        canonical: what Go makes of a text: of a quantity or a time; raises ValueError.
         required: fields that have to be there.
         default: what an absent value becomes; ``msgspec.UNSET`` without default.
         has_defaults: this node or one below it has a default.
@@ -64,6 +71,7 @@ class Node:
     """
 
     __slots__ = (
+        "canonical",
         "default",
         "embedded",
         "fields",
@@ -86,6 +94,7 @@ class Node:
         "schema",
         "type",
         "values",
+        "zero",
     )
 
     def __init__(self, type_: str = "", *, leaf: bool = True) -> None:
@@ -103,6 +112,8 @@ class Node:
         self.nullable = False
         self.null_is_absent = False
         self.omit_empty: frozenset[str] = frozenset()
+        self.canonical: Callable[[Any], str] | None = None
+        self.zero: dict[str, Any] = _NO_FIELDS
         self.required: tuple[str, ...] = ()
         self.default: Any = msgspec.UNSET
         self.has_defaults = False
@@ -185,11 +196,13 @@ def builtin_node(name: str) -> Node:
         node.null_is_absent = True
     elif name == _QUANTITY:
         node = Node("quantity")
+        node.canonical = quantity.canonical
     elif name == _INT_OR_STRING:
         node = Node("int-or-string")
     elif name in _TIMES:
         node = Node("string")
         node.rules = {"format": "date-time"}
+        node.canonical = _TIMES[name]
     else:
         schema = builtin_definitions()[name]
         if "type" not in schema:  # JSON, JSONSchemaPropsOrArray and the like
@@ -234,6 +247,7 @@ def _fill(node: Node, schema: dict[str, Any]) -> None:
         if extra is not None:
             node.values = _property(extra)
         node.omit_empty = frozenset(schema.get("x-omit-empty", ()))
+        node.zero = schema.get("x-go-zero", _NO_FIELDS)
     elif node.type == "array":
         node.items = _property(schema["items"])
         _map_keys(node, schema)

@@ -10,11 +10,14 @@ __all__ = ["builtin", "custom"]
 
 Document = dict[str, Any]
 
+_OWN = frozenset({"x-go-zero", "x-omit-empty"})
+"""Words our definitions have beyond the published ones."""
+
 
 def _describe(schema: Document, texts: Document | None) -> Document:
     """A published schema with its descriptions back in; a reference gets them beside ``allOf``."""
-    if "x-omit-empty" in schema:
-        schema = {key: value for key, value in schema.items() if key != "x-omit-empty"}
+    if not _OWN.isdisjoint(schema):
+        schema = {key: value for key, value in schema.items() if key not in _OWN}
     if not texts:
         return schema
     result: Document = {}

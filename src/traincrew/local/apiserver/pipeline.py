@@ -165,6 +165,7 @@ def default(resource: ResourceType, document: Document) -> bool:
             _fill_required_lists(node, document)
         complete = not causes
     resource.schema.default(document)
+    resource.schema.complete(document)
     return complete
 
 

@@ -1,4 +1,4 @@
-"""Drop what a schema does not know, fill in what it defaults."""
+"""Drop what a schema does not know, fill in what it defaults and what Go always writes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .codec import clone
 from .nodes import ANY, Node
 from .paths import Path, render
 
-__all__ = ["fill_defaults", "prune"]
+__all__ = ["complete", "fill_defaults", "prune"]
 
 
 def prune(node: Node, value: dict[str, Any]) -> list[str]:
@@ -123,3 +123,41 @@ def fill_defaults(node: Node, value: Any) -> None:
             if item is None and not node.items.nullable and node.items.default is not msgspec.UNSET:
                 value[index] = clone(node.items.default)
             fill_defaults(node.items, value[index])
+
+
+def complete(node: Node, value: Any) -> Any:
+    """Make of a document of a built-in kind what Go writes after it has read it, in place.
+
+    Fields that are always written get the value of an empty one, quantities and times their
+    canonical form.
+
+    Returns:
+        The document.
+    """
+    kind = type(value)
+    if kind is dict:
+        fields, rest = node.fields, node.values
+        for key, item in value.items():
+            child = fields.get(key) or rest
+            if child is None or item is None:
+                continue
+            kind = type(item)
+            if child.canonical is not None:
+                value[key] = _canonical(child, item)
+            elif kind is dict or kind is list:
+                complete(child, item)
+        for key, empty in node.zero.items():
+            if key not in value:
+                value[key] = complete(fields[key], {}) if empty == {} else empty
+    elif kind is list and node.items is not None and node.items.type == "object":
+        for item in value:
+            complete(node.items, item)
+    return value
+
+
+def _canonical(node: Node, value: Any) -> Any:
+    assert node.canonical is not None
+    try:
+        return node.canonical(value)
+    except (ValueError, TypeError):
+        return value  # for the checks to complain about

@@ -9,7 +9,7 @@ from . import defaults
 from .causes import Cause
 from .checks import check
 from .nodes import Node, builtin_kinds, builtin_node, crd_node
-from .prune import fill_defaults, prune
+from .prune import complete, fill_defaults, prune
 
 __all__ = ["Cause", "ObjectSchema", "from_crd", "load_builtin"]
 
@@ -92,6 +92,24 @@ class ObjectSchema:
                 fill_defaults(self.node, obj)
         else:
             defaults.apply(self.group, self.kind, obj)
+
+    def complete(self, obj: Document) -> None:
+        """Give an object of a built-in kind the form Go writes it in, in place."""
+        if not self.custom:
+            complete(self.node, obj)
+
+    @cached_property
+    def empty(self) -> Document:
+        """An object before anything is written into it; not to be changed.
+
+        Ownership of a new object is what differs from it. A Go struct that is not a pointer is
+        always there, so nobody comes to own ``f:spec`` of a built-in kind; custom resources have
+        no such fields, their ``f:spec`` is owned.
+        """
+        if self.custom:
+            return {}
+        empty: Document = complete(self.node, {})
+        return empty
 
     def validate(self, obj: Document, old: Document | None = None) -> list[Cause]:
         """Everything the schema finds wrong.

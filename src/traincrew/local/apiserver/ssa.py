@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from . import lastapplied, managers
 from .causes import Cause
 from .codec import clone
-from .emptyobjects import empty_object
 from .fieldsets import (
     FieldSet,
     compare,
@@ -113,10 +112,8 @@ def _without_managed_fields(document: Document) -> Document:
 
 def _empty(schema: ObjectSchema, document: Document) -> Document:
     """An object before anything is written into it."""
-    empty: Document = {key: document[key] for key in ("apiVersion", "kind") if key in document}
-    if schema.custom:
-        return empty
-    return empty | {"metadata": {}} | empty_object(schema.group, schema.kind)
+    head: Document = {key: document[key] for key in ("apiVersion", "kind") if key in document}
+    return head | schema.empty
 
 
 def _entries(old: Document | None, new: Document, subresource: str) -> list[Entry]:
