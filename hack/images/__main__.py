@@ -28,10 +28,9 @@ def build_command(wanted: tuple[str, ...]) -> None:
 def list_command() -> None:
     """Show the images, and which of them are built."""
     for name in catalog.names():
-        image = catalog.image(name)
-        path = builder.archive(image)
+        path = builder.archive(name)
         state = f"{path.stat().st_size / 1e6:.0f} MB" if path.exists() else "not built"
-        click.echo(f"{name:<10} {image.tagged:<40} {state}")
+        click.echo(f"{name:<10} {catalog.image(name).tagged:<40} {state}")
 
 
 @main.command()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -13,9 +12,10 @@ from hack.images.errors import Unavailable
 from hack.images.workshop import Workshop
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
-    from hack.images.catalog import Image
+    from hack.images.catalog import File, Image
     from hack.images.workshop import Report
 
 # Times of files in the build context: layers then depend on contents alone.
@@ -42,7 +42,8 @@ def build(name: str, *, report: Report = _say) -> Path:
         Unavailable: This machine cannot build images.
     """
     wanted = catalog.image(name)
-    target = archive(wanted)
+    files = catalog.context(wanted)
+    target = _archive(wanted, files)
     if target.exists():
         os.utime(target)
         return target
@@ -54,29 +55,34 @@ def build(name: str, *, report: Report = _say) -> Path:
     with workshop.alone():
         if not target.exists():
             debian.ensure(workshop)
-            _build(workshop, wanted, target)
+            _build(workshop, wanted, files, target)
             _forget(wanted)
     return target
 
 
-def archive(wanted: Image) -> Path:
-    """Where an image is, or will be."""
-    key = catalog.key(wanted, debian.key())
+def archive(name: str) -> Path:
+    """Where an image made of the files as they are now is, or would be."""
+    wanted = catalog.image(name)
+    return _archive(wanted, catalog.context(wanted))
+
+
+def _archive(wanted: Image, files: Mapping[str, File]) -> Path:
+    key = catalog.key(wanted, files, debian.key())
     return machine.cache_directory() / f"{wanted.name}-{catalog.version()}-{key}.tar"
 
 
-def _build(workshop: Workshop, wanted: Image, target: Path) -> None:
+def _build(workshop: Workshop, wanted: Image, files: Mapping[str, File], target: Path) -> None:
     started = time.monotonic()
     log = workshop.directory / f"{wanted.name}.log"
     log.unlink(missing_ok=True)
     workshop.report(f"{wanted.name}: building {wanted.tagged} (log: {log})")
     with workshop.scratch() as directory:
         context = directory / "context"
-        for path, file in catalog.context(wanted.dockerfile).items():
+        for path, file in files.items():
             copy = context / path
             copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(file, copy)
-            copy.chmod(0o755 if catalog.executable(file) else 0o644)
+            copy.write_bytes(file.content)
+            copy.chmod(0o755 if file.executable else 0o644)
             os.utime(copy, (EPOCH, EPOCH))
         workshop.buildah(
             "bud",

@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING
 from hack.images.errors import ImageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-# Left out of every build context, as images/*/Dockerfile.dockerignore does for other builders.
-IGNORED = {"__pycache__"}
 
 
 @dataclass(frozen=True)
@@ -39,6 +37,19 @@ class Image:
     def tagged(self) -> str:
         """The full name, with registry and version: what container runtimes know it by."""
         return f"docker.io/{self.reference}:{version()}"
+
+
+@dataclass(frozen=True)
+class File:
+    """A file of a build context.
+
+    Attributes:
+        content: All of it.
+        executable: Whether it may be run: the only thing about its mode that counts, as in git.
+    """
+
+    content: bytes
+    executable: bool
 
 
 IMAGES: Mapping[str, Image] = {
@@ -76,27 +87,38 @@ def version() -> str:
         return str(tomllib.load(file)["project"]["version"])
 
 
-def context(dockerfile: str) -> dict[str, Path]:
+def context(wanted: Image) -> dict[str, File]:
     """The files a Dockerfile copies from its build context, by their path in it.
 
     Reading them from the Dockerfile keeps one list of them: the key of an image changes when, and
-    only when, one of these does.
+    only when, one of these does. All are read at once, because they may change during a build.
 
     Raises:
         ImageError: The Dockerfile copies something that does not exist.
     """
-    files = {dockerfile: REPOSITORY / dockerfile}
-    for source in _copied((REPOSITORY / dockerfile).read_text()):
+    dockerfile = REPOSITORY / wanted.dockerfile
+    ignored = dockerfile.with_name("Dockerfile.dockerignore").read_text().split()
+    found = [dockerfile]
+    for source in _copied(dockerfile.read_text()):
         path = REPOSITORY / source
         if not path.exists():
-            raise ImageError(f"{dockerfile}: COPY {source}: there is no such file")
-        found = sorted(path.rglob("*")) if path.is_dir() else [path]
-        files |= {
-            str(file.relative_to(REPOSITORY)): file
-            for file in found
-            if file.is_file() and not IGNORED & set(file.parts)
-        }
-    return files
+            raise ImageError(f"{wanted.dockerfile}: COPY {source}: there is no such file")
+        found += path.rglob("*") if path.is_dir() else [path]
+    return {
+        str(relative): File(path.read_bytes(), bool(path.stat().st_mode & 0o100))
+        for path in sorted(found)
+        if path.is_file() and not _matches(relative := path.relative_to(REPOSITORY), ignored)
+    }
+
+
+def _matches(path: Path, patterns: Iterable[str]) -> bool:
+    """Whether a .dockerignore has a path; of its language we use names and ``**/NAME``."""
+    return any(
+        pattern.removeprefix("**/") in path.parts
+        if pattern.startswith("**/")
+        else path.is_relative_to(pattern)
+        for pattern in patterns
+    )
 
 
 def _copied(dockerfile: str) -> Iterator[str]:
@@ -109,20 +131,16 @@ def _copied(dockerfile: str) -> Iterator[str]:
                 yield from words[1 + len(options) : -1]
 
 
-def key(wanted: Image, base: str) -> str:
+def key(wanted: Image, files: Mapping[str, File], base: str) -> str:
     """A fingerprint of everything an image is made from.
 
     Args:
         wanted: The image.
+        files: Its build context.
         base: The fingerprint of the base image.
     """
     digest = hashlib.sha256(f"{base} {wanted.tagged} {wanted.target}".encode())
-    for path, file in sorted(context(wanted.dockerfile).items()):
-        content = hashlib.sha256(file.read_bytes()).hexdigest()
-        digest.update(f"\n{path} {executable(file)} {content}".encode())
+    for path, file in files.items():
+        content = hashlib.sha256(file.content).hexdigest()
+        digest.update(f"\n{path} {file.executable} {content}".encode())
     return digest.hexdigest()[:16]
-
-
-def executable(file: Path) -> bool:
-    """Whether a file may be run: the only thing about its mode that counts, as in git."""
-    return bool(file.stat().st_mode & 0o100)

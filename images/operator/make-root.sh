@@ -1,5 +1,5 @@
 #!/bin/sh
-# make-rootfs.sh LIST ROOTFS
+# make-root.sh LIST ROOTFS
 # Unpacks the Debian packages named in LIST into ROOTFS, and leaves out what a program never reads.
 set -eu
 
