@@ -38,6 +38,20 @@ def test_help_comes_without_heavy_imports() -> None:
     assert "Commands:" in result.stdout
 
 
+def test_without_the_embedded_cluster_its_commands_say_so() -> None:
+    # As in the operator's image.
+    script = (
+        "import sys; sys.modules['traincrew.local'] = None; sys.argv = ['traincrew', 'doctor']\n"
+        "from traincrew.cli.main import main\n"
+        "main()\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", script], check=False, capture_output=True, text=True
+    )
+    assert result.returncode == 1
+    assert result.stderr.startswith("traincrew: the embedded cluster is not installed here")
+
+
 def test_help_answers_at_once() -> None:
     best = 10.0
     for _ in range(5):

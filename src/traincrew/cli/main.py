@@ -119,6 +119,18 @@ def cli() -> None:
     """Every command is a member of this group."""
 
 
+def _explain(error: Exception) -> str:
+    if isinstance(error, ModuleNotFoundError) and f"{error.name}.".startswith("traincrew.local."):
+        return (
+            "the embedded cluster is not installed here (the operator's image leaves it out); "
+            "install traincrew with pip to use it"
+        )
+    return (
+        f"unexpected {type(error).__name__}: {error}\n"
+        "This should not happen; TRAINCREW_DEBUG=1 shows where it did."
+    )
+
+
 def main() -> None:
     """Entry point of the `traincrew` program."""
     # structlog loads rich when it finds it, for tracebacks we do not use: a tenth of our start.
@@ -140,10 +152,6 @@ def main() -> None:
     except Exception as error:
         if os.environ.get("TRAINCREW_DEBUG"):
             raise
-        click.echo(
-            f"traincrew: unexpected {type(error).__name__}: {error}\n"
-            "This should not happen; TRAINCREW_DEBUG=1 shows where it did.",
-            err=True,
-        )
+        click.echo(f"traincrew: {_explain(error)}", err=True)
         code = 1
     sys.exit(code if isinstance(code, int) else 0)
