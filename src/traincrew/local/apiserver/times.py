@@ -17,7 +17,7 @@ def canonical(text: str) -> str:
     """
     if len(text) == 20 and text[-1] == "Z":
         return text
-    return datetime.fromisoformat(text).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _written(text, "seconds")
 
 
 @lru_cache(maxsize=1024)
@@ -27,4 +27,10 @@ def canonical_micro(text: str) -> str:
     Raises:
         ValueError: it is no time of RFC 3339.
     """
-    return datetime.fromisoformat(text).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return _written(text, "microseconds")
+
+
+def _written(text: str, precision: str) -> str:
+    # strftime leaves out the zeros of years before 1000.
+    moment = datetime.fromisoformat(text).astimezone(UTC).replace(tzinfo=None)
+    return moment.isoformat(timespec=precision) + "Z"

@@ -1,0 +1,1 @@
+"""Upstream's own conformance tests, run unmodified against the embedded cluster."""

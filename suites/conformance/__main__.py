@@ -1,0 +1,82 @@
+"""Try upstream's tests against an embedded cluster, and write down which pass.
+
+python -m suites.conformance 'Job should' --limit 60
+python -m suites.conformance --failing --write
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+from hack.cluster import binaries
+
+from . import court, table
+from .judge import Judge, Result
+
+UNKNOWN = "not looked into yet"
+
+
+def main() -> int:
+    """The command; 1 when a test that was tried did not pass."""
+    parser = argparse.ArgumentParser(prog="python -m suites.conformance", description=__doc__)
+    parser.add_argument("pattern", nargs="?", default="", help="a regular expression for names")
+    parser.add_argument("--failing", action="store_true", help="only those that did not pass yet")
+    parser.add_argument("--extra", action="append", default=[], help="a test beyond conformance")
+    parser.add_argument("--write", action="store_true", help="write results into the table")
+    parser.add_argument("--workers", type=int, default=6, help="programs at the same time")
+    parser.add_argument("--limit", type=float, default=300, help="seconds for a hanging test")
+    parser.add_argument("--kubeconfig", type=Path, help="judge this cluster, which is running")
+    parser.add_argument("--directory", type=Path, help="for logs; kept")
+    options = parser.parse_args()
+    if lacking := court.missing():
+        sys.exit("missing: " + "; ".join(lacking))
+    directory = options.directory or Path(tempfile.mkdtemp(prefix="conformance-"))
+    _say(f"logs: {directory}")
+    if options.kubeconfig is not None:
+        directory.mkdir(parents=True, exist_ok=True)
+        program = binaries.build("e2e.test", _say)
+        return _try(Judge(program, options.kubeconfig.absolute(), directory), options)
+    with court.open_court(directory, _say) as judge:
+        return _try(judge, options)
+
+
+def _try(judge: Judge, options: argparse.Namespace) -> int:
+    known = table.read()
+    conformance = {name.removesuffix(table.MARK) for name in judge.names()}
+    tests = {
+        name + table.MARK: known.passing.get(name, 30)
+        for name in conformance
+        if re.search(options.pattern, name) and not (options.failing and name in known.passing)
+    }
+    tests |= dict.fromkeys(options.extra, 30)
+    results = judge.run(tests, workers=options.workers, limit=options.limit, tell=_tell)
+    for name, result in results.items():
+        if result.passed:
+            short = name.removesuffix(table.MARK)
+            known.set_passing(short, result.seconds, conformance=name != short)
+    for name in conformance - known.names:
+        known.failing.setdefault(UNKNOWN, []).append(name)
+    if options.write:
+        table.PATH.write_text(known.text())
+    good = sum(result.passed for result in results.values())
+    _say(f"{good} of {len(tests)} passed; {len(known.passing)} pass in all")
+    return 0 if good == len(tests) else 1
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def _tell(result: Result) -> None:
+    word = "passed" if result.passed else "FAILED"
+    first = result.message.strip().splitlines()[0] if result.message.strip() else ""
+    _say(f"{word} {result.seconds:6.1f} s  {result.name}  {first[:200]}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,181 @@
+"""Runs upstream's `e2e.test` against a cluster and reads what it found."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+KUBECTL = Path(sys.prefix) / "bin" / "kubectl"
+# Starting the program takes a second, so it is given several tests at a time; and those that
+# take long are started first, one by one.
+SHARE_SECONDS = 45
+MOST_TESTS = 12
+# What upstream's framework does on its own before a test fails can take ten minutes.
+SLACK_SECONDS = 60
+_PLAIN = re.compile(r"([^\w ])")
+_SERIAL = ("[Serial]", "[Disruptive]")
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a test ended.
+
+    Attributes:
+        name: In full.
+        passed: Whether it did.
+        seconds: It took.
+        message: Why it did not.
+    """
+
+    name: str
+    passed: bool
+    seconds: float = 0.0
+    message: str = ""
+
+
+def is_serial(name: str) -> bool:
+    """Whether a test wants the cluster for itself."""
+    return any(mark in name for mark in _SERIAL)
+
+
+class Judge:
+    """Upstream's test program and the cluster it judges.
+
+    Args:
+        program: `e2e.test`.
+        kubeconfig: The cluster.
+        directory: For logs and reports, which stay.
+    """
+
+    def __init__(self, program: Path, kubeconfig: Path, directory: Path) -> None:
+        self._program = program
+        self._kubeconfig = kubeconfig
+        self._directory = directory
+
+    def run(
+        self,
+        tests: Mapping[str, float],
+        *,
+        workers: int,
+        limit: float = 600.0,
+        tell: Callable[[Result], None] = lambda _: None,
+    ) -> dict[str, Result]:
+        """Run tests: those that may run side by side, then the others one after the other.
+
+        Args:
+            tests: Names in full, and about how long they take.
+            workers: Programs at the same time.
+            limit: Seconds after which a program is stopped, beyond what its tests should take.
+            tell: Hears of every result as it comes.
+
+        Returns:
+            Results by name; a test without one was not run, or its program did not end well.
+        """
+        results: dict[str, Result] = {}
+        together = {name: cost for name, cost in tests.items() if not is_serial(name)}
+        alone = {name: cost for name, cost in tests.items() if is_serial(name)}
+        for group, count in ((together, workers), (alone, 1)):
+            shares = deque(enumerate(_shares(group), start=len(results)))
+
+            def work(shares: deque[tuple[int, dict[str, float]]] = shares) -> None:
+                while True:
+                    try:
+                        number, share = shares.popleft()
+                    except IndexError:
+                        return
+                    for result in self._run_share(number, share, limit):
+                        results[result.name] = result
+                        tell(result)
+
+            threads = [threading.Thread(target=work) for _ in range(count)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        return results
+
+    def names(self) -> list[str]:
+        """The conformance tests of the release."""
+        listed = subprocess.run(
+            [self._program, "--list-conformance-tests"],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=self._directory,
+        )
+        return [each["codename"] for each in yaml.safe_load(listed.stdout)]
+
+    def _run_share(self, number: int, share: Mapping[str, float], limit: float) -> list[Result]:
+        directory = self._directory / f"{number:03}"
+        directory.mkdir(parents=True, exist_ok=True)
+        report = directory / "report.json"
+        timeout = int(sum(share.values()) * 2 + limit)
+        focus = "|".join(_PLAIN.sub(r"\\\1", name) + "$" for name in share)
+        command = [
+            self._program,
+            f"--kubeconfig={self._kubeconfig}",
+            "--provider=skeleton",
+            "--num-nodes=2",
+            f"--kubectl-path={KUBECTL}",
+            "--disable-log-dump",
+            f"--e2e-output-dir={directory}",
+            f"--ginkgo.focus={focus}",
+            f"--ginkgo.timeout={timeout}s",
+            "--ginkgo.grace-period=10s",
+            "--ginkgo.v",
+            "--ginkgo.no-color",
+            "--ginkgo.silence-skips",
+            f"--ginkgo.json-report={report}",
+        ]
+        hanging = contextlib.suppress(subprocess.TimeoutExpired)
+        with (directory / "log").open("wb") as log, hanging:
+            subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=directory,
+                env={**os.environ, "KUBECONFIG": str(self._kubeconfig)},
+                timeout=timeout + SLACK_SECONDS,
+                check=False,
+            )
+        return list(_results(report))
+
+
+def _shares(tests: Mapping[str, float]) -> list[dict[str, float]]:
+    shares: list[dict[str, float]] = []
+    for name, cost in sorted(tests.items(), key=lambda item: -item[1]):
+        last = shares[-1] if shares else {}
+        room = sum(last.values()) + cost <= SHARE_SECONDS and len(last) < MOST_TESTS
+        if not shares or not room:
+            shares.append({})
+        shares[-1][name] = cost
+    return shares
+
+
+def _results(report: Path) -> Iterable[Result]:
+    try:
+        suites = json.loads(report.read_text())
+    except (OSError, ValueError):
+        return
+    for suite in suites:
+        for spec in suite["SpecReports"] or ():
+            message = (spec.get("Failure") or {}).get("Message", "")
+            if spec["LeafNodeType"] != "It" or (spec["State"] == "skipped" and not message):
+                continue
+            name = " ".join([*(spec["ContainerHierarchyTexts"] or ()), spec["LeafNodeText"]])
+            yield Result(name, spec["State"] == "passed", spec["RunTime"] / 1e9, message)

@@ -1,0 +1,45 @@
+"""Every test of the table that passes, passes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from . import table
+
+if TYPE_CHECKING:
+    from .judge import Judge
+
+WORKERS = 6
+"""Programs at the same time; most tests wait most of the time."""
+
+
+def test_the_table_only_grows() -> None:
+    found = table.read()
+
+    assert len(found.passing) >= found.floor
+    assert found.text() == table.PATH.read_text(), "write it by python -m suites.conformance"
+
+
+def test_the_table_has_every_conformance_test(judge: Judge) -> None:
+    found = table.read()
+    names = {name.removesuffix(table.MARK) for name in judge.names()}
+
+    assert names == found.names
+    assert all(found.failing), "a test that does not pass needs its reason"
+
+
+@pytest.mark.timeout(1500)
+def test_what_passed_still_passes(judge: Judge) -> None:
+    found = table.read()
+    wanted = {name + table.MARK: cost for name, cost in found.passing.items()} | found.extra
+
+    results = judge.run(wanted, workers=WORKERS)
+
+    failed = {
+        name: results[name].message if name in results else "was not run"
+        for name in wanted
+        if name not in results or not results[name].passed
+    }
+    assert not failed, "\n\n".join(f"{name}\n{text}" for name, text in failed.items())
