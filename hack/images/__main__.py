@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 
 import click
-from hack.images import ImageError, build, builder, catalog, machine
+from hack.images import ImageError, build, builder, catalog, lock, machine
 
 
 @click.group()
@@ -31,6 +31,16 @@ def list_command() -> None:
         path = builder.archive(name)
         state = f"{path.stat().st_size / 1e6:.0f} MB" if path.exists() else "not built"
         click.echo(f"{name:<10} {catalog.image(name).tagged:<40} {state}")
+
+
+@main.command(name="lock")
+def lock_command() -> None:
+    """Build all images and write the versions of their Debian packages to the lock file."""
+    try:
+        lock.write([build(name) for name in catalog.names()])
+    except ImageError as error:
+        raise click.ClickException(str(error)) from None
+    click.echo(f"wrote {lock.FILE.relative_to(catalog.REPOSITORY)}")
 
 
 @main.command()

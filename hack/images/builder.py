@@ -87,6 +87,7 @@ def _build(workshop: Workshop, wanted: Image, files: Mapping[str, File], target:
         workshop.buildah(
             "bud",
             "--layers",
+            "--identity-label=false",
             "--pull-never",
             "--network=host",
             *workshop.settings(directory / "machine"),
