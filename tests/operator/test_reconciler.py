@@ -114,6 +114,34 @@ async def test_what_the_api_forbids_is_said_and_tried_again(cluster: Cluster) ->
     await cluster.until_phase(NAME, "Created", reason="WaitingForWorkers")
 
 
+async def test_the_first_job_after_an_installation_does_not_wait(cluster: Cluster) -> None:
+    """An API server's admission needs up to 30 s until it knows the kind of the owner."""
+    text = (
+        "is forbidden: cannot set blockOwnerDeletion in this case because cannot find RESTMapping"
+        " for APIVersion kubeflow.org/v1alpha1 Kind ChainerJob"
+    )
+    refused: set[str] = set()
+
+    def not_known_yet(method: str, path: str, agent: str) -> Fault | None:
+        mine = agent.startswith(OPERATOR_AGENT) and method == "POST" and "/events" not in path
+        if not mine or path in refused:
+            return None
+        refused.add(path)
+        return refuse(403, text)
+
+    cluster.server.faults = not_known_yet
+    await cluster.start_operator()
+    await cluster.create(distributed())
+    await cluster.until_phase(NAME, "Created", reason="WaitingForWorkers")
+
+    workers = await cluster.find(STATEFUL_SETS, f"{NAME}-workerset-ws0")
+    assert workers is not None
+    (owner,) = workers["metadata"]["ownerReferences"]
+    assert owner["controller"] is True
+    assert "blockOwnerDeletion" not in owner
+    assert [reason for _, reason, _ in await cluster.events_of(NAME)] == ["Synced"]
+
+
 # -- what others do -----------------------------------------------------------------------------
 
 

@@ -51,12 +51,15 @@ T = TypeVar("T")
 
 FIELD_MANAGER = "traincrew"
 STATUS_INTERVAL = 1.0
-"""Seconds between two status writes when only numbers or wording have changed."""
+"""Seconds that numbers and wording wait for more of their kind, or for a condition that flips."""
 _CONCURRENT_WRITES = 32
 _REST = 5.0
 """A job is looked at for one part of the time in five at most. Looking at thousands of pods takes
 milliseconds, and when they start together each of them is a reason to look again."""
 _JOB_INDEX = "job"
+_NEW_KIND = "cannot set blockOwnerDeletion in this case because cannot find RESTMapping"
+"""What the admission plugin OwnerReferencesPermissionEnforcement says of a kind that is new to it.
+It looks for new kinds every 30 s, so the first jobs after an installation would have to wait."""
 _REFUSED = (InvalidError, BadRequestError, ForbiddenError)
 
 
@@ -117,7 +120,7 @@ class Reconciler:
         self._resources = {resource.kind: resource for resource, _ in kind.children}
         self._resources[PODS.kind] = PODS
         self._limit = asyncio.Semaphore(_CONCURRENT_WRITES)
-        self._status_written: dict[Request, float] = {}
+        self._status_differs: dict[Request, float] = {}
         self._rests_until: dict[Request, float] = {}
         self._generations: dict[Request, dict[str, int]] = {}
 
@@ -198,7 +201,7 @@ class Reconciler:
 
     def _forget(self, request: Request) -> None:
         self._tracker.forget(request)
-        self._status_written.pop(request, None)
+        self._status_differs.pop(request, None)
         self._rests_until.pop(request, None)
         self._generations.pop(request, None)
 
@@ -298,13 +301,22 @@ class Reconciler:
         key = ChildKey(document["kind"], metadata["name"])
         resource = self._resources[key.kind]
         try:
-            return key, await self._client.create(resource, document, field_manager=FIELD_MANAGER)
+            return key, await self._post(resource, document)
         except AlreadyExistsError as error:
             return key, await self._in_the_way(resource, document, error.message)
         except (InvalidError, BadRequestError) as error:
             return key, Refusal(error.message, permanent=True)
         except ForbiddenError as error:
             return key, Refusal(error.message)
+
+    async def _post(self, resource: Resource, document: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return await self._client.create(resource, document, field_manager=FIELD_MANAGER)
+        except ForbiddenError as error:
+            if _NEW_KIND not in error.message:
+                raise
+            free = _not_blocking(document)
+            return await self._client.create(resource, free, field_manager=FIELD_MANAGER)
 
     async def _in_the_way(
         self, resource: Resource, document: dict[str, Any], message: str
@@ -367,13 +379,14 @@ class Reconciler:
         version = job.metadata.resource_version
         changes = merge_patch(job.status, plan.status)
         if not changes:
+            self._status_differs.pop(request, None)
             return version, None
         now = self._clock.monotonic()
-        left = self._status_written.get(request, -STATUS_INTERVAL) + STATUS_INTERVAL - now
+        left = self._status_differs.setdefault(request, now) + STATUS_INTERVAL - now
         if not plan.urgent and left > 0:
             return version, left
         version = await self._patch_job(job, {"status": changes}, subresource="status")
-        self._status_written[request] = now
+        self._status_differs.pop(request, None)
         for event in plan.events:
             self._log.info(event.message, reason=event.reason)
             self._events.event(self._reference(job), event.type, event.reason, event.message)
@@ -432,3 +445,13 @@ def _informer(manager: Manager, resource: Resource, view: type[View], **kw: Any)
 
 def _key(job: CustomObject) -> Request:
     return Request(job.metadata.namespace, job.metadata.name)
+
+
+def _not_blocking(document: dict[str, Any]) -> dict[str, Any]:
+    """A child that a foreground deletion of its owner does not wait for; it goes all the same."""
+    metadata = document["metadata"]
+    owners = [
+        {key: value for key, value in owner.items() if key != "blockOwnerDeletion"}
+        for owner in metadata["ownerReferences"]
+    ]
+    return {**document, "metadata": {**metadata, "ownerReferences": owners}}
