@@ -40,12 +40,14 @@ def catalog(agnhost: Path) -> str:
             "files": tools | {"/agnhost-2": str(agnhost)},
             "command": ["/agnhost"],
             "args": ["pause"],
+            "ownPorts": True,
         },
         {
             "name": "busybox",
             "images": [f"{_E2E}/busybox"],
             "files": tools,
             "args": ["sh"],
+            "ownPorts": True,
         },
         {
             "name": "pause",
@@ -59,6 +61,7 @@ def catalog(agnhost: Path) -> str:
             "images": [f"{_E2E}/httpd", f"{_E2E}/nginx"],
             "files": tools,
             "command": ["/agnhost", "test-webserver"],
+            "ownPorts": True,
         },
     ]
     return json.dumps({"environments": environments}, indent=2)

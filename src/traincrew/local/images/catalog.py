@@ -60,6 +60,7 @@ class Definition(Struct, frozen=True):
     command: tuple[str, ...] = ()
     arguments: tuple[str, ...] = ()
     working_directory: str = "/"
+    own_ports: bool = False
 
     @property
     def is_built(self) -> bool:
@@ -143,6 +144,7 @@ class _Entry:
         "command",
         "args",
         "workingDir",
+        "ownPorts",
     )
 
     def __init__(self, path: Path, index: int, raw: Any) -> None:
@@ -171,6 +173,12 @@ class _Entry:
         if value is None or isinstance(value, str):
             return value or None
         return str(self.fail(key, _not_text(value)))
+
+    def flag(self, key: str) -> bool | None:
+        value = self.raw.get(key)
+        if value is None or isinstance(value, bool):
+            return value
+        return bool(self.fail(key, f"must be true or false, not {_kind(value)}"))
 
     def texts(self, key: str) -> tuple[str, ...]:
         value = self.raw.get(key)
@@ -207,6 +215,7 @@ def _resolve(entry: _Entry, entries: Sequence[_Entry], children: tuple[_Entry, .
     if parent_name is not None:
         base = _resolve(_parent(entry, parent_name, entries, children), entries, (*children, entry))
     python = _python(entry)
+    own_ports = entry.flag("ownPorts")
     definition = Definition(
         name=entry.name,
         origin=entry.where,
@@ -224,6 +233,7 @@ def _resolve(entry: _Entry, entries: Sequence[_Entry], children: tuple[_Entry, .
         command=entry.texts("command") if "command" in entry.raw else base.command,
         arguments=entry.texts("args") if "args" in entry.raw else base.arguments,
         working_directory=_working_directory(entry) or base.working_directory,
+        own_ports=base.own_ports if own_ports is None else own_ports,
     )
     _check_whole(entry, definition)
     return definition

@@ -26,6 +26,8 @@ class Environment(Struct, frozen=True):
         command: The image's entrypoint, for containers without ``command``.
         arguments: The image's default arguments, for containers with neither ``command``
             nor ``args``.
+        own_ports: Every port its programs listen on belongs to their pod, not only those the
+            manifest declares.
     """
 
     name: str
@@ -35,6 +37,7 @@ class Environment(Struct, frozen=True):
     working_directory: str = "/"
     command: list[str] = field(default_factory=list)
     arguments: list[str] = field(default_factory=list)
+    own_ports: bool = False
 
 
 class EnvironmentStatus(Struct, frozen=True):

@@ -231,6 +231,7 @@ class ImageStore:
             working_directory=definition.working_directory,
             command=list(definition.command),
             arguments=list(definition.arguments),
+            own_ports=definition.own_ports,
         )
 
     def _program(self, source: Path, interpreter: Path) -> Path:

@@ -52,6 +52,7 @@ def _process(instance: Instance, command: list[str], *, tty: bool) -> CommandPro
         gid=launch.gid,
         groups=launch.groups,
         no_new_privileges=launch.no_new_privileges,
+        own_ports=launch.own_ports,
         tty=tty,
     )
 

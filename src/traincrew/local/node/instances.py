@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
-from traincrew.local.node.launcher import Process, readable
+from traincrew.local.node.launcher import OwnPorts, Process, readable
 from traincrew.local.node.sandbox import files
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ class Launch(Struct, frozen=True, kw_only=True):
     gid: int | None = None
     groups: list[int] | None = None
     no_new_privileges: bool = False
+    own_ports: OwnPorts | None = None
     gpus: list[int] = []
     links: list[str] = []
     """Symbolic links made for it on this machine (bare mode)."""

@@ -26,6 +26,7 @@ __all__ = [
     "ContainerProcess",
     "ForkServer",
     "Mount",
+    "OwnPorts",
     "Process",
     "RootFilesystem",
     "RunningCommand",
@@ -66,6 +67,18 @@ class RootFilesystem(Struct, frozen=True):
     read_only: bool = False
 
 
+class OwnPorts(Struct, frozen=True):
+    """Ports that are the pod's own, not the machine's: see `sandbox.ownports`.
+
+    Attributes:
+        address: of the pod.
+        ports: which; None for all.
+    """
+
+    address: str
+    ports: list[int] | None
+
+
 class ContainerProcess(Struct, frozen=True, kw_only=True, tag="run", tag_field="type"):
     """A container as its shim needs it.
 
@@ -92,6 +105,7 @@ class ContainerProcess(Struct, frozen=True, kw_only=True, tag="run", tag_field="
     no_new_privileges: bool = False
     tty: bool = False
     together: bool = False
+    own_ports: OwnPorts | None = None
 
 
 class Process(Struct, frozen=True):
@@ -124,6 +138,7 @@ class CommandProcess(Struct, frozen=True, kw_only=True, tag="exec", tag_field="t
     groups: list[int] | None = None
     no_new_privileges: bool = False
     tty: bool = False
+    own_ports: OwnPorts | None = None
 
 
 class StartFailedError(Exception):

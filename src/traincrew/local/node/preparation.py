@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from traincrew.local.node.addresses import LOOPBACK
 from traincrew.local.node.bare import arrange
 from traincrew.local.node.environment import (
     command_line,
     container_environment,
     service_variables,
 )
+from traincrew.local.node.fields import all_containers
 from traincrew.local.node.gpus import gpu_variables
 from traincrew.local.node.identity import Identity, container_identity, home_of
 from traincrew.local.node.instances import Instance, Launch
-from traincrew.local.node.launcher import ContainerProcess, RootFilesystem
+from traincrew.local.node.launcher import ContainerProcess, OwnPorts, RootFilesystem
 from traincrew.local.node.mounts import (
     KUBECONFIG,
     TOOLS,
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from traincrew.local.images import Environment
+    from traincrew.local.node.fields import PodFacts
     from traincrew.local.node.pod import Pod
 
 __all__ = ["Prepared", "prepare"]
@@ -116,6 +119,7 @@ async def prepare(
         gid=identity.gid,
         groups=identity.groups,
         no_new_privileges=security.get("allowPrivilegeEscalation") is False,
+        own_ports=_own_ports(facts, environment) if isolated else None,
         gpus=devices,
     )
     rootfs = None
@@ -157,9 +161,24 @@ async def prepare(
         gid=identity.gid,
         groups=identity.groups,
         no_new_privileges=launch.no_new_privileges,
+        own_ports=launch.own_ports,
         tty=bool(container.get("tty")),
     )
     return Prepared(instance, process)
+
+
+def _own_ports(facts: PodFacts, environment: Environment) -> OwnPorts | None:
+    """The ports that belong to the pod: those its containers declare, or all of the image's."""
+    if facts.spec.get("hostNetwork") or not facts.pod_ip or facts.pod_ip == LOOPBACK:
+        return None
+    if environment.own_ports:
+        return OwnPorts(facts.pod_ip, None)
+    declared = {
+        int(port["containerPort"])
+        for container in all_containers(facts.spec)
+        for port in container.get("ports") or ()
+    }
+    return OwnPorts(facts.pod_ip, sorted(declared)) if declared else None
 
 
 def _write_files(directory: Path, kubeconfig: dict[str, Any], identity: Identity) -> None:

@@ -11,7 +11,7 @@ import socket
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from . import files, program
+from . import files, ports, program
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,6 +37,7 @@ def run(specification: dict[str, Any], connection: socket.socket, streams: list[
     failure_read, failure_write = os.pipe()
     own_user = -1
     master: list[int] = []
+    own = ports.Ports(specification.get("own_ports"))
     try:
         if specification["namespaces"]:
             own_user = _enter(specification)
@@ -51,10 +52,11 @@ def run(specification: dict[str, Any], connection: socket.socket, streams: list[
     if child == 0:
         try:
             signal.set_wakeup_fd(-1)
-            _become_command(specification, streams, own_user)
+            _become_command(specification, streams, own_user, own)
         except BaseException as error:  # a forked child has nowhere to raise to
             program.report_failure(failure_write, error)
     os.close(failure_write)
+    own.close_theirs()
     for descriptor in set(streams):
         os.close(descriptor)
     failure = program.read_failure(failure_read)
@@ -65,17 +67,19 @@ def run(specification: dict[str, Any], connection: socket.socket, streams: list[
     _send(connection, {"started": {}}, master)
     for descriptor in master:
         os.close(descriptor)
-    _send(connection, {"exitCode": _wait(child, connection, wake)})
+    own.receive()
+    _send(connection, {"exitCode": _wait(child, connection, wake, own)})
 
 
-def _wait(child: int, connection: socket.socket, wake: int) -> int:
+def _wait(child: int, connection: socket.socket, wake: int, own: ports.Ports) -> int:
     """Wait for the command's end, or end it when the node goes away; its exit code."""
     watched: list[Any] = [wake, connection]
     while True:
         pid, status = os.waitpid(child, os.WNOHANG)
         if pid:
             return program.exit_code(status)[0]
-        ready = select.select(watched, [], [])[0]
+        ready = select.select([*watched, *own.watched()], [], [])[0]
+        own.answer(ready)
         if wake in ready:
             os.read(wake, 4096)
         if connection in ready:
@@ -121,9 +125,12 @@ def _enter(specification: dict[str, Any]) -> int:
     return own_user
 
 
-def _become_command(specification: dict[str, Any], streams: list[int], own_user: int) -> NoReturn:
+def _become_command(
+    specification: dict[str, Any], streams: list[int], own_user: int, own: ports.Ports
+) -> NoReturn:
     standard = (streams[0], streams[1], streams[2])
     program.take_streams(standard, terminal=specification["tty"])
+    own.hand_over()
     if own_user >= 0:
         from . import syscalls
 

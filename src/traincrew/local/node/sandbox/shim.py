@@ -17,7 +17,7 @@ import time
 from contextlib import suppress
 from typing import Any, NoReturn
 
-from . import files, program
+from . import files, ports, program
 
 _LINUX = sys.platform == "linux"
 _DRAIN_SECONDS = 1.0
@@ -80,6 +80,7 @@ class _Container:
     def __init__(self, specification: dict[str, Any]) -> None:
         self._isolated = specification["namespaces"]
         self._streams = _Streams(terminal=specification.get("tty", False))
+        self._ports = ports.Ports(specification.get("own_ports"))
         go_read, self._go = os.pipe()
         self._failure, failure_write = os.pipe()
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -102,11 +103,12 @@ class _Container:
             try:
                 signal.set_wakeup_fd(-1)
                 os.close(self._go)
-                _become_program(specification, self._streams, go_read)
+                _become_program(specification, self._streams, go_read, self._ports)
             except BaseException as error:  # a forked child has nowhere to raise to
                 program.report_failure(failure_write, error)
         os.close(go_read)
         os.close(failure_write)
+        self._ports.close_theirs()
         self._streams.close_theirs()
 
     def go(self) -> dict[str, str] | None:
@@ -117,6 +119,7 @@ class _Container:
         failure = program.read_failure(self._failure)
         if failure is None:
             self._streams.receive()
+            self._ports.receive()
         return failure
 
     def end(self) -> None:
@@ -130,7 +133,9 @@ class _Container:
         deadline = 0.0
         while True:
             wait = None if status is None else max(0.0, deadline - time.monotonic())
-            ready = select.select([self._wake, *self._streams.ours], [], [], wait)[0]
+            watched = [self._wake, *self._streams.ours, *self._ports.watched()]
+            ready = select.select(watched, [], [], wait)[0]
+            self._ports.answer(ready)
             for descriptor in list(self._streams.ours):
                 if descriptor in ready and not log.copy(descriptor, self._streams.ours[descriptor]):
                     del self._streams.ours[descriptor]
@@ -169,7 +174,9 @@ def _enter_namespaces(specification: dict[str, Any]) -> None:
     syscalls.unshare(syscalls.CLONE_NEWPID)
 
 
-def _become_program(specification: dict[str, Any], streams: _Streams, go_read: int) -> NoReturn:
+def _become_program(
+    specification: dict[str, Any], streams: _Streams, go_read: int, own: ports.Ports
+) -> NoReturn:
     if specification["namespaces"]:
         from . import rootfs, syscalls
 
@@ -179,6 +186,7 @@ def _become_program(specification: dict[str, Any], streams: _Streams, go_read: i
     if not os.read(go_read, 1):
         os._exit(128)
     streams.take()
+    own.hand_over()
     if specification["namespaces"] and specification["user_namespace"]:
         from . import syscalls
 
