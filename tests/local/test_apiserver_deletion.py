@@ -160,9 +160,11 @@ async def test_a_running_pod_gets_time_to_end(api: Api) -> None:
     (await api.get(f"{PODS}/p")).ok()
     async with api.watch(PODS, resourceVersion=sooner["resourceVersion"]) as watching:
         (await api.delete(f"{PODS}/p", {"gracePeriodSeconds": 0})).ok()  # and then removes it
-        events = [await watching.next() for _ in range(2)]
-    assert [event["type"] for event in events] == ["MODIFIED", "DELETED"]
-    assert events[1]["object"]["metadata"]["deletionGracePeriodSeconds"] == 0
+        events = [await watching.next() for _ in range(3)]
+    assert [
+        (event["type"], event["object"]["metadata"]["deletionGracePeriodSeconds"])
+        for event in events
+    ] == [("MODIFIED", 5), ("MODIFIED", 0), ("DELETED", 0)]
     (await api.get(f"{PODS}/p")).refused(404)
 
 

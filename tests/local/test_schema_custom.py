@@ -274,6 +274,18 @@ def test_names_and_labels_are_checked_like_those_of_built_in_kinds() -> None:
     assert [fault.field for fault in kind().validate(obj)] == ["metadata.name", "metadata.labels"]
 
 
+def test_wrong_values_keep_no_rule_from_being_evaluated_but_wrong_types_do() -> None:
+    low = kind(a=INTEGER | {"minimum": 3, "x-kubernetes-validations": [{"rule": "self != 1"}]})
+    assert [(cause.field, cause.message) for cause in low.validate(thing(a=1))] == [
+        ("spec.a", "Invalid value: 1: spec.a in body should be greater than or equal to 3"),
+        ("spec.a", "Invalid value: 1: failed rule: self != 1"),
+    ]
+    typed, unchecked = low.validate(thing(a="x"))
+    assert typed.reason == "FieldValueTypeInvalid"
+    assert unchecked.field == "<nil>"
+    assert "some validation rules were not checked" in unchecked.message
+
+
 def test_what_was_wrong_before_may_stay_as_it_is() -> None:
     known = kind(a=INTEGER | {"maximum": 5}, b=TEXT)
     old = thing(a=7, b="x")

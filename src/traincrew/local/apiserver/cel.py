@@ -446,6 +446,10 @@ def _violation(rule: _Rule, situation: _Situation, path: Path) -> Cause:
         return why.forbidden(where, detail)
     if rule.reason == "FieldValueRequired":
         return why.required(where, detail)
+    # Objects and lists are not repeated in the message.
+    whole = _type_name(situation.node) in {"object", "array"}
     if rule.reason == "FieldValueDuplicate":
-        return why.duplicate(where, detail)
-    return why.invalid(where, _type_name(situation.node), detail)
+        text = "Duplicate value" if whole else f"Duplicate value: {why.show(situation.value)}"
+        return why.Cause(rule.reason, text, where)
+    value = "" if whole else f"{why.show(situation.value)}: "
+    return why.Cause("FieldValueInvalid", f"Invalid value: {value}{detail}", where)

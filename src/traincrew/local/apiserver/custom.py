@@ -16,6 +16,14 @@ __all__ = ["validate"]
 
 Document = dict[str, Any]
 
+# What keeps rules from being evaluated; wrong values alone do not.
+_BLOCKING = {
+    "FieldValueNotSupported",
+    "FieldValueRequired",
+    "FieldValueTooLong",
+    "FieldValueTooMany",
+    "FieldValueTypeInvalid",
+}
 _UNCHECKED = (
     "Invalid value: null: some validation rules were not checked because the object was invalid;"
     " correct the existing errors to complete validation"
@@ -45,8 +53,8 @@ def validate(schema: ObjectSchema, obj: Document, old: Document | None) -> list[
     found += faults
     rules = schema.cel_rules
     if rules:
-        if found:
+        if any(cause.reason in _BLOCKING for cause in found):
             found.append(Cause("FieldValueInvalid", _UNCHECKED, "<nil>"))
         else:
-            found = rules.validate(obj, old)
+            found += rules.validate(obj, old)
     return found

@@ -137,9 +137,9 @@ class Deleter:
             return Deleted(self._update(resource, entry, obj, options), gone=False)
         if options.dry_run:
             return Deleted(entry, gone=True)
-        if not graceful:
-            return Deleted(self._storage.delete(resource.identifier, entry.key), gone=True)
-        return Deleted(self._storage.delete(resource.identifier, entry.key, obj), gone=True)
+        if graceful:  # watchers see first that it is to go, then that it is gone
+            self._update(resource, entry, obj, options)
+        return Deleted(self._storage.delete(resource.identifier, entry.key), gone=True)
 
     def _grace(self, obj: Document, options: DeleteOptions, *, deleting: bool) -> tuple[bool, bool]:
         """Set the deletion fields of a pod; returns (set, already going and nothing to add)."""

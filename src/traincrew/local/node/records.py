@@ -84,15 +84,19 @@ class ContainerRecord(Struct):
         self.terminated = terminated
         self.started = self.ready = False
 
-    def close(self) -> None:
-        """Note that no instance will run any more: what waits has ended, however that was."""
-        if self.state != "waiting":
-            return
-        if self.last is None:
+    def close(self) -> bool:
+        """Note that no instance will run any more: what waits has ended.
+
+        Returns:
+            Whether it is known how.
+        """
+        if self.state == "waiting" and self.last is None:
             self.end(Terminated(137, "ContainerStatusUnknown", message=_NOT_LOCATED))
-        else:
+            return False
+        if self.state == "waiting" and self.last is not None:
             last, self.last = self.last, None
             self.end(last)
+        return True
 
 
 class PodRecord(Struct):
@@ -103,6 +107,7 @@ class PodRecord(Struct):
         failure: (reason, message) if the node itself ended it, for instance `DeadlineExceeded`.
         prepared: its volumes are there.
         closed: nothing of it starts any more.
+        unlocated: when it was closed, there was a container of which nothing was known.
     """
 
     start_time: str
@@ -110,6 +115,7 @@ class PodRecord(Struct):
     pod_ip: str = ""
     prepared: bool = False
     closed: bool = False
+    unlocated: bool = False
     failure: tuple[str, str] | None = None
     containers: dict[str, ContainerRecord] = field(default_factory=dict)
 
@@ -134,16 +140,16 @@ class PodRecord(Struct):
         self.closed = True
         inits = [self.containers[each["name"]] for each in spec.get("initContainers") or ()]
         mains = [self.containers[each["name"]] for each in spec.get("containers") or ()]
+        tried = max((index for index, each in enumerate(inits) if each.was_tried), default=0)
+        closing = inits[: tried + 1]
         if (
             not inits
             or any(each.was_tried for each in mains)
             or (inits[-1].terminated is not None and inits[-1].terminated.exit_code == 0)
         ):
-            for each in mains:
-                each.close()
-        tried = max((index for index, each in enumerate(inits) if each.was_tried), default=0)
-        for each in inits[: tried + 1]:
-            each.close()
+            closing += mains
+        located = [each.close() for each in closing]
+        self.unlocated = not all(located)
 
 
 def is_sidecar(container: Mapping[str, Any]) -> bool:

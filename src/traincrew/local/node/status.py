@@ -44,9 +44,11 @@ def pod_status(
     phase = phase_of(spec, record)
     if previous.get("phase") in FINISHED:
         phase = previous["phase"]
+    # Of a container that was given up unlocated, conditions say what was known of it before.
+    known = "Pending" if record.unlocated else phase
     status: dict[str, Any] = {
         "phase": phase,
-        "conditions": _conditions(spec, record, phase, previous.get("conditions") or (), now),
+        "conditions": _conditions(spec, record, known, previous.get("conditions") or (), now),
         "startTime": record.start_time,
         "hostIP": record.host_ip,
         "hostIPs": [{"ip": record.host_ip}],

@@ -207,4 +207,5 @@ def condition(message: str, reason: str, now: str, pod: AnyObject) -> dict[str, 
         "message": message,
         "lastProbeTime": None,
         "lastTransitionTime": now,
+        "observedGeneration": pod.metadata.generation,
     }
