@@ -157,7 +157,7 @@ def operator_command(  # noqa: PLR0917 - click passes by name
     try:
         asyncio.run(serve())
     except LeadershipLost as error:
-        raise CommandFailed(f"another operator is the leader now: {error}") from error
+        raise CommandFailed(f"no longer the leader: {error}") from error
     except ApiError as error:
         raise CommandFailed(f"{config.server}: {error.message}") from error
 

@@ -15,7 +15,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from msgspec import Struct
 
 from traincrew.engine.clock import SYSTEM_CLOCK, Clock
-from traincrew.engine.errors import AlreadyExistsError, ApiError, ConflictError
+from traincrew.engine.errors import (
+    AlreadyExistsError,
+    ApiError,
+    ConflictError,
+    UnreachableError,
+)
 from traincrew.engine.lease import LeadershipLost
 from traincrew.engine.logs import ReconcileContext, current_reconcile, get_logger
 from traincrew.engine.metrics import Metrics
@@ -229,15 +234,15 @@ class Controller:
             self._last_errors.pop(request, None)
 
     def _log_failure(self, request: Request, error: Exception, delay: float) -> None:
-        """Log with traceback when the failure is new, in one line when it repeats."""
+        """Log in one line what repeats, and an absent server; with traceback what is new."""
         text = f"{type(error).__name__}: {error}"
-        repeated = self._last_errors.get(request) == text
+        brief = self._last_errors.get(request) == text or isinstance(error, UnreachableError)
         self._last_errors[request] = text
         self._log.error(
             "reconcile failed",
             error=text,
             retry_in=round(delay, 3),
-            exc_info=None if repeated else error,
+            exc_info=None if brief else error,
         )
 
 
