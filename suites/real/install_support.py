@@ -1,0 +1,192 @@
+"""What an administrator types to install the operator, and a user to see a job through."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from hack.cluster.processes import NotReady
+
+from .faults_support_jobs import chainer_job
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from hack.cluster import RealCluster
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+CHART = ROOT / "charts" / "traincrew"
+NAME = "chainer-operator"
+ACCOUNT = f"system:serviceaccount:{NAME}:{NAME}"
+DEFINITION = "chainerjobs.kubeflow.org"
+SECONDS = 180.0
+"""How long anything may take that normally takes a few seconds: machines are shared."""
+
+Document = dict[str, Any]
+T = TypeVar("T")
+
+END_FILE = "/tmp/end"
+UNTIL_TOLD = f"until [ -e {END_FILE} ]; do sleep 0.2; done; exit 0"
+"""A script that runs until `User.end_master`."""
+
+
+class User:
+    """Types kubectl commands in one namespace, and waits for what they show.
+
+    Args:
+        cluster: Where.
+        namespace: Its jobs' namespace.
+
+    Attributes:
+        began: Size of the audit log when this user came.
+    """
+
+    def __init__(self, cluster: RealCluster, namespace: str = "default") -> None:
+        self.cluster = cluster
+        self.namespace = namespace
+        self.began = cluster.audit_log.stat().st_size
+
+    def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
+        """Run a command in the namespace; raises `NotReady` with kubectl's own words."""
+        return self.cluster.kubectl(f"--namespace={self.namespace}", *arguments, stdin=stdin)
+
+    def create(self, document: Document) -> None:
+        """Create an object."""
+        self.kubectl("create", "-f", "-", stdin=json.dumps(document))
+
+    def get(self, *arguments: str) -> Document:
+        """An object or a list of them; empty if there is none."""
+        text = self.kubectl("get", *arguments, "--ignore-not-found", "-o", "json")
+        found: Document = json.loads(text) if text else {}
+        return found
+
+    def items(self, *arguments: str) -> list[Document]:
+        """Objects of a kind."""
+        found: list[Document] = self.get(*arguments).get("items", [])
+        return found
+
+    def edit(self, job: str, spec: Document) -> None:
+        """Change a job's spec."""
+        patch = json.dumps({"spec": spec})
+        self.kubectl("patch", "chainerjob", job, "--type=merge", "--patch", patch)
+
+    def until(self, what: str, check: Callable[[], T], seconds: float = SECONDS) -> T:
+        """Wait until a check gives something true, and return it."""
+        deadline = time.monotonic() + seconds
+        while not (found := check()):
+            assert time.monotonic() < deadline, f"{what}: not in {seconds:g} s"
+            time.sleep(0.2)
+        return found
+
+    def until_phase(self, job: str, phase: str, **texts: str) -> Document:
+        """Wait until a job is in a phase and its status has these texts."""
+        seen: Document = {}
+
+        def reached() -> bool:
+            seen.clear()
+            seen.update(self.get("chainerjob", job).get("status", {}))
+            return seen.get("phase") == phase and all(
+                text in str(seen.get(key, "")) for key, text in texts.items()
+            )
+
+        try:
+            self.until(f"{job} {phase}", reached)
+        except AssertionError as error:
+            wanted = ("phase", "reason", "message", "workersReady")
+            raise AssertionError(
+                f"{error}: {texts}; it is { {key: seen.get(key) for key in wanted} }"
+            ) from None
+        return seen
+
+    def end_master(self, job: str) -> None:
+        """Have a master that runs `UNTIL_TOLD` succeed."""
+        selector = f"job-name={job}-master"
+        (pod,) = self.items("pods", "-l", selector)
+        self.kubectl("exec", pod["metadata"]["name"], "--", "touch", END_FILE)
+
+    def sees_a_job_through(self, job: str = "one") -> None:
+        """Create a small job and wait for its success."""
+        self.create(chainer_job(job, "echo hello"))
+        self.until_phase(job, "Succeeded")
+        assert "hello" in self.kubectl("logs", "-l", f"job-name={job}-master")
+
+    def requests(self, account: str) -> list[Document]:
+        """Entries of the audit log since this user came, for requests of a ServiceAccount."""
+        with self.cluster.audit_log.open("rb") as file:
+            file.seek(self.began)
+            found = [json.loads(line) for line in file if account.encode() in line]
+        return [
+            entry
+            for entry in found
+            if account
+            in {entry["user"]["username"], entry.get("impersonatedUser", {}).get("username")}
+            and "objectRef" in entry
+        ]
+
+    # -- the operator -------------------------------------------------------------------------
+
+    def rolled_out(self, name: str = NAME, replicas: int = 2) -> None:
+        """Wait until all replicas of the operator are ready, and no older ones are left."""
+        self.cluster.kubectl(
+            f"--namespace={NAME}",
+            "rollout",
+            "status",
+            f"deployment/{name}",
+            f"--timeout={SECONDS}s",
+        )
+        self.until("replicas", lambda: len(self.operators(name)) == replicas)
+
+    def operators(self, name: str = NAME) -> list[Document]:
+        """The operator's pods."""
+        text = self.cluster.kubectl(
+            f"--namespace={NAME}", "get", "pods", "-l", f"app={name}", "-ojson"
+        )
+        found: list[Document] = json.loads(text)["items"]
+        return found
+
+
+@contextlib.contextmanager
+def namespace(cluster: RealCluster, name: str) -> Iterator[User]:
+    """A namespace for jobs, removed with everything in it at the end."""
+    cluster.kubectl("create", "namespace", name)
+    try:
+        yield User(cluster, name)
+    finally:
+        cluster.kubectl("delete", "namespace", name, f"--timeout={SECONDS}s")
+
+
+def uninstall(cluster: RealCluster) -> None:
+    """Leave nothing of an installation, whoever made it, nor of its jobs."""
+    cluster.kubectl("delete", "crd", DEFINITION, "--ignore-not-found", f"--timeout={SECONDS}s")
+    cluster.kubectl("delete", "-f", str(DEPLOY), "--ignore-not-found", f"--timeout={SECONDS}s")
+
+
+def run(program: Path, cluster: RealCluster, *arguments: str, code: int = 0) -> str:
+    """Run helm or another kubectl; returns everything it says.
+
+    Raises:
+        AssertionError: It ended with another exit code.
+    """
+    result = subprocess.run(
+        [program, f"--kubeconfig={cluster.kubeconfig}", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    text = result.stdout + result.stderr
+    assert result.returncode == code, f"{program.name} {' '.join(arguments)}: {text}"
+    return text
+
+
+def denied(cluster: RealCluster, *arguments: str) -> bool:
+    """Whether ``kubectl auth can-i`` says no."""
+    try:
+        return cluster.kubectl("auth", "can-i", *arguments).strip() == "no"
+    except NotReady:
+        return True  # it exits with 1, too
