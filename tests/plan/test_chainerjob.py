@@ -62,6 +62,19 @@ def test_a_plain_job_from_creation_to_success() -> None:
     }  # fmt: skip
 
 
+def test_a_job_that_begins_and_ends_between_two_looks_has_begun() -> None:
+    world = World(plain(master={**plain()["spec"]["master"], "backoffLimit": 0}))
+    world.step()
+    world.controllers()
+    began = world.stamp()
+    world.pass_time(3)
+    world.end(world.master_pod, 127)
+    world.controllers()
+    world.settle()
+    assert world.status["phase"] == "Failed"
+    assert world.status["startTime"] == began
+
+
 def test_a_distributed_job_from_creation_to_success() -> None:
     world = World(distributed())
     world.settle()

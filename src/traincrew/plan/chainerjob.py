@@ -115,7 +115,10 @@ class _Look:
         return plan
 
     def _ended(self, spec: ChainerJobSpec, outcome: Outcome) -> Plan:
-        status = self._advance(counted(self.facts, _wanted(spec)), outcome=outcome)
+        numbers = counted(self.facts, _wanted(spec))
+        if numbers.start_time is None and self.facts.job is not None:
+            numbers.start_time = self.facts.job_start()  # it began and ended between two looks
+        status = self._advance(numbers, outcome=outcome)
         plan = self._plan(status, spec.run_policy)
         plan.events = lifecycle.transition_events(self.stored, status)
         if outcome.succeeded:
