@@ -190,6 +190,9 @@ def test_when_a_pod_is_closed_everything_that_was_tried_has_ended(
     shown = [*status["containerStatuses"], *status.get("initContainerStatuses", [])]
     ended = {each["name"]: each["state"].get("terminated") for each in shown}
     assert {name: (end["reason"], end["exitCode"]) for name, end in ended.items() if end} == ends
+    reasons = {each["type"]: each.get("reason") for each in status["conditions"]}
+    ended_as = {"Succeeded": "PodCompleted", "Failed": "PodFailed"}[phase]
+    assert reasons["Ready"] == ("ContainersNotReady" if UNKNOWN in ends.values() else ended_as)
 
 
 def test_times_of_conditions_move_only_when_they_change() -> None:
