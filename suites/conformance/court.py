@@ -48,7 +48,7 @@ def open_court(directory: Path, tell: Callable[[str], None] = print) -> Iterator
     program = binaries.build("e2e.test", tell)
     directory.mkdir(parents=True, exist_ok=True)
     catalog = directory / "images.yaml"
-    catalog.write_text(images.catalog(binaries.build("agnhost", tell)))
+    catalog.write_text(images.catalog(binaries.build("agnhost", tell), directory))
     kubeconfig = directory / "kubeconfig"
     name = f"conformance-{os.getpid()}"
     arguments = ["--nodes", str(NODES), "--images", str(catalog), "--kubeconfig", str(kubeconfig)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -22,22 +23,29 @@ _BUSYBOX = ("nc", "nslookup", "wget")
 
 def missing() -> list[str]:
     """Programs this machine lacks."""
-    return [name for name in (_SHELL, "busybox") if shutil.which(name) is None]
+    return [name for name in (_SHELL, "busybox", "openssl") if shutil.which(name) is None]
 
 
-def catalog(agnhost: Path) -> str:
+def catalog(agnhost: Path, directory: Path) -> str:
     """A catalog for `traincrew up --images`; YAML, as JSON is.
 
     Args:
         agnhost: The program.
+        directory: For files of the images that are made here.
     """
+    certificate, key = _certificate(directory)
     tools = {f"/usr/bin/{name}": shutil.which("busybox") for name in _BUSYBOX}
     tools |= {"/usr/bin/sh": shutil.which(_SHELL), "/agnhost": str(agnhost)}
     environments: list[dict[str, Any]] = [
         {
             "name": "agnhost",
             "images": [f"{_E2E}/agnhost"],
-            "files": tools | {"/agnhost-2": str(agnhost)},
+            "files": tools
+            | {
+                "/agnhost-2": str(agnhost),
+                "/localhost.crt": str(certificate),
+                "/localhost.key": str(key),
+            },
             "command": ["/agnhost"],
             "args": ["pause"],
             "ownPorts": True,
@@ -65,3 +73,16 @@ def catalog(agnhost: Path) -> str:
         },
     ]
     return json.dumps({"environments": environments}, indent=2)
+
+
+def _certificate(directory: Path) -> tuple[Path, Path]:
+    """What agnhost's servers show to clients of TLS."""
+    certificate, key = directory / "localhost.crt", directory / "localhost.key"
+    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
+    files = ["-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *subject, *files],
+        check=True,
+        capture_output=True,
+    )
+    return certificate, key

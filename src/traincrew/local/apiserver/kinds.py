@@ -8,8 +8,8 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING, Any, Protocol
 
-from . import causes
-from .errors import forbidden, invalid
+from . import causes, podadmission
+from .errors import invalid
 from .objectmeta import timestamp
 
 if TYPE_CHECKING:
@@ -66,10 +66,7 @@ def _qos_class(spec: Document) -> str:
 
 def _create_pod(around: Surroundings, new: Document) -> None:
     spec = new["spec"]
-    spec.setdefault("serviceAccountName", "default")
-    spec.setdefault("serviceAccount", spec["serviceAccountName"])
-    _check_account(around, new)
-    _set_priority(around, new)
+    podadmission.admit(around.storage, new)
     status: Document = {"phase": "Pending", "qosClass": _qos_class(spec)}
     if spec.get("schedulingGates"):
         status["conditions"] = [
@@ -83,50 +80,6 @@ def _create_pod(around: Surroundings, new: Document) -> None:
             }
         ]
     new["status"] = status
-
-
-def _check_account(around: Surroundings, new: Document) -> None:
-    """Refuse a pod whose account does not exist.
-
-    The account every namespace gets is made by a controller; pods need not wait for it here.
-    """
-    metadata, account = new["metadata"], new["spec"]["serviceAccountName"]
-    key = (metadata["namespace"], account)
-    if account != "default" and around.storage.get("serviceaccounts", key) is None:
-        why = (
-            f"error looking up service account {metadata['namespace']}/{account}: "
-            f'serviceaccount "{account}" not found'
-        )
-        raise forbidden("pods", "", metadata["name"], why)
-
-
-def _set_priority(around: Surroundings, new: Document) -> None:
-    spec = new["spec"]
-    wanted = spec.get("priorityClassName", "")
-    chosen: Document | None = None
-    identifier = "priorityclasses.scheduling.k8s.io"
-    if wanted:
-        system = {"system-cluster-critical": 2000000000, "system-node-critical": 2000001000}
-        entry = around.storage.get(identifier, ("", wanted))
-        if entry is not None:
-            chosen = entry.obj
-        elif wanted in system:
-            chosen = {"value": system[wanted]}
-        else:
-            raise forbidden(
-                "pods",
-                "",
-                new["metadata"].get("name", ""),
-                f"no PriorityClass with name {wanted} was found",
-            )
-    else:
-        for entry in around.storage.scan(identifier):
-            if entry.obj.get("globalDefault"):
-                chosen = entry.obj
-                spec["priorityClassName"] = entry.key[1]
-    chosen = chosen or {}
-    spec["priority"] = chosen.get("value", 0)
-    spec.setdefault("preemptionPolicy", chosen.get("preemptionPolicy", "PreemptLowerPriority"))
 
 
 def _update_pod(_around: Surroundings, new: Document, old: Document) -> None:

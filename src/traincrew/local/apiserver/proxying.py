@@ -49,7 +49,7 @@ _LINK = re.compile(
 
 
 class ProxyPath(NamedTuple):
-    """What a path with ``proxy`` in it names; `rest` is the path there, without its first slash."""
+    """What a path with ``proxy`` in it names; `rest` is the path there, with its first slash."""
 
     plural: str
     namespace: str
@@ -77,7 +77,7 @@ def proxy_path(segments: list[str]) -> ProxyPath | None:
         case ["api", "v1", "namespaces", namespace, plural, name, "proxy", *rest] if (
             plural in _PROXIED
         ):
-            return ProxyPath(plural, namespace, name, "/".join(rest))
+            return ProxyPath(plural, namespace, name, "".join(f"/{each}" for each in rest))
     return None
 
 
@@ -100,12 +100,15 @@ async def serve_proxy(
     if request.method in {"CONNECT", "TRACE"}:
         raise method_not_allowed(f"{path.plural}/proxy", "", request.method)
     place = _place(verbs, path)
-    url = f"{place.scheme}://{place.address}:{place.port}/{quote(path.rest, safe='/:@!$&()*+,;=~')}"
-    if query:
-        url += f"?{query}"
+    base = f"{prefix}/api/v1/namespaces/{path.namespace}/{path.plural}/{path.name}/proxy"
+    query = f"?{query}" if query else ""
+    if not path.rest and request.method in {"GET", "HEAD"}:
+        # Links of the page would lead somewhere else without the slash.
+        return web.Response(status=301, headers={"Location": f"{base}/{query}"})
+    rest = quote(path.rest or "/", safe="/:@!$&()*+,;=~")
+    url = f"{place.scheme}://{place.address}:{place.port}{rest}{query}"
     headers = {key: value for key, value in request.headers.items() if key.lower() not in _OURS}
     body = await request.read() if request.body_exists else None
-    base = f"{prefix}/api/v1/namespaces/{path.namespace}/{path.plural}/{path.name}/proxy"
     # What is in the pod has whatever certificate it has: nobody could know it beforehand.
     connector = aiohttp.TCPConnector(ssl=False)
     try:
