@@ -27,7 +27,7 @@ from traincrew.local.node.launcher import (
     Started,
     StartFailedError,
 )
-from traincrew.local.node.logs import read_log
+from traincrew.local.node.logs import read_log, tail_of
 from traincrew.local.node.sandbox import files, rootfs
 
 if TYPE_CHECKING:
@@ -310,10 +310,16 @@ async def test_long_lines_come_out_as_they_were(sandboxes: Sandboxes) -> None:
     instance, _ = await sandboxes.start("sh", "-c", script, namespaces=False)
     await instance.wait()
     tags = [line.split(b" ", 3)[2] for line in instance.log.read_bytes().splitlines()]
-    assert tags == [b"P", b"P", b"F", b"F"]
+    assert tags == [b"P", b"P", b"F", b"P"]
     chunks = read_log(instance.log, LogOptions(), lambda: True, lambda: datetime.now(UTC))
     text = b"".join([chunk async for chunk in chunks])
-    assert text == b"x" * 40000 + b"end\nunfinished\n"
+    assert text == b"x" * 40000 + b"end\nunfinished"
+    for lines, expected in ((1, b"unfinished"), (2, b"end\nunfinished")):
+        tail = read_log(
+            instance.log, LogOptions(tail_lines=lines), lambda: True, lambda: datetime.now(UTC)
+        )
+        assert b"".join([chunk async for chunk in tail]).endswith(expected)
+        assert tail_of(instance.log, lines, 2048).endswith(expected.decode())
 
 
 async def test_a_process_number_used_again_is_not_mistaken(tmp_path: Path) -> None:

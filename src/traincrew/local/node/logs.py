@@ -77,7 +77,9 @@ def tail_of(path: Path, lines: int, limit: int) -> str:
     except OSError:
         return ""
     shown = b"".join(_shown(data, "", timestamps=False))
-    kept = b"".join(list(_split(shown))[-lines:])[-limit:]
+    *whole, rest = shown.split(b"\n")
+    every = [*(line + b"\n" for line in whole), *([rest] if rest else [])]
+    kept = b"".join(every[-lines:])[-limit:]
     return kept.decode("utf-8", "replace")
 
 
@@ -173,10 +175,11 @@ class _Reader:
             return
         remaining = lines
         # Backwards over full lines; the pieces of a long one belong to the full line that ends it.
-        end = found.rfind(b"\n")
+        # At the very end there may be a piece nothing follows: a line without its newline.
+        end = last = found.rfind(b"\n")
         while end >= 0:
             before = found.rfind(b"\n", 0, end)
-            if _tag(found[before + 1 : end]) != b"P":
+            if end == last or _tag(found[before + 1 : end]) != b"P":
                 if remaining == 0:
                     break
                 remaining -= 1

@@ -292,10 +292,10 @@ class _Log:
         return True
 
     def close(self) -> None:
-        """Write what ended without a newline."""
+        """Write what ended without a newline, which a full line would get back."""
         for stream, rest in self._rest.items():
             if rest:
-                self._write(f"{files.now()} ".encode() + stream + b" F " + rest + b"\n")
+                self._write(f"{files.now()} ".encode() + stream + b" P " + rest + b"\n")
         os.close(self._file)
 
     def _write(self, data: bytes) -> None:
