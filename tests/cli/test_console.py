@@ -22,7 +22,7 @@ class Terminal(io.StringIO):
 
 @pytest.fixture(autouse=True)
 def size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((40, 10)))
+    monkeypatch.setattr("shutil.get_terminal_size", lambda **_: os.terminal_size((40, 10)))
 
 
 def test_the_status_line_stays_below_and_goes_at_the_end() -> None:

@@ -46,13 +46,14 @@ def test_components_of_one_process_report_under_their_own_names() -> None:
             for component, instance in (("job-controller", ""), ("kubelet", "node-1")):
                 recorder.reporter(component, instance).event(JOB, "Normal", "Created", "one")
             await until(lambda: len(server.all(EVENTS)) == 2)
-        assert [
-            (event["source"], event["reportingComponent"], event["reportingInstance"])
+        found = {
+            event["reportingComponent"]: (event["source"], event["reportingInstance"])
             for event in server.all(EVENTS)
-        ] == [
-            ({"component": "job-controller"}, "job-controller", ""),
-            ({"component": "kubelet", "host": "node-1"}, "kubelet", "node-1"),
-        ]
+        }
+        assert found == {
+            "job-controller": ({"component": "job-controller"}, ""),
+            "kubelet": ({"component": "kubelet", "host": "node-1"}, "node-1"),
+        }
 
     simulate(main())
 

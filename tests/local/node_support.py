@@ -12,7 +12,7 @@ from traincrew.engine.client import Client
 from traincrew.engine.config import from_kubeconfig
 from traincrew.engine.errors import NotFoundError
 from traincrew.engine.events import EventRecorder
-from traincrew.engine.resources import EVENTS, PODS
+from traincrew.engine.resources import EVENTS, PODS, SERVICE_ACCOUNTS
 from traincrew.local.apiserver.server import ApiServer
 from traincrew.local.apiserver.storage import Storage
 from traincrew.local.images import Environment, ImagePullError
@@ -155,7 +155,11 @@ async def control_plane(state: Path, storage: Storage | None = None) -> AsyncIte
     await server.start()
     try:
         async with Client(from_kubeconfig(server.kubeconfig())) as client:
-            yield World(server, client, AnyImage(), state)
+            world = World(server, client, AnyImage(), state)
+            # Made by a controller in a whole cluster. Pods here get by without its token.
+            account = {"metadata": {"name": "default"}, "automountServiceAccountToken": False}
+            await world.create(SERVICE_ACCOUNTS, account)
+            yield world
     finally:
         await server.stop()
 

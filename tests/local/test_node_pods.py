@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from local.node_support import World, condition, node_world, shell
-from traincrew.engine.resources import CONFIG_MAPS, EVENTS, PODS, SECRETS, SERVICE_ACCOUNTS
+from traincrew.engine.resources import CONFIG_MAPS, EVENTS, PODS, SECRETS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -194,7 +194,6 @@ async def test_a_missing_volume_source_is_named_and_may_come_later(world: World)
 
 async def test_volumes_of_all_kinds(world: World, tmp_path: Path) -> None:
     host = tmp_path / "host"
-    await world.create(SERVICE_ACCOUNTS, {"metadata": {"name": "default"}})
     await world.create(CONFIG_MAPS, {"metadata": {"name": "c"}, "data": {"a": "1", "b": "2"}})
     spec = {
         "restartPolicy": "Never",
