@@ -19,6 +19,7 @@ class Difference(NamedTuple):
         embedded: Pattern of lines only the embedded cluster has; None if there are none.
         real: Pattern of lines only the real cluster has; None if there are none.
         scenarios: Pattern of the names of scenarios.
+        sometimes: It depends on how fast things go, so that it need not be met.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Difference(NamedTuple):
     embedded: str | None = None
     real: str | None = None
     scenarios: str = ".*"
+    sometimes: bool = False
 
     def covers(self, scenario: str, finding: Finding) -> bool:
         """Whether a line is one of this difference's. Patterns have to match as a whole."""
@@ -39,4 +41,78 @@ class Difference(NamedTuple):
         )
 
 
-DIFFERENCES: tuple[Difference, ...] = ()
+DIFFERENCES: tuple[Difference, ...] = (
+    Difference(
+        "certificate authority",
+        "The embedded cluster serves the loopback interface without TLS, so there is no authority"
+        " to publish; the ConfigMap every namespace has says that instead.",
+        section="ConfigMap kube-root-ca.crt, as stored",
+        embedded=r"data\.ca\.crt: .*without TLS.*",
+        real=r"data\.ca\.crt: .*BEGIN CERTIFICATE.*",
+    ),
+    Difference(
+        "API token",
+        "The embedded cluster gives every container a kubeconfig (KUBECONFIG) instead of a mounted"
+        " token: clients that find a token insist on TLS.",
+        section="Pod .*, (as stored|last status)",
+        real=r"spec\.volumes\[\d+\]\.(name: kube-api-access-.*|projected\..*)"
+        r"|.*\.volumeMounts\[\d+\]\.(mountPath: /var/run/secrets/kubernetes.io/serviceaccount"
+        r"|name: kube-api-access-<random>|readOnly: True|recursiveReadOnly: Disabled)",
+    ),
+    Difference(
+        "tolerations",
+        "A real cluster lets pods stay on a node that is lost for a while; the embedded cluster has"
+        " one machine, which is lost as a whole.",
+        section="Pod .*, as stored",
+        real=r"spec\.tolerations\[node\.kubernetes\.io/(not-ready|unreachable)\]\..*",
+    ),
+    Difference(
+        "user of a container",
+        "An image names the user its programs run as; an environment has none, pods run as the user"
+        " of the cluster.",
+        section="Pod .*, last status",
+        real=r"(c|initC)ontainerStatuses\[.*\]\.user\.linux\..*",
+    ),
+    Difference(
+        "memory of a pod",
+        "With cgroups of version 1 the kubelet of 1.36 reports `no limit` as a number.",
+        section="Pod .*, last status",
+        real=r"resources(: \{\}|\.limits\.memory: 9007199254740988Ki)",
+    ),
+    Difference(
+        "why an image cannot be had",
+        "On a cluster a registry refuses; in the embedded cluster nobody has said what the image"
+        " stands for, and the message says how to.",
+        section="Pod .*, events of kubelet",
+        embedded="Warning Failed .*: Failed to pull image .*: no environment is defined for it;.*",
+        real="Warning Failed .*: Failed to pull image .*: failed to pull and unpack image .*",
+    ),
+    Difference(
+        "why a program cannot be started",
+        "containerd and runc name each layer that the message went through. What went wrong is the"
+        " end of it on both clusters.",
+        section="ChainerJob .*|Pod .*",
+        embedded=r".*exec: \"/no/such/program\": stat /no/such/program: no such file or directory",
+        real=r".*failed to create containerd task: .*exec: \"/no/such/program\":"
+        " stat /no/such/program: no such file or directory",
+        scenarios="program-not-found",
+    ),
+    Difference(
+        "preemption and claims",
+        "The scheduler of the embedded cluster takes no pod's place away and knows no devices to"
+        " claim, so it has nothing to say about them.",
+        section="ChainerJob .*|Pod .*",
+        embedded=r".*0/2 nodes are available: 2 Insufficient cpu\.",
+        real=r".*0/2 nodes are available: 2 Insufficient cpu\. no new claims to deallocate,"
+        r" preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling\.",
+        scenarios="unschedulable",
+    ),
+    Difference(
+        "late ConfigMap",
+        "A kubelet that has not seen a ConfigMap yet says so and tries again.",
+        section="Pod .*, events of kubelet",
+        real="Warning FailedMount: MountVolume.SetUp failed for volume .* : failed to sync"
+        " configmap cache: timed out waiting for the condition",
+        sometimes=True,
+    ),
+)

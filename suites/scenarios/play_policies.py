@@ -94,7 +94,8 @@ async def deleted_while_it_runs(stage: Stage) -> None:
     """Deleting a job that runs leaves nothing behind; the name can be used again at once."""
     await stage.create(job("short", workers=2))
     first = await stage.master()
-    await stage.phase("short", "Running")
+    await stage.phase("short", "Running", workersReady="2/2")
+    await stage.at_rest(workers=2)
     await stage.delete("short")
     await stage.nothing_of("short")
     await stage.create(job("short"))

@@ -139,14 +139,14 @@ class Stage:
         return [pod for pod in pods if pod["metadata"].get("labels", {}).get(_ROLE) == role]
 
     async def running(self, role: str, count: int = 1) -> list[Document]:
-        """Wait until so many pods of a role run and are ready, and none of them is going away."""
+        """Wait until so many pods of a role run and are ready; in the order of their names."""
 
         def found() -> list[Document] | None:
             pods = [pod for pod in self.pods(role) if is_ready(pod)]
             return pods if len(pods) == count else None
 
         pods: list[Document] = await self.until(f"{count} pods of role {role} run", found)
-        return pods
+        return sorted(pods, key=lambda pod: str(pod["metadata"]["name"]))
 
     async def master(self, *, after: Document | None = None) -> Document:
         """Wait until a master runs, another one than that given."""

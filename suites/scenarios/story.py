@@ -39,6 +39,9 @@ _CHANCE = re.compile(r"(?<=\d) ready$|(?<=\.imageID: ).+$")
 # What the operator makes together, and in which order.
 _STAGES = {"ServiceAccount": 0, "Role": 0, "RoleBinding": 0, "ConfigMap": 0, "StatefulSet": 1,
            "Job": 2}  # fmt: skip
+_CHANGES = 3
+# Made and taken off by the Job controller, at its leisure.
+_TRACKING = "batch.kubernetes.io/job-tracking"
 
 
 def tell(
@@ -103,6 +106,8 @@ def _content(document: Document) -> Document:
     metadata = {
         key: value for key, value in document["metadata"].items() if key not in _BOOKKEEPING
     }
+    if metadata.get("finalizers") == [_TRACKING]:
+        del metadata["finalizers"]
     rest = {key: value for key, value in document.items() if key not in _ENVELOPE}
     return {"metadata": metadata, **rest}
 
@@ -193,7 +198,7 @@ def _steps(observations: Iterable[Observation], normaliser: Normaliser) -> list[
             elif seen.change == "MODIFIED":
                 spec = [each.document.get("spec", {}) for each in (last, seen)]
                 changes = _changes({"spec": spec[0]}, {"spec": spec[1]}, normaliser)
-                steps += [(stage, f"{about}: {change}") for change in changes]
+                steps += [(_CHANGES, f"{about}: {change}") for change in changes]
     lines = []
     for stage, group in groupby(steps, key=lambda step: step[0]):
         together = [line for _, line in group]
@@ -231,10 +236,20 @@ def _events(
         line = f"{event['type']} {event['reason']}{place}: {message}"
         section = sections[title]
         section[line] = section.get(line, 0) + counts[uid]
-    return {
-        title: [
-            line if count == 1 or line.split()[1].rstrip(":") in _REPEATED else f"{line} x{count}"
-            for line, count in lines.items()
+    return {title: _told(lines) for title, lines in sorted(sections.items())}
+
+
+def _told(lines: Mapping[str, int]) -> list[str]:
+    """Events with their numbers; several of one kind, as of pods that are made together, sorted."""
+    told: list[str] = []
+    for reason, group in groupby(lines.items(), key=lambda item: _reason(item[0])):
+        counts = sorted(group)
+        told += [
+            line if count == 1 or reason in _REPEATED else f"{line} x{count}"
+            for line, count in counts
         ]
-        for title, lines in sorted(sections.items())
-    }
+    return told
+
+
+def _reason(line: str) -> str:
+    return line.split()[1].rstrip(":")

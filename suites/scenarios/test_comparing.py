@@ -130,7 +130,7 @@ def event(version: int, reason: str, component: str, count: int = 1) -> Observat
 def test_events_by_object_and_component_with_their_number() -> None:
     told = story(
         event(1, "Pulled", "kubelet"), event(2, "Scheduled", "scheduler"),
-        event(3, "Started", "kubelet"), event(4, "Started", "kubelet", count=2),
+        event(4, "Started", "kubelet"), event(3, "Started", "kubelet", count=2),
         event(5, "BackOff", "kubelet", count=9),
     )  # fmt: skip
     assert told["Pod p, events of scheduler"] == ["Normal Scheduled: text"]

@@ -42,4 +42,4 @@ def test_every_listed_difference_exists(real: Theatre) -> None:
     """What is listed and not met has been mended, and must not be allowed any longer."""
     if compared != set(SCENARIOS):
         pytest.skip("needs all scenarios to be compared")
-    assert not {each.name for each in DIFFERENCES} - used
+    assert not {each.name for each in DIFFERENCES if not each.sometimes} - used
