@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import itertools
 import json
+import secrets
 import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -60,16 +61,16 @@ class Desk:
 
     Args:
         cluster: Where.
-        namespace: Its name.
+        name: What its name begins with; the rest is new for each, since the audit log knows all.
 
     Attributes:
         client: As administrator.
         histories: Every status of every job that the witness saw, by UID.
     """
 
-    def __init__(self, cluster: RealCluster, namespace: str) -> None:
+    def __init__(self, cluster: RealCluster, name: str) -> None:
         self._cluster = cluster
-        self.namespace = namespace
+        self.namespace = f"{name}-{secrets.token_hex(3)}"
         self.client = Client(load_config(str(cluster.kubeconfig)), user_agent="faults-suite")
         self.histories: dict[str, list[dict[str, Any]]] = {}
         self.jobs: dict[str, AnyObject] = {}
@@ -224,6 +225,15 @@ class Desk:
             for resource in (*CHILDREN, PODS)
             for item in await self._items(resource, name)
         ]
+
+    async def nodes_of(self, name: str) -> set[str]:
+        """Where the pods of a job are."""
+        return {pod["spec"].get("nodeName", "") for pod in await self.pods_of(name)}
+
+    async def finished_pod(self, name: str) -> None:
+        """Wait until a pod of the job has ended, whether or not anybody has told the job."""
+        while not any(pod["status"]["phase"] in TERMINAL for pod in await self.pods_of(name)):
+            await asyncio.sleep(0.2)
 
     async def uids(self, name: str) -> set[str]:
         """Of a job's children and their pods."""

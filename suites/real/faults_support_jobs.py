@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 IMAGE = "docker.io/traincrew/busybox:0.1.0"
 HELPER_IMAGE = "docker.io/traincrew/helper:0.1.0"
 GONE = "gone"
+UNTIL_TOLD = "until [ -e /tmp/end ]; do sleep 0.5 & wait $!; done; exit 0"
+"""A script that ends when somebody makes a file, however long everything else takes."""
 
 
 def template(script: str) -> dict[str, Any]:
@@ -98,8 +100,8 @@ def fails(name: str, retries: int) -> Story:
     return Story(manifest, "Failed", "BackoffLimitExceeded")
 
 
-def is_suspended(name: str, seconds: float) -> Story:
-    """Is suspended while it runs, resumed when all is quiet, and succeeds."""
+def is_suspended(name: str) -> Story:
+    """Is suspended while it runs, resumed when all is quiet, and told to end."""
 
     async def act(desk: Desk, name: str) -> None:
         await desk.until_phase(name, "Running")
@@ -107,8 +109,9 @@ def is_suspended(name: str, seconds: float) -> Story:
         await desk.until_phase(name, "Suspended", "ChainerJobSuspended")
         assert await desk.pods_of(name) == []
         await desk.edit(name, {"runPolicy": {"suspend": False}})
+        await desk.let_master_end(name)
 
-    return Story(chainer_job(name, work(seconds)), "Succeeded", act=act)
+    return Story(chainer_job(name, UNTIL_TOLD), "Succeeded", act=act)
 
 
 def is_deleted(name: str, workers: int | None) -> Story:
@@ -131,5 +134,12 @@ def is_scaled(name: str, sizes: list[int]) -> Story:
             await desk.until_workers(name, size)
         await desk.let_master_end(name)
 
-    script = "until [ -e /tmp/end ]; do sleep 0.5; done; exit 0"
-    return Story(chainer_job(name, script, workers=sizes[0]), "Succeeded", act=act)
+    return Story(chainer_job(name, UNTIL_TOLD, workers=sizes[0]), "Succeeded", act=act)
+
+
+def prefer(story: Story, node: str) -> None:
+    """Let the master run on this node as long as that is possible."""
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+    preferred = [{"weight": 100, "preference": term}]
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+    story.manifest["spec"]["master"]["template"]["spec"]["affinity"] = affinity

@@ -90,9 +90,9 @@ class Operator:
             await asyncio.sleep(0.01)
         return time.monotonic()
 
-    def said(self) -> str:
-        """What this process has logged."""
-        return self._log.read_bytes()[self._began :].decode(errors="replace")
+    def said(self, *, ever: bool = False) -> str:
+        """What this process has logged, or all of them."""
+        return self._log.read_bytes()[0 if ever else self._began :].decode(errors="replace")
 
 
 @contextlib.asynccontextmanager
@@ -101,9 +101,10 @@ async def kept_running(operator: Operator) -> AsyncIterator[None]:
 
     async def keep() -> None:
         while True:
-            await operator.start()
             await operator.ended(None)
+            await operator.start()
 
+    await operator.start()
     keeping = asyncio.create_task(keep())
     try:
         yield
