@@ -68,7 +68,7 @@ class Archive:
         for layer in self.layers():
             for entry in layer:
                 path = PurePosixPath("/", entry.name)
-                recorded = str(path) == "/var/lib/dpkg/status" or path.match("/dpkg/status.d/*")
+                recorded = str(path) == "/var/lib/dpkg/status" or path.match("dpkg/status.d/*")
                 if recorded and entry.isfile() and (content := layer.extractfile(entry)):
                     texts[str(path)] = content.read().decode()
         found = {}

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 # Times of files in the build context: layers then depend on contents alone.
 EPOCH = 1_700_000_000
 KEPT = 2
+OPTIONS = ("--layers", "--identity-label=false", "--pull-never", "--network=host")
 
 
 def _say(line: str) -> None:
@@ -67,7 +68,7 @@ def archive(name: str) -> Path:
 
 
 def _archive(wanted: Image, files: Mapping[str, File]) -> Path:
-    key = catalog.key(wanted, files, debian.key())
+    key = catalog.key(wanted, files, f"{debian.key()} {OPTIONS}")
     return machine.cache_directory() / f"{wanted.name}-{catalog.version()}-{key}.tar"
 
 
@@ -86,10 +87,7 @@ def _build(workshop: Workshop, wanted: Image, files: Mapping[str, File], target:
             os.utime(copy, (EPOCH, EPOCH))
         workshop.buildah(
             "bud",
-            "--layers",
-            "--identity-label=false",
-            "--pull-never",
-            "--network=host",
+            *OPTIONS,
             *workshop.settings(directory / "machine"),
             f"--build-arg=VERSION={catalog.version()}",
             *([f"--target={wanted.target}"] if wanted.target else []),

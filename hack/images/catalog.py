@@ -131,15 +131,15 @@ def _copied(dockerfile: str) -> Iterator[str]:
                 yield from words[1 + len(options) : -1]
 
 
-def key(wanted: Image, files: Mapping[str, File], base: str) -> str:
+def key(wanted: Image, files: Mapping[str, File], how: str) -> str:
     """A fingerprint of everything an image is made from.
 
     Args:
         wanted: The image.
         files: Its build context.
-        base: The fingerprint of the base image.
+        how: Identifies the base image and the way of building.
     """
-    digest = hashlib.sha256(f"{base} {wanted.tagged} {wanted.target}".encode())
+    digest = hashlib.sha256(f"{how} {wanted.tagged} {wanted.target}".encode())
     for path, file in files.items():
         content = hashlib.sha256(file.content).hexdigest()
         digest.update(f"\n{path} {file.executable} {content}".encode())

@@ -17,12 +17,13 @@ if TYPE_CHECKING:
     from hack.images.workshop import Workshop
 
 NAME = f"docker.io/library/debian:{machine.SUITE}-slim"
+COMMIT = ("--quiet", "--rm", "--identity-label=false")
 FILES = Path(__file__).parent / "base"
 
 
 def key() -> str:
     """A fingerprint of how the base image is made."""
-    digest = hashlib.sha256(NAME.encode())
+    digest = hashlib.sha256(f"{NAME} {COMMIT}".encode())
     for file in sorted(FILES.iterdir()):
         digest.update(file.read_bytes())
     return digest.hexdigest()[:16]
@@ -51,6 +52,6 @@ def ensure(workshop: Workshop) -> None:
         workshop.buildah("from", f"--name={container}", "scratch", log=log)
         workshop.buildah("add", "--quiet", container, str(archive), "/", log=log)
         workshop.buildah("config", "--cmd=bash", container, log=log)
-        workshop.buildah("commit", "--quiet", "--rm", container, NAME, log=log)
+        workshop.buildah("commit", *COMMIT, container, NAME, log=log)
     done.touch()
     workshop.report(f"base: {NAME} is there after {time.monotonic() - started:.0f} s")

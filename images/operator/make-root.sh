@@ -24,8 +24,10 @@ find usr/share/doc -type f ! -name copyright -delete
 rm -rf usr/share/man usr/share/lintian usr/share/locale usr/share/binfmts usr/share/pixmaps \
   usr/share/applications usr/share/python3 usr/share/ca-certificates usr/sbin \
   usr/lib/*-linux-gnu/gconv usr/lib/*-linux-gnu/audit etc/python3.11 etc/ld.so.conf.d
-# Made by the install script of ca-certificates.
+# Made by the install script of ca-certificates; the link is where OpenSSL looks.
 install -D --mode 644 /etc/ssl/certs/ca-certificates.crt etc/ssl/certs/ca-certificates.crt
+install --directory usr/lib/ssl
+ln -s /etc/ssl/certs/ca-certificates.crt usr/lib/ssl/cert.pem
 cd usr/lib/python3.11
 rm -rf ensurepip idlelib lib2to3 pydoc_data turtledemo tkinter
 # Extension modules whose libraries are not part of the image.

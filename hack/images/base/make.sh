@@ -25,12 +25,12 @@ cp "$settings/debian.sources" "$root/etc/apt/sources.list.d/"
 cp "$settings/machine.conf" "$root/etc/apt/apt.conf.d/machine"
 chroot "$root" sh -c 'apt-get update && apt-get -o Dpkg::Use-Pty=0 --yes upgrade'
 
-# What dpkg.conf would not have unpacked, what an installation leaves behind, and what belongs to
-# this machine.
+# What a container's runtime brings, what dpkg.conf would not have unpacked, what an installation
+# leaves behind, and what belongs to this machine.
 cd "$root"
 find usr/share/doc ! -type d ! -name copyright -delete
 find usr/share/doc -mindepth 1 -type d -empty -delete
-rm -rf usr/share/man/* usr/share/info/* usr/share/groff/* usr/share/lintian/* usr/share/linda/* \
+rm -rf dev/* usr/share/man/* usr/share/info/* usr/share/groff/* usr/share/lintian/* usr/share/linda/* \
   usr/share/locale/* var/cache/apt/* var/cache/debconf/*-old var/cache/ldconfig/* \
   var/lib/apt/lists/* var/lib/dpkg/*-old var/log/* \
   etc/apt/sources.list.d/* etc/apt/apt.conf.d/machine etc/machine-id etc/hostname etc/resolv.conf
