@@ -266,6 +266,7 @@ def add_go_rules(schemas: dict[str, Any]) -> None:
     ``x-omit-empty`` lists the fields that are left out when they are empty: what a client reads
     back of ``hostNetwork: false`` or ``env: []`` is nothing. ``x-go-zero`` has the fields that
     are always there, and their value when nobody sets them: ``resources: {}``, ``rules: null``.
+    ``x-go-type`` is the name of a type, which errors mention, where the schema does not tell it.
     """
     modules = gotypes.download(dict.fromkeys(gotypes.MODULES, gotypes.VERSION))
     packages: dict[str, Any] = {}
@@ -281,9 +282,14 @@ def add_go_rules(schemas: dict[str, Any]) -> None:
             for field in structs.get(pending.pop(), ()):
                 if not field.json:
                     pending.append(field.type)  # inlined: its fields are ours
-                elif field.json not in properties:
                     continue
-                elif gotypes.is_dropped_when_empty(field, structs):
+                schema_of_field = properties.get(field.json)
+                if schema_of_field is None:
+                    continue
+                name_of_type = gotypes.type_name(field.type, package.rpartition(".")[2])
+                if name_of_type != evident_type(schema_of_field):
+                    schema_of_field["x-go-type"] = name_of_type
+                if gotypes.is_dropped_when_empty(field, structs):
                     omitted.add(field.json)
                 elif gotypes.is_always_written(field, structs):
                     zero[field.json] = zero_value(field, properties[field.json])
@@ -291,6 +297,18 @@ def add_go_rules(schemas: dict[str, Any]) -> None:
             schema["x-omit-empty"] = sorted(omitted)
         if zero:
             schema["x-go-zero"] = zero
+
+
+def evident_type(schema: dict[str, Any]) -> str:
+    """The Go type a schema stands for as long as nothing else is said."""
+    if "$ref" in schema:
+        return ".".join(schema["$ref"].rsplit("/", 1)[-1].split(".")[-2:])
+    if schema["type"] == "array":
+        return f"[]{evident_type(schema['items'])}"
+    if schema["type"] == "object":
+        return f"map[string]{evident_type(schema['additionalProperties'])}"
+    scalars = {"string": "string", "boolean": "bool", "number": "float64"}
+    return scalars.get(schema["type"]) or schema["format"]
 
 
 def zero_value(field: gotypes.Field, schema: dict[str, Any]) -> Any:

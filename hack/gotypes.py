@@ -115,6 +115,33 @@ _SCALARS = re.compile(r"string|bool|byte|u?int\d*|float\d+")
 _FOREIGN_STRUCTS = re.compile(r"(metav1|corev1|resource|intstr|runtime|v1|apiextensions)\.")
 
 
+_ALIASES = {"metav1": "v1", "corev1": "v1", "apiextensions": "v1"}
+
+
+def type_name(go_type: str, package: str) -> str:
+    """A type as Go prints it outside of its package; of a pointer, what it points to.
+
+    Args:
+        go_type: as in the source, such as ``[]Protocol``.
+        package: last part of the path of the package it is in, such as ``v1``.
+    """
+    go_type = go_type.removeprefix("*")
+    if go_type.startswith("[]"):
+        return f"[]{_element_name(go_type[2:], package)}"
+    if go_type.startswith("map["):
+        key, _, value = go_type[4:].partition("]")
+        return f"map[{type_name(key, package)}]{_element_name(value, package)}"
+    if _SCALARS.fullmatch(go_type):
+        return "uint8" if go_type == "byte" else go_type
+    prefix, dot, name = go_type.rpartition(".")
+    return f"{_ALIASES.get(prefix, prefix) if dot else package}.{name}"
+
+
+def _element_name(go_type: str, package: str) -> str:
+    pointer = "*" if go_type.startswith("*") else ""
+    return pointer + type_name(go_type, package)
+
+
 def is_struct(field: Field, structs: dict[str, list[Field]]) -> bool:
     """Whether the field is a struct by value, which ``omitempty`` does not leave out."""
     return field.type in structs or bool(_FOREIGN_STRUCTS.match(field.type))

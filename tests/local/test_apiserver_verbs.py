@@ -229,9 +229,49 @@ async def test_wrong_options_are_named(api: Api, query: dict[str, str], text: st
 async def test_values_of_a_wrong_type_are_refused(api: Api) -> None:
     body = pod("a")
     body["spec"]["containers"][0]["image"] = 3
-    message = (await api.post(PODS, body)).refused(400, "BadRequest")["message"]
-    assert message.startswith('Pod in version "v1" cannot be handled as a Pod: ')
-    assert "spec.containers[0].image" in message
+    wrong = (
+        "json: cannot unmarshal number into Go struct field Container.spec.containers.image "
+        "of type string"
+    )
+    prefix = 'Pod in version "v1" cannot be handled as a Pod: '
+    (await api.post(PODS, body)).refused(400, "BadRequest", prefix + wrong)
+    (await api.post(PODS, pod("a"))).ok(201)
+    patch = [{"op": "replace", "path": "/spec/containers/0/image", "value": 3}]
+    refused = (await api.patch(f"{PODS}/a", patch, JSON_PATCH)).refused(422, "Invalid")
+    assert refused["message"].startswith(' "" is invalid: patch: Invalid value: "{')
+    assert refused["message"].endswith(wrong)
+
+
+@pytest.mark.parametrize(
+    ("operations", "code", "message"),
+    [
+        ([{"op": "test", "path": "/data/key", "value": "x"}], 422, "the server rejected our"),
+        ([{"op": 3}], 400, "cannot unmarshal number into Go struct field jsonPatchOp.op of type"),
+        ([3], 400, "json: cannot unmarshal number into Go value of type handlers.jsonPatchOp"),
+        ([{"op": "test", "path": "/kind"}] * 10_001, 413, "operations in a JSON patch is 10000"),
+    ],
+)
+async def test_json_patches_that_cannot_be_applied(
+    api: Api, operations: Any, code: int, message: str
+) -> None:
+    (await api.post(MAPS, config_map("a"))).ok(201)
+    refused = (await api.patch(f"{MAPS}/a", operations, JSON_PATCH)).refused(code)
+    assert message in refused["message"]
+
+
+async def test_unknown_fields_of_a_patch_are_told_of(api: Api) -> None:
+    (await api.post(MAPS, config_map("a"))).ok(201)
+    patch = [{"op": "add", "path": "/datum", "value": "x", "extra": 1}]
+    answer = await api.patch(f"{MAPS}/a", patch, JSON_PATCH)
+    assert answer.warnings == [
+        r'299 - "json patch unknown field \"[0].extra\""',
+        r'299 - "unknown field \"datum\""',
+    ]
+    strict = await api.patch(f"{MAPS}/a", {"datum": {}}, STRATEGIC, fieldValidation="Strict")
+    assert strict.refused(422)["message"] == (
+        ' "" is invalid: patch: Invalid value: "map[datum:map[]]": '
+        'strict decoding error: unknown field "datum"'
+    )
 
 
 # -- update
@@ -438,14 +478,15 @@ async def test_a_failed_test_operation_is_refused(api: Api) -> None:
         (JSON_PATCH, b"{}", 400),
         (JSON_PATCH, b"[{]", 400),
         (JSON_PATCH, b'[{"op":"remove","path":"/nothing"}]', 422),
-        (JSON_PATCH, b'[{"op":"replace","path":"","value":3}]', 400),
+        (JSON_PATCH, b'[{"op":"replace","path":"","value":3}]', 422),
+        (JSON_PATCH, b'[{"op":"replace","path":"","value":[3]}]', 400),
         (JSON_PATCH, b'[{"op":"fly","path":"/data"}]', 422),
         (MERGE, b"[]", 400),
         (MERGE, b"null", 400),
-        (MERGE, b'{"metadata":3}', 400),
+        (MERGE, b'{"metadata":3}', 422),
         (MERGE, b'{"metadata":{"name":"b"}}', 400),
         (MERGE, b'{"kind":"Pod"}', 400),
-        (MERGE, b'{"data":{"key":3}}', 400),
+        (MERGE, b'{"data":{"key":3}}', 422),
         (STRATEGIC, b"3", 400),
         (APPLY, b": :", 400),
         (APPLY, b"[]", 400),

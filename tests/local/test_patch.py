@@ -1,5 +1,6 @@
 """JSON patch and JSON merge patch."""
 
+import re
 from typing import Any
 
 import pytest
@@ -42,10 +43,25 @@ def test_merge_patch(doc: Any, patch: Any, result: Any) -> None:
     assert merge_patch(doc, patch) == result
 
 
+@pytest.mark.parametrize(
+    ("doc", "patch", "result"),
+    [
+        # What replaces something loses its nulls, even inside of lists …
+        ({}, {"a": [{"b": None, "c": 1}]}, {"a": [{"c": 1}]}),
+        ({"a": [1]}, {"a": [{"b": None, "c": 1}]}, {"a": [{"c": 1}]}),
+        ({"a": 1}, {"a": {"b": {"c": None}}}, {"a": {"b": {}}}),
+        # … but not a list in the place of an object.
+        ({"a": {"x": 1}}, {"a": [{"b": None}]}, {"a": [{"b": None}]}),
+    ],
+)
+def test_merge_patch_as_upstream_does_it(doc: Any, patch: Any, result: Any) -> None:
+    assert merge_patch(doc, patch) == result
+
+
 @given(objects, objects)
 def test_a_merge_patch_applies_once(doc: Any, patch: Any) -> None:
-    once = merge_patch(doc, patch)
-    assert merge_patch(once, patch) == once
+    once = merge_patch(doc, merge_patch({}, patch))
+    assert merge_patch(once, merge_patch({}, patch)) == once
 
 
 @pytest.mark.parametrize(
@@ -75,66 +91,51 @@ def test_json_patch(doc: Any, operations: Any, result: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("operations", "message", "invalid"),
+    ("operations", "message"),
     [
-        (
-            [{"op": "remove", "path": "/b"}],
-            'remove operation does not apply: Unable to remove nonexistent key: "b": missing value',
-            True,
-        ),
-        (
-            [{"op": "replace", "path": "/b", "value": 1}],
-            "replace operation does not apply: doc is missing key: /b: missing value",
-            True,
-        ),
+        ([{"op": "remove", "path": "/b"}], "Unable to remove nonexistent key: b: missing value"),
+        ([{"op": "remove", "path": ""}], 'doc is missing path: "": missing value'),
         (
             [{"op": "add", "path": "/b/c", "value": 1}],
-            'add operation does not apply: doc is missing path: "/b/c": missing value',
-            True,
+            'doc is missing path: "/b/c": missing value',
         ),
-        ([{"op": "test", "path": "/a", "value": 2}], "testing value /a failed: test failed", True),
-        (
-            [{"op": "test", "path": "/t", "value": True}],
-            "testing value /t failed: test failed",
-            True,
-        ),
-        (
-            [{"op": "add", "path": "/l/7", "value": 1}],
-            (
-                "add operation does not apply: Unable to access invalid index: 7: invalid index "
-                "referenced (path /l/7)"
-            ),
-            True,
-        ),
+        ([{"op": "test", "path": "/a", "value": 2}], "testing value /a failed: test failed"),
+        ([{"op": "test", "path": "/t", "value": True}], "testing value /t failed: test failed"),
+        ([{"op": "add", "path": "/l/7", "value": 1}], "Unable to access invalid index: 7"),
+        ([{"op": "replace", "path": "/l/0", "value": 1}], "Unable to access invalid index: 0"),
         (
             [{"op": "add", "path": "/l/x", "value": 1}],
-            "add operation does not apply: value was not a proper array index: 'x'",
-            True,
+            "value was not a proper array index: 'x'",
         ),
-        ([{"op": "add", "path": "/a"}], "add operation lacks value: missing value", False),
-        ([{"op": "add", "value": 1}], "add operation lacks path: missing value", False),
-        ([{"op": "copy", "path": "/b"}], "copy operation lacks from: missing value", False),
-        ([{"op": "jump", "path": "/a"}], "Unexpected kind: jump", False),
-        ({"op": "add"}, "cannot unmarshal object into Go value of type jsonpatch.Patch", False),
-        (["add"], "a JSON patch is a list of objects with op and path", False),
+        ([{"op": "replace", "path": "", "value": 3}], "value must be object or array"),
+        ([{"op": "add", "value": 1}], "operation lacks path: missing value"),
+        ([{"op": "copy", "path": "/b"}], "operation lacks from: missing value"),
+        ([{"op": "jump", "path": "/a"}], "Unexpected kind: jump"),
+        ([{"path": "/a"}], "Unexpected kind: unknown"),
         (
             [{"op": "move", "from": "/o", "path": "/o/x"}],
-            "move operation: /o cannot be moved into itself",
-            True,
+            'doc is missing path: "/o/x": missing value',
         ),
     ],
 )
-def test_json_patches_that_do_not_fit(operations: Any, message: str, invalid: bool) -> None:
-    with pytest.raises(PatchError) as caught:
+def test_json_patches_that_do_not_fit(operations: Any, message: str) -> None:
+    with pytest.raises(PatchError, match=re.escape(message)) as caught:
         json_patch({"a": 1, "l": [], "t": 1, "o": {}}, operations)
-    assert caught.value.message == message
-    assert caught.value.invalid is invalid
+    assert caught.value.code == 422
 
 
-def test_there_is_an_end_to_operations() -> None:
-    operations = [{"op": "test", "path": "", "value": None}] * 10_001
-    with pytest.raises(PatchError, match="maximum operations in a JSON patch is 10000, got 10001"):
-        json_patch({}, operations)
+@pytest.mark.parametrize(
+    ("operation", "result"),
+    [
+        ({"op": "replace", "path": "/new", "value": 1}, {"l": [1, 2], "new": 1}),
+        ({"op": "add", "path": "/new"}, {"l": [1, 2], "new": None}),
+        ({"op": "copy", "from": "/missing", "path": "/new"}, {"l": [1, 2], "new": None}),
+        ({"op": "remove", "path": "/l/-1"}, {"l": [1]}),
+        ({"op": "add", "path": "no slash/new", "value": 1}, {"l": [1, 2], "new": 1}),
+    ],
+)
+def test_json_patch_is_as_loose_as_upstream(operation: Any, result: Any) -> None:
+    assert json_patch({"l": [1, 2]}, [operation]) == result
 
 
 @given(documents, documents)

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["DecodeError", "clone", "decode", "duplicate_fields", "encode"]
+__all__ = ["DecodeError", "clone", "decode", "duplicate_fields", "encode", "in_order"]
 
 encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
@@ -79,3 +79,42 @@ def duplicate_fields(data: bytes, document: Any) -> list[str]:
     found: list[str] = []
     _walk(json.loads(data, object_pairs_hook=_pairs), "", found)
     return found
+
+
+def in_order(data: bytes, duplicate: list[str], unknown: list[str]) -> list[str]:
+    """What a strict reader of a JSON body says, in the order it meets it.
+
+    Args:
+        data: the body.
+        duplicate: paths of the keys that occur twice.
+        unknown: paths of the fields the schema does not know.
+    """
+    if not duplicate or not unknown:
+        paths = [f'duplicate field "{path}"' for path in duplicate]
+        return paths + [f'unknown field "{path}"' for path in unknown]
+    found: list[str] = []
+    _read(json.loads(data, object_pairs_hook=_Listed), "", set(unknown), found)
+    return found
+
+
+class _Listed(list[tuple[str, Any]]):
+    """A JSON object with all of its keys, as they came."""
+
+
+def _read(value: Any, path: str, unknown: set[str], found: list[str]) -> None:
+    if isinstance(value, _Listed):
+        seen: set[str] = set()
+        for key, item in value:
+            here = f"{path}.{key}" if path else key
+            if key in seen:
+                fault = f'duplicate field "{here}"'
+                if fault not in found:
+                    found.append(fault)
+            seen.add(key)
+            if here in unknown:
+                found.append(f'unknown field "{here}"')
+            else:
+                _read(item, here, unknown, found)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            _read(item, f"{path}[{index}]", unknown, found)

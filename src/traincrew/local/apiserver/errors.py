@@ -42,6 +42,7 @@ class StatusError(Exception):
         message: what a person reads.
         details: name, group, kind, uid, causes, retryAfterSeconds.
         metadata: list metadata; only an expired continue token has something here.
+        empty_details: whether the answer has details that say nothing.
     """
 
     def __init__(
@@ -51,6 +52,8 @@ class StatusError(Exception):
         message: str,
         details: Mapping[str, Any] | None = None,
         metadata: Mapping[str, Any] | None = None,
+        *,
+        empty_details: bool = False,
     ) -> None:
         super().__init__(message)
         self.code = code
@@ -58,6 +61,7 @@ class StatusError(Exception):
         self.message = message
         self.details = dict(details or {})
         self.metadata = dict(metadata or {})
+        self.empty_details = empty_details
 
     def status(self) -> dict[str, Any]:
         """The answer's body."""
@@ -71,7 +75,7 @@ class StatusError(Exception):
         }
         if not self.reason:
             del body["reason"]
-        if self.details:
+        if self.details or self.empty_details:
             body["details"] = self.details
         body["code"] = self.code
         return body

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from .codec import DecodeError, decode, duplicate_fields
 from .errors import bad_request, not_acceptable, unsupported_media_type
+
+if TYPE_CHECKING:
+    from .requests import Call
 
 __all__ = [
     "APPLY",
@@ -19,6 +22,7 @@ __all__ = [
     "YAML",
     "Format",
     "decode_body",
+    "json_body",
     "negotiate",
 ]
 
@@ -113,6 +117,11 @@ def decode_body(body: bytes, content_type: str) -> tuple[dict[str, Any], list[st
     if not isinstance(document, dict):
         raise bad_request("the body of the request must be an object")
     return document, faults
+
+
+def json_body(call: Call) -> bytes:
+    """The body of a request, when it is JSON."""
+    return call.body if call.content_type == JSON else b""
 
 
 def _from_protobuf(body: bytes) -> Any:

@@ -58,6 +58,7 @@ class Node:
         nullable: null is a value here.
         null_is_absent: null means "not there": true of built-in kinds, whose Go types know no null.
         omit_empty: fields of a built-in kind that vanish when they are empty, as in Go.
+        go_type: name of a built-in kind's Go type, which messages mention.
         zero: fields of a built-in kind Go always writes, and what it writes when nobody set them.
         open: here or somewhere below values of any type may stand.
         canonical: what Go makes of a text: of a quantity or a time; raises ValueError.
@@ -75,6 +76,7 @@ class Node:
         "default",
         "embedded",
         "fields",
+        "go_type",
         "has_defaults",
         "is_set",
         "items",
@@ -113,6 +115,7 @@ class Node:
         self.null_is_absent = False
         self.omit_empty: frozenset[str] = frozenset()
         self.canonical: Callable[[Any], str] | None = None
+        self.go_type = ""
         self.zero: dict[str, Any] = _NO_FIELDS
         self.required: tuple[str, ...] = ()
         self.default: Any = msgspec.UNSET
@@ -214,6 +217,7 @@ def builtin_node(name: str) -> Node:
         if not _REPORTED.search(name):
             node.required = _required_texts(node, schema)
     node.null_is_absent = True
+    node.go_type = ".".join(name.split(".")[-2:])
     _BUILTIN[name] = node
     return node
 
@@ -255,11 +259,25 @@ def _fill(node: Node, schema: dict[str, Any]) -> None:
         node.rules = {"format": schema["format"]}
 
 
+# Words beside a reference that make its target another one.
+_OWN_WORDS = frozenset({"x-go-type", "x-kubernetes-map-type", "x-kubernetes-patch-strategy"})
+
+
+def _go_type(node: Node) -> str:
+    """The Go type of a node that has no name of its own."""
+    if node.items is not None:
+        return f"[]{node.items.go_type}"
+    if node.values is not None:
+        return f"map[string]{node.values.go_type}"
+    scalars = {"string": "string", "boolean": "bool", "number": "float64"}
+    return scalars.get(node.type) or (node.rules or {}).get("format", "")
+
+
 def _property(schema: dict[str, Any]) -> Node:
     reference = schema.get("$ref")
     if reference is not None:
         target = builtin_node(reference.rsplit("/", 1)[1])
-        if "x-kubernetes-patch-strategy" not in schema and "x-kubernetes-map-type" not in schema:
+        if _OWN_WORDS.isdisjoint(schema):
             return target
         node = Node(target.type, leaf=target.leaf)
         for slot in Node.__slots__:
@@ -271,11 +289,22 @@ def _property(schema: dict[str, Any]) -> Node:
         _fill(node, schema)
         # A default here only identifies list items; defaults.py fills built-in kinds.
         node.default = schema.get("default", msgspec.UNSET)
+        node.go_type = _go_type(node)
+    if "x-go-type" in schema:
+        node.go_type = schema["x-go-type"]
+        _name_inner(node)
     node.patch_strategy = frozenset(
         filter(None, schema.get("x-kubernetes-patch-strategy", "").split(","))
     )
     node.merge_key = schema.get("x-kubernetes-patch-merge-key", "")
     return node
+
+
+def _name_inner(node: Node) -> None:
+    """Take the types of items and values from the type of their list or map."""
+    for prefix, inner in (("[]", node.items), ("map[string]", node.values)):
+        if inner is not None and inner.type != "object" and node.go_type.startswith(prefix):
+            inner.go_type = node.go_type.removeprefix(prefix).removeprefix("*")
 
 
 @cache

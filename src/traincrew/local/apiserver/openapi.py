@@ -10,14 +10,21 @@ __all__ = ["builtin", "custom"]
 
 Document = dict[str, Any]
 
-_OWN = frozenset({"x-go-zero", "x-omit-empty"})
+_OWN = frozenset({"x-go-type", "x-go-zero", "x-omit-empty"})
 """Words our definitions have beyond the published ones."""
+
+
+def _published(schema: Document) -> Document:
+    """A definition without our own words."""
+    schema = {key: value for key, value in schema.items() if key not in _OWN}
+    if "properties" in schema:
+        properties = schema["properties"].items()
+        schema["properties"] = {key: _published(item) for key, item in properties}
+    return schema
 
 
 def _describe(schema: Document, texts: Document | None) -> Document:
     """A published schema with its descriptions back in; a reference gets them beside ``allOf``."""
-    if not _OWN.isdisjoint(schema):
-        schema = {key: value for key, value in schema.items() if key not in _OWN}
     if not texts:
         return schema
     result: Document = {}
@@ -61,7 +68,7 @@ def builtin(name: str) -> Document:
         if current not in result:
             schema = definitions[current]
             _references(schema, pending)
-            result[current] = _describe(schema, texts.get(current))
+            result[current] = _describe(_published(schema), texts.get(current))
     return result
 
 

@@ -1,6 +1,8 @@
 """JSON patch (RFC 6902) and JSON merge patch (RFC 7386).
 
-Texts of errors are those of ``gopkg.in/evanphx/json-patch``, which upstream answers with.
+Where upstream's library (``gopkg.in/evanphx/json-patch`` v4) is looser than the standard, so is
+this: ``replace`` makes a field that is missing, ``copy`` copies a missing one as null, indices may
+count from the end.
 """
 
 from __future__ import annotations
@@ -11,21 +13,23 @@ from .codec import clone
 
 __all__ = ["PatchError", "json_patch", "merge_patch"]
 
-_MAX_OPERATIONS = 10_000
+_ABSENT: Any = object()
 
 
 class PatchError(ValueError):
-    """A patch that cannot be applied.
+    """A patch that cannot be applied; the message says why.
 
     Attributes:
-        invalid: the patch is well formed but does not fit the object (HTTP 422); otherwise it
-            makes no sense by itself (HTTP 400).
+        code: HTTP status upstream answers with: 400, 422, or 500.
     """
 
-    def __init__(self, message: str, *, invalid: bool = False) -> None:
+    def __init__(self, message: str, *, code: int = 422) -> None:
         super().__init__(message)
         self.message = message
-        self.invalid = invalid
+        self.code = code
+
+
+# --- merge patch --------------------------------------------------------------------------------
 
 
 def merge_patch(doc: Any, patch: Any) -> Any:
@@ -38,165 +42,145 @@ def merge_patch(doc: Any, patch: Any) -> Any:
         return patch
     result = dict(doc) if type(doc) is dict else {}
     for key, item in patch.items():
+        present = result.get(key)
         if item is None:
             result.pop(key, None)
-        elif type(item) is dict:
-            result[key] = merge_patch(result.get(key), item)
+        elif present is None:
+            result[key] = _without_nulls(item)
+        elif type(present) is dict:
+            result[key] = merge_patch(present, item)
         else:
-            result[key] = item
+            result[key] = _without_nulls(item)
     return result
 
 
-def json_patch(doc: Any, operations: Any) -> Any:
+def _without_nulls(value: Any) -> Any:
+    """A value that replaces another: its objects lose their nulls, in lists, too."""
+    if type(value) is dict:
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    if type(value) is list:
+        return [_without_nulls(item) for item in value]
+    return value
+
+
+# --- JSON patch ---------------------------------------------------------------------------------
+
+
+def json_patch(doc: Any, operations: list[dict[str, Any]]) -> Any:
     """Apply JSON patch operations in order.
 
     Returns:
         A new document; ``doc`` is not changed.
 
     Raises:
-        PatchError: an operation is malformed, does not fit, or a test fails.
+        PatchError: an operation does not fit, or a test fails.
     """
-    if type(operations) is not list:
-        raise PatchError("cannot unmarshal object into Go value of type jsonpatch.Patch")
-    if len(operations) > _MAX_OPERATIONS:
-        raise PatchError(
-            f"The allowed maximum operations in a JSON patch is {_MAX_OPERATIONS}, "
-            f"got {len(operations)}"
-        )
-    holder = {"": clone(doc)}
+    holder = [clone(doc)]
     for operation in operations:
-        if type(operation) is not dict:
-            raise PatchError("a JSON patch is a list of objects with op and path")
         _operate(holder, operation)
-    return holder[""]
+    return holder[0]
 
 
-def _operate(holder: dict[str, Any], operation: dict[str, Any]) -> None:
-    name = operation.get("op")
-    path = operation.get("path")
-    if type(path) is not str:
-        raise PatchError(f"{name} operation lacks path: missing value")
-    if name in ("add", "replace", "test"):
-        if "value" not in operation and name != "test":
-            raise PatchError(f"{name} operation lacks value: missing value")
-        value = operation.get("value")
-        if name == "add":
-            _add(holder, path, clone(value), "add")
-        elif name == "replace":
-            _replace(holder, path, clone(value))
-        else:
-            _test(holder, path, value)
-    elif name == "remove":
-        _remove(holder, path)
-    elif name in ("move", "copy"):
-        source = operation.get("from")
-        if type(source) is not str:
-            raise PatchError(f"{name} operation lacks from: missing value")
-        value = _get(holder, source, name)
-        if name == "move":
-            if path.startswith(source + "/"):
-                raise PatchError(
-                    f"move operation: {source} cannot be moved into itself", invalid=True
-                )
-            _remove(holder, source)
-        _add(holder, path, clone(value), name)
-    else:
-        raise PatchError(f"Unexpected kind: {name if name is not None else 'unknown'}")
+def _operate(holder: list[Any], operation: dict[str, Any]) -> None:
+    match operation.get("op"):
+        case "add":
+            _add(holder[0], _text(operation, "path"), clone(operation.get("value")))
+        case "remove":
+            _remove(holder[0], _text(operation, "path"))
+        case "replace":
+            _replace(holder, _text(operation, "path"), clone(operation.get("value")))
+        case "move":
+            value = _get(holder[0], _text(operation, "from"))
+            _remove(holder[0], operation["from"])
+            _add(holder[0], _text(operation, "path"), value)
+        case "copy":
+            value = _get(holder[0], _text(operation, "from"))
+            _add(holder[0], _text(operation, "path"), clone(value))
+        case "test":
+            _test(holder[0], _text(operation, "path"), operation.get("value"))
+        case other:
+            raise PatchError(f"Unexpected kind: {other if type(other) is str else 'unknown'}")
 
 
-def _steps(holder: dict[str, Any], path: str, name: str) -> tuple[Any, str]:
+def _text(operation: dict[str, Any], key: str) -> str:
+    value = operation.get(key)
+    if type(value) is not str:
+        raise PatchError(f"operation lacks {key}: missing value")
+    return value
+
+
+def _place(doc: Any, path: str) -> tuple[Any, str]:
     """The container a path ends in, and the last step."""
-    if path and not path.startswith("/"):
-        raise PatchError(f'{name} operation does not apply: path "{path}" must start with "/"')
     steps = [step.replace("~1", "/").replace("~0", "~") for step in path.split("/")]
-    target: Any = holder
-    for step in steps[:-1]:
-        target = _child(target, step, path, name)
-        if type(target) is not dict and type(target) is not list:
-            raise _missing_path(path, name)
-    return target, steps[-1]
+    if len(steps) < 2:
+        raise PatchError(f'doc is missing path: "{path}": missing value')
+    for step in steps[1:-1]:
+        doc = _child(doc, step)
+        if type(doc) is not dict and type(doc) is not list:
+            raise PatchError(f'doc is missing path: "{path}": missing value')
+    return doc, steps[-1]
 
 
-def _missing_path(path: str, name: str) -> PatchError:
-    return PatchError(
-        f'{name} operation does not apply: doc is missing path: "{path}": missing value',
-        invalid=True,
-    )
+def _child(container: Any, step: str) -> Any:
+    if type(container) is dict:
+        return container.get(step)
+    return container[_index(step, len(container))]
 
 
-def _missing_key(path: str, name: str) -> PatchError:
-    return PatchError(
-        f"{name} operation does not apply: doc is missing key: {path}: missing value", invalid=True
-    )
+def _index(step: str, size: int) -> int:
+    """A list index; negative ones count from the end.
 
-
-def _index(step: str, path: str, name: str, *, end: int) -> int:
+    Raises:
+        PatchError: nothing is there.
+    """
     try:
         index = int(step)
     except ValueError:
-        raise PatchError(
-            f"{name} operation does not apply: value was not a proper array index: '{step}'",
-            invalid=True,
-        ) from None
-    if index < 0:
-        index += end + 1 if name in ("add", "copy", "move") else end
-    if not 0 <= index < end + (name in ("add", "copy", "move")):
-        raise PatchError(
-            f"{name} operation does not apply: Unable to access invalid index: {step}: "
-            f"invalid index referenced (path {path})",
-            invalid=True,
-        )
-    return index
+        raise PatchError(f"value was not a proper array index: '{step}'") from None
+    if not -size <= index < size:
+        raise PatchError(f"Unable to access invalid index: {step}")
+    return index % size
 
 
-def _child(target: Any, step: str, path: str, name: str) -> Any:
-    if type(target) is dict:
-        if step not in target:
-            raise _missing_path(path, name)
-        return target[step]
-    index = _index(step, path, "get", end=len(target))
-    return target[index]
+def _get(doc: Any, path: str) -> Any:
+    return _child(*_place(doc, path))
 
 
-def _get(holder: dict[str, Any], path: str, name: str) -> Any:
-    target, step = _steps(holder, path, name)
-    if type(target) is dict and step not in target:
-        raise _missing_key(path, name)
-    return _child(target, step, path, name)
-
-
-def _add(holder: dict[str, Any], path: str, value: Any, name: str) -> None:
-    target, step = _steps(holder, path, name)
-    if type(target) is dict:
-        target[step] = value
+def _add(doc: Any, path: str, value: Any) -> None:
+    container, step = _place(doc, path)
+    if type(container) is dict:
+        container[step] = value
     elif step == "-":
-        target.append(value)
+        container.append(value)
     else:
-        target.insert(_index(step, path, name, end=len(target)), value)
+        container.insert(_index(step, len(container) + 1), value)
 
 
-def _replace(holder: dict[str, Any], path: str, value: Any) -> None:
-    target, step = _steps(holder, path, "replace")
-    if type(target) is dict:
-        if step not in target:
-            raise _missing_key(path, "replace")
-        target[step] = value
+def _remove(doc: Any, path: str) -> None:
+    container, step = _place(doc, path)
+    if type(container) is list:
+        del container[_index(step, len(container))]
+    elif container.pop(step, _ABSENT) is _ABSENT:
+        raise PatchError(f"Unable to remove nonexistent key: {step}: missing value")
+
+
+def _replace(holder: list[Any], path: str, value: Any) -> None:
+    if not path:
+        if type(value) is not dict and type(value) is not list:
+            raise PatchError("replace operation value must be object or array")
+        holder[0] = value
+        return
+    container, step = _place(holder[0], path)
+    if type(container) is dict:
+        container[step] = value
     else:
-        target[_index(step, path, "replace", end=len(target))] = value
+        container[_index(step, len(container))] = value
 
 
-def _remove(holder: dict[str, Any], path: str) -> None:
-    target, step = _steps(holder, path, "remove")
-    if type(target) is dict:
-        if step not in target or not path:
-            raise PatchError(
-                f'remove operation does not apply: Unable to remove nonexistent key: "{step}": '
-                "missing value",
-                invalid=True,
-            )
-        del target[step]
-    else:
-        del target[_index(step, path, "remove", end=len(target))]
+def _test(doc: Any, path: str, value: Any) -> None:
+    actual = _get(doc, path) if path else doc
+    if not _equal(actual, value):
+        raise PatchError(f"testing value {path} failed: test failed")
 
 
 def _equal(left: Any, right: Any) -> bool:
@@ -207,11 +191,3 @@ def _equal(left: Any, right: Any) -> bool:
     if type(left) is list and type(right) is list:
         return len(left) == len(right) and all(map(_equal, left, right))
     return bool(left == right)
-
-
-def _test(holder: dict[str, Any], path: str, value: Any) -> None:
-    target, step = _steps(holder, path, "test")
-    absent_is_null = type(target) is dict
-    actual = target.get(step) if absent_is_null else _child(target, step, path, "test")
-    if not _equal(actual, value):
-        raise PatchError(f"testing value {path} failed: test failed", invalid=True)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from . import checks, ssa, validation
+from . import causes, checks, ssa, validation
+from .causes import Cause
+from .codec import clone, in_order
+from .decoding import decode_fault
 from .errors import StatusError, bad_request, invalid
 from .objectmeta import timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .causes import Cause
     from .nodes import Node
     from .registry import ResourceType
     from .requests import WriteOptions
@@ -29,18 +31,28 @@ __all__ = [
 Document = dict[str, Any]
 
 
-def _cannot_be_handled(resource: ResourceType, why: str) -> StatusError:
+def _cannot_be_handled(
+    resource: ResourceType, why: str, options: WriteOptions | None
+) -> StatusError:
+    """What a decoder's complaint becomes: of a body 400, of a patched object 422."""
+    if options is not None and options.patched is not None:
+        detail = f"Invalid value: {causes.quote(options.patched)}: {why}"
+        return invalid("", "", "", [Cause("FieldValueInvalid", detail, "patch")])
     return bad_request(
         f'{resource.kind} in version "{resource.version}" cannot be handled as a '
         f"{resource.kind}: {why}"
     )
 
 
-def check_kind(resource: ResourceType, document: Document) -> None:
+def check_kind(
+    resource: ResourceType, document: Document, options: WriteOptions | None = None
+) -> None:
     """Make sure a document is of the kind its path says; built-in ones may leave it out.
 
+    What names the object has the right type afterwards, too.
+
     Raises:
-        StatusError: 400 naming both.
+        StatusError: 400 or 422 naming both.
     """
     if resource.custom is None:
         document.setdefault("apiVersion", resource.api_version)
@@ -59,6 +71,20 @@ def check_kind(resource: ResourceType, document: Document) -> None:
             f"the API version in the data ({version}) does not match the expected API version "
             f"({resource.api_version})"
         )
+    metadata = document.get("metadata")
+    if metadata is not None and (
+        type(metadata) is not dict
+        or not all(type(metadata.get(key, "")) in _TEXT_OR_NULL for key in _NAMING)
+    ):
+        fault = decode_fault(resource.schema.node, document) or "metadata: an object is expected"
+        raise _cannot_be_handled(resource, fault, options)
+
+
+_NAMING = ("name", "namespace", "generateName", "uid", "resourceVersion")
+_TEXT_OR_NULL = (str, type(None))
+
+
+_DUPLICATE = 'duplicate field "'
 
 
 def report_unknown(
@@ -67,6 +93,8 @@ def report_unknown(
     faults: Sequence[str],
     options: WriteOptions,
     warnings: list[str],
+    *,
+    body: bytes = b"",
 ) -> None:
     """Drop the fields the schema does not know, and say so as ``fieldValidation`` wants it.
 
@@ -76,20 +104,25 @@ def report_unknown(
         faults: what the decoder found already.
         options: of the write.
         warnings: extended in Warn mode.
+        body: the document as it was sent, if it was sent as JSON.
 
     Raises:
-        StatusError: 400 in Strict mode.
+        StatusError: 400 or 422 in Strict mode.
     """
+    sent = clone(document) if resource.custom is None and options.validation == "Strict" else None
     unknown = resource.schema.prune(document)
     if options.validation == "Ignore" or not (faults or unknown):
         return
-    found = [f'unknown field "{path}"' for path in unknown]
-    # Upstream's JSON decoder tells of a duplicate when the second one comes, its YAML decoder
-    # before anybody looks at the fields.
-    duplicate = [fault for fault in faults if fault.startswith("duplicate")]
-    found = [*(fault for fault in faults if fault not in duplicate), *found, *duplicate]
+    if body and not options.patched:
+        duplicate = [fault[len(_DUPLICATE) : -1] for fault in faults]
+        found = in_order(body, duplicate, unknown)
+    else:
+        found = [*faults, *(f'unknown field "{path}"' for path in unknown)]
     if options.validation == "Strict":
-        raise _cannot_be_handled(resource, "strict decoding error: " + ", ".join(found))
+        why = "strict decoding error: " + ", ".join(found)
+        if sent is not None:
+            why = decode_fault(resource.schema.node, sent) or why
+        raise _cannot_be_handled(resource, why, options)
     warnings.extend(found)
 
 
@@ -116,7 +149,7 @@ def after_apply(
     """
     if resource.custom is None:
         resource.schema.prune(document)
-        check_types(resource, document)
+        check_types(resource, document, options)
     if not faults or options.validation == "Ignore":
         return
     text = f"error converting YAML to JSON: {faults[0]}"
@@ -125,25 +158,28 @@ def after_apply(
     warnings.append(text)
 
 
-def check_types(resource: ResourceType, document: Document) -> list[Cause]:
+def check_types(resource: ResourceType, document: Document, options: WriteOptions) -> list[Cause]:
     """Refuse values of a wrong type, as upstream's decoder does.
 
     Returns:
         What else the schema has to say.
 
     Raises:
-        StatusError: 400 with every wrong value.
+        StatusError: 400 or 422 for the first wrong value.
     """
-    causes: list[Cause] = []
-    checks.check(resource.schema.node, document, None, causes)
-    wrong = [cause for cause in causes if cause.reason == "FieldValueTypeInvalid"]
+    found: list[Cause] = []
+    node = resource.schema.node
+    checks.check(node, document, None, found)
+    wrong = [cause for cause in found if cause.reason == "FieldValueTypeInvalid"]
     if wrong:
-        texts = ", ".join(f"{cause.field}: {cause.message}" for cause in wrong)
-        raise _cannot_be_handled(resource, texts)
-    return causes
+        text = decode_fault(node, document)
+        if text is None:
+            text = ", ".join(f"{cause.field}: {cause.message}" for cause in wrong)
+        raise _cannot_be_handled(resource, text, options)
+    return found
 
 
-def default(resource: ResourceType, document: Document) -> bool:
+def default(resource: ResourceType, document: Document, options: WriteOptions) -> bool:
     """Fill in what the kind leaves out, in place, once the document has the shape of its kind.
 
     Whatever looks into a built-in document afterwards may rely on that shape.
@@ -152,7 +188,7 @@ def default(resource: ResourceType, document: Document) -> bool:
         Whether the document is known to have all fields the schema requires.
 
     Raises:
-        StatusError: 400 for values of a wrong type in built-in kinds, as upstream's decoder
+        StatusError: 400 or 422 for values of a wrong type in built-in kinds, as upstream's decoder
             answers.
     """
     complete = False
@@ -160,10 +196,10 @@ def default(resource: ResourceType, document: Document) -> bool:
         node = resource.schema.node
         if "spec" in node.fields:
             document.setdefault("spec", {})
-        causes = check_types(resource, document)
-        if causes:
+        faults = check_types(resource, document, options)
+        if faults:
             _fill_required_lists(node, document)
-        complete = not causes
+        complete = not faults
     resource.schema.default(document)
     resource.schema.complete(document)
     return complete
@@ -202,21 +238,21 @@ def check(
     Raises:
         StatusError: 422 with a cause for every broken rule.
     """
-    causes: list[Cause] = []
+    found: list[Cause] = []
     if not complete:
-        causes += resource.schema.validate(document, old)
+        found += resource.schema.validate(document, old)
     if resource.custom is None:
         # Nobody but the schema asks for the fields of a status.
-        causes = [
+        found = [
             cause
-            for cause in causes
+            for cause in found
             if cause.reason != "FieldValueRequired" or not cause.field.startswith("status.")
         ]
-    if resource.custom is None and not causes:
-        causes += validation.validate(resource.group, resource.kind, document, old)
-    if causes:
+    if resource.custom is None and not found:
+        found += validation.validate(resource.group, resource.kind, document, old)
+    if found:
         name = document["metadata"].get("name", "")
-        raise invalid(resource.group, resource.kind, name, causes)
+        raise invalid(resource.group, resource.kind, name, found)
 
 
 def track(

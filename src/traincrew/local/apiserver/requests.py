@@ -155,12 +155,15 @@ class WriteOptions(NamedTuple):
         dry_run: do everything but store.
         validation: what happens to unknown and repeated fields.
         force: take fields from other managers (apply only).
+        patched: what a patch made of the object, as refusals quote it; None when the object came
+            as a whole.
     """
 
     manager: str
     dry_run: bool
     validation: Literal["Strict", "Warn", "Ignore"]
     force: bool | None = None
+    patched: str | None = None
 
 
 def _dry_run(values: list[str], faults: list[Cause]) -> bool:

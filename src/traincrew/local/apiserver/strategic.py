@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from .causes import show
 from .codec import clone
+from .goformat import TYPES, shown
 from .nodes import ANY, Node
 from .patch import PatchError
 
@@ -39,10 +40,8 @@ def strategic_merge(doc: Document, patch: Any, schema: ObjectSchema) -> Document
         schema: of the document's kind, which must be built in.
 
     Raises:
-        PatchError: the patch or one of its directives is malformed.
+        PatchError: one of the patch's directives is malformed.
     """
-    if type(patch) is not dict:
-        raise PatchError("a strategic merge patch must be an object")
     return _merge_map(clone(doc), clone(patch), schema.node)
 
 
@@ -51,13 +50,13 @@ def _child(node: Node, key: str) -> Node:
 
 
 def _merge_map(original: Document, patch: Document, node: Node) -> Document:
-    directive = patch.pop(_DIRECTIVE, None)
-    if directive is not None:
+    if _DIRECTIVE in patch:
+        directive = patch[_DIRECTIVE]
         if directive == "replace":
-            return {key: item for key, item in patch.items() if item is not None}
+            return {key: item for key, item in patch.items() if key != _DIRECTIVE}
         if directive == "delete":
             return {}
-        raise PatchError(f"unknown patch type: {directive} in map")
+        raise _unknown_directive(patch)
     _retain_keys(original, patch)
     for key in [key for key in patch if key.startswith(_ORDER)]:
         _merge_ordered(original, patch, key, node)
@@ -83,20 +82,28 @@ def _merge_map(original: Document, patch: Document, node: Node) -> Document:
             else:
                 original[key] = _merge_map(present, value, child)
         elif type(value) is list:
-            original[key] = _merge_field(present, value, _child(node, key), key, deleting=deleting)
+            original[key] = _merge_field(present, value, _child(node, key), deleting=deleting)
         else:
             original[key] = value
     return original
 
 
-def _merge_field(
-    original: list[Any], patch: list[Any], node: Node, key: str, *, deleting: bool
-) -> list[Any]:
+def _unknown_directive(patch: Document) -> PatchError:
+    directive = shown(patch[_DIRECTIVE])
+    return PatchError(f"unknown patch type: {directive} in map: {shown(patch)}", code=500)
+
+
+def _expected_list(value: Any) -> PatchError:
+    actual = TYPES.get(type(value), "%!s(<nil>)")
+    return PatchError(f"expected a {TYPES[list]}, but received a {actual}", code=500)
+
+
+def _merge_field(original: list[Any], patch: list[Any], node: Node, *, deleting: bool) -> list[Any]:
     if deleting:
         return [item for item in original if not any(_same(item, gone) for gone in patch)]
     if "merge" in node.patch_strategy:
-        return _merge_list(original, patch, node, key)
-    return _plain(patch)  # type: ignore[no-any-return]
+        return _merge_list(original, patch, node)
+    return patch
 
 
 def _same(left: Any, right: Any) -> bool:
@@ -107,7 +114,9 @@ _DROPPED: Any = object()
 
 
 def _plain(value: Any) -> Any:
-    """A value that meets nothing to merge with: nulls and directives mean nothing there.
+    """A value that meets nothing to merge with: nulls mean nothing there.
+
+    Other directives stay and are fields the schema does not know, as they are upstream.
 
     Returns:
         The value, or ``_DROPPED`` when it is a map that carries ``$patch``: whatever it says, there
@@ -116,11 +125,7 @@ def _plain(value: Any) -> Any:
     if type(value) is dict:
         if _DIRECTIVE in value:
             return _DROPPED
-        pairs = (
-            (key, _plain(item))
-            for key, item in value.items()
-            if item is not None and key != _RETAIN and not key.startswith((_ORDER, _DELETE))
-        )
+        pairs = ((key, _plain(item)) for key, item in value.items() if item is not None)
         return {key: item for key, item in pairs if item is not _DROPPED}
     if type(value) is list:
         return [item for item in map(_plain, value) if item is not _DROPPED]
@@ -132,12 +137,12 @@ def _retain_keys(original: Document, patch: Document) -> None:
         return
     kept = patch.pop(_RETAIN)
     if type(kept) is not list:
-        raise PatchError("invalid patch format of retainKeys")
+        raise PatchError("invalid patch format of retainKeys", code=400)
     for key, value in patch.items():
         if value is None or key.startswith((_ORDER, _DELETE)):
             continue
         if key not in kept:
-            raise PatchError("invalid patch format of retainKeys")
+            raise PatchError("invalid patch format of retainKeys", code=400)
     for key in [key for key in original if key not in kept]:
         del original[key]
 
@@ -149,9 +154,14 @@ def _identity(item: Any, merge_key: str) -> Any:
     """What tells an item from others: its merge key, or the scalar itself."""
     if merge_key and type(item) is dict:
         if merge_key not in item:
-            raise PatchError(f"map: {show(item)} does not contain declared merge key: {merge_key}")
+            raise _no_merge_key(item, merge_key)
         return show(item[merge_key])
     return show(item)
+
+
+def _no_merge_key(item: Document, merge_key: str) -> PatchError:
+    text = f"map: {shown(item)} does not contain declared merge key: {merge_key}"
+    return PatchError(text, code=500)
 
 
 def _merge_ordered(original: Document, patch: Document, order_key: str, node: Node) -> None:
@@ -159,22 +169,23 @@ def _merge_ordered(original: Document, patch: Document, order_key: str, node: No
     order = patch.pop(order_key)
     key = order_key.removeprefix(_ORDER)
     before, change = original.get(key), patch.get(key)
-    if type(order) is not list or (before is not None and type(before) is not list):
-        raise PatchError("expected a list for " + order_key)
-    if change is not None and type(change) is not list:
-        raise PatchError("expected a list for " + key)
+    for each in (order, original.get(key, []), patch.get(key, [])):
+        if type(each) is not list:
+            raise _expected_list(each)
     child = _child(node, key)
     merge_key = child.merge_key
     if change is not None:
         _check_order(change, order, merge_key)
     if before is None and change is None:
         return
+    if not before and not change:
+        raise PatchError("no elements in any of the given slices", code=500)
     if change is None:
         merged = before
     elif before is None:
         merged = _plain(change)
     else:
-        merged = _merge_field(list(before), change, child, key, deleting=False)
+        merged = _merge_field(list(before), change, child, deleting=False)
         if merge_key:
             before = _server_order(before, change, merge_key)
     original[key] = _arrange(merged or [], order, before or [], merge_key)
@@ -212,23 +223,27 @@ def _check_order(change: list[Any], order: list[Any], merge_key: str) -> None:
             pending.pop()
     if pending:
         raise PatchError(
-            f"The order in patch list:\n{show(change)}\n doesn't match "
-            f"{_ORDER.removesuffix('/')} list:\n{show(order)}\n"
+            f"The order in patch list:\n{shown(change)}\n doesn't match "
+            f"{_ORDER.removesuffix('/')} list:\n{shown(order)}\n",
+            code=500,
         )
 
 
-def _merge_list(original: list[Any], patch: list[Any], node: Node, key: str) -> list[Any]:
+def _merge_list(original: list[Any], patch: list[Any], node: Node) -> list[Any]:
     if not original and not patch:
         return original
-    kinds = {type(item) is dict for item in (*original, *patch)}
-    if len(kinds) > 1 or any(type(item) is list for item in (*original, *patch)):
-        raise PatchError(f"list element types are not identical: {key}")
-    if kinds == {False}:
+    kinds = {type(item) for item in (*original, *patch)}
+    if list in kinds:
+        raise PatchError("lists of lists are not supported")
+    if len(kinds) > 1:
+        both = f"[{shown(original)} {shown(patch)}]"
+        raise PatchError(f"list element types are not identical: {both}", code=500)
+    if dict not in kinds:
         merged = list({show(item): item for item in (*original, *patch)}.values())
         return _arrange(merged, patch, original, "")
     merge_key = node.merge_key
     if not merge_key:
-        raise PatchError(f"cannot merge lists without merge key for {key}")
+        raise PatchError("cannot merge lists without merge key for struct", code=500)
     original, patch = _special_items(original, patch, merge_key)
     merged = list(original)
     positions: dict[str, int] = {}
@@ -242,7 +257,7 @@ def _merge_list(original: list[Any], patch: list[Any], node: Node, key: str) -> 
             merged[index] = _merge_map(merged[index], clone(item), items)
         else:
             positions[name] = len(merged)
-            merged.append(_plain(item))
+            merged.append(item)
     return _arrange(merged, patch, original, merge_key)
 
 
@@ -258,17 +273,17 @@ def _special_items(
             rest.append(item)
         elif directive == "delete":
             if merge_key not in item:
-                raise PatchError("delete patch type with no merge key defined")
+                raise _no_merge_key(item, merge_key)
             gone = show(item[merge_key])
             original = [each for each in original if _identity(each, merge_key) != gone]
         elif directive == "replace":
             replace = True
         elif directive == "merge":
-            raise PatchError("merging lists cannot yet be specified in the patch")
+            raise PatchError("merging lists cannot yet be specified in the patch", code=500)
         else:
-            raise PatchError(f"unknown patch type: {directive} in list")
+            raise _unknown_directive(item)
     if replace:
-        return [_plain(item) for item in rest], []
+        return rest, []
     return original, rest
 
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from .fieldsets import item_key, print_step
+from .goformat import TYPES, shown, syntax
 from .nodes import ANY
 
 if TYPE_CHECKING:
@@ -20,14 +19,6 @@ if TYPE_CHECKING:
 __all__ = ["same", "type_faults"]
 
 _SCALARS = {"quantity", "int-or-string", ""}
-_GO_TYPES = {
-    str: "string",
-    bool: "bool",
-    int: "int64",
-    float: "float64",
-    dict: "map[string]interface {}",
-    list: "[]interface {}",
-}
 
 
 def same(left: Any, right: Any) -> bool:
@@ -59,12 +50,12 @@ def _check(node: Node, value: Any, path: str, found: list[str]) -> None:
         return
     if wanted == "object" or (not wanted and kind is dict):
         if kind is not dict:
-            found.append(_fault(path, f"expected map, got {_plain(value)}"))
+            found.append(_fault(path, f"expected map, got {_shown(value)}"))
         else:
             _check_map(node, value, path, found)
     elif wanted == "array" or (not wanted and kind is list):
         if kind is not list:
-            found.append(_fault(path, f"expected list, got {_plain(value)}"))
+            found.append(_fault(path, f"expected list, got {_shown(value)}"))
         else:
             _check_list(node, value, path, found)
     else:
@@ -75,14 +66,14 @@ def _check_scalar(node: Node, value: Any, path: str, found: list[str]) -> None:
     wanted, kind = node.type, type(value)
     if wanted in _SCALARS or (node.rules or {}).get("format") == "date-time":
         if kind is dict or kind is list:
-            found.append(_fault(path, f"expected any scalar, got {_plain(value)}"))
+            found.append(_fault(path, f"expected any scalar, got {_shown(value)}"))
     elif wanted == "string" and kind is not str:
-        shown = f"&value.valueUnstructured{{Value:{_go_syntax(value)}}}"
+        shown = f"&value.valueUnstructured{{Value:{syntax(value)}}}"
         found.append(_fault(path, f"expected string, got {shown}"))
     elif wanted == "boolean" and kind is not bool:
-        found.append(_fault(path, f"expected boolean, got {_plain(value)}"))
+        found.append(_fault(path, f"expected boolean, got {_shown(value)}"))
     elif wanted in {"integer", "number"} and kind is not int and kind is not float:
-        found.append(_fault(path, f"expected numeric (int or float), got {_GO_TYPES[kind]}"))
+        found.append(_fault(path, f"expected numeric (int or float), got {TYPES[kind]}"))
 
 
 def _check_map(node: Node, value: dict[str, Any], path: str, found: list[str]) -> None:
@@ -142,34 +133,10 @@ def _key_fault(node: Node, item: Any) -> str | None:
     )
 
 
+def _shown(value: Any) -> str:
+    """A value of the library, as ``%v`` prints it: ``&{map[a:1]}``."""
+    return f"&{{{shown(value)}}}"
+
+
 def _fault(path: str, text: str) -> str:
     return f"{path}: {text}" if path else text
-
-
-def _plain(value: Any) -> str:
-    """As ``%v`` prints a value: ``&{map[a:1]}``."""
-    return f"&{{{_go_plain(value)}}}"
-
-
-def _go_plain(value: Any) -> str:
-    kind = type(value)
-    if kind is dict:
-        return f"map[{' '.join(f'{key}:{_go_plain(value[key])}' for key in sorted(value))}]"
-    if kind is list:
-        return f"[{' '.join(map(_go_plain, value))}]"
-    if value is None:
-        return "<nil>"
-    return value if kind is str else msgspec.json.encode(value).decode()
-
-
-def _go_syntax(value: Any) -> str:
-    """As ``%#v`` prints a value."""
-    kind = type(value)
-    if kind is dict:
-        items = ", ".join(f"{_go_syntax(key)}:{_go_syntax(value[key])}" for key in sorted(value))
-        return f"{_GO_TYPES[dict]}{{{items}}}"
-    if kind is list:
-        return f"{_GO_TYPES[list]}{{{', '.join(map(_go_syntax, value))}}}"
-    if value is None:
-        return "interface {}(nil)"
-    return msgspec.json.encode(value).decode()

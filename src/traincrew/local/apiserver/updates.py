@@ -16,8 +16,8 @@ __all__ = [
     "OWNED_BY_SERVER",
     "content_changed",
     "keep_identity",
+    "keep_times",
     "status_part",
-    "unchanged",
     "without_status",
 ]
 
@@ -28,54 +28,48 @@ OWNED_BY_SERVER = (
     "deletionTimestamp",
     "deletionGracePeriodSeconds",
     "generation",
-    "generateName",
     "selfLink",
     "uid",
 )
 """Metadata no writer may change."""
 
 
-def keep_identity(resource: ResourceType, entry: Entry, new: Document) -> None:
+def keep_identity(
+    resource: ResourceType, entry: Entry, new: Document, *, patched: bool = False
+) -> None:
     """Take over from the stored object what no writer may change.
 
     Args:
         resource: what it is.
         entry: the stored state.
         new: the wanted state; changed in place.
+        patched: whether the writer sent changes, not the whole object.
 
     Raises:
-        StatusError: 409 when another state or another object of the name was meant; 422 for new
-            finalizers on an object that is going.
+        StatusError: 409 when another state or another object of the name was meant; 422 when a
+            patch changes the uid.
     """
     metadata, old = new["metadata"], entry.obj["metadata"]
-    given = metadata.get("resourceVersion")
-    if given and given != str(entry.revision):
-        raise conflict(resource.plural, resource.group, old["name"])
     uid = metadata.get("uid")
     if uid and uid != old["uid"]:
+        if patched:
+            cause = causes.invalid("metadata.uid", uid, "field is immutable")
+            raise invalid(resource.group, resource.kind, old["name"], [cause])
         raise conflict(
             resource.plural,
             resource.group,
             old["name"],
             f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old['uid']}",
         )
+    given = metadata.get("resourceVersion")
+    if given and given != str(entry.revision):
+        raise conflict(resource.plural, resource.group, old["name"])
     for field in OWNED_BY_SERVER:
         if field in old:
             metadata[field] = old[field]
         else:
             metadata.pop(field, None)
     metadata["resourceVersion"] = old["resourceVersion"]
-    if old.get("deletionTimestamp") is not None:
-        before = old.get("finalizers") or []
-        added = [name for name in metadata.get("finalizers") or [] if name not in before]
-        if added:
-            listed = ", ".join(f'"{name}"' for name in added)
-            detail = (
-                "no new finalizers can be added if the object is being deleted, "
-                f"found new finalizers []string{{{listed}}}"
-            )
-            cause = causes.forbidden("metadata.finalizers", detail)
-            raise invalid(resource.group, resource.kind, old["name"], [cause])
 
 
 def without_status(new: Document, old: Document) -> Document:
@@ -112,17 +106,23 @@ def content_changed(resource: ResourceType, new: Document, old: Document) -> boo
     return any(new.get(field) != old.get(field) for field in (new.keys() | old.keys()) - ignored)
 
 
-def unchanged(new: Document, old: Document) -> bool:
-    """Whether nothing changed that would change who owns what."""
-    if new.keys() != old.keys():
-        return False
-    for field, value in new.items():
-        if field != "metadata" and value != old[field]:
-            return False
-    mine, theirs = new["metadata"], old["metadata"]
-    if "managedFields" in mine and mine["managedFields"] != theirs.get("managedFields"):
-        return False
-    ignored = {"managedFields"}
-    return all(
-        mine.get(field) == theirs.get(field) for field in (mine.keys() | theirs.keys()) - ignored
+def keep_times(new: Document, old: Document) -> None:
+    """Keep the times of ``managedFields`` where nothing else has changed, in place.
+
+    Or a controller that reacts to its own writes would never rest.
+    """
+    mine, theirs = new["metadata"].get("managedFields"), old["metadata"].get("managedFields")
+    if not mine or not theirs or mine == theirs or not _alike_but_times(mine, theirs):
+        return
+    new["metadata"]["managedFields"] = theirs
+    if new != old:
+        new["metadata"]["managedFields"] = mine
+
+
+def _alike_but_times(mine: list[Document], theirs: list[Document]) -> bool:
+    def timeless(entry: Document) -> Document:
+        return {key: item for key, item in entry.items() if key != "time"}
+
+    return len(mine) == len(theirs) and all(
+        timeless(one) == timeless(other) for one, other in zip(mine, theirs, strict=True)
     )

@@ -125,9 +125,10 @@ def object_meta_update(found: list[Cause], new: Document, old: Document) -> None
         known = set(old.get("finalizers") or ())
         added = [each for each in new.get("finalizers") or () if each not in known]
         if added:
+            listed = ", ".join(map(why.show, added))
             detail = (
                 "no new finalizers can be added if the object is being deleted, found new"
-                f" finalizers {why.show(added)}"
+                f" finalizers []string{{{listed}}}"
             )
             found.append(why.forbidden("metadata.finalizers", detail))
 

@@ -19,7 +19,7 @@ from .errors import (
     invalid,
     not_found,
 )
-from .negotiation import APPLY
+from .negotiation import APPLY, json_body
 from .objectmeta import generate_name, meta_of, new_uid, timestamp
 from .representation import convert
 from .requests import delete_options, write_options
@@ -98,7 +98,9 @@ class Verbs:
         options = write_options(call, "CreateOptions")
         pipeline.check_kind(resource, document)
         self._place(resource, meta_of(document), call.target.namespace)
-        pipeline.report_unknown(resource, document, faults, options, call.warnings)
+        pipeline.report_unknown(
+            resource, document, faults, options, call.warnings, body=json_body(call)
+        )
         return self.insert(resource, document, options)
 
     def _place(self, resource: ResourceType, metadata: Document, namespace: str | None) -> None:
@@ -170,7 +172,7 @@ class Verbs:
             document.pop("status", None)
             if resource.custom is None:
                 document["status"] = {}
-        complete = pipeline.default(resource, document)
+        complete = pipeline.default(resource, document, options)
         # What follows are the server's own additions; the writer does not own them.
         if not tracked:
             document = pipeline.track(
@@ -219,7 +221,9 @@ class Verbs:
         metadata = meta_of(document)
         self._place(resource, metadata, target.namespace)
         self._same_name(metadata, target.name)
-        pipeline.report_unknown(resource, document, faults, options, call.warnings)
+        pipeline.report_unknown(
+            resource, document, faults, options, call.warnings, body=json_body(call)
+        )
         entry = self.storage.get(resource.identifier, (target.namespace or "", target.name))
         if entry is None:
             if not resource.create_on_update or target.subresource:
@@ -272,29 +276,28 @@ class Verbs:
                 the server's own (binding).
         """
         old = convert(resource, entry).obj
-        updates.keep_identity(resource, entry, new)
+        complete = pipeline.default(resource, new, options)
+        if not tracked:
+            # What the server itself changes afterwards belongs to nobody.
+            way = tracking_subresource or subresource
+            new = pipeline.track(resource, new, old, options, subresource=way, now=self.clock())
+        updates.keep_identity(resource, entry, new, patched=tracked or options.patched is not None)
         if resource.status and not both_parts:
             new = (
                 updates.status_part(resource, new, old)
                 if subresource
                 else updates.without_status(new, old)
             )
-        complete = pipeline.default(resource, new)
         if update := kinds.UPDATE.get(resource.identifier):
             update(self, new, old)
         desired = not subresource and not both_parts
         if desired and resource.generation and updates.content_changed(resource, new, old):
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
-        if updates.unchanged(new, old) and not tracked:
+        updates.keep_times(new, old)
+        if new == old:
             return entry
         if not both_parts:
             pipeline.check(resource, new, old, complete=complete)
-        if not tracked:
-            way = tracking_subresource or subresource
-            new = pipeline.track(resource, new, old, options, subresource=way, now=self.clock())
-        new["metadata"]["resourceVersion"] = str(entry.revision)
-        if new == old:
-            return entry
         gone = gone_after_update(resource, new)
         if resource.to_storage is not None:
             new = resource.to_storage(new)
@@ -346,8 +349,9 @@ class Verbs:
         if entry is None:
             raise not_found(resource.plural, resource.group, target.name)
         old = convert(resource, entry)
-        new, faults = patches.patched(call, resource, old.copy())
-        pipeline.check_kind(resource, new)
+        new, faults, text = patches.patched(call, resource, old.copy(), options)
+        options = options._replace(patched=text)
+        pipeline.check_kind(resource, new, options)
         metadata = meta_of(new)
         self._place(resource, metadata, target.namespace)
         self._same_name(metadata, target.name)
