@@ -114,6 +114,12 @@ class Cluster:
         self._client = client
         self._ready: dict[str, asyncio.Event] = {}
         self._running: dict[str, asyncio.Event] = {}
+        self._listening = (asyncio.Event(), asyncio.Event())
+
+    async def wait_listening(self) -> None:
+        """Wait until no change can be missed any more."""
+        for event in self._listening:
+            await event.wait()
 
     def workers_ready(self, job: str) -> asyncio.Event:
         """Set once all workers of a job are ready."""
@@ -125,15 +131,17 @@ class Cluster:
 
     async def follow_workers(self) -> None:
         """Watch StatefulSets until cancelled."""
-        async for line in self._client.watch(STATEFUL_SETS.path(jobs.NAMESPACE)):
+        path, listening = STATEFUL_SETS.path(jobs.NAMESPACE), self._listening[0]
+        async for line in self._client.watch(path, listening=listening):
             found = _decode_event(line).object
             if found.status.ready_replicas == found.spec.replicas:
                 self.workers_ready(found.metadata.labels[LABEL_NAME]).set()
 
     async def follow_masters(self) -> None:
         """Watch masters' pods until cancelled."""
+        path, listening = PODS.path(jobs.NAMESPACE), self._listening[1]
         selector = f"&labelSelector={LABEL_ROLE}={ROLE_MASTER}"
-        async for line in self._client.watch(PODS.path(jobs.NAMESPACE), selector):
+        async for line in self._client.watch(path, selector, listening):
             found = _decode_event(line).object
             if found.status.phase == "Running":
                 self.master_running(found.metadata.labels[LABEL_NAME]).set()
@@ -164,6 +172,7 @@ class Replay:
         self._slots = asyncio.Semaphore(at_once)
         self._cluster = cluster
         self._tasks: list[asyncio.Task[None]] = []
+        self._waiting: dict[str, str] = {}
         self.last_write = 0.0
         """When the answer to the latest write was there, on the monotonic clock."""
         self.sent = 0
@@ -174,13 +183,24 @@ class Replay:
         job = _decode_object(answer).metadata
         self._tasks.append(asyncio.create_task(self._replay(name, job), name=name))
 
-    async def wait(self) -> None:
+    async def wait(self, seconds: float) -> None:
         """Wait until everything is written.
+
+        Args:
+            seconds: How long at most.
 
         Raises:
             RefusedError: A write was refused.
+            SystemExit: It took longer.
         """
-        await asyncio.gather(*self._tasks)
+        try:
+            async with asyncio.timeout(seconds):
+                await asyncio.gather(*self._tasks)
+        except TimeoutError:
+            waiting = sorted(self._waiting.items())[:10]
+            raise SystemExit(
+                f"not everything is written after {seconds:.0f} s; waiting: {waiting}"
+            ) from None
 
     async def _replay(self, name: str, job: _Metadata) -> None:
         for step in steps(self._writes[name]):
@@ -189,9 +209,12 @@ class Replay:
     async def _write(self, name: str, job: _Metadata, write: Exchange) -> None:
         if self._cluster is not None:
             if write.method == "POST" and write.path.startswith(_CREATES_MASTER):
+                self._waiting[name] = "workers"
                 await self._cluster.workers_ready(name).wait()
             elif _RUNNING.search(write.body):
+                self._waiting[name] = "master"
                 await self._cluster.master_running(name).wait()
+            self._waiting.pop(name, None)
         async with self._slots:
             body = self._fill_in(name, job, write.body)
             answer = await self._client.send(write.method, write.path, body, write.content_type)

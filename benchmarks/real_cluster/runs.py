@@ -24,6 +24,9 @@ from benchmarks.real_cluster import audit, jobs, kwok, recording, replay, usage
 from benchmarks.real_cluster.bare import BareClient
 from traincrew.engine.client import Client
 from traincrew.engine.config import load_config
+from traincrew.engine.errors import ForbiddenError
+from traincrew.engine.resources import CONFIG_MAPS
+from traincrew.operator.kinds import CHAINER_JOBS
 from traincrew.operator.manifests import NAMESPACE
 from traincrew.operator.manifests.values import NAME
 
@@ -35,6 +38,7 @@ ROOT = Path(__file__).resolve().parents[2]
 OPERATOR = f"system:serviceaccount:{NAMESPACE}:{NAME}"
 _PATIENCE = 400.0
 _QUIET = 3.0
+_SETTLING = 60.0
 # By default these components hold themselves to 20 and 50 requests a second, and then their
 # limits are all that a benchmark of anything else measures.
 _ARGUMENTS = {
@@ -109,7 +113,7 @@ class Stage:
             self.nodes = stack.enter_context(
                 kwok.FakeNodes(binary, self.cluster.kubeconfig, self.directory)
             )
-            asyncio.run(self._nodes())
+            asyncio.run(self._settle())
             self._stack = stack.pop_all()
         return self
 
@@ -128,9 +132,38 @@ class Stage:
             user["user"] = {"token": token.strip()}
         self.token.write_text(json.dumps(configuration))
 
-    async def _nodes(self) -> None:
-        async with Client(load_config(str(self.cluster.kubeconfig))) as client:
-            await self.nodes.create(client)
+    async def _settle(self) -> None:
+        """Wait until nodes and admission are as they are in a cluster of some age."""
+        async with Client(load_config(str(self.cluster.kubeconfig))) as admin:
+            await self.nodes.create(admin)
+        child = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {
+                "name": "probe",
+                "ownerReferences": [
+                    {
+                        "apiVersion": CHAINER_JOBS.api_version,
+                        "kind": CHAINER_JOBS.kind,
+                        "name": "probe",
+                        "uid": "probe",
+                        "blockOwnerDeletion": True,
+                    }
+                ],
+            },
+        }
+        async with Client(load_config(str(self.token))) as operator:
+            deadline = time.monotonic() + _SETTLING
+            while True:
+                try:
+                    await operator.create(CONFIG_MAPS, child, jobs.NAMESPACE, dry_run=True)
+                except ForbiddenError:
+                    # OwnerReferencesPermissionEnforcement looks for new kinds now and then.
+                    if time.monotonic() > deadline:
+                        raise
+                    await asyncio.sleep(0.5)
+                else:
+                    return
 
     def pids(self) -> dict[str, int]:
         """The processes of the cluster, and this one as the user."""
@@ -238,21 +271,23 @@ async def _repeat(stage: Stage, recorded: Recorded, *, wait: bool) -> Run:
     async with (
         BareClient(stage.cluster.kubeconfig) as user,
         BareClient(stage.token) as bare,
+        asyncio.TaskGroup() as group,
     ):
         phases = jobs.Phases(user, count)
         cluster = replay.Cluster(bare)
         following = [
-            asyncio.create_task(watch)
+            group.create_task(watch)
             for watch in (phases.follow(), cluster.follow_workers(), cluster.follow_masters())
         ]
         await phases.listening.wait()
+        await cluster.wait_listening()
         repeating = replay.Replay(bare, writes, recorded.uids, at_once, cluster if wait else None)
         meter = usage.Meter(stage.pids())
         requests = stage.requests()
         started = time.monotonic()
         await jobs.create(user, count, repeating.created)
         created = time.monotonic()
-        await repeating.wait()
+        await repeating.wait(_PATIENCE)
         running = await phases.all_in("Running", _PATIENCE)
         last_write = repeating.last_write
         used = meter.read()
