@@ -1,0 +1,276 @@
+"""Installing the operator on a real cluster, by kubectl, kustomize and Helm."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hack.cluster.processes import NotReady
+from suites.install import kubectls
+
+from .faults_support_jobs import IMAGE, chainer_job
+from .install_support import (
+    CHART,
+    DEFINITION,
+    DEPLOY,
+    NAME,
+    ROOT,
+    SECONDS,
+    User,
+    denied,
+    namespace,
+    run,
+    uninstall,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from hack.cluster import RealCluster
+
+SPACE = "install"
+OTHER = "install-other"
+
+
+@pytest.fixture
+def user(cluster: RealCluster) -> Iterator[User]:
+    """Somebody with a namespace for jobs; nothing is installed, and nothing will be left."""
+    uninstall(cluster)
+    with namespace(cluster, SPACE) as found:
+        yield found
+        uninstall(cluster)
+
+
+@pytest.fixture
+def helm(cluster: RealCluster) -> Path:
+    """The program."""
+    return cluster.binary("helm")
+
+
+# -- kubectl --------------------------------------------------------------------------------------
+
+
+def test_kubectl_create(cluster: RealCluster, user: User) -> None:
+    cluster.kubectl("create", "-f", str(DEPLOY))
+    user.rolled_out()
+    user.sees_a_job_through()
+
+    pods = user.operators()
+    assert len({pod["spec"]["nodeName"] for pod in pods}) == 2, "both replicas on one node"
+    for pod in pods:
+        (status,) = pod["status"]["containerStatuses"]
+        assert status["ready"]
+        assert status["restartCount"] == 0
+        # A user of the image, or what the Deployment says, could still be root by number.
+        pid_one = cluster.kubectl(
+            f"--namespace={NAME}", "exec", pod["metadata"]["name"], "--",
+            "/opt/traincrew/bin/python", "-c", WHO_AM_I,
+        )  # fmt: skip
+        assert json.loads(pid_one) == {"uid": 65532, "capabilities": 0, "writable": False}
+    assert "hello" in metrics(user, "traincrew_")
+
+
+WHO_AM_I = """
+import json, os, pathlib
+status = dict(line.split(":", 1) for line in open("/proc/1/status"))
+def writes(path):
+    try:
+        pathlib.Path(path, "x").write_text("")
+    except OSError:
+        return False
+    return True
+print(json.dumps({
+    "uid": int(status["Uid"].split()[0]),
+    "capabilities": int(status["CapEff"], 16),
+    "writable": any(map(writes, ("/", "/tmp", "/opt/traincrew"))),
+}))
+"""
+
+
+def metrics(user: User, name: str) -> str:
+    """Fetch the metrics as a Prometheus does, from a pod of the Service."""
+    slices = user.cluster.kubectl(
+        f"--namespace={NAME}", "get", "endpointslices", "-o", "json",
+        f"--selector=kubernetes.io/service-name={NAME}-metrics",
+    )  # fmt: skip
+    (found,) = json.loads(slices)["items"]
+    address = f"http://{found['endpoints'][0]['addresses'][0]}:8080/metrics"
+    user.kubectl(
+        "run", "prometheus", f"--image={IMAGE}", "--restart=Never", "--",
+        "sh", "-c", f"wget -q -O - {address} | grep {name} && echo hello",
+    )  # fmt: skip
+    user.kubectl("wait", "pod/prometheus", "--for=jsonpath={.status.phase}=Succeeded")
+    return user.kubectl("logs", "prometheus")
+
+
+def test_the_namespace_admits_nothing_less_restricted(cluster: RealCluster, user: User) -> None:
+    cluster.kubectl("create", "-f", str(DEPLOY / "1-namespace.yaml"))
+
+    with pytest.raises(NotReady, match='violates PodSecurity "restricted:latest"'):
+        cluster.kubectl(f"--namespace={NAME}", "run", "x", f"--image={IMAGE}")
+
+
+def test_one_replica_is_evicted_at_a_time(cluster: RealCluster, user: User) -> None:
+    cluster.kubectl("create", "-f", str(DEPLOY))
+    user.rolled_out()
+    first, second = [pod["metadata"]["name"] for pod in user.operators()]
+    evict(cluster, first)
+
+    with pytest.raises(NotReady, match="would violate the pod's disruption budget"):
+        evict(cluster, second)
+    user.rolled_out()
+    user.sees_a_job_through()
+
+
+def evict(cluster: RealCluster, pod: str) -> None:
+    eviction = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": pod, "namespace": NAME},
+    }
+    path = f"/api/v1/namespaces/{NAME}/pods/{pod}/eviction"
+    cluster.kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(eviction))
+
+
+def test_whoever_may_edit_a_namespace_may_train_in_it(cluster: RealCluster, user: User) -> None:
+    cluster.kubectl("create", "-f", str(DEPLOY))
+    for name, role in (("editor", "edit"), ("viewer", "view")):
+        user.kubectl("create", "rolebinding", name, f"--clusterrole={role}", f"--user={name}")
+    here, there = f"--namespace={SPACE}", "--namespace=default"
+    user.until(  # aggregation is the work of a controller
+        "the roles", lambda: not denied(cluster, "create", "chainerjobs", here, "--as=editor")
+    )
+
+    assert not denied(cluster, "delete", "chainerjobs", here, "--as=editor")
+    assert not denied(cluster, "watch", "chainerjobs", here, "--as=viewer")
+    assert denied(cluster, "create", "chainerjobs", here, "--as=viewer")
+    assert denied(cluster, "create", "chainerjobs", there, "--as=editor")
+    assert denied(cluster, "patch", "chainerjobs/status", here, "--as=editor")
+
+
+@pytest.mark.parametrize("minor", ["oldest", "newest"])
+def test_every_supported_kubectl(cluster: RealCluster, user: User, minor: str) -> None:
+    """A plain apply keeps the whole object in an annotation, which has 256 KiB."""
+    program = getattr(kubectls, minor)()
+    deploy = ["apply", "-f", str(DEPLOY)]
+    first = run(program, cluster, *deploy)
+    again = run(program, cluster, *deploy)
+
+    assert f"{DEFINITION} created" in first
+    assert {line.rpartition(" ")[2] for line in again.splitlines()} == {"unchanged"}
+    definition = json.loads(run(program, cluster, "get", "crd", DEFINITION, "-o", "json"))
+    (applied,) = definition["metadata"]["annotations"].values()
+    assert len(applied) < 256 * 1024
+    conditions = {each["type"]: each["status"] for each in definition["status"]["conditions"]}
+    assert conditions["Established"] == "True"
+    assert "NonStructuralSchema" not in conditions
+
+    explained = run(program, cluster, "explain", "chainerjob.spec")
+    for text in ("workerSets", "runPolicy", "The pod that starts and ends the job", "backend"):
+        assert text in explained
+    image = run(program, cluster, "explain", "chj.spec.master.template.spec.containers.image")
+    assert "FIELD: image <string>" in image
+
+
+# -- kustomize ------------------------------------------------------------------------------------
+
+
+def test_kubectl_apply_k(cluster: RealCluster, user: User) -> None:
+    config = str(ROOT / "config" / "default")
+    cluster.kubectl("apply", "-k", config)
+    user.rolled_out()
+    user.sees_a_job_through()
+
+    assert "configured" not in cluster.kubectl("apply", "-f", str(DEPLOY)), "deploy/ is the same"
+    cluster.kubectl("delete", "-k", config, f"--timeout={SECONDS}s")
+    assert cluster.kubectl("get", "crd,clusterrole", "-o", "name").find(NAME) == -1
+
+
+# -- Helm -----------------------------------------------------------------------------------------
+
+
+def release(user: User, **values: Any) -> list[str]:
+    """Arguments of ``helm install`` and ``helm upgrade``."""
+    settings = [f"--set-json={key}={json.dumps(value)}" for key, value in values.items()]
+    return [
+        f"--namespace={NAME}", "--create-namespace", "--wait", f"--timeout={SECONDS:g}s", *settings
+    ]  # fmt: skip
+
+
+def columns(cluster: RealCluster) -> list[str]:
+    """What ``kubectl get chainerjobs`` shows."""
+    document = json.loads(cluster.kubectl("get", "crd", DEFINITION, "-o", "json"))
+    (version,) = document["spec"]["versions"]
+    return [column["name"] for column in version["additionalPrinterColumns"]]
+
+
+def older_chart(directory: Path) -> Path:
+    """A chart of some time ago, whose definition knew one thing less."""
+    chart = directory / "older"
+    shutil.copytree(CHART, chart)
+    template = chart / "templates" / "crd.yaml"
+    text = template.read_text()
+    less = text.replace("    - name: Restarts\n", "    - name: Retries\n")
+    assert less != text
+    template.write_text(less)
+    return chart
+
+
+def test_helm_from_install_to_uninstall(
+    cluster: RealCluster, user: User, helm: Path, tmp_path: Path
+) -> None:
+    """Upgrades reach the definition, too; uninstalling keeps it, because the jobs are in it."""
+    said = run(helm, cluster, "install", "crew", str(older_chart(tmp_path)), *release(user))
+    assert f"rollout status deployment/{NAME}" in said
+    assert "Retries" in columns(cluster)
+    user.rolled_out()
+    user.sees_a_job_through("before")
+
+    resources = {"requests": {"memory": "100Mi"}}
+    changed = release(user, replicas=3, resources=resources, podLabels={"team": "a"})
+    run(helm, cluster, "upgrade", "crew", str(CHART), *changed)
+    user.rolled_out(replicas=3)
+    assert "Restarts" in columns(cluster)
+    assert all(pod["metadata"]["labels"]["team"] == "a" for pod in user.operators())
+    user.sees_a_job_through("after")
+
+    kept = run(helm, cluster, "uninstall", "crew", f"--namespace={NAME}", "--wait")
+    assert "kept due to the resource policy" in kept
+    jobs = {job["metadata"]["name"] for job in user.items("chainerjobs")}
+    assert jobs == {"before", "after"}
+    run(helm, cluster, "install", "crew", str(CHART), *release(user))
+    user.sees_a_job_through("again")
+    run(helm, cluster, "uninstall", "crew", f"--namespace={NAME}", "--wait")
+
+
+def test_helm_takes_over_from_kubectl(cluster: RealCluster, user: User, helm: Path) -> None:
+    cluster.kubectl("create", "-f", str(DEPLOY))
+    user.rolled_out()
+    user.create(chainer_job("before", "echo hello"))
+    user.until_phase("before", "Succeeded")
+    run(helm, cluster, "install", "crew", str(CHART), "--take-ownership", *release(user))
+    user.sees_a_job_through("after")
+
+    assert user.get("chainerjob", "before")["status"]["phase"] == "Succeeded"
+    run(helm, cluster, "uninstall", "crew", f"--namespace={NAME}", "--wait")
+
+
+def test_an_operator_for_one_namespace(cluster: RealCluster, user: User, helm: Path) -> None:
+    """It serves that namespace, and is allowed nothing elsewhere."""
+    with namespace(cluster, OTHER) as neighbour:
+        values = release(user, watchNamespace=SPACE, userRoles={"enabled": False})
+        run(helm, cluster, "install", "crew", str(CHART), *values)
+        neighbour.create(chainer_job("not-served", "echo hello"))
+        user.sees_a_job_through()
+
+        operator = f"--as=system:serviceaccount:{NAME}:{NAME}"
+        assert not denied(cluster, "create", "jobs", f"--namespace={SPACE}", operator)
+        for verb, resource in (("list", "chainerjobs"), ("create", "jobs"), ("get", "pods")):
+            assert denied(cluster, verb, resource, f"--namespace={OTHER}", operator)
+            assert denied(cluster, verb, resource, f"--namespace={NAME}", operator)
+        assert "status" not in neighbour.get("chainerjob", "not-served")
+        assert user.get("lease", NAME)["spec"]["holderIdentity"]
+        run(helm, cluster, "uninstall", "crew", f"--namespace={NAME}", "--wait")
