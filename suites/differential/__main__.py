@@ -5,11 +5,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import secrets
+import tempfile
 import time
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 from .campaign import Campaign
 from .kinds import KINDS
+from .reference import reference_server
 from .servers import serve_pair
 from .stories import builtin_story
 
@@ -19,16 +22,24 @@ async def main() -> None:
     parser.add_argument("--writes", type=int, default=20_000, help="how many, all kinds together")
     parser.add_argument("--seed", type=int, default=secrets.randbelow(10**9))
     parser.add_argument("--kinds", default="", help="comma-separated, such as Deployment,Job")
-    parser.add_argument("--against", type=Path, required=True, help="kubeconfig of a real cluster")
+    parser.add_argument(
+        "--against", type=Path, help="kubeconfig of a real cluster; without it one is started"
+    )
     options = parser.parse_args()
     kinds = options.kinds.split(",") if options.kinds else list(KINDS)
-    async with serve_pair(options.against) as pair:
+    async with AsyncExitStack() as stack:
+        against = options.against
+        if against is None:
+            directory = stack.enter_context(tempfile.TemporaryDirectory())
+            against = stack.enter_context(reference_server(Path(directory)))
+        pair = await stack.enter_async_context(serve_pair(against))
+        print(f"seed {options.seed}", flush=True)  # noqa: T201
         campaign = await Campaign.start(pair, options.seed)
         started = time.monotonic()
         for name in kinds:
             kind = KINDS[name]
             await campaign.run(kind.resource, builtin_story(kind), options.writes // len(kinds))
-            print(f"{name}: {campaign.stage.requests} requests so far")  # noqa: T201
+            print(f"{name}: {campaign.stage.requests} requests so far", flush=True)  # noqa: T201
         seconds = time.monotonic() - started
         print(await campaign.report())  # noqa: T201
         print(f"{campaign.stage.requests} requests in {seconds:.0f} s")  # noqa: T201

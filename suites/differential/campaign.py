@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from .dice import Dice
 from .play import Mismatch, NextRequest, Stage
-from .servers import Pair
 from .shrink import shrink
 from .wire import Resource
+
+if TYPE_CHECKING:
+    from .servers import Pair
 
 SIDE_BY_SIDE = 12
 """Histories played at once: enough to keep both servers busy."""

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .wire import Answer, Document
+if TYPE_CHECKING:
+    from .wire import Answer, Document
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 
@@ -95,7 +96,9 @@ def _untimed(entry: Document) -> Document:
     return entry | {"time": ""} if "time" in entry else entry
 
 
-_PATCHED = re.compile(r'patch: Invalid value: "(?:[^"\\]|\\.)*"|^Invalid value: "\{(?:[^"\\]|\\.)*"')
+_PATCHED = re.compile(
+    r'patch: Invalid value: "(?:[^"\\]|\\.)*"|^Invalid value: "\{(?:[^"\\]|\\.)*"'
+)
 
 
 def _canonical_status(status: Document) -> None:

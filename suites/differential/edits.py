@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from traincrew.local.apiserver.nodes import ANY, Node
 
-from .dice import Dice
-from .wire import Document
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .dice import Dice
+    from .wire import Document
 
 IDENTITY = frozenset(
     (
@@ -172,7 +174,7 @@ def _directed(dice: Dice, node: Node, value: Any, live: Any) -> Any:
         if dice.maybe(0.08):
             result[key] = None
         elif isinstance(item, list) and "merge" in below.patch_strategy:
-            _merged_list(dice, result, key, below, item, there.get(key))
+            _merged_list(dice, result, key, node=below, items=item, live=there.get(key))
         else:
             result[key] = _directed(dice, below, item, there.get(key))
     if node is not ANY and dice.maybe(0.03):
@@ -184,7 +186,7 @@ def _directed(dice: Dice, node: Node, value: Any, live: Any) -> Any:
 
 
 def _merged_list(
-    dice: Dice, result: Document, key: str, node: Node, items: list[Any], live: Any
+    dice: Dice, result: Document, key: str, *, node: Node, items: list[Any], live: Any
 ) -> None:
     there = live if isinstance(live, list) else []
     merge_key = node.merge_key

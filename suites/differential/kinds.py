@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
-from .dice import Dice
 from .pods import Pods
 from .wire import Document, Resource
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .dice import Dice
 
 LABELS = {"app": "x"}
 

@@ -7,12 +7,14 @@ import copy
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .compare import Memory, differences, signature
 from .dice import Dice
-from .servers import Pair
 from .wire import Document, Request, Resource
+
+if TYPE_CHECKING:
+    from .servers import Pair
 
 NextRequest = Callable[[Dice, Document | None], Request]
 """Chooses the next request, given the object as both servers show it."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .dice import Dice
+if TYPE_CHECKING:
+    from .dice import Dice
 
 Document = dict[str, Any]
 

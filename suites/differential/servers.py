@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from ipaddress import IPv4Network
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
 
@@ -17,6 +15,10 @@ from traincrew.local.apiserver.server import ApiServer
 from traincrew.local.apiserver.storage import Storage
 
 from .wire import Answer, Document, Resource
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
 
 DEADLINE = 60.0
 """Seconds the real server gets to serve a new definition."""

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import copy
+from typing import TYPE_CHECKING
 
-from traincrew.local.apiserver.nodes import Node
 from traincrew.local.apiserver.schema import load_builtin
 
 from . import edits
-from .dice import Dice
-from .kinds import Kind
-from .play import NextRequest
 from .wire import Document, Request
+
+if TYPE_CHECKING:
+    from traincrew.local.apiserver.nodes import Node
+
+    from .dice import Dice
+    from .kinds import Kind
+    from .play import NextRequest
 
 MANAGERS = ["alice", "bob", "carol"]
 
