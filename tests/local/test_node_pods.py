@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from local.node_support import World, condition, node_world, shell
-from traincrew.engine.resources import CONFIG_MAPS, EVENTS, PODS, SECRETS
+from traincrew.engine.resources import CONFIG_MAPS, EVENTS, PODS, SECRETS, SERVICE_ACCOUNTS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -190,6 +190,19 @@ async def test_a_missing_volume_source_is_named_and_may_come_later(world: World)
     )
     await world.phase("Succeeded")
     assert await world.logs() == "x\n644\n"
+
+
+async def test_pods_wait_silently_for_what_every_namespace_gets(world: World) -> None:
+    await world.client.delete(SERVICE_ACCOUNTS, "default", "default")
+    await world.pod("cat /var/run/secrets/kubernetes.io/serviceaccount/namespace")
+    await world.container(lambda each: each["state"].get("waiting"))
+    await world.create(SERVICE_ACCOUNTS, {"metadata": {"name": "default"}})
+    certificates = {"metadata": {"name": "kube-root-ca.crt"}, "data": {"ca.crt": "none"}}
+    await world.create(CONFIG_MAPS, certificates)
+    await world.phase("Succeeded")
+    assert await world.logs() == "default"
+    events = (await world.client.list(EVENTS, "default"))["items"]
+    assert "FailedMount" not in {event["reason"] for event in events}
 
 
 async def test_volumes_of_all_kinds(world: World, tmp_path: Path) -> None:

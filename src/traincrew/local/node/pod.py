@@ -20,7 +20,7 @@ from traincrew.local.node.references import Reference
 from traincrew.local.node.reporting import StatusReporter
 from traincrew.local.node.status import FINISHED
 from traincrew.local.node.unsupported import unsupported
-from traincrew.local.node.volumes import PodVolumes, VolumeError
+from traincrew.local.node.volumes import NamespaceNotReadyError, PodVolumes, VolumeError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,6 +34,9 @@ Document = Mapping[str, Any]
 
 _FIRST_VOLUME_RETRY = 0.5
 _LONGEST_VOLUME_RETRY = 10.0
+# So long a namespace may be without what controllers put there before anybody is told.
+_NEW_NAMESPACE_SECONDS = 5.0
+_NEW_NAMESPACE_RETRY = 0.05
 _API_RETRY_SECONDS = 1.0
 _DEADLINE = (
     "DeadlineExceeded",
@@ -362,18 +365,25 @@ class Pod:
     async def _prepare_volumes(self) -> bool:
         """Set up the volumes; False if the pod is stopped before they could be."""
         delay = _FIRST_VOLUME_RETRY
+        quiet_until = time.monotonic() + _NEW_NAMESPACE_SECONDS
         while True:
+            pause = delay
             try:
                 await self.volumes.prepare()
             except VolumeError as error:
-                self._tell_volume_error(str(error))
+                is_new = isinstance(error, NamespaceNotReadyError)
+                if is_new and time.monotonic() < quiet_until:
+                    pause = _NEW_NAMESPACE_RETRY
+                    self.changed()
+                else:
+                    delay = min(delay * 2, _LONGEST_VOLUME_RETRY)
+                    self._tell_volume_error(str(error))
             else:
                 self._tell_volume_error("")
                 self.record.prepared = True
                 self.changed()
                 return True
-            waiting = self.context.sources.wait(self.namespace, self.volumes.references(), delay)
-            delay = min(delay * 2, _LONGEST_VOLUME_RETRY)
+            waiting = self.context.sources.wait(self.namespace, self.volumes.references(), pause)
             if not await self._unless_stopped(waiting):
                 return False
 

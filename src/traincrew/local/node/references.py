@@ -32,6 +32,10 @@ class Sources:
         self.namespace = namespace
         self._objects = objects
 
+    def lack(self, reference: Reference) -> bool:
+        """Whether something was looked for and is not there."""
+        return reference in self._objects and self._objects[reference] is None
+
     def values(self, reference: Reference, *, optional: bool) -> dict[str, bytes] | None:
         """Everything in a ConfigMap or Secret; None if it is missing and may be.
 

@@ -107,10 +107,13 @@ class ServiceProxy:
         self._turn: dict[Listener, int] = {}
         self._connections: set[asyncio.Task[None]] = set()
         self._lock = asyncio.Lock()
+        self._closed = False
 
     async def serve(self, wanted: dict[Listener, Served]) -> None:
-        """Listen on exactly these; connections that exist go on."""
+        """Listen on exactly these; connections that exist go on. Once closed, on nothing."""
         async with self._lock:
+            if self._closed:
+                return
             self._wanted = wanted
             for listener in self._servers.keys() - wanted.keys():
                 self._servers.pop(listener).close()
@@ -125,9 +128,12 @@ class ServiceProxy:
             task.add_done_callback(self._connections.discard)
 
         try:
-            self._servers[listener] = await asyncio.start_server(
-                accept, listener.address, listener.port
+            # Where it starts to serve a cancelled task would leave it listening, known to nobody.
+            server = await asyncio.start_server(
+                accept, listener.address, listener.port, start_serving=False
             )
+            self._servers[listener] = server
+            await server.start_serving()
         except OSError as error:
             self._refused.add(listener)
             served = self._wanted[listener]
@@ -140,9 +146,11 @@ class ServiceProxy:
 
     async def close(self) -> None:
         """Listen no more and end all connections."""
-        for server in self._servers.values():
-            server.close()
-        self._servers.clear()
+        async with self._lock:
+            self._closed = True
+            for server in self._servers.values():
+                server.close()
+            self._servers.clear()
         for task in list(self._connections):
             task.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)

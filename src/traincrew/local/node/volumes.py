@@ -25,7 +25,7 @@ from traincrew.local.node.references import MissingReferenceError, Reference, vo
 if TYPE_CHECKING:
     from traincrew.local.node.context import Context
 
-__all__ = ["PodVolumes", "VolumeError"]
+__all__ = ["NamespaceNotReadyError", "PodVolumes", "VolumeError"]
 
 Document = Mapping[str, Any]
 
@@ -40,8 +40,17 @@ _HOST_CHECKS: dict[str, tuple[Callable[[int], bool], str]] = {
 }
 
 
+# What controllers put into every namespace, a moment after it was made.
+_ROOT_CA = Reference("ConfigMap", "kube-root-ca.crt")
+_ACCOUNT = "default"
+
+
 class VolumeError(Exception):
     """A volume cannot be set up; the message is that of a `FailedMount` event."""
+
+
+class NamespaceNotReadyError(VolumeError):
+    """A volume needs what every namespace gets, and this one is too new to have it."""
 
 
 class PodVolumes:
@@ -110,7 +119,8 @@ class PodVolumes:
                 ApiError,
             ) as error:
                 text = f'MountVolume.SetUp failed for volume "{name}" : {error}'
-                raise VolumeError(text) from error
+                kind = type(error) if isinstance(error, NamespaceNotReadyError) else VolumeError
+                raise kind(text) from error
 
     async def refresh(self) -> None:
         """Bring the volumes that show API objects up to date; what is gone stays as it was."""
@@ -118,7 +128,14 @@ class PodVolumes:
             if is_api_volume(volume):
                 try:
                     await self._write(volume, self._directory(volume["name"]))
-                except (MissingReferenceError, FieldError, OSError, ValueError, ApiError):
+                except (
+                    VolumeError,
+                    MissingReferenceError,
+                    FieldError,
+                    OSError,
+                    ValueError,
+                    ApiError,
+                ):
                     continue
 
     async def _prepare(self, volume: Document) -> Path:
@@ -157,6 +174,8 @@ class PodVolumes:
         facts = self._facts()
         sources = await self._context.fetch(facts.namespace, volume_references(volume))
         tokens = {each: await self._token(facts, each) for each in token_requests(volume)}
+        if tokens and sources.lack(_ROOT_CA):
+            raise NamespaceNotReadyError('configmap "kube-root-ca.crt" not found')
         files = volume_files(facts, volume, sources, tokens)
         if self._group >= 0:
             # As upstream: the group may read what the owner may.
@@ -181,13 +200,15 @@ class PodVolumes:
                 },
             },
         }
-        answer = await self._context.client.create(
-            SERVICE_ACCOUNTS,
-            body,
-            facts.namespace,
-            name=facts.spec.get("serviceAccountName") or "default",
-            subresource="token",
-        )
+        account = facts.spec.get("serviceAccountName") or _ACCOUNT
+        try:
+            answer = await self._context.client.create(
+                SERVICE_ACCOUNTS, body, facts.namespace, name=account, subresource="token"
+            )
+        except NotFoundError as error:
+            if account != _ACCOUNT:
+                raise
+            raise NamespaceNotReadyError(str(error)) from error
         return str(answer["status"]["token"])
 
     async def _claim(self, name: str) -> Path:
