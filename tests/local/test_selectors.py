@@ -117,6 +117,14 @@ def obj(**content: Any) -> dict[str, Any]:
         ("regarding.name=a", "Event", obj(involvedObject={"name": "a"}), True),
         ("involvedObject.name=a", "Event", obj(regarding={"name": "a"}), True),
         ("source=kubelet", "Event", obj(source={"component": "kubelet"}), True),
+        ("source=kubelet", "Event", obj(reportingComponent="kubelet"), True),
+        ("source=kubelet", "Event", obj(reportingController="kubelet"), True),
+        (
+            "source=kubelet",
+            "Event",
+            obj(source={"component": "a"}, reportingController="kubelet"),
+            False,
+        ),
         (r"metadata.name=a\,b", "Pod", {"metadata": {"name": "a,b"}}, True),
     ],
 )

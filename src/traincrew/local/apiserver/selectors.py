@@ -279,19 +279,24 @@ def _getter(path: str, kind: str) -> Callable[[dict[str, Any]], str]:
         return value
 
     # events.k8s.io/v1 and core/v1 show the same stored object under two names.
-    other: tuple[str, ...] = ()
+    others: tuple[tuple[str, ...], ...] = ()
     if kind == "Event":
+        reporting = (("reportingComponent",), ("reportingController",))
         if steps[0] == "regarding":
-            other = ("involvedObject", *steps[1:])
+            others = (("involvedObject", *steps[1:]),)
         elif steps[0] == "involvedObject":
-            other = ("regarding", *steps[1:])
+            others = (("regarding", *steps[1:]),)
         elif path in ("reportingComponent", "reportingController"):
-            steps, other = ("reportingComponent",), ("reportingController",)
+            steps, *rest = reporting
+            others = tuple(rest)
+        elif path == "source":
+            # As upstream's ToSelectableFields: who reports is the source of what names none.
+            others = (("deprecatedSource", "component"), *reporting)
 
     def get(obj: dict[str, Any]) -> str:
         value = walk(obj, steps)
-        if value is None and other:
-            value = walk(obj, other)
+        for other in others:
+            value = value or walk(obj, other)
         if value is None:
             return absent
         if type(value) is bool:
