@@ -50,6 +50,8 @@ class Cluster:
 
     client: Client
     server: ApiServer
+    kinds = (CHAINER_JOB.kind,)
+    """The training kinds that are defined."""
 
     def __init__(self) -> None:
         self._stack = contextlib.AsyncExitStack()

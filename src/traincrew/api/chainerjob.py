@@ -11,11 +11,12 @@ and the fix.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct, field
 
+from traincrew.api.kind import Column, Kind, Rule, StatusWords, rules
 from traincrew.api.runpolicy import NonNegative, Positive, RunPolicy, Seconds
 
 GROUP = "kubeflow.org"
@@ -46,17 +47,6 @@ OWN_MOUNTS = "/kubeflow/chainer-operator"
 """Our volumes are mounted below it."""
 
 
-class Rule(NamedTuple):
-    """A CEL rule of the schema: refused with the message unless the expression is true."""
-
-    rule: str
-    message: str
-
-
-def _rules(*rules: Rule) -> dict[str, Any]:
-    return {"x-kubernetes-validations": [rule._asdict() for rule in rules]}
-
-
 SET_NAME = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 
 
@@ -84,7 +74,9 @@ class Master(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=Tr
                 "Pod template. Needs a container named chainer (a single unnamed one is named so);"
                 " restartPolicy Never (default) or OnFailure."
             ),
-            extra_json_schema={"x-pod-template": {"restartPolicy": "Never"}},
+            extra_json_schema={
+                "x-pod-template": {"restart_policy": "Never", "container": CONTAINER}
+            },
         ),
     ]
     active_deadline_seconds: Annotated[
@@ -108,7 +100,9 @@ class WorkerSet(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen
                 "Pod template. Needs a container named chainer (a single unnamed one is named so),"
                 " which has to wait until it is stopped; restartPolicy Always (default)."
             ),
-            extra_json_schema={"x-pod-template": {"restartPolicy": "Always"}},
+            extra_json_schema={
+                "x-pod-template": {"restart_policy": "Always", "container": CONTAINER}
+            },
         ),
     ]
     replicas: Annotated[
@@ -123,7 +117,7 @@ class WorkerSet(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen
 
 
 _HAS_MAIN_CONTAINER = f"self.template.spec.containers.exists(c, c.name == '{CONTAINER}')"
-_MASTER_RULES = _rules(
+_MASTER_RULES = rules(
     Rule(
         rule=f"size(self.template.spec.containers) == 1 || {_HAS_MAIN_CONTAINER}",
         message=f"one of template.spec.containers must be named '{CONTAINER}'",
@@ -133,7 +127,7 @@ _MASTER_RULES = _rules(
         message="template.spec.restartPolicy: the master is a Job, write Never or OnFailure",
     ),
 )
-_WORKER_SET_RULES = _rules(
+_WORKER_SET_RULES = rules(
     Rule(
         rule=_HAS_MAIN_CONTAINER,
         message=f"one of template.spec.containers must be named '{CONTAINER}'",
@@ -144,7 +138,7 @@ _WORKER_SET_RULES = _rules(
     ),
 )
 _NOT_DISTRIBUTED = "!has(self.{0}workerSets) || size(self.{0}workerSets) == 0"
-SPEC_RULES = _rules(
+SPEC_RULES = rules(
     Rule(
         rule=f"{_NOT_DISTRIBUTED.format('')} || "
         + _HAS_MAIN_CONTAINER.replace("self.", "self.master."),
@@ -159,7 +153,7 @@ SPEC_RULES = _rules(
     ),
 )
 """Rules over ``spec``."""
-JOB_RULES = _rules(
+JOB_RULES = rules(
     Rule(
         rule=f"size(self.metadata.name) <= {MAX_NAME}",
         message=(
@@ -206,7 +200,7 @@ class ChainerJobSpec(Struct, rename="camel", kw_only=True, omit_defaults=True, f
                 "Sets of worker pods by name; each set is equal pods, sets may differ. Absent: not"
                 " distributed, the master is all there is."
             ),
-            extra_json_schema=_rules(
+            extra_json_schema=rules(
                 Rule(
                     rule=f"self.all(w, w.matches('{SET_NAME}'))",
                     message=(
@@ -259,6 +253,56 @@ class ChainerJobSpec(Struct, rename="camel", kw_only=True, omit_defaults=True, f
             if seconds is not None
         ]
         return min(given, default=None)
+
+
+_COUNT = {"type": "integer", "format": "int32"}
+CHAINER_JOB = Kind(
+    group=GROUP,
+    version=VERSION,
+    kind=KIND,
+    plural=PLURAL,
+    short_names=("chj", "chjs", "chjob", "chjobs"),
+    description="A Chainer training job: a master and sets of workers, connected by MPI.",
+    spec=ChainerJobSpec,
+    spec_rules=SPEC_RULES,
+    rules=JOB_RULES,
+    columns=(
+        Column(name="Phase", type="string", json_path=".status.phase"),
+        Column(
+            name="Workers",
+            type="string",
+            json_path=".status.workersReady",
+            description="Worker pods that are ready, of those asked for.",
+        ),
+        Column(
+            name="Restarts",
+            type="integer",
+            json_path=".status.restarts",
+            description="How often pods and containers of the job were started again.",
+        ),
+        Column(name="Age", type="date", json_path=".metadata.creationTimestamp"),
+        Column(name="Reason", type="string", json_path=".status.reason", priority=1),
+        Column(name="Message", type="string", json_path=".status.message", priority=1),
+    ),
+    status=StatusWords(
+        start_time="When the master was started (again).",
+        replicas="The master's pods, and those of every worker set by its name.",
+        numbers={
+            "active": "Pods that hold resources, terminating ones included.",
+            "ready": "Pods that are ready.",
+            "succeeded": "Of the master: 1 at success.",
+            "failed": "Of the master: pods that failed.",
+            "restarts": "How often pods and containers were started again.",
+        },
+        fields=dict.fromkeys(("active", "ready", "succeeded", "failed", "terminating"), _COUNT),
+        condition_times=("lastProbeTime", "lastTransitionTime"),
+        words=(
+            "`status` is the status of the master's Job (`conditions`, `startTime`,"
+            " `completionTime`, `active`,\n`succeeded`, `failed` and so on), and beside it:"
+        ),
+    ),
+)
+"""What is installed on a cluster."""
 
 
 def decode(spec: dict[str, Any]) -> ChainerJobSpec:

@@ -18,74 +18,38 @@ from importlib import resources
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 
-from traincrew.api import chainerjob
+from traincrew.api.chainerjob import CHAINER_JOB
+from traincrew.api.elasticjob import ELASTIC_JOB
+from traincrew.api.kind import Column, Kind, StatusWords
+
+__all__ = [
+    "CHAINER_JOB",
+    "ELASTIC_JOB",
+    "Column",
+    "Kind",
+    "definition",
+    "pod_template",
+    "schema",
+    "status_schema",
+]
 
 MAX_CONTAINERS = 64
 """Bounds of lists and strings that CEL rules look at, so that their cost can be estimated."""
 MAX_CONTAINER_NAME = 63
 
 
-class Column(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=True):
-    """A column of ``kubectl get``; priority 1 means only with ``-o wide``."""
-
-    name: str
-    type: str
-    json_path: str
-    description: str = ""
-    priority: int = 0
-
-
-class Kind(Struct, kw_only=True, frozen=True):
-    """What a CustomResourceDefinition says besides the schema of ``spec``."""
-
-    group: str
-    version: str
-    kind: str
-    plural: str
-    short_names: tuple[str, ...]
-    description: str
-    spec: type[Struct]
-    spec_rules: dict[str, Any]
-    rules: dict[str, Any]
-    """Rules over the whole object."""
-    columns: tuple[Column, ...]
-
-
-CHAINER_JOB = Kind(
-    group=chainerjob.GROUP,
-    version=chainerjob.VERSION,
-    kind=chainerjob.KIND,
-    plural=chainerjob.PLURAL,
-    short_names=("chj", "chjs", "chjob", "chjobs"),
-    description="A Chainer training job: a master and sets of workers, connected by MPI.",
-    spec=chainerjob.ChainerJobSpec,
-    spec_rules=chainerjob.SPEC_RULES,
-    rules=chainerjob.JOB_RULES,
-    columns=(
-        Column(name="Phase", type="string", json_path=".status.phase"),
-        Column(
-            name="Workers",
-            type="string",
-            json_path=".status.workersReady",
-            description="Worker pods that are ready, of those asked for.",
-        ),
-        Column(
-            name="Restarts",
-            type="integer",
-            json_path=".status.restarts",
-            description="How often pods and containers of the job were started again.",
-        ),
-        Column(name="Age", type="date", json_path=".metadata.creationTimestamp"),
-        Column(name="Reason", type="string", json_path=".status.reason", priority=1),
-        Column(name="Message", type="string", json_path=".status.message", priority=1),
-    ),
-)
-
-
 def definition(kind: Kind) -> dict[str, Any]:
     """The CustomResourceDefinition of a kind, as a plain document."""
+    names = {
+        "plural": kind.plural,
+        "singular": kind.kind.lower(),
+        "kind": kind.kind,
+        "listKind": f"{kind.kind}List",
+    }
+    subresources: dict[str, Any] = {"status": {}}
+    if kind.scale is not None:
+        subresources["scale"] = msgspec.to_builtins(kind.scale)
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -94,11 +58,8 @@ def definition(kind: Kind) -> dict[str, Any]:
             "group": kind.group,
             "scope": "Namespaced",
             "names": {
-                "plural": kind.plural,
-                "singular": kind.kind.lower(),
-                "kind": kind.kind,
-                "listKind": f"{kind.kind}List",
-                "shortNames": list(kind.short_names),
+                **names,
+                **({"shortNames": list(kind.short_names)} if kind.short_names else {}),
                 "categories": ["all"],
             },
             "versions": [
@@ -106,7 +67,7 @@ def definition(kind: Kind) -> dict[str, Any]:
                     "name": kind.version,
                     "served": True,
                     "storage": True,
-                    "subresources": {"status": {}},
+                    "subresources": subresources,
                     "additionalPrinterColumns": [
                         {"name": column.name, **msgspec.to_builtins(column)}
                         for column in kind.columns
@@ -133,7 +94,7 @@ def schema(kind: Kind) -> dict[str, Any]:
             "kind": {"type": "string"},
             "metadata": {"type": "object"},
             "spec": spec,
-            "status": status_schema(),
+            "status": status_schema(kind.status),
         },
     }
 
@@ -148,7 +109,7 @@ def _structural(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, 
         (option,) = [option for option in options if option.get("type") != "null"]
         return _structural({**option, **node}, definitions)
     if (template := node.pop("x-pod-template", None)) is not None:
-        return {**pod_template(template["restartPolicy"]), "description": node["description"]}
+        return {**pod_template(**template), "description": node["description"]}
     node.pop("title", None)
     if node.get("default") is None or isinstance(node["default"], dict):
         # A default for a whole object would show fields in every stored job that nobody wrote.
@@ -173,11 +134,12 @@ def _upstream_pod_template() -> dict[str, Any]:
     return document
 
 
-def pod_template(restart_policy: str) -> dict[str, Any]:
+def pod_template(container: str, restart_policy: str | None = None) -> dict[str, Any]:
     """The schema of a pod template, with what our kinds allow beyond a plain one.
 
     Args:
-        restart_policy: Default of ``spec.restartPolicy``.
+        container: What a single unnamed container is called.
+        restart_policy: Default of ``spec.restartPolicy``, if any.
     """
     template = copy.deepcopy(_upstream_pod_template())
     # Old manifests carry them inside templates, where they mean nothing.
@@ -186,7 +148,8 @@ def pod_template(restart_policy: str) -> dict[str, Any]:
     template["required"] = ["spec"]
     pod = template["properties"]["spec"]["properties"]
     del pod["ephemeralContainers"]  # the API refuses them in templates
-    pod["restartPolicy"]["default"] = restart_policy
+    if restart_policy is not None:
+        pod["restartPolicy"]["default"] = restart_policy
     containers = pod["containers"]
     containers["minItems"] = 1
     containers["maxItems"] = MAX_CONTAINERS
@@ -197,16 +160,16 @@ def pod_template(restart_policy: str) -> dict[str, Any]:
         del containers["items"]["required"]
     containers["items"]["properties"]["name"] = {
         "type": "string",
-        "default": chainerjob.CONTAINER,
+        "default": container,
         "maxLength": MAX_CONTAINER_NAME,
     }
     return template
 
 
-def status_schema() -> dict[str, Any]:
-    """The schema of ``status``: the master Job's status, and what all our kinds share.
+def status_schema(own: StatusWords) -> dict[str, Any]:
+    """The schema of ``status``: what all our kinds share, and what a kind has of its own.
 
-    Unknown fields are kept, because a newer cluster's Job status may have more of them.
+    Unknown fields are kept: of other versions, or of a newer cluster's Job status.
     """
     time = {"type": "string", "format": "date-time"}
     count = {"type": "integer", "format": "int32"}
@@ -230,18 +193,14 @@ def status_schema() -> dict[str, Any]:
                 "format": "int64",
                 "description": "The version of the spec that is in effect.",
             },
-            "startTime": {**time, "description": "When the master was started (again)."},
+            "startTime": {**time, "description": own.start_time},
             "completionTime": {**time, "description": "When the job succeeded or failed."},
             "workersReady": text("Worker pods that are ready, of those asked for."),
             "restarts": {
                 **count,
                 "description": "How often pods and containers were started again; never falls.",
             },
-            "active": count,
-            "ready": count,
-            "succeeded": count,
-            "failed": count,
-            "terminating": count,
+            **copy.deepcopy(own.fields),
             "conditions": {
                 "type": "array",
                 "x-kubernetes-list-type": "map",
@@ -255,28 +214,18 @@ def status_schema() -> dict[str, Any]:
                         "status": {"type": "string", "enum": ["True", "False", "Unknown"]},
                         "reason": {"type": "string"},
                         "message": {"type": "string"},
-                        "lastProbeTime": time,
-                        "lastTransitionTime": time,
+                        **dict.fromkeys(own.condition_times, time),
                     },
                 },
             },
             "replicaStatuses": {
-                "description": "The master's pods, and those of every worker set by its name.",
+                "description": own.replicas,
                 "type": "object",
                 "additionalProperties": {
                     "type": "object",
                     "properties": {
-                        "active": {
-                            **count,
-                            "description": "Pods that hold resources, terminating ones included.",
-                        },
-                        "ready": {**count, "description": "Pods that are ready."},
-                        "succeeded": {**count, "description": "Of the master: 1 at success."},
-                        "failed": {**count, "description": "Of the master: pods that failed."},
-                        "restarts": {
-                            **count,
-                            "description": "How often pods and containers were started again.",
-                        },
+                        name: text(about) if name == "selector" else {**count, "description": about}
+                        for name, about in own.numbers.items()
                     },
                 },
             },

@@ -61,8 +61,7 @@ that names the field and the fix.
 
 ## What you read back
 
-`status` is the status of the master's Job (`conditions`, `startTime`, `completionTime`, `active`,
-`succeeded`, `failed` and so on), and beside it:
+{kind.status.words}
 
 {_table(_fields(status, "status", skip=_JOB_STATUS), limits=False)}
 

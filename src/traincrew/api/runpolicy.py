@@ -1,7 +1,9 @@
 """The run policy: the same words on every kind.
 
-The vocabulary is Kubeflow's (``RunPolicy`` of kubeflow/common); the defaults reproduce what the
-ChainerJob operator did before there was a run policy.
+The vocabulary is Kubeflow's (``RunPolicy`` of kubeflow/common). A kind has it inline in ``spec``
+where its users know it there, by extending `CommonPolicy`, and as ``spec.runPolicy`` elsewhere; the
+defaults reproduce what a kind did before. What the words mean is decided in
+`traincrew.plan.runpolicy`.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ class SchedulingPolicy(Struct, rename="camel", kw_only=True, omit_defaults=True,
     ] = DEFAULT_SCHEDULE_TIMEOUT_SECONDS
 
 
-class RunPolicy(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=True):
+class CommonPolicy(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=True):
     """When a job runs, how often it is tried, and what is left of it."""
 
     suspend: Annotated[
@@ -72,6 +74,11 @@ class RunPolicy(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen
             ),
         ),
     ] = "Running"
+
+
+class RunPolicy(CommonPolicy, kw_only=True, frozen=True):
+    """The run policy of a kind that waits for its workers before it begins."""
+
     scheduling_policy: Annotated[
         SchedulingPolicy,
         Meta(description="How the pods are brought onto nodes."),
