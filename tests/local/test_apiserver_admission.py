@@ -75,3 +75,22 @@ async def test_runtime_classes(api: Api) -> None:
     conflict = pod("b", runtimeClassName="heavy", nodeSelector={"disk": "hdd"})
     (await api.post(PODS, conflict)).refused(403)
     (await api.post(PODS, pod("b", overhead={"cpu": "1"}))).refused(403)
+
+
+async def test_a_token_of_a_pod_says_whose_it_is(api: Api) -> None:
+    (await api.post(ACCOUNTS, {"metadata": {"name": "robot"}})).ok(201)
+    created = (await api.post(PODS, pod("a", serviceAccountName="robot"))).ok(201)
+    uid = created["metadata"]["uid"]
+    bound = {"kind": "Pod", "apiVersion": "v1", "name": "a", "uid": uid}
+    request = {"spec": {"boundObjectRef": bound}}
+    token = (await api.post(f"{ACCOUNTS}/robot/token", request)).ok(201)["status"]["token"]
+
+    reviews = "/apis/authentication.k8s.io/v1/tokenreviews"
+    review = (await api.post(reviews, {"spec": {"token": token}})).ok(201)
+    extra = review["status"]["user"]["extra"]
+    prefix = "authentication.kubernetes.io/"
+    assert extra[f"{prefix}pod-name"] == ["a"]
+    assert extra[f"{prefix}pod-uid"] == [uid]
+    assert f"{prefix}node-name" not in extra
+    (credential,) = extra[f"{prefix}credential-id"]
+    assert credential.startswith("JTI=")

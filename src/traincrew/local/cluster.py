@@ -37,7 +37,9 @@ from traincrew.engine.manager import Manager
 from traincrew.local.apiserver.kubeconfig import write_kubeconfig
 from traincrew.local.apiserver.server import ApiServer
 from traincrew.local.apiserver.storage import Storage
+from traincrew.local.authority import server_certificate
 from traincrew.local.controllers import add_controllers
+from traincrew.local.controllers.service_accounts import NO_AUTHORITY
 from traincrew.local.images import ImageStore
 from traincrew.local.node import Node, NodeSpec
 from traincrew.local.scheduler import add_scheduler
@@ -120,17 +122,25 @@ class LocalCluster:
         self.server = ApiServer(
             storage, secret=identity.secret, service_network=IPv4Network(identity.service_network)
         )
-        await self.server.start(options.port or identity.port)
+        certificate = await asyncio.to_thread(server_certificate, self.directory)
+        await self.server.start(
+            options.port or identity.port,
+            tls=certificate and certificate.context(),
+            secure_port=identity.secure_port,
+        )
         self._resources.push_async_callback(self.server.stop)
-        if identity.port != self.server.port:
-            identity.port = self.server.port
+        ports = (self.server.port, self.server.secure_port or identity.secure_port)
+        if (identity.port, identity.secure_port) != ports:
+            identity.port, identity.secure_port = ports
             identity.save(self.directory)
         write_kubeconfig(Path(self.kubeconfig_path), self.server.kubeconfig())
 
         self.client = await self._resources.enter_async_context(self.make_client())
         events = EventRecorder(self.client, COMPONENT)
         manager = Manager(self.client)
-        add_controllers(manager, events)
+        add_controllers(
+            manager, events, authority=certificate.text if certificate else NO_AUTHORITY
+        )
         add_scheduler(manager, events)
         self.node = Node(
             self.client,
@@ -138,6 +148,7 @@ class LocalCluster:
             self.directory / "node",
             nodes=options.nodes,
             kubeconfig=self.server.kubeconfig,
+            secure_port=self.server.secure_port,
             events=events,
             sandbox=options.sandbox,
             survive=options.directory is not None,
@@ -249,6 +260,7 @@ class _Identity(msgspec.Struct):
     secret: str
     service_network: str
     port: int = 0
+    secure_port: int = 0
 
     @classmethod
     def load(cls, directory: Path) -> _Identity:

@@ -13,36 +13,43 @@ __all__ = ["announce"]
 
 _NAME = "kubernetes"
 _LABELS = {"component": "apiserver", "provider": "kubernetes"}
-_PORT_NAME = "http"
 
 
-def announce(verbs: Verbs, address: str, port: int) -> None:
+def announce(verbs: Verbs, address: str, port: int, secure_port: int = 0) -> None:
     """Make the Service and its end points, or bring them up to date.
 
-    Upstream's offers https on port 443; this server speaks http, so the Service says so.
+    Upstream's offers https on port 443. So does this one if the server speaks it; it speaks http,
+    too, and the Service says so.
 
     Args:
         verbs: to write with.
         address: the server listens on.
         port: likewise.
+        secure_port: where it listens with TLS; 0 if nowhere.
     """
+    offered = [("https", 443, secure_port)] if secure_port else []
+    offered.append(("http", 80, port))
+    targets = [{"name": name, "port": target} for name, _, target in offered]
     meta = {"name": _NAME, "namespace": "default"}
     service = {
         "metadata": {**meta, "labels": _LABELS},
-        "spec": {"ports": [{"name": _PORT_NAME, "port": 80, "targetPort": port}]},
+        "spec": {
+            "ports": [
+                {"name": name, "port": number, "targetPort": target}
+                for name, number, target in offered
+            ]
+        },
     }
     endpoints = {
         # Nothing mirrors these: the slice below is written here, too.
         "metadata": {**meta, "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}},
-        "subsets": [
-            {"addresses": [{"ip": address}], "ports": [{"name": _PORT_NAME, "port": port}]}
-        ],
+        "subsets": [{"addresses": [{"ip": address}], "ports": targets}],
     }
     endpoint_slice = {
         "metadata": {**meta, "labels": {"kubernetes.io/service-name": _NAME}},
         "addressType": "IPv4",
         "endpoints": [{"addresses": [address], "conditions": {"ready": True}}],
-        "ports": [{"name": _PORT_NAME, "port": port, "protocol": "TCP"}],
+        "ports": [{**target, "protocol": "TCP"} for target in targets],
     }
     _write(verbs, "", "services", service)
     _write(verbs, "", "endpoints", endpoints)

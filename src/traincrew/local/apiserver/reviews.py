@@ -21,6 +21,15 @@ USER: Document = {
 }
 
 
+def _extra(claims: Document) -> dict[str, list[str]]:
+    """What is known about a token beside its account."""
+    extra = {"credential-id": [f"JTI={claims['jti']}"]} if "jti" in claims else {}
+    for kind in ("pod", "node"):
+        for field, value in (claims["kubernetes.io"].get(kind) or {}).items():
+            extra[f"{kind}-{field}"] = [value]
+    return {f"authentication.kubernetes.io/{key}": value for key, value in extra.items()}
+
+
 def answer(resource: ResourceType, document: Document, tokens: Tokens) -> Document:
     """The review with its status."""
     status: Document
@@ -43,6 +52,7 @@ def answer(resource: ResourceType, document: Document, tokens: Tokens) -> Docume
                         f"system:serviceaccounts:{bound['namespace']}",
                         "system:authenticated",
                     ],
+                    "extra": _extra(claims),
                 },
                 "audiences": claims["aud"],
             }

@@ -31,6 +31,7 @@ from .watch import WatchHub
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from ipaddress import IPv4Network
+    from ssl import SSLContext
 
     from .faults import Audit, Fault, FaultHook
     from .storage import Storage
@@ -42,6 +43,13 @@ _log = logging.getLogger(__name__)
 
 # Upstream's limit, in bytes.
 _LARGEST_BODY = 3 * 1024 * 1024
+
+
+_ADDRESS = "127.0.0.1"
+
+
+def _listen(port: int) -> socket.socket:
+    return socket.create_server((_ADDRESS, port), backlog=1024)
 
 
 def _make_request(
@@ -69,6 +77,7 @@ class ApiServer:
         faults: decides what is to go wrong with each request, for tests of clients.
         audit: hears of every answered request.
         port: the server listens on, after `start`.
+        secure_port: likewise, with TLS; 0 without.
     """
 
     def __init__(
@@ -95,7 +104,7 @@ class ApiServer:
         self._dispatcher.node = node
         self._runner: web.ServerRunner | None = None
         self._busy: set[asyncio.Task[Any]] = set()
-        self.port = 0
+        self.port = self.secure_port = 0
         self.faults: FaultHook | None = None
         self.audit: Audit | None = None
 
@@ -111,20 +120,24 @@ class ApiServer:
     @property
     def url(self) -> str:
         """Address of the API, the secret included: whoever knows it may do everything."""
-        return f"http://127.0.0.1:{self.port}/{self._secret}"
+        return f"http://{_ADDRESS}:{self.port}/{self._secret}"
 
     def kubeconfig(self, namespace: str = "default") -> dict[str, Any]:
         """A kubeconfig document for this server."""
         return kubeconfig(self.url, namespace=namespace)
 
-    async def start(self, port: int = 0) -> None:
+    async def start(
+        self, port: int = 0, *, tls: SSLContext | None = None, secure_port: int = 0
+    ) -> None:
         """Listen; on return the API answers.
 
         Args:
             port: 0 picks a free one.
+            tls: to listen with on a second port, for clients that insist on TLS.
+            secure_port: which one; 0 picks a free one.
 
         Raises:
-            OSError: the port is taken.
+            OSError: a port is taken.
         """
         self._definitions.start()
         self._housekeeping.start()
@@ -138,10 +151,15 @@ class ApiServer:
         )
         self._runner = web.ServerRunner(server, shutdown_timeout=1.0)
         await self._runner.setup()
-        listener = socket.create_server(("127.0.0.1", port), backlog=1024)
+        listener = _listen(port)
         self.port = listener.getsockname()[1]
-        announce(self._verbs, "127.0.0.1", self.port)
+        secure = None if tls is None else _listen(secure_port)
+        if secure is not None:
+            self.secure_port = secure.getsockname()[1]
+        announce(self._verbs, _ADDRESS, self.port, self.secure_port)
         await web.SockSite(self._runner, listener).start()
+        if secure is not None:
+            await web.SockSite(self._runner, secure, ssl_context=tls).start()
 
     async def stop(self) -> None:
         """Stop listening; watches, logs and commands end at once, writes are finished."""

@@ -77,7 +77,24 @@ async def _token(
     entry = _entry(server, call, resource)
     write_options(call, "CreateOptions")
     request = _body(call, "TokenRequest")
-    return await server.tell(call, server.tokens.issue(entry.obj, request), code=201)
+    bound = _bound(server, entry.key[0], (request.get("spec") or {}).get("boundObjectRef") or {})
+    return await server.tell(call, server.tokens.issue(entry.obj, request, bound), code=201)
+
+
+def _bound(server: Dispatcher, namespace: str, reference: Document) -> dict[str, Document]:
+    """The pod a token is for, and its node."""
+    if reference.get("kind") != "Pod":
+        return {}
+    pod = server.verbs.storage.get("pods", (namespace, reference.get("name", "")))
+    if pod is None or reference.get("uid") not in {None, "", pod.obj["metadata"]["uid"]}:
+        return {}
+    found = [("pod", pod)]
+    node = server.verbs.storage.get("nodes", ("", pod.obj["spec"].get("nodeName", "")))
+    if node is not None:
+        found.append(("node", node))
+    return {
+        kind: {"name": entry.key[1], "uid": entry.obj["metadata"]["uid"]} for kind, entry in found
+    }
 
 
 async def _finalize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import uuid
 from binascii import Error as Base64Error
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from .codec import DecodeError, decode, encode
 from .objectmeta import timestamp
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 __all__ = ["Tokens"]
 
@@ -46,12 +47,15 @@ class Tokens:
     def _sign(self, text: str) -> str:
         return _pack(hmac.digest(self._key, text.encode(), "sha256"))
 
-    def issue(self, account: Document, request: Document) -> Document:
+    def issue(
+        self, account: Document, request: Document, bound: Mapping[str, Document] | None = None
+    ) -> Document:
         """Answer a TokenRequest.
 
         Args:
             account: the ServiceAccount.
             request: its spec may say ``expirationSeconds``, ``audiences``, ``boundObjectRef``.
+            bound: what the token is for: ``pod`` and ``node``, each its name and uid.
 
         Returns:
             The request with its status.
@@ -68,9 +72,11 @@ class Tokens:
             "exp": expires,
             "iat": now,
             "iss": _AUDIENCE,
+            "jti": str(uuid.uuid4()),
             "kubernetes.io": {
                 "namespace": metadata["namespace"],
                 "serviceaccount": {"name": metadata["name"], "uid": metadata["uid"]},
+                **(bound or {}),
             },
             "sub": f"system:serviceaccount:{metadata['namespace']}:{metadata['name']}",
         }

@@ -17,12 +17,10 @@ if TYPE_CHECKING:
     from traincrew.engine.objects import AnyObject
 
 ROOT_CA = "kube-root-ca.crt"
-_CERTIFICATES = {
-    "ca.crt": "# The embedded cluster serves the loopback interface without TLS: no authority.\n"
-}
+NO_AUTHORITY = "# This embedded cluster has no TLS, which needs the program openssl.\n"
 
 
-def wanted(namespace: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def wanted(namespace: str, authority: str = NO_AUTHORITY) -> tuple[dict[str, Any], dict[str, Any]]:
     """The ServiceAccount and the ConfigMap of a namespace."""
     return (
         {
@@ -43,13 +41,21 @@ def wanted(namespace: str) -> tuple[dict[str, Any], dict[str, Any]]:
                     "distributions of Kubernetes clusters."
                 },
             },
-            "data": dict(_CERTIFICATES),
+            "data": {"ca.crt": authority},
         },
     )
 
 
-def add_service_account_controller(manager: Manager, events: EventRecorder) -> None:
-    """Keep the objects every namespace has."""
+def add_service_account_controller(
+    manager: Manager, events: EventRecorder, authority: str = NO_AUTHORITY
+) -> None:
+    """Keep the objects every namespace has.
+
+    Args:
+        manager: Runs the controller.
+        events: For what goes wrong.
+        authority: The certificates by which pods know the API server (PEM).
+    """
     namespaces = informer(manager, NAMESPACES)
     accounts = informer(manager, SERVICE_ACCOUNTS)
     # Other ConfigMaps may be large, and nobody here reads them.
@@ -66,7 +72,7 @@ def add_service_account_controller(manager: Manager, events: EventRecorder) -> N
             return NOT_CURRENT
         if namespace.metadata.deletion_timestamp is not None:
             return None
-        account, config = wanted(name)
+        account, config = wanted(name, authority)
         try:
             if accounts.store.get(name, "default") is None:
                 await shell.create(request, accounts, account)

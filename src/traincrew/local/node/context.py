@@ -134,6 +134,7 @@ class Context:
     sources: SourceWatch
     host_ip: str
     kubeconfig: Callable[[str], dict[str, Any]]
+    secure_port: int
     services: Callable[[], Iterable[AnyObject]]
     allocatable: Mapping[str, Mapping[str, str]]
     on_progress: Callable[[str, str], None] | None = None

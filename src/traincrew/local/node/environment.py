@@ -15,7 +15,14 @@ from traincrew.local.node.references import Reference, Sources
 if TYPE_CHECKING:
     from traincrew.engine.objects import AnyObject
 
-__all__ = ["NoCommandError", "command_line", "container_environment", "expand", "service_variables"]
+__all__ = [
+    "NoCommandError",
+    "api_variables",
+    "command_line",
+    "container_environment",
+    "expand",
+    "service_variables",
+]
 
 Document = Mapping[str, Any]
 
@@ -47,13 +54,25 @@ def expand(text: str, variables: Mapping[str, str]) -> str:
     return "".join(result)
 
 
+def api_variables(address: str, port: int) -> dict[str, str]:
+    """The variables by which clients in pods find the API server.
+
+    They lead to the server itself, not to its Service: not every user may listen on port 443.
+    """
+    return {
+        "KUBERNETES_SERVICE_HOST": address,
+        "KUBERNETES_SERVICE_PORT": str(port),
+        "KUBERNETES_SERVICE_PORT_HTTPS": str(port),
+        "KUBERNETES_PORT": f"tcp://{address}:{port}",
+    }
+
+
 def service_variables(
     services: Iterable[AnyObject], namespace: str, *, links: bool = True
 ) -> dict[str, str]:
     """The variables that describe the Services of a namespace (`enableServiceLinks`).
 
-    The Service `kubernetes` is left out: clients that find it insist on https, and use it instead
-    of the kubeconfig that works.
+    The Service `kubernetes` is left out; `api_variables` tells where the API server is.
     """
     variables: dict[str, str] = {}
     if not links:

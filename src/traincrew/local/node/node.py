@@ -62,6 +62,7 @@ class Node:
         state: Directory for everything that has to outlive the node; made if missing, mode 0700.
         nodes: The virtual nodes; at least one.
         kubeconfig: The kubeconfig of a namespace, as a document.
+        secure_port: Where the API server listens with TLS on 127.0.0.1; 0 if nowhere.
         events: Where events are recorded.
         sandbox: `auto` finds out what this machine allows; `namespaces` insists; `bare` does
             without.
@@ -78,6 +79,7 @@ class Node:
         *,
         nodes: Sequence[NodeSpec],
         kubeconfig: Callable[[str], dict[str, Any]],
+        secure_port: int = 0,
         events: EventRecorder,
         sandbox: Literal["auto", "namespaces", "bare"] = "auto",
         survive: bool = True,
@@ -99,6 +101,7 @@ class Node:
         context.images = images
         context.events = events
         context.kubeconfig = kubeconfig
+        context.secure_port = secure_port
         context.on_progress = on_progress
         context.paths = self._paths
         context.sources = SourceWatch()

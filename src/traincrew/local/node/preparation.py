@@ -11,6 +11,7 @@ import msgspec
 from traincrew.local.node.addresses import LOOPBACK
 from traincrew.local.node.bare import arrange
 from traincrew.local.node.environment import (
+    api_variables,
     command_line,
     container_environment,
     service_variables,
@@ -87,6 +88,8 @@ async def prepare(
         "KUBECONFIG": kubeconfig,
         **environment.variables,
     }
+    if context.secure_port:
+        base |= api_variables(LOOPBACK, context.secure_port)
     if context.gpus.any:
         base |= gpu_variables(devices)
     if context.kubectl is not None:
