@@ -27,6 +27,8 @@ pytestmark = [
 ]
 ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
 PORT = 18431
+# A virtual environment may be in a temporary directory, and pods have their own.
+PYTHON = os.path.realpath(sys.executable)
 
 # Answers every connection with where it was accepted; a line when it listens.
 SERVER = """
@@ -69,7 +71,7 @@ class Pods:
         await self.server.run(
             ContainerProcess(
                 directory=str(instance.directory),
-                command=[sys.executable, "-c", SERVER, *arguments],
+                command=[PYTHON, "-c", SERVER, *arguments],
                 environment=ENVIRONMENT,
                 user_namespace=in_user,
                 rootfs=RootFilesystem(
@@ -88,7 +90,7 @@ class Pods:
 
     async def ask(self, instance: Instance, port: int, address: str) -> str:
         """What a client inside a container is told."""
-        command = [sys.executable, "-c", CLIENT, str(port), address]
+        command = [PYTHON, "-c", CLIENT, str(port), address]
         result = await run_command(self.server, instance, command)
         return result.output.strip()
 

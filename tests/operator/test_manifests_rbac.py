@@ -161,9 +161,9 @@ class Life:
     async def ended_and_gone(self) -> None:
         cluster, name = self.cluster, "digits-mn"
         (master,) = await cluster.until_pods("master", 1)
-        await cluster.edit(name, {"runPolicy": {"ttlSecondsAfterFinished": 1}})
         await cluster.end_pod(master, 0)
         await cluster.until_phase(name, "Succeeded")
+        await cluster.edit(name, {"runPolicy": {"ttlSecondsAfterFinished": 1}})
 
         async def gone() -> bool:
             return await cluster.find(CHAINER_JOBS, name) is None
