@@ -8,7 +8,7 @@ import pytest
 
 from traincrew.api.meta import Condition, ObjectMeta
 from traincrew.api.runpolicy import RunPolicy
-from traincrew.plan import lifecycle
+from traincrew.plan import lifecycle, runpolicy
 from traincrew.plan.lifecycle import Outcome, PodRecord, Progress, Status
 from traincrew.plan.model import ContainerStatus, PodStatusView, PodView
 
@@ -152,7 +152,7 @@ def test_the_first_end_is_the_end(first: bool, second: bool) -> None:
 
     assert ended(status, second, NOW + timedelta(1)) == status
     assert going(status, running=True) == status
-    suspended = lifecycle.advance(status, kind="Any", generation=9, now=NOW, suspend=True)
+    suspended = lifecycle.advance(status, kind="Any", generation=9, now=NOW, suspend="spec.suspend")
     assert suspended == status
 
 
@@ -204,18 +204,18 @@ def test_how_long_a_finished_job_may_stay(
 ) -> None:
     """A clock that runs ahead of ours only makes it stay longer."""
     status = Status(completion_time=completed)
-    found = lifecycle.time_to_live(status, RunPolicy(ttl_seconds_after_finished=ttl), NOW)
+    found = runpolicy.time_to_live(status, RunPolicy(ttl_seconds_after_finished=ttl), NOW)
 
     assert (None if found is None else found.total_seconds()) == left
 
 
 def test_the_budget_begins_with_the_job_and_anew_when_it_is_resumed() -> None:
-    assert lifecycle.waiting_since(Status()) is None
+    assert runpolicy.waiting_since(Status()) is None
     status = going(Status())
-    assert lifecycle.waiting_since(status) == NOW
+    assert runpolicy.waiting_since(status) == NOW
     stopped = lifecycle.advance(
-        status, kind="Any", generation=2, now=NOW + timedelta(hours=1), suspend=True
+        status, kind="Any", generation=2, now=NOW + timedelta(hours=1), suspend="spec.suspend"
     )
-    assert lifecycle.waiting_since(stopped) is None
+    assert runpolicy.waiting_since(stopped) is None
     resumed = going(stopped, NOW + timedelta(hours=2))
-    assert lifecycle.waiting_since(resumed) == NOW + timedelta(hours=2)
+    assert runpolicy.waiting_since(resumed) == NOW + timedelta(hours=2)

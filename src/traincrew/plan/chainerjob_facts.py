@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from traincrew.api import chainerjob as api
 from traincrew.api.chainerjob import MASTER
-from traincrew.api.meta import Owner
 from traincrew.plan import lifecycle, pods
 from traincrew.plan.chainerjob_children import Names
 from traincrew.plan.lifecycle import Outcome, Status
@@ -21,19 +20,10 @@ DEFAULT_BACKOFF_LIMIT = 6  # of batch/v1
 class Facts:
     """One look at one job."""
 
-    def __init__(self, observed: Observed) -> None:
+    def __init__(self, observed: Observed, stored: Status) -> None:
         self.observed = observed
-        self.metadata = observed.job.metadata
-        self.owner = Owner(
-            api_version=api.API_VERSION,
-            kind=api.KIND,
-            name=self.metadata.name,
-            namespace=self.metadata.namespace,
-            uid=self.metadata.uid,
-            labels=self.metadata.labels,
-        )
-        self.names = Names(self.metadata.name)
-        self.stored = lifecycle.read(observed.job.status)
+        self.names = Names(observed.job.metadata.name)
+        self.stored = stored
         self.job = observed.child(ChildKey("Job", self.names.master), JobView)
         uid = self.job.metadata.uid if self.job is not None else ""
         self.master_pods = [pod for pod in observed.pods if _owner_uid(pod) == uid]

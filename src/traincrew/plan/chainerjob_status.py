@@ -31,10 +31,12 @@ def counted(facts: Facts, wanted: Mapping[str, int]) -> Status:
     before = facts.stored.replica_statuses
     master = before.get(MASTER, ReplicaStatus())
     job = facts.job.status if facts.job is not None else {}
+    start = facts.stored.start_time
+    if start is None and facts.job is not None and facts.job.finished:
+        start = facts.job_start()  # it began and ended between two looks
     statuses = {
-        MASTER: _numbers(
-            facts.master_pods,
-            restarts=master.restarts + new[MASTER],
+        MASTER: msgspec.structs.replace(
+            _numbers(facts.master_pods, master.restarts + new[MASTER]),
             succeeded=max(master.succeeded or 0, int(job.get("succeeded") or 0)),
             failed=max(master.failed or 0, int(job.get("failed") or 0)),
         )
@@ -47,11 +49,12 @@ def counted(facts: Facts, wanted: Mapping[str, int]) -> Status:
     for name, members in by_set.items():
         restarts = before.get(name, ReplicaStatus()).restarts
         restarts += sum(new[pod.metadata.name.removeprefix(prefix)] for pod in members)
-        statuses[name] = _numbers(members, restarts=restarts)
+        statuses[name] = _numbers(members, restarts)
     ready = sum(status.ready for name, status in statuses.items() if name != MASTER)
     total = sum(wanted.values())
     return msgspec.structs.replace(
         facts.stored,
+        start_time=start,
         replica_statuses=statuses,
         pod_records=lifecycle.texts(records),
         restarts=facts.stored.restarts + sum(new.values()),
@@ -81,9 +84,9 @@ def document(facts: Facts, status: Status) -> dict[str, Any]:
     }
 
 
-def _numbers(members: list[PodView], **counters: int) -> ReplicaStatus:
+def _numbers(members: list[PodView], restarts: int) -> ReplicaStatus:
     return ReplicaStatus(
         active=sum(pod.active for pod in members),
         ready=sum(pod.ready for pod in members),
-        **counters,
+        restarts=restarts,
     )

@@ -27,7 +27,7 @@ from traincrew.plan.model import (
 if TYPE_CHECKING:
     from traincrew.api.chainerjob import ChainerJobSpec
     from traincrew.api.meta import Owner
-    from traincrew.api.runpolicy import RunPolicy
+    from traincrew.api.runpolicy import CommonPolicy
 
 Values = dict[tuple[str, ...], Any]
 Stages = list[list[Write]]
@@ -76,7 +76,7 @@ class Writes:
             stopped = _patch(self._job_key, job, {_SUSPEND: True})
         return _stages([*self._scaled_to_zero(), stopped])
 
-    def stop(self, policy: RunPolicy) -> Stages:
+    def stop(self, policy: CommonPolicy) -> Stages:
         """The job has ended: workers go, unless they are to stay.
 
         A master that has not ended by itself, because it was not the reason, goes in any case.

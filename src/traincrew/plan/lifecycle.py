@@ -1,4 +1,4 @@
-"""The one state machine: conditions, phases, run policy, counting of restarts.
+"""The one state machine: conditions, phases, counting of restarts.
 
 Every kind tells `advance` what it has found out; `advance` decides what that means for the status.
 The rules, after Kubeflow's vocabulary and the batch Job's habits (docs/design/status.md):
@@ -15,20 +15,17 @@ The rules, after Kubeflow's vocabulary and the batch Job's habits (docs/design/s
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct, field
 
-from traincrew.api.meta import Condition, format_time, parse_time
+from traincrew.api.meta import Condition, format_time
 from traincrew.plan.model import Event, PodView
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
-
-    from traincrew.api.runpolicy import RunPolicy
 
 CREATED = "Created"
 RUNNING = "Running"
@@ -56,6 +53,8 @@ class ReplicaStatus(Struct, rename="camel", kw_only=True):
     succeeded: int | msgspec.UnsetType = msgspec.UNSET
     failed: int | msgspec.UnsetType = msgspec.UNSET
     restarts: int = 0
+    selector: str | msgspec.UnsetType = msgspec.UNSET
+    """Selects these pods, where autoscalers want to know."""
 
 
 class PodRecord(Struct, frozen=True, kw_only=True):
@@ -72,12 +71,15 @@ class PodRecord(Struct, frozen=True, kw_only=True):
     """Whether a pod in this place has been ready in this execution."""
     released: bool = False
     """The pod was taken away on purpose (suspended); its successor is no restart."""
+    failed: bool = False
+    """The failure of this pod has been counted, so that it may be taken away."""
 
     def text(self) -> str:
         """As it is stored."""
         words = [self.uid, self.created, str(self.restarts)]
         words += ["ready"] if self.was_ready else []
         words += ["released"] if self.released else []
+        words += ["failed"] if self.failed else []
         return " ".join(words)
 
     @classmethod
@@ -92,6 +94,7 @@ class PodRecord(Struct, frozen=True, kw_only=True):
             restarts=int(words[2]),
             was_ready="ready" in words[3:],
             released="released" in words[3:],
+            failed="failed" in words[3:],
         )
 
 
@@ -107,6 +110,8 @@ class Status(Struct, rename="camel", kw_only=True, omit_defaults=True):
     completion_time: str | None = None
     workers_ready: str = ""
     restarts: int = 0
+    failures: int = 0
+    """Pods that failed and were made again, of kinds that count them themselves."""
     replica_statuses: dict[str, ReplicaStatus] = field(default_factory=dict)
     pod_records: dict[str, Any] = field(default_factory=dict)
     """Texts of `PodRecord`, by place; see `records`."""
@@ -181,7 +186,7 @@ def advance(
     generation: int,
     now: datetime,
     outcome: Outcome | None = None,
-    suspend: bool = False,
+    suspend: str | None = None,
     active_pods: int = 0,
     progress: Progress | None = None,
 ) -> Status:
@@ -193,7 +198,7 @@ def advance(
         generation: Of the spec that was looked at.
         now: For transition times.
         outcome: How the job ended, when it did.
-        suspend: Whether the user wants it stopped.
+        suspend: The field in which the user wants it stopped, if so.
         active_pods: Pods that still hold resources.
         progress: How far the job is; not needed with an outcome.
     """
@@ -210,8 +215,8 @@ def advance(
         _set(after, CREATED, True, stamp, reason=f"{kind}Created", message=text)
     if outcome is not None:
         _finish(after, outcome, stamp)
-    elif suspend:
-        _suspend(after, kind, active_pods, stamp)
+    elif suspend is not None:
+        _suspend(after, kind, suspend, active_pods, stamp)
     else:
         assert progress is not None
         _progress(after, kind, progress, stamp)
@@ -239,14 +244,14 @@ def _finish(status: Status, outcome: Outcome, stamp: str) -> None:
     status.completion_time = at
 
 
-def _suspend(status: Status, kind: str, active_pods: int, stamp: str) -> None:
+def _suspend(status: Status, kind: str, field: str, active_pods: int, stamp: str) -> None:
     reason = f"{kind}Suspended"
     if active_pods:
         text = f"Waiting for {active_pods} pods to end."
         _set(status, SUSPENDED, True, stamp, reason="Draining", message=text)
     else:
         _set(status, SUSPENDED, True, stamp, reason=reason, message="No pod is left.")
-    text = "spec.runPolicy.suspend is true."
+    text = f"{field} is true."
     _set(status, RUNNING, False, stamp, reason=reason, message=text)
     if status.condition(RESTARTING) is not None:
         _set(status, RESTARTING, False, stamp, reason=reason, message=text)
@@ -347,35 +352,6 @@ def transition_events(before: Status, after: Status) -> list[Event]:
     return events
 
 
-# -- run policy -------------------------------------------------------------------------------
-
-
-def waiting_since(status: Status) -> datetime | None:
-    """Since when this execution has been wanted: the job's creation, or its last resumption.
-
-    None when it is only wanted from now on.
-    """
-    if status.holds(SUSPENDED):
-        return None
-    times = [
-        parse_time(condition.last_transition_time)
-        for condition in (status.condition(CREATED), status.condition(SUSPENDED))
-        if condition is not None and condition.last_transition_time is not None
-    ]
-    return max(times, default=None)
-
-
-def time_to_live(status: Status, policy: RunPolicy, now: datetime) -> timedelta | None:
-    """How long a finished job may stay; zero or less: delete it now; None: for ever.
-
-    A completion time ahead of our clock only makes the job stay longer.
-    """
-    if policy.ttl_seconds_after_finished is None or status.completion_time is None:
-        return None
-    end = parse_time(status.completion_time) + timedelta(seconds=policy.ttl_seconds_after_finished)
-    return end - now
-
-
 # -- counting ---------------------------------------------------------------------------------
 
 
@@ -439,6 +415,11 @@ def records(status: Status) -> dict[str, PodRecord]:
 def texts(records: Mapping[str, PodRecord]) -> dict[str, str]:
     """Records as they are stored."""
     return {place: record.text() for place, record in records.items()}
+
+
+def is_of(record: PodRecord, pod: PodView) -> bool:
+    """Whether a record is about this very pod."""
+    return record.uid == _short(pod)
 
 
 def _short(pod: PodView) -> str:

@@ -21,7 +21,7 @@ FINGERPRINT = "traincrew.dev/fingerprint"
 
 
 class ChildView(View, frozen=True, gc=False, kw_only=True):
-    """A child of which only the existence matters: a ServiceAccount."""
+    """A child of which only the existence matters: a ServiceAccount, a Service."""
 
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
 
@@ -108,6 +108,7 @@ class Terminated(View, frozen=True, gc=False, kw_only=True):
     exit_code: int = 0
     reason: str = ""
     message: str = ""
+    finished_at: str | None = None
 
 
 class ContainerState(View, frozen=True, gc=False, kw_only=True):
@@ -153,10 +154,9 @@ class PodStatusView(View, frozen=True, gc=False, kw_only=True):
     container_statuses: list[ContainerStatus] = field(default_factory=list)
 
 
-class PodView(View, frozen=True, gc=False, kw_only=True):
-    """A pod of the job; it belongs to a Job or StatefulSet that belongs to the job."""
+class PodView(ChildView, frozen=True, gc=False, kw_only=True):
+    """A pod of the job; it belongs to the job, or to a Job or StatefulSet that does."""
 
-    metadata: ObjectMeta = field(default_factory=ObjectMeta)
     spec: PodSpecView = field(default_factory=PodSpecView)
     status: PodStatusView = field(default_factory=PodStatusView)
 
@@ -217,7 +217,7 @@ class Observed(Struct, frozen=True, kw_only=True):
     Attributes:
         job: The training job as stored.
         children: Objects whose controller is this very job (by UID).
-        pods: Pods whose controller is one of the children.
+        pods: Pods whose controller is the job or one of the children.
         leftovers: Children of an earlier job of the same name, which garbage collection has not
             removed yet.
         refusals: Writes of this reconcile that the API refused.
