@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 import tempfile
+import time
 from abc import ABC, abstractmethod
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,6 +18,7 @@ from traincrew.local.cluster import ClusterOptions, LocalCluster
 from traincrew.local.node import NodeSpec
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import TracebackType
 
     from hack.cluster import RealCluster
@@ -23,6 +26,9 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 DEPLOY = HERE.parents[1] / "deploy"
 NODES = ("node-1", "node-2")
+OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
+CRD = "chainerjobs.kubeflow.org"
+_CONDITIONS = "jsonpath={range .status.conditions[*]}{.type}={.status} {end}"
 
 
 class Operator:
@@ -79,7 +85,7 @@ class Cluster(ABC):
             self.directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             self._start(stack)
             self._kubectl("apply", "-f", str(DEPLOY / "0-crd.yaml"))
-            self._kubectl("wait", "--for=condition=Established", "crd", "--all")
+            self._until_established()
             self.operator = Operator(self.kubeconfig, self.directory / "operator.log")
             stack.callback(self.operator.kill)
             self.operator.start()
@@ -103,6 +109,14 @@ class Cluster(ABC):
     def kubeconfig(self) -> Path:
         """The administrator's."""
 
+    def fragile_node(self) -> contextlib.AbstractContextManager[FragileNode]:
+        """A node that can be lost, for a scenario that is alone; blocks until all is well again.
+
+        Raises:
+            NotImplementedError: Not on this cluster.
+        """
+        raise NotImplementedError(self.name)
+
     @property
     def kubectl(self) -> str:
         """The program."""
@@ -112,12 +126,16 @@ class Cluster(ABC):
         """A new client; the caller closes it."""
         return Client(load_config(str(self.kubeconfig)), user_agent="scenarios")
 
-    def _kubectl(self, *words: str) -> None:
-        subprocess.run(
-            [self.kubectl, "--kubeconfig", str(self.kubeconfig), *words],
-            check=True,
-            stdout=subprocess.DEVNULL,
-        )
+    def _kubectl(self, *words: str) -> str:
+        return run_kubectl(self.kubectl, self.kubeconfig, *words)
+
+    def _until_established(self) -> None:
+        # Not `kubectl wait --for=condition`: it fails on a definition without conditions, which
+        # is what a definition is for its first moment.
+        deadline = time.monotonic() + 30
+        while "Established=True" not in self._kubectl("get", "crd", CRD, "-o", _CONDITIONS):
+            assert time.monotonic() < deadline, f"{CRD} is not established"
+            time.sleep(0.05)
 
 
 class Embedded(Cluster):
@@ -135,6 +153,39 @@ class Embedded(Cluster):
     @property
     def kubeconfig(self) -> Path:
         return Path(self._cluster.kubeconfig_path)
+
+
+class FragileNode:
+    """A node of the real cluster: kubelet, containerd, kube-proxy, shims and containers.
+
+    Args:
+        cluster: Whose last node it is.
+    """
+
+    def __init__(self, cluster: RealCluster) -> None:
+        self._cluster = cluster
+        self._node = cluster.nodes[-1]
+
+    @property
+    def name(self) -> str:
+        """Of the Node object."""
+        return self._node.name
+
+    def lose(self) -> None:
+        """Kill what runs there and what runs it; nobody is told."""
+        self._node.kill()
+
+    def give_up(self) -> None:
+        """Say that the machine is off, as people do of one that is not heard of any more."""
+        self._cluster.kubectl("taint", "node", self.name, f"{OUT_OF_SERVICE}=off:NoExecute")
+
+    def mend(self) -> None:
+        """Start it again, with what it had on disk; return when it is ready."""
+        self._node.start()
+        self._cluster.wait()
+        taints = self._cluster.kubectl("get", "node", self.name, "-o", "jsonpath={.spec.taints}")
+        if OUT_OF_SERVICE in taints:
+            self._cluster.kubectl("taint", "node", self.name, f"{OUT_OF_SERVICE}-")
 
 
 class Real(Cluster):
@@ -156,3 +207,21 @@ class Real(Cluster):
     @property
     def kubeconfig(self) -> Path:
         return self._cluster.kubeconfig
+
+    @contextlib.contextmanager
+    def fragile_node(self) -> Iterator[FragileNode]:
+        node = FragileNode(self._cluster)
+        try:
+            yield node
+        finally:
+            node.mend()
+
+
+def run_kubectl(program: str, kubeconfig: Path, *words: str) -> str:
+    """What kubectl prints.
+
+    Raises:
+        CalledProcessError: It failed.
+    """
+    command = [program, "--kubeconfig", str(kubeconfig), *words]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout

@@ -19,9 +19,14 @@ _RANDOM = re.compile(r"-[bcdfghjklmnpqrstvwxz2456789]{5}$")
 _PATTERNS = (
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)"), "<time>"),
     (re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "<uid>"),
+    (
+        re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL),
+        "<certificate>",
+    ),
     (re.compile(r"\b(?:containerd|traincrew)://\S+?(?=[\"',\s]|$)"), "<container>"),
     (re.compile(r"\bsha256:[0-9a-f]{64}\b"), "<digest>"),
     (re.compile(r"\b\d{1,3}(\.\d{1,3}){3}\b"), "<ip>"),
+    (re.compile(r"(?<= )\d+\.\d s$", re.MULTILINE), "<seconds>"),
     (re.compile(r"\bkube-api-access-[a-z0-9]{5}\b"), "kube-api-access-<random>"),
 )
 

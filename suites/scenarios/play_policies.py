@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 @scenario()
 async def deadline(stage: Stage) -> None:
     """A master that is active for too long is ended, and the job has failed."""
-    await stage.create(job("late", workers=1, master={"activeDeadlineSeconds": 6}))
+    await stage.create(job("late", workers=1, master={"activeDeadlineSeconds": 20}))
     await stage.phase("late", "Running")
     await stage.phase("late", "Failed", reason="DeadlineExceeded")
     await stage.at_rest()

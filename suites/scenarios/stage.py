@@ -22,6 +22,7 @@ QUIET = 2.5
 """Seconds without a change after which nothing more is expected; status writes are 1 s apart."""
 TERMINAL = ("Succeeded", "Failed")
 
+_NAME = "chainerjob.kubeflow.org/name"
 _ROLE = "chainerjob.kubeflow.org/role"
 _SET = "chainerjob.kubeflow.org/workersetname"
 
@@ -133,10 +134,19 @@ class Stage:
 
         await self.until(f"{name} is {phase} {wanted or ''}".strip(), reached, seconds)
 
-    def pods(self, role: str) -> list[Document]:
-        """The pods of a role (`master`, `workerset`), oldest first, those going away included."""
-        pods = self.recording.all("Pod")
-        return [pod for pod in pods if pod["metadata"].get("labels", {}).get(_ROLE) == role]
+    def pods(self, role: str, *, of: str | None = None) -> list[Document]:
+        """The pods of a role (`master`, `workerset`), oldest first, those going away included.
+
+        Args:
+            role: The role.
+            of: The job, where there are several.
+        """
+        wanted = {_ROLE: role} if of is None else {_ROLE: role, _NAME: of}
+        return [
+            pod
+            for pod in self.recording.all("Pod")
+            if wanted.items() <= pod["metadata"].get("labels", {}).items()
+        ]
 
     async def running(self, role: str, count: int = 1) -> list[Document]:
         """Wait until so many pods of a role run and are ready; in the order of their names."""
@@ -148,11 +158,11 @@ class Stage:
         pods: list[Document] = await self.until(f"{count} pods of role {role} run", found)
         return sorted(pods, key=lambda pod: str(pod["metadata"]["name"]))
 
-    async def master(self, *, after: Document | None = None) -> Document:
-        """Wait until a master runs, another one than that given."""
+    async def master(self, *, after: Document | None = None, of: str | None = None) -> Document:
+        """Wait until a master runs, another one than that given; of a job, where there are more."""
 
         def found() -> Document | None:
-            for pod in reversed(self.pods("master")):
+            for pod in reversed(self.pods("master", of=of)):
                 if is_ready(pod) and (after is None or uid(pod) != uid(after)):
                     return pod
             return None
@@ -188,6 +198,16 @@ class Stage:
 
         successor: Document = await self.until(f"{name} is replaced", found)
         return successor
+
+    async def given_up(self, pod: Document) -> None:
+        """Wait until a pod is to go whose node is not heard of any more."""
+        name = pod["metadata"]["name"]
+
+        def found() -> bool:
+            now = self.recording.find("Pod", name)
+            return now is not None and "deletionTimestamp" in now["metadata"]
+
+        await self.until(f"{name} is given up", found)
 
     async def nothing_of(self, name: str) -> None:
         """Wait until nothing is left of a job but what was said about it."""

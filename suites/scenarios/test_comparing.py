@@ -9,6 +9,7 @@ import pytest
 from .compare import compare
 from .differences import DIFFERENCES, Difference
 from .normal import Normaliser
+from .page import PLACE, page
 from .recording import Observation, Recording
 from .story import Story, tell
 
@@ -55,6 +56,8 @@ def pod(version: int, name: str) -> Observation:
         ("volume kube-api-access-h2b7x", "volume kube-api-access-<random>"),
         ("image docker.io/x@sha256:" + "ab" * 32, "image docker.io/x@<digest>"),
         ("containerd://" + "0f" * 32, "<container>"),
+        ("-----BEGIN CERTIFICATE-----\nMII\n-----END CERTIFICATE-----\n", "<certificate>\n"),
+        ("loss 0.5  12.3 s\nloss 0.4  1.0 s", "loss 0.5  <seconds>\nloss 0.4  <seconds>"),
         (UID.format(99), "<uid>"),
         ("node-10 is another node", "node-10 is another node"),
     ],
@@ -188,3 +191,7 @@ def test_what_is_not_quite_listed_does_not_pass(listed: Difference) -> None:
 def test_names_of_differences_are_unique() -> None:
     names = [each.name for each in DIFFERENCES]
     assert len(names) == len(set(names))
+
+
+def test_the_page_about_differences_is_current() -> None:
+    assert PLACE.read_text() == page(), "python -m suites.scenarios.page"
