@@ -230,6 +230,13 @@ class Desk:
         """Where the pods of a job are."""
         return {pod["spec"].get("nodeName", "") for pod in await self.pods_of(name)}
 
+    async def until_given_up(self, name: str, seconds: float = 60) -> None:
+        """Wait until some pod of the job is to go."""
+        deadline = time.monotonic() + seconds
+        while not any("deletionTimestamp" in pod["metadata"] for pod in await self.pods_of(name)):
+            assert time.monotonic() < deadline, f"{name}: no pod is given up in {seconds:g} s"
+            await asyncio.sleep(0.2)
+
     async def finished_pod(self, name: str) -> None:
         """Wait until a pod of the job has ended, whether or not anybody has told the job."""
         while not any(pod["status"]["phase"] in TERMINAL for pod in await self.pods_of(name)):
