@@ -349,6 +349,46 @@ def test_a_deadline_ends_the_job() -> None:
     assert "longer than specified deadline" in world.status["message"]
 
 
+def leaves(world: World) -> None:
+    """The master's pod is being deleted, and takes its time."""
+    world.master_pod["metadata"]["deletionTimestamp"] = world.stamp()
+    world.settle()
+
+
+def test_a_master_that_ran_and_is_deleted_has_to_come_back() -> None:
+    """Its node is drained, or lost: the Job makes another one when this one is gone."""
+    world = running(plain())
+    leaves(world)
+    assert world.status["phase"] == "Restarting"
+    assert world.status["reason"] == "MasterLost"
+
+    del world.pods[world.master_pod["metadata"]["name"]]
+    world.settle()
+    world.run()
+    world.settle()
+    assert world.status["phase"] == "Running"
+    assert world.status["replicaStatuses"]["master"]["restarts"] == 1
+
+
+def test_a_master_that_is_deleted_before_it_ran_is_still_to_start() -> None:
+    world = World(plain())
+    world.settle()
+    leaves(world)
+    assert world.status["phase"] == "Created"
+    assert world.status["message"] == "The master is not running: is being deleted"
+
+
+def test_a_master_that_is_ended_by_its_deadline_does_not_come_back() -> None:
+    """Its pod goes first; the Job says a moment later that it has failed."""
+    world = running(plain(runPolicy={"activeDeadlineSeconds": 60}))
+    world.pass_time(60)
+    world.master_pod["metadata"]["deletionTimestamp"] = world.stamp()
+    world.step()
+    assert world.status["phase"] == "Running"
+    world.settle()
+    assert world.status["phase"] == "Failed"
+
+
 def test_a_pod_that_has_ended_before_its_job_knows_changes_nothing() -> None:
     world = running()
     world.end(world.master_pod, 1)

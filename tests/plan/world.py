@@ -34,6 +34,7 @@ from traincrew.plan.model import (
 
 HELPER_IMAGE = "traincrew/helper:test"
 VIEWS: dict[str, type[ChildView]] = {
+    "Service": ChildView,
     "ServiceAccount": ChildView,
     "Role": RoleView,
     "RoleBinding": RoleBindingView,

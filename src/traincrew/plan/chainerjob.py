@@ -162,7 +162,7 @@ class _Look(Look[api.ChainerJobSpec]):
             return Progress(
                 reason=reason, message=message, sync_problem=sync_message, sync_reason=sync_reason
             )
-        word, reason, message = self.facts.master_progress(spec, numbers)
+        word, reason, message = self.facts.master_progress(spec, numbers, self.now)
         return Progress(
             reason=reason,
             message=message,

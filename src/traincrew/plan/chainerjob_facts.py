@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from traincrew.api import chainerjob as api
 from traincrew.api.chainerjob import MASTER
+from traincrew.api.meta import parse_time
 from traincrew.plan import lifecycle, pods
 from traincrew.plan.chainerjob_children import Names
 from traincrew.plan.lifecycle import Outcome, Status
 from traincrew.plan.model import ChildKey, JobView, Observed, PodView, StatefulSetView
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from traincrew.api.chainerjob import ChainerJobSpec
+    from traincrew.api.meta import Condition
 
 DEFAULT_BACKOFF_LIMIT = 6  # of batch/v1
 
@@ -91,7 +96,9 @@ class Facts:
         troubles = pods.list_troubles(names, self.worker_pods)
         return f"{text}; {troubles}" if troubles else text
 
-    def master_progress(self, spec: ChainerJobSpec, counted: Status) -> tuple[str, str, str]:
+    def master_progress(
+        self, spec: ChainerJobSpec, counted: Status, now: datetime
+    ) -> tuple[str, str, str]:
         """Condition that is true (or none), reason and message, once the master was let go."""
         assert self.job is not None
         newest = pods.newest(self.master_pods)
@@ -100,9 +107,7 @@ class Facts:
             failed = sum(pod.status.phase == "Failed" for pod in self.master_pods)
             if was is not None and not (self._retrying(spec) and self._failures() >= failed):
                 # The Job controller has not said yet what that means.
-                word = lifecycle.RUNNING if was.is_true else ""
-                word = lifecycle.RESTARTING if self.stored.holds(lifecycle.RESTARTING) else word
-                return word, was.reason, was.message
+                return self._as_before(was)
         if newest is not None and newest.running:
             lost = self._lost_workers(spec, counted)
             if lost:
@@ -111,6 +116,10 @@ class Facts:
             if total := sum(workers.replicas for workers in spec.worker_sets.values()):
                 text = f"The master and {total} workers are running."
             return lifecycle.RUNNING, f"{api.KIND}Running", text
+        leaving = newest is not None and newest.metadata.deletion_timestamp is not None
+        was = self.stored.condition(lifecycle.RUNNING)
+        if leaving and was is not None and self._overdue(spec, now):
+            return self._as_before(was)
         trouble = pods.trouble(newest) if newest is not None and not newest.finished else None
         if self._retrying(spec) or counted.replica_statuses[MASTER].restarts:
             limit = spec.backoff_limit
@@ -122,6 +131,10 @@ class Facts:
             if trouble is not None:
                 message += f"; {trouble}"
             return lifecycle.RESTARTING, "MasterFailed", message
+        record = lifecycle.records(counted).get(MASTER)
+        if leaving and record is not None and record.was_ready:
+            message = "The master's pod is being deleted; another one starts when it is gone"
+            return lifecycle.RESTARTING, "MasterLost", message
         message = "The master is starting."
         if trouble is not None:
             message = f"The master is not running: {trouble}"
@@ -131,6 +144,25 @@ class Facts:
         """The Job's start time; the one of an earlier execution is not ours."""
         assert self.job is not None
         return None if self.job.holds("Suspended") else self.job.status.get("startTime")
+
+    def _as_before(self, was: Condition) -> tuple[str, str, str]:
+        word = lifecycle.RUNNING if was.is_true else ""
+        word = lifecycle.RESTARTING if self.stored.holds(lifecycle.RESTARTING) else word
+        return word, was.reason, was.message
+
+    def _overdue(self, spec: ChainerJobSpec, now: datetime) -> bool:
+        """Whether the Job ends its pods because it has been active for too long.
+
+        Pods go first; the Job says why a moment later.
+        """
+        assert self.job is not None
+        limit, began = spec.active_deadline_seconds, self.job.status.get("startTime")
+        over = (
+            limit is not None
+            and began is not None
+            and now - parse_time(began) >= timedelta(seconds=limit)
+        )
+        return over or self.job.holds("FailureTarget")
 
     def _failures(self) -> int:
         assert self.job is not None

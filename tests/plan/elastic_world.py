@@ -1,0 +1,165 @@
+"""The small world of `plan.world` for a kind that makes its pods itself."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from plan.world import World
+from traincrew.plan.elasticjob import plan
+from traincrew.plan.model import ChildKey, ChildView, Observed, Refusal
+
+EXAMPLES = Path(__file__).parent / "elastic"
+
+
+def example(name: str, **spec: Any) -> dict[str, Any]:
+    """A manifest of the examples; further fields of the spec as given, None removes one."""
+    document: dict[str, Any] = yaml.safe_load((EXAMPLES / f"{name}.yaml").read_text())
+    for field, value in spec.items():
+        if value is None:
+            del document["spec"][field]
+        else:
+            document["spec"][field] = value
+    return document
+
+
+def elastic(
+    replicas: int = 2, policy: str | None = "ExitCode", *, hosted: bool = False, **spec: Any
+) -> dict[str, Any]:
+    """A manifest of one to three workers."""
+    limits = {"minReplicas": 1, "maxReplicas": 3}
+    document = example("hosted" if hosted else "etcd", **{**limits, **spec})
+    worker = document["spec"]["replicaSpecs"]["Worker"]
+    worker["replicas"] = replicas
+    worker.pop("restartPolicy")
+    if policy is not None:
+        worker["restartPolicy"] = policy
+    return document
+
+
+class ElasticWorld(World):
+    """One ElasticJob and everything around it.
+
+    Pods that are deleted stay until the node has let go of them (`controllers`).
+    """
+
+    def __init__(self, manifest: dict[str, Any]) -> None:
+        super().__init__(manifest)
+        self._plan = plan
+        self.name: str = manifest["metadata"]["name"]
+
+    def observed(self, refusals: dict[ChildKey, Refusal] | None = None) -> Observed:
+        """What the operator sees."""
+        seen = super().observed(refusals)
+        pods: dict[ChildKey, ChildView] = {
+            ChildKey("Pod", pod.metadata.name): pod for pod in seen.pods
+        }
+        return msgspec.structs.replace(seen, children={**seen.children, **pods})
+
+    def _create(self, key: ChildKey, document: dict[str, Any]) -> None:
+        if key.kind != "Pod":
+            super()._create(key, document)
+            return
+        assert key.name not in self.pods, f"{key} exists"
+        created = copy.deepcopy(document)
+        created["metadata"] |= {
+            "uid": f"{next(self._uids):08d}",
+            "creationTimestamp": self.stamp(),
+        }
+        created["status"] = {"phase": "Pending", "conditions": [], "containerStatuses": []}
+        self.pods[key.name] = created
+        self.made[key.name] = self.made.get(key.name, 0) + 1
+
+    def _delete(self, key: ChildKey, uid: str) -> None:
+        if key.kind != "Pod":
+            super()._delete(key, uid)
+            return
+        assert self.pods[key.name]["metadata"]["uid"] == uid
+        self.delete(key.name)
+
+    def delete(self, name: str) -> None:
+        """Somebody deletes a pod: it is told to end."""
+        self.pods[name]["metadata"].setdefault("deletionTimestamp", self.stamp())
+
+    def vanish(self, name: str) -> None:
+        """A pod is gone, whatever it was doing."""
+        del self.pods[name]
+
+    def controllers(self) -> bool:
+        """The nodes let go of pods that are being deleted."""
+        leaving = [
+            name for name, pod in self.pods.items() if "deletionTimestamp" in pod["metadata"]
+        ]
+        for name in leaving:
+            del self.pods[name]
+        return bool(leaving)
+
+    def settle_or_delete(self) -> None:
+        """Like `settle`, for a job that may outlive its time to live meanwhile."""
+        for _ in range(50):
+            changed = self.step()
+            if self.deleted:
+                return
+            changed |= self.controllers()
+            if not changed:
+                return
+        raise AssertionError("the world does not come to rest")
+
+    # -- in short -----------------------------------------------------------------------------
+
+    def pod(self, index: int) -> dict[str, Any]:
+        """A worker."""
+        return self.pods[f"{self.name}-worker-{index}"]
+
+    def begin(self) -> ElasticWorld:
+        """Until every worker runs."""
+        self.settle()
+        self.run()
+        self.settle()
+        self.pass_time(60)
+        return self
+
+    def fail(self, index: int, code: int, **details: str) -> None:
+        """A worker ends with an exit code."""
+        self.end(self.pod(index), code, finishedAt=self.stamp(), **details)
+
+    def disrupt(self, index: int, reason: str = "") -> None:
+        """Something else than its own program ends a worker."""
+        status = self.pod(index)["status"]
+        status["phase"], status["containerStatuses"] = "Failed", []
+        status["conditions"] = [{"type": "DisruptionTarget", "status": "True"}]
+        if reason:
+            status["reason"], status["conditions"] = reason, []
+
+    def scale(self, replicas: int) -> None:
+        """Ask for so many workers."""
+        specs = copy.deepcopy(self.job["spec"]["replicaSpecs"])
+        specs["Worker"]["replicas"] = replicas
+        self.edit(replicaSpecs=specs)
+
+    def uid(self, index: int) -> str:
+        """Tells a pod from its successor."""
+        uid: str = self.pod(index)["metadata"]["uid"]
+        return uid
+
+    @property
+    def workers(self) -> list[int]:
+        """Indices of the workers that are there and to stay."""
+        return sorted(
+            int(name.rpartition("-")[2])
+            for name, pod in self.pods.items()
+            if "-worker-" in name and "deletionTimestamp" not in pod["metadata"]
+        )
+
+    @property
+    def services(self) -> list[str]:
+        """Names of the Services."""
+        return sorted(key.name for key in self.children if key.kind == "Service")
+
+    def reasons(self) -> list[str]:
+        """Of all events."""
+        return [event.reason for event in self.events]

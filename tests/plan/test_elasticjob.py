@@ -1,0 +1,585 @@
+"""What becomes of ElasticJobs: one history each, in the words users read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from plan.elastic_world import ElasticWorld, elastic, example
+from traincrew.plan.model import ChildKey, Event, Refusal
+
+
+def world(*arguments: Any, **fields: Any) -> ElasticWorld:
+    """A job of which every worker runs."""
+    return ElasticWorld(elastic(*arguments, **fields)).begin()
+
+
+# -- from creation to success -------------------------------------------------------------------
+
+
+def test_the_life_of_a_job() -> None:
+    job = ElasticWorld(elastic())
+    job.step()
+    assert job.status["phase"] == "Created"
+    assert job.holds("Created")
+    assert job.status["startTime"] == job.stamp()
+    assert job.workers == [0, 1]
+    assert job.services == ["flowers-worker-0", "flowers-worker-1"]
+    job.settle()
+    assert job.status["reason"] == "WaitingForWorkers"
+    assert job.status["message"] == "0/2 workers running"
+
+    job.run("flowers-worker-0")
+    job.settle()
+    assert job.status["phase"] == "Running"
+    assert job.condition("Running")["reason"] == "ElasticJobRunning"
+    assert job.condition("Running")["message"] == "ElasticJob flowers is running."
+    assert job.status["workersReady"] == "1/2"
+    assert job.condition("Restarting") is None
+
+    job.run()
+    job.settle()
+    job.fail(0, 0)
+    job.settle()
+    assert job.status["phase"] == "Running"
+    job.fail(1, 0)
+    job.settle()
+    assert job.status["phase"] == "Succeeded"
+    assert job.condition("Succeeded")["message"] == "ElasticJob flowers is successfully completed."
+    assert job.status["completionTime"]
+    assert job.status["replicaStatuses"]["Worker"] == {
+        "active": 0,
+        "ready": 0,
+        "succeeded": 2,
+        "failed": 0,
+        "restarts": 0,
+        "selector": "group-name=elastic.pytorch.org,job-name=flowers,replica-type=worker",
+    }
+    assert job.events == [
+        Event("Normal", "ElasticJobSucceeded", "ElasticJob flowers is successfully completed.")
+    ]
+
+
+def test_conditions_say_when_they_were_last_written() -> None:
+    job = ElasticWorld(elastic())
+    job.settle()
+    created = job.stamp()
+    job.pass_time(5)
+    job.run("flowers-worker-0")
+    job.settle()
+
+    assert job.condition("Created")["lastUpdateTime"] == created
+    assert job.condition("Running")["lastUpdateTime"] == job.stamp()
+
+
+def test_limits_are_stored_before_the_first_worker_is_made() -> None:
+    job = ElasticWorld(elastic(minReplicas=None, maxReplicas=None))
+    job.step()
+    assert job.pods == {}
+    assert job.job["spec"]["minReplicas"] == job.job["spec"]["maxReplicas"] == 2
+    job.settle()
+
+    assert "--nnodes=2:2" in job.pod(1)["spec"]["containers"][0]["args"]
+
+
+def test_no_workers_are_done_at_once() -> None:
+    job = ElasticWorld(elastic(0, minReplicas=None))
+    job.settle()
+
+    assert job.status["phase"] == "Succeeded"
+    assert job.pods == {}
+
+
+# -- growing and shrinking ----------------------------------------------------------------------
+
+
+def test_scaling_out_leaves_the_others_alone() -> None:
+    job = world()
+    before = [job.uid(0), job.uid(1)]
+    job.scale(3)
+    job.settle()
+
+    assert job.workers == [0, 1, 2]
+    assert [job.uid(0), job.uid(1)] == before
+    assert job.status["phase"] == "Running"
+    assert job.status["workersReady"] == "2/3"
+    assert job.status["restarts"] == 0
+
+
+def test_scaling_in_takes_the_highest_and_keeps_its_name_until_it_is_gone() -> None:
+    job = world(3)
+    job.scale(1)
+    job.step()
+    assert job.workers == [0]
+    assert len(job.pods) == 3
+    assert job.services == [f"flowers-worker-{index}" for index in range(3)]
+    job.settle()
+
+    assert sorted(job.pods) == job.services == ["flowers-worker-0"]
+    assert job.status["phase"] == "Running"
+    assert job.status["restarts"] == 0
+
+
+def test_a_type_that_is_removed_goes() -> None:
+    manifest = example("everything")
+    job = ElasticWorld(manifest).begin()
+    assert "speech-store-0" in job.pods
+    job.edit(replicaSpecs={"Worker": manifest["spec"]["replicaSpecs"]["Worker"]})
+    job.settle()
+
+    assert "speech-store-0" not in job.pods
+    assert "speech-store-0" not in job.services
+    assert set(job.status["replicaStatuses"]) == {"Worker"}
+
+
+def test_other_types_decide_nothing() -> None:
+    job = ElasticWorld(example("everything")).begin()
+    job.end(job.pods["speech-store-0"], 1)
+    job.settle()
+    assert job.status["phase"] == "Running"
+    for index in range(3):
+        job.fail(index, 0)
+    job.settle()
+
+    assert job.status["phase"] == "Succeeded"
+
+
+# -- failures -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("code", [130, 137, 138, 143])
+def test_some_exit_codes_are_tried_again(code: int) -> None:
+    job = world(policy="ExitCode")
+    before = job.uid(1)
+    job.fail(1, code)
+    job.step()
+    assert job.status["phase"] == "Restarting"
+    message = job.condition("Restarting")["message"]
+    assert message.startswith(
+        "ElasticJob flowers is restarting because 1 Worker replica(s) failed."
+    )
+    assert f"exited with code {code}" in message
+    assert job.uid(1) == before  # it goes when it has been counted
+    job.settle()
+    assert job.uid(1) != before
+    assert job.status["phase"] == "Restarting"
+    job.run()
+    job.settle()
+
+    assert job.status["phase"] == "Running"
+    assert job.status["failures"] == 1
+    assert job.status["restarts"] == 1
+    assert job.reasons() == ["ExitedWithCode", "ElasticJobRestarting"]
+    assert job.events[0].message == f"Pod: default.flowers-worker-1 exited with code {code}"
+
+
+@pytest.mark.parametrize("code", [1, 2, 126, 127, 128, 139])
+def test_other_exit_codes_are_final(code: int) -> None:
+    job = world(minReplicas=2)
+    job.fail(1, code)
+    job.settle()
+
+    assert job.status["phase"] == "Failed"
+    assert job.status["completionTime"]
+    failed = job.condition("Failed")
+    assert failed["reason"] == "ElasticJobFailed"
+    assert failed["message"].startswith(
+        "ElasticJob flowers is failed because 1 Worker replica(s) failed."
+    )
+    assert f"exited with code {code}" in failed["message"]
+    assert job.reasons() == ["ExitedWithCode", "ElasticJobFailed"]
+    assert job.events[1].type == "Normal"
+
+
+def test_enough_workers_go_on_without_the_one_that_failed_for_good() -> None:
+    job = world(3, minReplicas=2)
+    job.fail(2, 1)
+    job.settle()
+    assert job.status["phase"] == "Running"
+    assert job.status["replicaStatuses"]["Worker"]["failed"] == 1
+    assert job.reasons() == ["ExitedWithCode"]
+    job.settle()
+    assert job.reasons() == ["ExitedWithCode"]
+    job.fail(0, 0)
+    job.fail(1, 0)
+    job.settle()
+
+    assert job.status["phase"] == "Succeeded"
+
+
+def test_too_few_workers_are_left() -> None:
+    job = world(3, minReplicas=2)
+    job.fail(2, 1)
+    job.settle()
+    job.fail(1, 1)
+    job.settle()
+
+    assert job.status["phase"] == "Failed"
+    assert "because 2 Worker replica(s) failed" in job.status["message"]
+
+
+def test_never_means_never() -> None:
+    job = world(3, policy="Never")
+    job.fail(2, 137)
+    job.settle()
+
+    assert job.status["phase"] == "Failed"
+
+
+@pytest.mark.parametrize("policy", ["ExitCode", "OnFailure", "Always"])
+@pytest.mark.parametrize("reason", ["", "Evicted", "NodeShutdown", "OutOfcpu"])
+def test_what_ended_a_worker_from_outside_is_not_held_against_it(policy: str, reason: str) -> None:
+    job = world(policy=policy, backoffLimit=0)
+    before = job.uid(1)
+    job.disrupt(1, reason)
+    job.settle()
+    assert job.status["phase"] == "Restarting"
+    assert job.uid(1) != before
+    job.run()
+    job.settle()
+
+    assert job.status["phase"] == "Running"
+    assert job.status.get("failures", 0) == 0
+    assert job.status["restarts"] == 1
+
+
+def test_a_worker_deleted_by_hand_comes_back() -> None:
+    job = world(backoffLimit=0)
+    before = job.uid(0)
+    job.delete("flowers-worker-0")
+    job.settle()
+    assert job.uid(0) != before
+    assert job.status["phase"] == "Restarting"
+    job.run()
+    job.settle()
+
+    assert job.status["phase"] == "Running"
+    assert (job.status["restarts"], job.status.get("failures", 0)) == (1, 0)
+
+
+def test_a_program_that_fails_at_once_does_not_keep_everybody_busy() -> None:
+    job = ElasticWorld(elastic())
+    job.settle()
+    job.run()
+    job.settle()
+    before = job.uid(1)
+    job.pass_time(4)
+    job.fail(1, 137)
+    job.settle()
+    assert job.uid(1) == before
+    assert job.look_again_after == 6
+    job.pass_time(6)
+    job.settle()
+
+    assert job.uid(1) != before
+
+
+def test_containers_that_restart_in_their_pod() -> None:
+    job = world(policy="OnFailure")
+    job.restart(job.pod(1), 3)
+    status = job.pod(1)["status"]["containerStatuses"][0]
+    status["state"] = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}}
+    job.pod(1)["status"]["conditions"] = []
+    job.settle()
+    assert job.status["phase"] == "Restarting"
+    assert "CrashLoopBackOff" in job.status["message"]
+    status["state"] = {}
+    job.settle()
+
+    assert job.status["phase"] == "Running"
+    assert job.status["restarts"] == 1
+
+
+# -- the first worker serves the rendezvous -----------------------------------------------------
+
+
+def test_without_their_host_workers_fail_through_no_fault_of_theirs() -> None:
+    job = world(3, hosted=True, backoffLimit=0)
+    job.vanish("digits-worker-0")
+    job.fail(1, 1)
+    job.settle()
+    job.pass_time(2)
+    job.settle()
+    job.run()
+    job.fail(2, 1)  # it notices later, when the host has been made again
+    job.settle()
+    job.run()
+    job.settle()
+
+    assert job.status["phase"] == "Running"
+    assert job.status["restarts"] == 3
+    assert job.status.get("failures", 0) == 0
+
+
+def test_a_worker_is_judged_when_its_host_is_seen_to_live() -> None:
+    job = world(3, hosted=True)
+    job.fail(2, 1)
+    job.settle()
+    assert job.status["phase"] == "Running"
+    assert job.look_again_after == 60
+    before = job.uid(2)
+    job.pass_time(61)
+    job.settle()
+
+    assert job.uid(2) == before
+    assert job.status["phase"] == "Running"
+    assert job.reasons() == ["ExitedWithCode"]
+
+
+def test_a_worker_on_a_lost_node_takes_the_others_with_it_for_a_while_only() -> None:
+    job = world(2, hosted=True)
+    job.fail(1, 1)
+    job.settle()
+    job.pod(0)["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+    job.settle()
+
+    assert job.pod(1)["status"]["phase"] == "Pending"
+
+
+def test_a_host_that_fails_for_good_is_the_end() -> None:
+    job = world(2, hosted=True, minReplicas=2)
+    job.fail(0, 1)
+    job.settle()
+
+    assert job.status["phase"] == "Failed"
+
+
+# -- the run policy -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("limit", "tries"), [(0, 1), (1, 2), (2, 3)])
+def test_failed_pods_up_to_the_limit(limit: int, tries: int) -> None:
+    job = world(backoffLimit=limit)
+    for number in range(1, tries + 1):
+        assert job.status["phase"] == "Running"
+        job.fail(1, 137)
+        job.settle()
+        if number < tries:
+            job.run()
+            job.settle()
+            job.pass_time(60)
+
+    assert job.status["phase"] == "Failed"
+    assert job.condition("Failed")["reason"] == "JobFailed"
+    assert job.status["message"] == (
+        "Job flowers has failed because it has reached the specified backoff limit"
+    )
+    assert job.status["failures"] == tries
+
+
+@pytest.mark.parametrize(("limit", "restarts"), [(0, 1), (1, 1), (3, 3)])
+def test_restarted_containers_up_to_the_limit(limit: int, restarts: int) -> None:
+    job = world(policy="OnFailure", backoffLimit=limit)
+    for _ in range(restarts):
+        assert job.status["phase"] == "Running"
+        job.restart(job.pod(0))
+        job.settle()
+
+    assert job.status["phase"] == "Failed"
+    assert job.condition("Failed")["reason"] == "JobFailed"
+
+
+def test_the_deadline_needs_no_event() -> None:
+    job = world(activeDeadlineSeconds=100)
+    assert job.look_again_after == 100  # as of the last look, a minute ago
+    job.pass_time(39)
+    job.settle()
+    assert job.status["phase"] == "Running"
+    job.pass_time(1)
+    job.settle()
+
+    assert job.status["phase"] == "Failed"
+    assert job.status["message"] == (
+        "Job flowers has failed because it was active longer than specified deadline"
+    )
+    assert job.reasons() == ["JobFailed"]
+
+
+def test_suspended_time_does_not_count() -> None:
+    job = world(activeDeadlineSeconds=100)
+    job.edit(suspend=True)
+    job.settle()
+    assert "startTime" not in job.status
+    job.pass_time(1000)
+    job.settle()
+    job.edit(suspend=False)
+    job.settle()
+
+    assert job.status["phase"] == "Created"
+    assert job.status["startTime"] == job.stamp()
+    assert job.look_again_after == 100
+
+
+def test_suspend_takes_the_pods_and_resume_brings_them_back() -> None:
+    job = world()
+    job.edit(suspend=True)
+    job.step()
+    assert job.condition("Suspended")["reason"] == "Draining"
+    job.settle()
+    assert job.condition("Suspended")["reason"] == "ElasticJobSuspended"
+    assert job.condition("Running")["message"] == "spec.suspend is true."
+    assert job.pods == {}
+    assert job.services  # names cost nothing
+    assert job.status["workersReady"] == "0/0"
+    job.edit(suspend=False)
+    job.settle()
+    assert job.workers == [0, 1]
+    job.run()
+    job.settle()
+
+    assert job.status["phase"] == "Running"
+    assert job.status["restarts"] == 0
+    assert job.reasons() == ["Suspended", "Resumed"]
+
+
+def test_created_suspended() -> None:
+    job = ElasticWorld(elastic(suspend=True))
+    job.settle()
+
+    assert job.status["phase"] == "Suspended"
+    assert job.pods == {}
+    assert "startTime" not in job.status
+
+
+@pytest.mark.parametrize(
+    ("policy", "pods"),
+    [
+        (None, ["0", "1"]),
+        ("None", ["0", "1"]),
+        ("Running", ["1"]),
+        ("All", []),
+    ],
+)
+def test_what_is_left_of_a_finished_job(policy: str | None, pods: list[str]) -> None:
+    fields = {} if policy is None else {"cleanPodPolicy": policy}
+    job = world(minReplicas=2, **fields)
+    job.fail(1, 1)
+    job.settle()
+
+    assert job.status["phase"] == "Failed"
+    assert sorted(name.rpartition("-")[2] for name in job.pods) == pods
+    assert job.services == [f"flowers-worker-{index}" for index in pods]
+    assert job.status["replicaStatuses"]["Worker"]["failed"] == 1
+
+
+def test_a_finished_job_is_deleted_in_time() -> None:
+    job = world(ttlSecondsAfterFinished=100)
+    job.fail(0, 0)
+    job.fail(1, 0)
+    job.settle()
+    job.pass_time(40)
+    job.settle()
+    assert job.look_again_after == 60
+    assert not job.deleted
+    job.pass_time(60)
+    job.step()
+
+    assert job.deleted
+
+
+def test_finished_is_final() -> None:
+    job = world(cleanPodPolicy="None")
+    job.fail(0, 0)
+    job.fail(1, 0)
+    job.settle()
+    final = dict(job.status)
+    job.vanish("flowers-worker-0")
+    job.scale(3)
+    job.edit(suspend=True)
+    job.pass_time(100)
+    job.settle()
+
+    assert sorted(job.pods) == ["flowers-worker-1"]
+    assert job.status == final
+
+
+# -- what stands in the way ---------------------------------------------------------------------
+
+
+def test_an_invalid_job_fails_with_the_field() -> None:
+    manifest = elastic()
+    manifest["spec"]["replicaSpecs"]["worker"] = manifest["spec"]["replicaSpecs"]["Worker"]
+    job = ElasticWorld(manifest)
+    job.settle()
+
+    assert job.status["phase"] == "Failed"
+    assert job.condition("Failed")["reason"] == "FailedValidation"
+    assert "spec.replicaSpecs: 2 keys are 'worker'" in job.status["message"]
+    assert job.pods == {}
+
+
+def test_a_running_job_survives_a_spec_that_became_wrong() -> None:
+    job = world()
+    worker = job.job["spec"]["replicaSpecs"]["Worker"]
+    job.edit(replicaSpecs={"Worker": worker, "worker": worker})
+    job.settle()
+    assert job.status["phase"] == "Running"
+    assert job.condition("Synced")["status"] == "False"
+    assert job.workers == [0, 1]
+    job.edit(replicaSpecs={"Worker": worker})
+    job.settle()
+
+    assert job.condition("Synced") is None
+    assert job.status["observedGeneration"] == job.job["metadata"]["generation"]
+
+
+def test_somebody_elses_object_is_left_alone() -> None:
+    job = ElasticWorld(elastic())
+    job.foreign = {ChildKey("Service", "flowers-worker-1")}
+    job.step()
+    assert job.status["phase"] == "Created"
+    assert job.status["reason"] == "ErrResourceExists"
+    assert job.pods == {}
+    assert job.look_again_after == 30
+    job.foreign = set()
+    job.settle()
+
+    assert job.workers == [0, 1]
+
+
+def test_pods_the_api_will_never_take() -> None:
+    job = ElasticWorld(elastic())
+    text = "Pod is invalid: spec.containers[0].image: Required value"
+    job.refuse = {
+        ChildKey("Pod", f"flowers-worker-{index}"): Refusal(text, permanent=True)
+        for index in range(2)
+    }
+    job.settle()
+
+    assert job.status["phase"] == "Failed"
+    assert job.condition("Failed")["reason"] == "FailedCreatePod"
+    assert "spec.containers[0].image" in job.status["message"]
+
+
+def test_leftovers_of_an_earlier_job_are_waited_for() -> None:
+    job = ElasticWorld(elastic())
+    job.leftovers = frozenset({ChildKey("Pod", "flowers-worker-0")})
+    job.settle()
+    assert job.pods == {}
+    assert "earlier ElasticJob" in job.status["message"]
+    job.leftovers = frozenset()
+    job.settle()
+
+    assert job.workers == [0, 1]
+
+
+def test_a_restart_policy_in_the_template_is_told_to_be_replaced() -> None:
+    manifest = elastic()
+    worker = manifest["spec"]["replicaSpecs"]["Worker"]
+    worker["template"]["spec"]["restartPolicy"] = "Always"
+    job = ElasticWorld(manifest)
+    job.settle()
+    job.settle()
+
+    (event,) = job.events
+    assert (event.type, event.reason) == ("Warning", "SettedPodTemplateRestartPolicy")
+    assert "spec.replicaSpecs.Worker.template.spec.restartPolicy: Always" in event.message
+
+
+def test_a_job_that_goes_away_is_left_alone() -> None:
+    job = world()
+    job.job["metadata"]["deletionTimestamp"] = job.stamp()
+    job.vanish("flowers-worker-0")
+
+    assert not job.plan().writes_children
