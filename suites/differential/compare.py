@@ -38,17 +38,24 @@ class Memory:
         if dry_run:
             uid = document["metadata"].get("uid", "")
             if uid and uid not in self._uids:
-                self._uids[uid] = "<uid never stored>"
+                self._uids[uid] = "uid-never-stored"
             return
         if document["kind"] == "Status" or verb == "delete":
             self.live = None
             return
         self.live = document
         metadata = document["metadata"]
-        self._uids.setdefault(metadata["uid"], f"<uid {len(self._uids)}>")
+        self._uids.setdefault(metadata["uid"], f"uid-number-{len(self._uids)}")
         self._revisions.setdefault(
             metadata["resourceVersion"], f"<revision {len(self._revisions)}>"
         )
+
+    def own(self, body: bytes | None) -> bytes | None:
+        """A body with this server's uids in the place of what stands for them."""
+        if body is not None:
+            for uid, name in self._uids.items():
+                body = body.replace(name.encode(), uid.encode())
+        return body
 
     def canonical(self, answer: Answer) -> dict[str, Any]:
         """An answer without what has to differ; call `learn` before."""
@@ -125,6 +132,8 @@ def _canonical_addresses(spec: Document) -> None:
     if spec.get("clusterIP", "").startswith("10."):
         spec["clusterIP"] = "<address>"
         spec["clusterIPs"] = ["<address>" for _ in spec["clusterIPs"]]
+    if spec.get("healthCheckNodePort"):
+        spec["healthCheckNodePort"] = "<port>"
     for port in spec.get("ports", ()):
         if port.get("nodePort", 0) >= 30000:
             port["nodePort"] = "<port>"

@@ -33,7 +33,20 @@ def without_identity(document: Document) -> Document:
     """A document's content, fit to be sent to either server."""
     metadata = document.get("metadata", {})
     kept = {key: item for key, item in metadata.items() if key not in IDENTITY}
-    return copy.deepcopy({**document, "metadata": kept})
+    result: Document = copy.deepcopy({**document, "metadata": kept})
+    if result.get("kind") == "Service":
+        _without_assigned(result.get("spec") or {})
+    return result
+
+
+def _without_assigned(spec: Document) -> None:
+    """Take off what stands for addresses and ports a server chose; it keeps its own."""
+    if spec.get("clusterIP") == "<address>":
+        del spec["clusterIP"], spec["clusterIPs"]
+    for place in (spec, *spec.get("ports", ())):
+        for key in ("healthCheckNodePort", "nodePort"):
+            if place.get(key) == "<port>":
+                del place[key]
 
 
 def child(node: Node, key: str) -> Node:

@@ -6,11 +6,12 @@ import asyncio
 import copy
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from .compare import Memory, differences, signature
+from .compare import Memory, signature
 from .dice import Dice
+from .known import Known, explain
 from .wire import Document, Request, Resource
 
 if TYPE_CHECKING:
@@ -41,6 +42,27 @@ class Mismatch:
         )
 
 
+@dataclass
+class Tally:
+    """How the answers to one verb compared.
+
+    Attributes:
+        writes: how many there were.
+        alike: of them, those that were the same to the letter.
+        known: those that differed in a class of `known.py`, by its name.
+        different: those that differed otherwise.
+    """
+
+    writes: int = 0
+    alike: int = 0
+    different: int = 0
+    known: dict[str, int] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        classes = "".join(f"; {name}: {count}" for name, count in sorted(self.known.items()))
+        return f"{self.writes} writes, {self.alike} alike, {self.different} different{classes}"
+
+
 class Stage:
     """Where histories are played: a namespace in both servers, a new name for each history."""
 
@@ -49,6 +71,16 @@ class Stage:
         self.namespace = namespace
         self._numbers = itertools.count()
         self.requests = 0
+        self.tallies: dict[str, Tally] = {}
+
+    def count(self, verb: str, known: list[Known], *, same: bool) -> None:
+        """Take note of an answer."""
+        tally = self.tallies.setdefault(verb, Tally())
+        tally.writes += 1
+        tally.different += not same
+        tally.alike += same and not known
+        for each in known:
+            tally.known[each.name] = tally.known.get(each.name, 0) + 1
 
     def new_name(self) -> str:
         return f"x{next(self._numbers):06d}"
@@ -65,6 +97,8 @@ class Stage:
             lines = await player.step(requests[-1])
             if lines:
                 return Mismatch(resource, requests, lines, dice.seed)
+            if player.over:
+                return None
         requests.append(Request("get"))
         lines = await player.step(requests[-1])
         return Mismatch(resource, requests, lines, dice.seed) if lines else None
@@ -88,6 +122,7 @@ class _Player:
         self.name = stage.new_name()
         self.memories = Memory(), Memory()
         self.shown: Document | None = None
+        self.over = False
 
     async def step(self, request: Request) -> list[str]:
         """Send a request; returns what differs between the answers."""
@@ -99,7 +134,7 @@ class _Player:
                 server.send(
                     request.method,
                     path,
-                    request.encoded(self.resource, self.name, memory.live),
+                    memory.own(request.encoded(self.resource, self.name, memory.live)),
                     request.content_type,
                 )
                 for server, memory in zip((pair.real, pair.embedded), self.memories, strict=True)
@@ -115,4 +150,7 @@ class _Player:
                 self.shown = None
             elif "dryRun" not in request.query:
                 self.shown = shown[0]["body"]
-        return differences(*shown)
+        lines, known = explain(self.resource, request, shown[0], shown[1])
+        self.stage.count(request.verb, known, same=not lines)
+        self.over = any(each.ends for each in known)
+        return lines

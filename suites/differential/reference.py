@@ -84,6 +84,8 @@ def reference_server(directory: Path, tell: Callable[[str], None] = print) -> It
             "--endpoint-reconciler-type=none",
             # One client sends everything; nothing may wait for a turn.
             "--enable-priority-and-fairness=false",
+            # See `known.py`: what the embedded server leaves to others.
+            "--disable-admission-plugins=DefaultTolerationSeconds,StorageObjectInUseProtection",
             "--profiling=false",
         ])  # fmt: skip
         yield kubeconfig

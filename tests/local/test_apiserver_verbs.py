@@ -312,8 +312,13 @@ async def test_put_cannot_change_who_an_object_is(api: Api) -> None:
 async def test_put_of_a_missing_object_is_404_except_for_leases(api: Api) -> None:
     (await api.put(f"{MAPS}/a", config_map("a"))).refused(404, "NotFound")
     lease = {"metadata": {"name": "l"}, "spec": {"holderIdentity": "me"}}
-    (await api.put(f"{LEASES}/l", lease)).ok(201)
-    (await api.put(f"{LEASES}/l", lease)).ok(200)
+    created = (await api.put(f"{LEASES}/l", lease)).ok(201)
+    (await api.put(f"{LEASES}/l", created)).ok(200)
+    message = (await api.put(f"{LEASES}/l", lease)).refused(422)["message"]
+    assert message == (
+        'leases.coordination.k8s.io "l" is invalid: metadata.resourceVersion: Invalid value: 0: '
+        "must be specified for an update"
+    )
 
 
 async def test_custom_objects_are_put_with_their_version_only(api: Api) -> None:

@@ -291,10 +291,7 @@ def test_service() -> None:
         "type": "ClusterIP",
         "sessionAffinity": "None",
         "internalTrafficPolicy": "Cluster",
-        "ipFamilies": ["IPv4"],
-        "ipFamilyPolicy": "SingleStack",
     }
-    assert service(clusterIP="None")["clusterIPs"] == ["None"]
     assert service(type="NodePort")["externalTrafficPolicy"] == "Cluster"
     assert service(type="LoadBalancer")["allocateLoadBalancerNodePorts"] is True
     assert service(type="ExternalName", externalName="a.b") == {

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from traincrew.local.apiserver import defaults, schema, ssa, strategic, table, validation
+from traincrew.local.apiserver import defaults, schema, ssa, strategic, table, times, validation
 from traincrew.local.apiserver.builtins import builtin_resources
 from traincrew.local.apiserver.codec import clone
 from traincrew.local.apiserver.nodes import ANY, Node
@@ -45,6 +45,8 @@ class Dice:
             return [self.value(node.items, depth + 1) for _ in range(count)]
         if node.type == "string":
             form = (node.rules or {}).get("format")
+            if node.canonical is times.canonical_micro:
+                return "2027-01-15T08:00:00.000000Z"
             texts = {"date-time": ["2027-01-15T08:00:00Z"], "byte": ["", "YQ=="]}
             return self.random.choice(texts.get(form or "", TEXTS))
         return self.random.choice(

@@ -481,7 +481,7 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
     ),
     (
         "Service",
-        {"spec": {"clusterIP": "somewhere"}},
+        {"spec": {"clusterIP": "somewhere", "clusterIPs": ["somewhere"]}},
         "spec.clusterIPs[0]",
         (
             'Invalid value: "somewhere": must be a valid IP address, (e.g. 10.9.8.7 or'

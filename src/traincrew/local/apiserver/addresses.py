@@ -6,6 +6,7 @@ from ipaddress import AddressValueError, IPv4Address, IPv4Network
 from typing import TYPE_CHECKING, Any
 
 from . import causes
+from .defaults import externally_accessible
 from .errors import internal, invalid
 
 if TYPE_CHECKING:
@@ -40,32 +41,53 @@ class Addresses:
         return {entry.obj["spec"].get("clusterIP", "") for entry in self._storage.scan("services")}
 
     def assign(self, new: Document, old: Document | None) -> None:
-        """Fill in ``spec.clusterIP``, ``clusterIPs`` and node ports.
+        """Fill in addresses, families and node ports; keep those there are.
 
         Raises:
             StatusError: 422 when the wanted address is outside of the range, taken, or was
-                changed; 500 when all are taken.
+                changed, or two families are asked for; 500 when all addresses are taken.
         """
         spec = new["spec"]
+        before: Document = old["spec"] if old is not None else {}
+        if old is not None:
+            _keep(spec, before)
+            _drop(spec, before)
+        if spec.get("clusterIP"):
+            spec.setdefault("clusterIPs", [spec["clusterIP"]])
         if spec.get("type") == "ExternalName":
-            for field in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
-                spec.pop(field, None)
             return
-        before = (old or {}).get("spec", {}).get("clusterIP", "")
+        self._families(new, before)
         wanted = spec.get("clusterIP") or next(iter(spec.get("clusterIPs") or ()), "")
-        if before and not wanted:
-            wanted = before
-        if before and wanted != before:
+        had = before.get("clusterIP", "")
+        if had and wanted != had:
             self._refuse(new, "spec.clusterIPs[0]", wanted, "may not change once set")
         if not wanted:
             wanted = self._next()
-        elif wanted != "None" and not before:
+        elif wanted != "None" and not had:
             self._check(new, wanted)
         spec["clusterIP"] = wanted
         spec["clusterIPs"] = [wanted]
-        spec.setdefault("ipFamilies", ["IPv4"])
-        spec.setdefault("ipFamilyPolicy", "SingleStack")
         self._node_ports(spec)
+
+    def _families(self, new: Document, before: Document) -> None:
+        """IPv4 is the only one; a headless Service without selector may have endpoints of both."""
+        spec = new["spec"]
+        free = spec.get("clusterIP") == "None" and not spec.get("selector")
+        default = before.get("ipFamilyPolicy") or ("RequireDualStack" if free else "SingleStack")
+        policy = spec["ipFamilyPolicy"] = spec.get("ipFamilyPolicy") or default
+        families = spec["ipFamilies"] = spec.get("ipFamilies") or ["IPv4"]
+        if free:
+            if policy != "SingleStack" and len(families) < 2:
+                other = "IPv6" if families == ["IPv4"] else "IPv4"
+                spec["ipFamilies"] = [*families, other]
+            return
+        if policy == "RequireDualStack":
+            detail = "this cluster is not configured for dual-stack services"
+            self._refuse(new, "spec.ipFamilyPolicy", policy, detail)
+        for index, family in enumerate(families):
+            if family != "IPv4":
+                detail = "not configured on this cluster"
+                self._refuse(new, f"spec.ipFamilies[{index}]", family, detail)
 
     def _refuse(self, new: Document, field: str, value: Any, detail: str) -> None:
         cause = causes.invalid(field, value, detail)
@@ -102,22 +124,88 @@ class Addresses:
 
     def _used_ports(self) -> Iterator[int]:
         for entry in self._storage.scan("services"):
-            for port in entry.obj["spec"].get("ports", ()):
+            spec = entry.obj["spec"]
+            for port in spec.get("ports", ()):
                 if "nodePort" in port:
                     yield port["nodePort"]
+            if spec.get("healthCheckNodePort"):
+                yield spec["healthCheckNodePort"]
 
     def _node_ports(self, spec: Document) -> None:
-        if spec.get("type") not in {"NodePort", "LoadBalancer"}:
+        holders = [(port, "nodePort") for port in spec.get("ports", ()) if _has_node_ports(spec)]
+        if _checks_health(spec):
+            holders.append((spec, "healthCheckNodePort"))
+        wanting = [holder for holder in holders if not holder[0].get(holder[1])]
+        if not wanting:
             return
-        used: set[int] | None = None
+        used = {*self._used_ports(), *(target.get(name) for target, name in holders)}
+        for target, name in wanting:
+            for _ in _NODE_PORTS:
+                self._last_port += 1
+                if self._last_port not in _NODE_PORTS:
+                    self._last_port = _NODE_PORTS.start
+                if self._last_port not in used:
+                    break
+            target[name] = self._last_port
+            used.add(self._last_port)
+
+
+def _has_node_ports(spec: Document) -> bool:
+    """Whether new ports get a node port."""
+    if spec.get("type") == "LoadBalancer":
+        return spec.get("allocateLoadBalancerNodePorts") is not False
+    return spec.get("type") == "NodePort"
+
+
+def _may_have_node_ports(spec: Document) -> bool:
+    return spec.get("type") in {"LoadBalancer", "NodePort"}
+
+
+def _checks_health(spec: Document) -> bool:
+    return spec.get("type") == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local"
+
+
+def _keep(spec: Document, before: Document) -> None:
+    """Take over what was assigned, where the writer does not name it."""
+    if "ExternalName" not in {spec.get("type"), before.get("type")}:
+        for field in ("clusterIP", "clusterIPs"):
+            if not spec.get(field) and before.get(field):
+                spec[field] = before[field]
+    if _may_have_node_ports(before) and _may_have_node_ports(spec):
+        mine, theirs = _ports_of(spec), _ports_of(before)
+        known = {port.get("name", ""): port.get("nodePort") for port in before.get("ports", ())}
         for port in spec.get("ports", ()):
-            if not port.get("nodePort"):
-                used = set(self._used_ports()) if used is None else used
-                for _ in _NODE_PORTS:
-                    self._last_port += 1
-                    if self._last_port not in _NODE_PORTS:
-                        self._last_port = _NODE_PORTS.start
-                    if self._last_port not in used:
-                        break
-                port["nodePort"] = self._last_port
-                used.add(self._last_port)
+            number = known.get(port.get("name", ""))
+            if not port.get("nodePort") and number and number not in mine & theirs:
+                port["nodePort"] = number
+    if _checks_health(before) and _checks_health(spec) and not spec.get("healthCheckNodePort"):
+        spec["healthCheckNodePort"] = before["healthCheckNodePort"]
+
+
+def _ports_of(spec: Document) -> set[int]:
+    return {port["nodePort"] for port in spec.get("ports", ()) if port.get("nodePort")}
+
+
+def _drop(spec: Document, before: Document) -> None:
+    """Drop what another type had, unless the writer changes it: that is an error."""
+
+    def drop(*fields: str) -> None:
+        for field in fields:
+            if spec.get(field) == before.get(field):
+                spec.pop(field, None)
+
+    if spec.get("type") == "ExternalName" != before.get("type"):
+        drop("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy")
+    if (
+        _may_have_node_ports(before)
+        and not _may_have_node_ports(spec)
+        and _ports_of(spec) == _ports_of(before)
+    ):
+        for port in spec.get("ports", ()):
+            port.pop("nodePort", None)
+    if _checks_health(before) and not _checks_health(spec):
+        drop("healthCheckNodePort")
+    if before.get("type") == "LoadBalancer" != spec.get("type"):
+        drop("allocateLoadBalancerNodePorts", "loadBalancerClass")
+    if externally_accessible(before) and not externally_accessible(spec):
+        drop("externalTrafficPolicy")

@@ -33,7 +33,7 @@ def _core() -> Iterator[ResourceType]:
         return ResourceType("", "v1", plural, kind, short_names=short, **more)
 
     yield core("bindings", "Binding", verbs=("create",))
-    yield core("configmaps", "ConfigMap", "cm")
+    yield core("configmaps", "ConfigMap", "cm", tells_empty=("data", "binaryData"))
     yield core("endpoints", "Endpoints", "ep", create_on_update=True)
     yield core("events", "Event", "ev", create_on_update=True)
     yield core("limitranges", "LimitRange", "limits")
@@ -84,7 +84,7 @@ def _core() -> Iterator[ResourceType]:
         scale=ScalePaths(selector=".spec.selector"),
     )
     yield core("resourcequotas", "ResourceQuota", "quota", status=True, returns_deleted=True)
-    yield core("secrets", "Secret")
+    yield core("secrets", "Secret", tells_empty=("data",))
     yield core(
         "serviceaccounts",
         "ServiceAccount",
@@ -118,7 +118,10 @@ def _workloads() -> Iterator[ResourceType]:
         categories=(),
     )
     yield apps("daemonsets", "DaemonSet", "ds")
-    yield apps("deployments", "Deployment", "deploy", scale=_REPLICAS)
+    # Annotations count, because a Deployment's go to its ReplicaSets.
+    yield apps(
+        "deployments", "Deployment", "deploy", scale=_REPLICAS, generation="spec and annotations"
+    )
     yield apps("replicasets", "ReplicaSet", "rs", scale=_REPLICAS)
     yield apps("statefulsets", "StatefulSet", "sts", scale=_REPLICAS)
     yield ResourceType(
@@ -129,7 +132,6 @@ def _workloads() -> Iterator[ResourceType]:
         short_names=("hpa",),
         categories=("all",),
         status=True,
-        generation="spec",
     )
     batch: dict[str, Any] = {"status": True, "generation": "spec", "categories": ("all",)}
     yield ResourceType("batch", "v1", "cronjobs", "CronJob", short_names=("cj",), **batch)
@@ -142,6 +144,7 @@ def _cluster() -> Iterator[ResourceType]:
 
     registration, extensions = "admissionregistration.k8s.io", "apiextensions.k8s.io"
     definitions = ("api-extensions",)
+    versioned: dict[str, Any] = {"unconditional_update": False}
     yield of(
         registration,
         "mutatingwebhookconfigurations",
@@ -149,6 +152,7 @@ def _cluster() -> Iterator[ResourceType]:
         namespaced=False,
         categories=definitions,
         generation="content",
+        **versioned,
     )
     yield of(
         registration,
@@ -157,6 +161,7 @@ def _cluster() -> Iterator[ResourceType]:
         namespaced=False,
         categories=definitions,
         generation="content",
+        **versioned,
     )
     yield of(
         extensions,
@@ -168,6 +173,7 @@ def _cluster() -> Iterator[ResourceType]:
         categories=definitions,
         status=True,
         generation="spec",
+        **versioned,
     )
     yield of("authentication.k8s.io", "selfsubjectreviews", "SelfSubjectReview", **_REVIEW)
     yield of("authentication.k8s.io", "tokenreviews", "TokenReview", **_REVIEW)
@@ -183,7 +189,7 @@ def _cluster() -> Iterator[ResourceType]:
         "LocalSubjectAccessReview",
         verbs=("create",),
     )
-    yield of("coordination.k8s.io", "leases", "Lease", create_on_update=True)
+    yield of("coordination.k8s.io", "leases", "Lease", create_on_update=True, **versioned)
     yield of("discovery.k8s.io", "endpointslices", "EndpointSlice", generation="content")
     yield of(
         "events.k8s.io",
@@ -198,8 +204,15 @@ def _cluster() -> Iterator[ResourceType]:
     networking = "networking.k8s.io"
     yield of(networking, "ingressclasses", "IngressClass", namespaced=False, generation="spec")
     yield of(networking, "ingresses", "Ingress", "ing", status=True, generation="spec")
-    yield of(networking, "networkpolicies", "NetworkPolicy", "netpol", generation="spec")
-    yield of("node.k8s.io", "runtimeclasses", "RuntimeClass", namespaced=False)
+    yield of(
+        networking,
+        "networkpolicies",
+        "NetworkPolicy",
+        "netpol",
+        generation="spec",
+        tells_empty=("spec",),
+    )
+    yield of("node.k8s.io", "runtimeclasses", "RuntimeClass", namespaced=False, **versioned)
     yield of(
         "policy",
         "poddisruptionbudgets",
@@ -207,6 +220,7 @@ def _cluster() -> Iterator[ResourceType]:
         "pdb",
         status=True,
         generation="spec",
+        **versioned,
     )
     rbac = "rbac.authorization.k8s.io"
     yield of(rbac, "clusterrolebindings", "ClusterRoleBinding", namespaced=False)

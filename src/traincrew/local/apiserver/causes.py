@@ -55,7 +55,16 @@ def show(value: Any) -> str:
     """A value as messages print it: strings quoted, numbers plain, the rest as JSON."""
     if type(value) is dict and all(type(item) is str for item in value.values()):
         value = dict(sorted(value.items()))  # as labels are shown
-    return _encode(value).decode()
+    text = _encode(value).decode()
+    if type(value) is str or not _MARKUP & set(text):
+        return text
+    for sign in _MARKUP:
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return text
+
+
+# Go's encoder escapes them, for pages of HTML.
+_MARKUP = frozenset("<>&")
 
 
 def required(field: str, detail: str = "") -> Cause:

@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from . import causes as why
+from . import times
 from .formats import is_format
 from .nodes import ANY, Node, crd_node
 from .paths import Path, render
@@ -52,6 +53,9 @@ def check(node: Node, value: Any, path: Path, found: list[Cause]) -> None:
     if wanted == "string":
         if kind is not str:
             _wrong_type(node, value, path, found)
+            return
+        if node.canonical is times.canonical_micro and (fault := times.fault(value, micro=True)):
+            found.append(why.type_invalid(render(path), value, fault))
             return
     elif wanted == "object":
         if kind is not dict:

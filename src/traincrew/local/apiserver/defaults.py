@@ -9,12 +9,13 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING, Any
 
+from .codec import clone
 from .defaults_pod import field, items, pod, pod_template, volume_claim
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["after_uid", "apply"]
+__all__ = ["TEMPLATE_GENERATION", "after_uid", "apply", "externally_accessible"]
 
 Document = dict[str, Any]
 
@@ -51,6 +52,8 @@ def after_uid(group: str, kind: str, obj: Document) -> None:
         labels.setdefault(key, name)
     for key in _JOB_UID:
         labels.setdefault(key, uid)
+    if not obj["metadata"].get("labels"):
+        obj["metadata"]["labels"] = labels
     selector = spec["selector"] = spec.get("selector") or {}
     wanted = selector["matchLabels"] = selector.get("matchLabels") or {}
     wanted.setdefault(_JOB_UID[1], uid)
@@ -73,14 +76,19 @@ def _job(obj: Document) -> None:
     spec.setdefault("manualSelector", False)
     policy = "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed"
     spec.setdefault("podReplacementPolicy", policy)
-    for rule in items(spec, "podFailurePolicy", "rules"):
-        for pattern in items(rule, "onPodConditions"):
-            pattern.setdefault("status", "True")
+    _failure_policy(spec)
     pod_template(spec.get("template"))
     labels = field(spec, "template", "metadata").get("labels")
     metadata = obj.get("metadata")
     if type(labels) is dict and labels and type(metadata) is dict and not metadata.get("labels"):
-        metadata["labels"] = dict(labels)
+        # Upstream's are one map: what `after_uid` adds to the one is in the other, too.
+        metadata["labels"] = labels
+
+
+def _failure_policy(spec: Document) -> None:
+    for rule in items(spec, "podFailurePolicy", "rules"):
+        for pattern in items(rule, "onPodConditions"):
+            pattern.setdefault("status", "True")
 
 
 def _cron_job(obj: Document) -> None:
@@ -94,6 +102,7 @@ def _cron_job(obj: Document) -> None:
     template = spec.get("jobTemplate")
     if type(template) is dict:
         template.setdefault("metadata", {})
+        _failure_policy(field(template, "spec"))
         pod_template(field(template, "spec").get("template"))
 
 
@@ -135,10 +144,19 @@ def _replication_controller(obj: Document) -> None:
             metadata["labels"] = dict(labels)
 
 
+TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
+"""Annotation that holds a DaemonSet's template generation, a field of upstream's internal type."""
+
+
 def _daemon_set(obj: Document) -> None:
     spec = obj.get("spec")
     if type(spec) is not dict:
         return
+    metadata = obj.setdefault("metadata", {})
+    if type(metadata) is dict:
+        annotations = metadata["annotations"] = metadata.get("annotations") or {}
+        if type(annotations) is dict:
+            annotations.setdefault(TEMPLATE_GENERATION, "0")
     strategy = spec.setdefault("updateStrategy", {})
     if type(strategy) is dict:
         if not strategy.get("type"):
@@ -147,7 +165,10 @@ def _daemon_set(obj: Document) -> None:
             rolling = strategy.setdefault("rollingUpdate", {})
             if type(rolling) is dict:
                 rolling.setdefault("maxUnavailable", 1)
-                rolling.setdefault("maxSurge", 0)
+        if type(strategy.get("rollingUpdate")) is dict:
+            # Not pointers in upstream's internal type, so they are always written.
+            strategy["rollingUpdate"].setdefault("maxUnavailable", 0)
+            strategy["rollingUpdate"].setdefault("maxSurge", 0)
     spec.setdefault("revisionHistoryLimit", 10)
     pod_template(spec.get("template"))
 
@@ -214,7 +235,10 @@ def _service(obj: Document) -> None:
         return
     if not spec.get("sessionAffinity"):
         spec["sessionAffinity"] = "None"
-    if spec["sessionAffinity"] == "ClientIP" and "sessionAffinityConfig" not in spec:
+    timed = "timeoutSeconds" in field(spec, "sessionAffinityConfig", "clientIP")
+    if spec["sessionAffinity"] == "None":
+        spec.pop("sessionAffinityConfig", None)
+    elif spec["sessionAffinity"] == "ClientIP" and not timed:
         spec["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": 10800}}
     kind = spec["type"] = spec.get("type") or "ClusterIP"
     for port in items(spec, "ports"):
@@ -222,20 +246,23 @@ def _service(obj: Document) -> None:
             port["protocol"] = "TCP"
         if not port.get("targetPort") and "port" in port:
             port["targetPort"] = port["port"]
-    if kind in ("NodePort", "LoadBalancer") and not spec.get("externalTrafficPolicy"):
+    if externally_accessible(spec) and not spec.get("externalTrafficPolicy"):
         spec["externalTrafficPolicy"] = "Cluster"
     if kind == "LoadBalancer":
         spec.setdefault("allocateLoadBalancerNodePorts", True)
     if kind != "ExternalName":
         spec.setdefault("internalTrafficPolicy", "Cluster")
-        if spec.get("clusterIP"):
-            spec.setdefault("clusterIPs", [spec["clusterIP"]])
-        if not spec.get("ipFamilies"):
-            spec["ipFamilies"] = ["IPv4"]
-        spec.setdefault("ipFamilyPolicy", "SingleStack")
     status = obj.setdefault("status", {})
     if type(status) is dict:
         status.setdefault("loadBalancer", {})
+
+
+def externally_accessible(spec: Document) -> bool:
+    """Whether a Service can be reached from outside of the cluster."""
+    kind = spec.get("type", "ClusterIP")
+    return kind in ("LoadBalancer", "NodePort") or (
+        kind == "ClusterIP" and bool(spec.get("externalIPs"))
+    )
 
 
 def _secret(obj: Document) -> None:
@@ -337,6 +364,27 @@ def _autoscaler(obj: Document) -> None:
                     },
                 }
             ]
+
+    behavior = field(obj, "spec").get("behavior")
+    if type(behavior) is dict:
+        for direction, rules in _SCALING.items():
+            behavior[direction] = clone(rules) | (behavior.get(direction) or {})
+
+
+_SCALING: Document = {
+    "scaleUp": {
+        "stabilizationWindowSeconds": 0,
+        "selectPolicy": "Max",
+        "policies": [
+            {"type": "Pods", "value": 4, "periodSeconds": 15},
+            {"type": "Percent", "value": 100, "periodSeconds": 15},
+        ],
+    },
+    "scaleDown": {
+        "selectPolicy": "Max",
+        "policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}],
+    },
+}
 
 
 def _priority_class(obj: Document) -> None:

@@ -160,12 +160,13 @@ def not_acceptable(accepted: Iterable[str]) -> StatusError:
     )
 
 
-def already_exists(plural: str, group: str, name: str) -> StatusError:
+def already_exists(plural: str, group: str, name: str, *, deleting: bool = False) -> StatusError:
     """409 on create."""
+    prefix = "object is being deleted: " if deleting else ""
     return StatusError(
         409,
         "AlreadyExists",
-        f'{qualified(plural, group)} "{name}" already exists',
+        f'{prefix}{qualified(plural, group)} "{name}" already exists',
         _details(group, plural, name),
     )
 
@@ -197,7 +198,7 @@ def unsupported_media_type(accepted: Sequence[str]) -> StatusError:
 
 def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> StatusError:
     """422: the object breaks rules; every broken rule is a cause."""
-    texts = [f"{cause.field}: {cause.message}" for cause in causes]
+    texts = list(dict.fromkeys(f"{cause.field}: {cause.message}" for cause in causes))
     text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     details = _details(group, kind, name)
     details["causes"] = [

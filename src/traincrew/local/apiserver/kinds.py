@@ -1,6 +1,7 @@
 """What single built-in kinds do on top of the general rules when they are written.
 
 Every function gets the document about to be stored and may change it; raising refuses the write.
+Those for updates also get the old one, and the fields that were sent empty (`updates.emptied`).
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import base64
 from typing import TYPE_CHECKING, Any, Protocol
 
 from . import causes, podadmission
+from .defaults import TEMPLATE_GENERATION
 from .errors import invalid
 from .objectmeta import timestamp
 
@@ -41,7 +43,9 @@ def _create_namespace(_around: Surroundings, new: Document) -> None:
     new["status"] = {"phase": "Active"}
 
 
-def _update_namespace(_around: Surroundings, new: Document, old: Document) -> None:
+def _update_namespace(
+    _around: Surroundings, new: Document, old: Document, _sent: frozenset[str]
+) -> None:
     # Only the finalize subresource takes finalizers away.
     new.setdefault("spec", {})["finalizers"] = old["spec"].get("finalizers", [])
     labels = new["metadata"].setdefault("labels", {})
@@ -82,7 +86,7 @@ def _create_pod(around: Surroundings, new: Document) -> None:
     new["status"] = status
 
 
-def _update_pod(_around: Surroundings, new: Document, old: Document) -> None:
+def _update_pod(_around: Surroundings, new: Document, old: Document, _sent: frozenset[str]) -> None:
     # qosClass is decided once, whoever writes the status.
     if "status" in new and "qosClass" in old.get("status", {}):
         new["status"].setdefault("qosClass", old["status"]["qosClass"])
@@ -100,7 +104,9 @@ def _create_service(around: Surroundings, new: Document) -> None:
     around.addresses.assign(new, None)
 
 
-def _update_service(around: Surroundings, new: Document, old: Document) -> None:
+def _update_service(
+    around: Surroundings, new: Document, old: Document, _sent: frozenset[str]
+) -> None:
     around.addresses.assign(new, old)
 
 
@@ -115,11 +121,17 @@ def _create_definition(_around: Surroundings, new: Document) -> None:
     new["status"]["storedVersions"] = stored
 
 
-def _update_immutable_data(_around: Surroundings, new: Document, old: Document) -> None:
+def _update_immutable_data(
+    _around: Surroundings, new: Document, old: Document, sent: frozenset[str]
+) -> None:
     if not old.get("immutable"):
         return
     fields = ["data", "binaryData"] if new["kind"] == "ConfigMap" else ["data"]
-    changed = [field for field in fields if (new.get(field) or {}) != (old.get(field) or {})]
+    changed = [
+        field
+        for field in fields
+        if field in sent or (new.get(field) or {}) != (old.get(field) or {})
+    ]
     if not new.get("immutable"):
         changed.insert(0, "immutable")
     if changed:
@@ -128,13 +140,29 @@ def _update_immutable_data(_around: Surroundings, new: Document, old: Document) 
         raise invalid("", new["kind"], new["metadata"]["name"], faults)
 
 
-def _update_secret(around: Surroundings, new: Document, old: Document) -> None:
+def _update_secret(
+    around: Surroundings, new: Document, old: Document, sent: frozenset[str]
+) -> None:
     _fold_string_data(around, new)
-    _update_immutable_data(around, new, old)
+    _update_immutable_data(around, new, old, sent)
+
+
+def _create_daemon_set(_around: Surroundings, new: Document) -> None:
+    new["metadata"]["annotations"][TEMPLATE_GENERATION] = "1"
+
+
+def _update_daemon_set(
+    _around: Surroundings, new: Document, old: Document, _sent: frozenset[str]
+) -> None:
+    before = old["metadata"].get("annotations", {}).get(TEMPLATE_GENERATION, "0")
+    changed = new["spec"].get("template") != old["spec"].get("template")
+    number = int(before) + 1 if changed and before.isdigit() else before
+    new["metadata"]["annotations"][TEMPLATE_GENERATION] = str(number)
 
 
 CREATE: dict[str, Callable[[Any, Document], None]] = {
     "customresourcedefinitions.apiextensions.k8s.io": _create_definition,
+    "daemonsets.apps": _create_daemon_set,
     "namespaces": _create_namespace,
     "persistentvolumeclaims": _create_claim,
     "persistentvolumes": _create_claim,
@@ -142,8 +170,9 @@ CREATE: dict[str, Callable[[Any, Document], None]] = {
     "secrets": _fold_string_data,
     "services": _create_service,
 }
-UPDATE: dict[str, Callable[[Any, Document, Document], None]] = {
+UPDATE: dict[str, Callable[[Any, Document, Document, frozenset[str]], None]] = {
     "configmaps": _update_immutable_data,
+    "daemonsets.apps": _update_daemon_set,
     "namespaces": _update_namespace,
     "pods": _update_pod,
     "secrets": _update_secret,

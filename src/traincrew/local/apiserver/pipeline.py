@@ -145,11 +145,20 @@ def after_apply(
         warnings: extended in Warn mode.
 
     Raises:
-        StatusError: 400 in Strict mode, or for values of a wrong type.
+        StatusError: 400 in Strict mode, 500 for values of a wrong type.
     """
     if resource.custom is None:
         resource.schema.prune(document)
-        check_types(resource, document, options)
+        fault = _type_fault(resource, document)[0]
+        if fault:
+            metadata = document.get("metadata") or {}
+            kind = f"{resource.group}/{resource.version}, Kind={resource.kind}"
+            message = (
+                f"failed to convert new object (/{metadata.get('name', '')}; {kind}) to proper "
+                "version: "
+                f"unable to convert unstructured object to {kind}: {fault}"
+            )
+            raise StatusError(500, "", message)
     if not faults or options.validation == "Ignore":
         return
     text = f"error converting YAML to JSON: {faults[0]}"
@@ -167,16 +176,22 @@ def check_types(resource: ResourceType, document: Document, options: WriteOption
     Raises:
         StatusError: 400 or 422 for the first wrong value.
     """
+    fault, found = _type_fault(resource, document)
+    if fault:
+        raise _cannot_be_handled(resource, fault, options)
+    return found
+
+
+def _type_fault(resource: ResourceType, document: Document) -> tuple[str, list[Cause]]:
+    """What Go cannot decode, and all the schema has to say."""
     found: list[Cause] = []
     node = resource.schema.node
     checks.check(node, document, None, found)
     wrong = [cause for cause in found if cause.reason == "FieldValueTypeInvalid"]
-    if wrong:
-        text = decode_fault(node, document)
-        if text is None:
-            text = ", ".join(f"{cause.field}: {cause.message}" for cause in wrong)
-        raise _cannot_be_handled(resource, text, options)
-    return found
+    text = decode_fault(node, document) if wrong else None
+    if text is None:
+        text = ", ".join(f"{cause.field}: {cause.message}" for cause in wrong)
+    return text, found
 
 
 def default(resource: ResourceType, document: Document, options: WriteOptions) -> bool:
@@ -224,6 +239,9 @@ def _fill_required_lists(node: Node, value: Document) -> None:
                 _fill_required_lists(child.items, each)
 
 
+_OWN_RULES = ("status.", "metadata.")
+
+
 def check(
     resource: ResourceType, document: Document, old: Document | None, *, complete: bool
 ) -> None:
@@ -242,11 +260,11 @@ def check(
     if not complete:
         found += resource.schema.validate(document, old)
     if resource.custom is None:
-        # Nobody but the schema asks for the fields of a status.
+        # Nobody but the schema asks for the fields of a status; metadata has rules of its own.
         found = [
             cause
             for cause in found
-            if cause.reason != "FieldValueRequired" or not cause.field.startswith("status.")
+            if cause.reason != "FieldValueRequired" or not cause.field.startswith(_OWN_RULES)
         ]
     if resource.custom is None and not found:
         found += validation.validate(resource.group, resource.kind, document, old)

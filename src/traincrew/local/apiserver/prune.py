@@ -41,7 +41,7 @@ def _prune_object(node: Node, value: dict[str, Any], path: Path, unknown: list[P
                 drop = [key] if drop is None else [*drop, key]
                 continue
             child = rest
-        if not item and key in omit_empty:
+        if not item and key in omit_empty and _may_be_empty(child, item):
             drop = [key] if drop is None else [*drop, key]
             continue
         kind = type(item)
@@ -62,6 +62,14 @@ def _prune_object(node: Node, value: dict[str, Any], path: Path, unknown: list[P
     if drop is not None:
         for key in drop:
             del value[key]
+
+
+def _may_be_empty(node: Node, item: Any) -> bool:
+    """Whether an empty value is of the field's type; others are for the checks to refuse."""
+    kind = type(item)
+    if kind is dict:
+        return node.type == "object"
+    return kind is not list or node.type == "array"
 
 
 def _prune_list(node: Node, value: list[Any], path: Path, unknown: list[Path]) -> None:

@@ -62,12 +62,13 @@ class ResourceType:
         categories: such as ``all``.
         verbs: what can be done with it.
         status: whether ``status`` is written by its own subresource only.
-        generation: what changes raise ``metadata.generation``: any change of the spec, of
-            anything but metadata and status, or none.
+        generation: what changes raise ``metadata.generation``: any change of the spec (or of
+            annotations, too), of anything but metadata and status, or none.
         scale: where replicas are, if it can be scaled.
         subresources: beyond status and scale.
         create_on_update: PUT makes the object when it is missing.
         unconditional_update: PUT without a resourceVersion overwrites.
+        tells_empty: fields where sending an empty list or map is a change, though none is stored.
         orphan_by_default: DELETE without a policy leaves the dependents.
         returns_deleted: DELETE answers with the object instead of a Status.
         storage_version: version objects are stored in, when it is another one.
@@ -88,11 +89,12 @@ class ResourceType:
     categories: tuple[str, ...] = ()
     verbs: tuple[str, ...] = ALL_VERBS
     status: bool = False
-    generation: Literal["spec", "content"] | None = None
+    generation: Literal["spec", "spec and annotations", "content"] | None = None
     scale: ScalePaths | None = None
     subresources: tuple[Subresource, ...] = ()
     create_on_update: bool = False
     unconditional_update: bool = True
+    tells_empty: tuple[str, ...] = ()
     orphan_by_default: bool = False
     returns_deleted: bool = False
     storage_version: str = ""

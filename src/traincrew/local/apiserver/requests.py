@@ -157,6 +157,7 @@ class WriteOptions(NamedTuple):
         force: take fields from other managers (apply only).
         patched: what a patch made of the object, as refusals quote it; None when the object came
             as a whole.
+        emptied: fields that were sent empty, of those of which it matters.
     """
 
     manager: str
@@ -164,6 +165,7 @@ class WriteOptions(NamedTuple):
     validation: Literal["Strict", "Warn", "Ignore"]
     force: bool | None = None
     patched: str | None = None
+    emptied: frozenset[str] = frozenset()
 
 
 def _dry_run(values: list[str], faults: list[Cause]) -> bool:

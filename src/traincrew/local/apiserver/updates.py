@@ -9,12 +9,14 @@ from .codec import clone
 from .errors import conflict, invalid
 
 if TYPE_CHECKING:
+    from .nodes import Node
     from .registry import ResourceType
     from .storage import Entry
 
 __all__ = [
     "OWNED_BY_SERVER",
     "content_changed",
+    "emptied",
     "keep_identity",
     "keep_times",
     "status_part",
@@ -98,9 +100,55 @@ def status_part(resource: ResourceType, new: Document, old: Document) -> Documen
     return result
 
 
-def content_changed(resource: ResourceType, new: Document, old: Document) -> bool:
-    """Whether what is wanted changed, so that the generation rises."""
-    if resource.generation == "spec":
+def emptied(resource: ResourceType, document: Document) -> frozenset[str]:
+    """The fields in which a document that is not pruned yet has lists or maps without entries."""
+    if not resource.tells_empty:
+        return frozenset()
+    node = resource.schema.node
+    return frozenset(
+        name
+        for name in resource.tells_empty
+        if name in document
+        and (
+            (document[name] in _EMPTY and name in node.omit_empty)
+            or _has_empty(node.fields[name], document[name])
+        )
+    )
+
+
+_EMPTY: tuple[Any, ...] = ({}, [])
+
+
+def _has_empty(node: Node, value: Any) -> bool:
+    """Whether something below would not be stored because it is empty."""
+    if type(value) is list:
+        items = node.items
+        return items is not None and any(_has_empty(items, item) for item in value)
+    return type(value) is dict and any(
+        (item in _EMPTY and key in node.omit_empty) or _has_empty(node.fields[key], item)
+        for key, item in value.items()
+        if key in node.fields
+    )
+
+
+def content_changed(
+    resource: ResourceType, new: Document, old: Document, sent: frozenset[str] = frozenset()
+) -> bool:
+    """Whether what is wanted changed, so that the generation rises.
+
+    Args:
+        resource: what it is.
+        new: the wanted state.
+        old: the stored state.
+        sent: what `emptied` found.
+    """
+    if "spec" in sent:
+        return True
+    if resource.generation == "spec and annotations":
+        annotations = [document["metadata"].get("annotations") or {} for document in (new, old)]
+        if annotations[0] != annotations[1]:
+            return True
+    if resource.generation in {"spec", "spec and annotations"}:
         return bool(new.get("spec") != old.get("spec"))
     ignored = {"metadata", "apiVersion", "kind"} | ({"status"} if resource.status else set())
     return any(new.get(field) != old.get(field) for field in (new.keys() | old.keys()) - ignored)

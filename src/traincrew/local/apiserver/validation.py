@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from . import validation_autoscaling as autoscaling
 from . import validation_core as core
 from . import validation_jobs as jobs
+from . import validation_network as network
 from . import validation_pod as pods
 from . import validation_policy as policy
 from . import validation_storage as storage
@@ -47,17 +49,20 @@ _RULES: dict[tuple[str, str], _Rule] = {
     ("", "PodTemplate"): workloads.template_object,
     ("", "ReplicationController"): workloads.replication_controller,
     ("", "Secret"): core.secret,
-    ("", "Service"): core.service,
+    ("", "Service"): network.service,
     ("apiextensions.k8s.io", "CustomResourceDefinition"): definition,
     ("apps", "ControllerRevision"): workloads.controller_revision,
     ("apps", "DaemonSet"): workloads.daemon_set,
     ("apps", "Deployment"): workloads.deployment,
     ("apps", "ReplicaSet"): workloads.replica_set,
     ("apps", "StatefulSet"): workloads.stateful_set,
+    ("autoscaling", "HorizontalPodAutoscaler"): autoscaling.autoscaler,
     ("batch", "CronJob"): jobs.cron_job,
     ("batch", "Job"): jobs.job,
     ("coordination.k8s.io", "Lease"): policy.lease,
     ("discovery.k8s.io", "EndpointSlice"): policy.endpoint_slice,
+    ("networking.k8s.io", "Ingress"): network.ingress,
+    ("networking.k8s.io", "NetworkPolicy"): network.network_policy,
     ("policy", "PodDisruptionBudget"): policy.disruption_budget,
     (_RBAC, "ClusterRole"): policy.role,
     (_RBAC, "ClusterRoleBinding"): policy.role_binding,

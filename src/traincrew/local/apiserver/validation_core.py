@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import base64
 import binascii
-import ipaddress
 import json
 from typing import TYPE_CHECKING, Any
 
 from . import causes as why
 from .defaults_pod import field, items
-from .names import config_map_key_fault, label_fault, qualified_name_fault, subdomain_fault
-from .validation_containers import port, port_or_name
-from .validation_meta import immutable, labels
+from .names import config_map_key_fault, qualified_name_fault
+from .validation_containers import port
+from .validation_meta import immutable
+from .validation_network import address
 
 if TYPE_CHECKING:
     from .causes import Cause
@@ -25,7 +25,6 @@ __all__ = [
     "namespace",
     "node",
     "secret",
-    "service",
 ]
 
 Document = dict[str, Any]
@@ -131,146 +130,7 @@ def _json_object(found: list[Cause], content: bytes | None, path: str) -> None:
     found.append(why.invalid(path, "<secret contents redacted>", detail))
 
 
-# --- services -----------------------------------------------------------------------------------
-
-_TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
-_PROTOCOLS = ("SCTP", "TCP", "UDP")
-
-
-def _address(found: list[Cause], value: str, path: str) -> None:
-    try:
-        ipaddress.ip_address(value)
-    except ValueError:
-        detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
-        found.append(why.invalid(path, value, detail))
-
-
-def service(found: list[Cause], obj: Document, old: Document | None) -> None:
-    """Rules for a Service."""
-    spec = field(obj, "spec")
-    kind = spec.get("type", "ClusterIP")
-    headless = spec.get("clusterIP") == "None"
-    if not spec.get("ports") and not headless and kind != "ExternalName":
-        found.append(why.required("spec.ports"))
-    if kind in ("LoadBalancer", "NodePort") and headless:
-        detail = f"may not be set to 'None' for {kind} services"
-        found.append(why.invalid("spec.clusterIPs[0]", "None", detail))
-    if kind == "ExternalName":
-        _external_name(found, spec)
-    _service_ports(found, spec, kind)
-    labels(found, field(spec, "selector"), "spec.selector")
-    affinity = spec.get("sessionAffinity", "None")
-    if affinity not in ("ClientIP", "None"):
-        supported = ("ClientIP", "None")
-        found.append(why.not_supported("spec.sessionAffinity", affinity, supported))
-    elif affinity == "None" and "sessionAffinityConfig" in spec:
-        detail = "must not be set when session affinity is None"
-        found.append(why.forbidden("spec.sessionAffinityConfig", detail))
-    if kind not in _TYPES:
-        found.append(why.not_supported("spec.type", kind, _TYPES))
-    for index, address in enumerate(spec.get("externalIPs") or ()):
-        _address(found, address, f"spec.externalIPs[{index}]")
-    for key, allowed in (
-        ("internalTrafficPolicy", ("Cluster", "Local")),
-        ("externalTrafficPolicy", ("Cluster", "Local")),
-        ("ipFamilyPolicy", ("PreferDualStack", "RequireDualStack", "SingleStack")),
-    ):
-        value = spec.get(key)
-        if value is not None and value not in allowed:
-            found.append(why.not_supported(f"spec.{key}", value, allowed))
-    if spec.get("externalTrafficPolicy") and kind not in ("LoadBalancer", "NodePort"):
-        detail = "may only be set for externally-accessible services"
-        value = spec["externalTrafficPolicy"]
-        found.append(why.invalid("spec.externalTrafficPolicy", value, detail))
-    if kind != "ExternalName":
-        _cluster_addresses(found, spec)
-        if old is not None:
-            _cluster_address_update(found, spec, field(old, "spec"))
-
-
-def _external_name(found: list[Cause], spec: Document) -> None:
-    for key in ("clusterIPs", "ipFamilies", "ipFamilyPolicy"):
-        if spec.get(key):
-            detail = "may not be set for ExternalName services"
-            found.append(why.forbidden(f"spec.{key}", detail))
-    name = spec.get("externalName", "").removesuffix(".")
-    fault = subdomain_fault(name)
-    if not name:
-        found.append(why.required("spec.externalName"))
-    elif fault:
-        found.append(why.invalid("spec.externalName", name, fault))
-
-
-def _service_ports(found: list[Cause], spec: Document, kind: str) -> None:
-    ports = list(items(spec, "ports"))
-    names: set[str] = set()
-    numbers: set[tuple[Any, Any]] = set()
-    node_ports: set[tuple[Any, Any]] = set()
-    for index, entry in enumerate(ports):
-        here = f"spec.ports[{index}]"
-        name, protocol = entry.get("name", ""), entry.get("protocol", "TCP")
-        if name:
-            fault = label_fault(name)
-            if fault:
-                found.append(why.invalid(f"{here}.name", name, fault))
-            if name in names:
-                found.append(why.duplicate(f"{here}.name", name))
-            names.add(name)
-        elif len(ports) > 1:
-            found.append(why.required(f"{here}.name"))
-        port(found, f"{here}.port", entry.get("port", 0))
-        if protocol not in _PROTOCOLS:
-            found.append(why.not_supported(f"{here}.protocol", protocol, _PROTOCOLS))
-        port_or_name(found, f"{here}.targetPort", entry.get("targetPort", entry.get("port", 0)))
-        if entry.get("appProtocol"):
-            fault = qualified_name_fault(entry["appProtocol"])
-            if fault:
-                found.append(why.invalid(f"{here}.appProtocol", entry["appProtocol"], fault))
-        number = (protocol, entry.get("port"))
-        if number in numbers:
-            found.append(why.duplicate(here, {"port": number[1], "protocol": protocol}))
-        numbers.add(number)
-        node_port = entry.get("nodePort")
-        if not node_port:
-            continue
-        if kind == "ClusterIP":
-            detail = "may not be used when `type` is 'ClusterIP'"
-            found.append(why.forbidden(f"{here}.nodePort", detail))
-        if (protocol, node_port) in node_ports:
-            found.append(why.duplicate(f"{here}.nodePort", node_port))
-        node_ports.add((protocol, node_port))
-
-
-def _cluster_addresses(found: list[Cause], spec: Document) -> None:
-    address, addresses = spec.get("clusterIP", ""), spec.get("clusterIPs") or []
-    here = "spec.clusterIPs"
-    if address and not addresses:
-        found.append(why.required(here))
-    elif address and addresses[0] != address:
-        found.append(why.invalid(here, addresses, "first value must match `clusterIP`"))
-    elif addresses and not address:
-        detail = "must be empty when `clusterIP` is not specified"
-        found.append(why.invalid(here, addresses, detail))
-    if len(addresses) > 2:
-        found.append(why.invalid(here, addresses, "may only hold up to 2 values"))
-    for index, value in enumerate(addresses):
-        if value == "None":
-            if len(addresses) > 1:
-                detail = "'None' must be the first and only value"
-                found.append(why.invalid(here, addresses, detail))
-        else:
-            _address(found, value, f"{here}[{index}]")
-
-
-def _cluster_address_update(found: list[Cause], spec: Document, old: Document) -> None:
-    if old.get("type") == "ExternalName":
-        return
-    address, before = spec.get("clusterIP", ""), old.get("clusterIP", "")
-    if not before or address == before:
-        return
-    here, addresses = "spec.clusterIPs[0]", spec.get("clusterIPs") or []
-    detail = "may not change once set" if address else "primary clusterIP can not be unset"
-    found.append(why.invalid(here, addresses, detail))
+# --- endpoints ------------------------------------------------------------------------------------
 
 
 def endpoints(found: list[Cause], obj: Document, _old: Document | None) -> None:
@@ -281,8 +141,8 @@ def endpoints(found: list[Cause], obj: Document, _old: Document | None) -> None:
             detail = "must specify `addresses` or `notReadyAddresses`"
             found.append(why.required(here, detail))
         for key in ("addresses", "notReadyAddresses"):
-            for position, address in enumerate(items(subset, key)):
-                _address(found, address.get("ip", ""), f"{here}.{key}[{position}].ip")
+            for position, entry in enumerate(items(subset, key)):
+                address(found, entry.get("ip", ""), f"{here}.{key}[{position}].ip")
         ports = list(items(subset, "ports"))
         for position, entry in enumerate(ports):
             if len(ports) > 1 and not entry.get("name"):

@@ -94,13 +94,19 @@ def _common(found: list[Cause], metadata: Document) -> None:
         found.append(why.invalid("metadata.finalizers", finalizers, detail))
 
 
+_EMPTY = "must not be empty"
+_OWNER_FIELDS = {"apiVersion": "version must not be empty", "kind": _EMPTY} | dict.fromkeys(
+    ("name", "uid"), _EMPTY
+)
+
+
 def _owners(found: list[Cause], references: list[Document]) -> None:
     path = "metadata.ownerReferences"
     controller = ""
     for reference in references:
         found.extend(
-            why.invalid(f"{path}.{key}", "", "must not be empty")
-            for key in ("apiVersion", "kind", "name", "uid")
+            why.invalid(f"{path}.{key}", "", detail)
+            for key, detail in _OWNER_FIELDS.items()
             if not reference.get(key)
         )
         if (reference.get("apiVersion"), reference.get("kind")) == ("v1", "Event"):

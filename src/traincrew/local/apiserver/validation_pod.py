@@ -168,6 +168,12 @@ def pod_spec(found: list[Cause], spec: Document, path: str, *, is_pod: bool = Fa
         found.append(why.invalid(f"{path}.activeDeadlineSeconds", deadline, detail))
     if "tolerations" in spec:
         _tolerations(found, spec, path)
+    nodes = field(spec, "affinity", "nodeAffinity")
+    terms = nodes.get("requiredDuringSchedulingIgnoredDuringExecution")
+    if terms is not None and not terms.get("nodeSelectorTerms"):
+        where = f"{path}.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
+        detail = "must have at least one node selector term"
+        found.append(why.required(f"{where}.nodeSelectorTerms", detail))
     for index, alias in enumerate(items(spec, "hostAliases")):
         here = f"{path}.hostAliases[{index}]"
         _address(found, alias.get("ip", ""), f"{here}.ip")

@@ -59,6 +59,8 @@ def _claim_update(found: list[Cause], spec: Document, old: Document, status: Doc
     if not old.get("volumeName"):  # may be set once
         before.pop("volumeName", None)
         after.pop("volumeName", None)
+    if "storageClassName" not in old:  # the default class may come later
+        after.pop("storageClassName", None)
     if status.get("phase") == "Bound":
         for each in (before, after):
             field(each, "resources", "requests").pop("storage", None)

@@ -82,8 +82,24 @@ def volumes(found: list[Cause], spec: Document, path: str) -> dict[str, Document
     return known
 
 
+# The order upstream looks at them; the first one it finds is the one that may stay.
+# fmt: off
+_VOLUMES = (
+    "emptyDir", "hostPath", "gitRepo", "gcePersistentDisk", "awsElasticBlockStore", "secret",
+    "nfs", "iscsi", "glusterfs", "flocker", "persistentVolumeClaim", "rbd", "cinder", "cephfs",
+    "quobyte", "downwardAPI", "fc", "flexVolume", "configMap", "azureFile", "vsphereVolume",
+    "photonPersistentDisk", "portworxVolume", "azureDisk", "storageos", "projected", "scaleIO",
+    "csi", "ephemeral", "image",
+)
+# fmt: on
+
+
+def _order(kind: str) -> int:
+    return _VOLUMES.index(kind) if kind in _VOLUMES else len(_VOLUMES)
+
+
 def _source(found: list[Cause], volume: Document, path: str) -> None:
-    kinds = [kind for kind in volume if kind != "name"]
+    kinds = sorted((kind for kind in volume if kind != "name"), key=_order)
     if not kinds:
         found.append(why.required(path, "must specify a volume type"))
     found.extend(

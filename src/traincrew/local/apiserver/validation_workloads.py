@@ -73,7 +73,8 @@ def _replicated(
     non_negative(found, "spec.minReadySeconds", spec.get("minReadySeconds"))
     selector = spec.get("selector")
     if selector is None:
-        found.append(why.required("spec.selector"))
+        if kind != "daemonset":
+            found.append(why.required("spec.selector"))
     else:
         label_selector(found, selector, "spec.selector")
         if not selector.get("matchLabels") and not selector.get("matchExpressions"):
@@ -84,7 +85,7 @@ def _replicated(
     if selector is not None and not well_formed(selector):
         found.append(why.invalid("spec.selector", selector, "invalid label selector"))
     elif selector is None or not selects(selector, actual):
-        found.append(why.invalid("spec.template.metadata.labels", actual, MISMATCH))
+        found.append(why.invalid("spec.template.metadata.labels", actual or None, MISMATCH))
     pod_template(found, chosen, "spec.template")
     pod = field(chosen, "spec")
     if pod.get("restartPolicy", "Always") not in ("Always", "OnFailure", "Never"):
@@ -238,21 +239,36 @@ def replication_controller(found: list[Cause], obj: Document, _old: Document | N
         return
     if any(template_labels(spec).get(key) != value for key, value in selector.items()):
         here = "spec.template.metadata.labels"
-        found.append(why.invalid(here, template_labels(spec), MISMATCH))
+        found.append(why.invalid(here, template_labels(spec) or None, MISMATCH))
     pod_template(found, spec["template"], "spec.template")
 
 
 def daemon_set(found: list[Cause], obj: Document, old: Document | None) -> None:
     """Rules for a DaemonSet; nothing runs it here."""
     spec = field(obj, "spec")
+    if old is not None:
+        immutable(found, "spec.selector", spec.get("selector"), field(old, "spec").get("selector"))
     _replicated(found, spec, "daemonset")
     _no_deadline(found, spec, "DaemonSet")
     strategy = field(spec, "updateStrategy")
     if strategy.get("type", "RollingUpdate") not in ("RollingUpdate", "OnDelete"):
         supported = ("RollingUpdate", "OnDelete")
         found.append(why.not_supported("spec.updateStrategy", strategy, supported))
-    if old is not None:
-        immutable(found, "spec.selector", spec.get("selector"), field(old, "spec").get("selector"))
+    elif strategy.get("type", "RollingUpdate") == "RollingUpdate":
+        _daemon_rollout(found, field(strategy, "rollingUpdate"))
+
+
+def _daemon_rollout(found: list[Cause], rollout: Document) -> None:
+    here = "spec.updateStrategy.rollingUpdate"
+    unavailable, surge = rollout.get("maxUnavailable", 0), rollout.get("maxSurge", 0)
+    for key, value in (("maxUnavailable", unavailable), ("maxSurge", surge)):
+        int_or_percent(found, f"{here}.{key}", value)
+        at_most_everything(found, f"{here}.{key}", value)
+    if _amount(unavailable) and _amount(surge):
+        detail = "may not be set when maxUnavailable is non-zero"
+        found.append(why.invalid(f"{here}.maxSurge", surge, detail))
+    elif not _amount(unavailable) and not _amount(surge):
+        found.append(why.required(f"{here}.maxUnavailable", "cannot be 0 when maxSurge is 0"))
 
 
 def controller_revision(found: list[Cause], obj: Document, old: Document | None) -> None:

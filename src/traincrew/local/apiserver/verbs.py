@@ -183,8 +183,13 @@ class Verbs:
         if resource.custom is None:
             defaults.after_uid(resource.group, resource.kind, document)
         pipeline.check(resource, document, None, complete=complete)
-        if self.storage.get(resource.identifier, key) is not None:
-            raise already_exists(resource.plural, resource.group, key[1])
+        if (existing := self.storage.get(resource.identifier, key)) is not None:
+            raise already_exists(
+                resource.plural,
+                resource.group,
+                key[1],
+                deleting=existing.obj["metadata"].get("deletionTimestamp") is not None,
+            )
         if resource.to_storage is not None:
             document = resource.to_storage(document)
         if options.dry_run:
@@ -221,6 +226,7 @@ class Verbs:
         metadata = meta_of(document)
         self._place(resource, metadata, target.namespace)
         self._same_name(metadata, target.name)
+        options = options._replace(emptied=updates.emptied(resource, document))
         pipeline.report_unknown(
             resource, document, faults, options, call.warnings, body=json_body(call)
         )
@@ -230,10 +236,6 @@ class Verbs:
                 raise not_found(resource.plural, resource.group, target.name)
             metadata.pop("resourceVersion", None)
             return Written(self.insert(resource, document, options), created=True)
-        if not metadata.get("resourceVersion") and not resource.unconditional_update:
-            detail = "must be specified for an update"
-            cause = causes.invalid("metadata.resourceVersion", 0, detail)
-            raise invalid(resource.group, resource.kind, target.name, [cause])
         return Written(
             self.update(resource, entry, document, options, subresource=target.subresource)
         )
@@ -281,6 +283,8 @@ class Verbs:
             # What the server itself changes afterwards belongs to nobody.
             way = tracking_subresource or subresource
             new = pipeline.track(resource, new, old, options, subresource=way, now=self.clock())
+        if not both_parts:
+            self._check_versioned(resource, new)
         updates.keep_identity(resource, entry, new, patched=tracked or options.patched is not None)
         if resource.status and not both_parts:
             new = (
@@ -289,9 +293,13 @@ class Verbs:
                 else updates.without_status(new, old)
             )
         if update := kinds.UPDATE.get(resource.identifier):
-            update(self, new, old)
+            update(self, new, old, options.emptied)
         desired = not subresource and not both_parts
-        if desired and resource.generation and updates.content_changed(resource, new, old):
+        if (
+            desired
+            and resource.generation
+            and updates.content_changed(resource, new, old, options.emptied)
+        ):
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
         updates.keep_times(new, old)
         if new == old:
@@ -306,6 +314,14 @@ class Verbs:
         if gone:
             return self.storage.delete(resource.identifier, entry.key, new)
         return self.storage.put(resource.identifier, entry.key, new)
+
+    def _check_versioned(self, resource: ResourceType, new: Document) -> None:
+        metadata = new["metadata"]
+        if resource.unconditional_update or metadata.get("resourceVersion"):
+            return
+        detail = "must be specified for an update"
+        cause = causes.invalid("metadata.resourceVersion", 0, detail)
+        raise invalid(resource.group, resource.plural, metadata["name"], [cause])
 
     def finalize(
         self, resource: ResourceType, entry: Entry, new: Document, options: WriteOptions
@@ -353,8 +369,11 @@ class Verbs:
         options = options._replace(patched=text)
         pipeline.check_kind(resource, new, options)
         metadata = meta_of(new)
+        if resource.custom is None and metadata.get("name") != target.name:
+            pipeline.check_types(resource, new, options)  # a decoder's complaint comes first
         self._place(resource, metadata, target.namespace)
         self._same_name(metadata, target.name)
+        options = options._replace(emptied=updates.emptied(resource, new))
         pipeline.report_unknown(resource, new, faults, options, call.warnings)
         return Written(self.update(resource, entry, new, options, subresource=target.subresource))
 
@@ -370,6 +389,7 @@ class Verbs:
         merged = patches.apply(
             resource, live, config, options, subresource=target.subresource, now=self.clock()
         )
+        options = options._replace(emptied=updates.emptied(resource, merged))
         pipeline.after_apply(resource, merged, faults, options, call.warnings)
         metadata = meta_of(merged)
         if entry is None and (uid := metadata.get("uid")):
