@@ -260,7 +260,7 @@ def test_a_kind_that_is_only_stored_is_told_with_what_to_do_instead() -> None:
         (
             of_service,
             {"sessionAffinity": "ClientIP", "externalIPs": ["1.2.3.4"], "ipFamilies": ["IPv6"]},
-            ["spec.sessionAffinity", "spec.externalIPs", "spec.ipFamilies"],
+            ["spec.externalIPs", "spec.ipFamilies"],
         ),
         (of_claim, {"volumeMode": "Filesystem"}, []),
         (

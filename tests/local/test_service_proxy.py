@@ -33,6 +33,44 @@ async def test_a_proxy_that_is_closed_listens_on_nothing() -> None:
     assert is_free(listener)
 
 
+async def answers(listener: Listener, count: int) -> list[bytes]:
+    found = []
+    for _ in range(count):
+        reader, writer = await asyncio.open_connection(*listener)
+        found.append(await reader.read())
+        writer.close()
+    return found
+
+
+async def test_one_client_stays_with_one_pod_if_the_service_says_so() -> None:
+    async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(str(writer.get_extra_info("sockname")[1]).encode())
+        writer.close()
+
+    pods = [await asyncio.start_server(answer, "127.0.0.1", 0) for _ in range(3)]
+    backends = tuple(Backend(*pod.sockets[0].getsockname()) for pod in pods)
+    listener = Listener(ADDRESS, free_port())
+    proxy = ServiceProxy(lambda *_: None)
+    try:
+        await proxy.serve({listener: Served(backends, "default", "s")})
+        assert len(set(await answers(listener, 6))) == 3
+
+        await proxy.serve({listener: Served(backends, "default", "s", 60.0)})
+        (first,) = set(await answers(listener, 6))
+
+        left = tuple(each for each in backends if str(each.port).encode() != first)
+        await proxy.serve({listener: Served(left, "default", "s", 60.0)})
+        (second,) = set(await answers(listener, 6))
+        assert second != first
+
+        await proxy.serve({listener: Served(left, "default", "s", 1e-9)})
+        assert len(set(await answers(listener, 6))) == 2
+    finally:
+        await proxy.close()
+        for pod in pods:
+            pod.close()
+
+
 async def test_nothing_is_left_listening_when_serving_is_cancelled() -> None:
     for steps in range(8):
         listener = Listener(ADDRESS, free_port())

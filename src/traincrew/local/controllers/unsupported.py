@@ -55,8 +55,6 @@ def of_service(service: AnyObject) -> list[str]:
             f"spec.type: {spec['type']} gives no address outside the cluster here; use the cluster "
             "IP, which is reachable from this machine"
         )
-    if spec.get("sessionAffinity", "None") != "None":
-        told.append("spec.sessionAffinity: connections of one client may reach several pods")
     if spec.get("externalIPs"):
         told.append("spec.externalIPs: nothing listens there")
     if "IPv6" in (spec.get("ipFamilies") or ()):

@@ -1,13 +1,15 @@
 """ClusterIP Services: their addresses are on the loopback network, and connections go on to pods.
 
 One asyncio TCP server per address and port; each connection is handed to the next ready endpoint
-in turn. A NodePort is served on 127.0.0.1 as well.
+in turn, or to the one its client had before (`sessionAffinity`). A NodePort is served on 127.0.0.1
+as well.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from traincrew.local.node.addresses import LOOPBACK
@@ -22,6 +24,7 @@ __all__ = ["Backend", "Listener", "ServiceProxy", "listeners"]
 _SERVICE_LABEL = "kubernetes.io/service-name"
 _CHUNK = 262144
 _CONNECT_SECONDS = 5.0
+_AFFINITY_SECONDS = 10800
 
 
 class Listener(NamedTuple):
@@ -39,11 +42,26 @@ class Backend(NamedTuple):
 
 
 class Served(NamedTuple):
-    """A listener's pods, and the Service it is for."""
+    """A listener's pods, and the Service it is for.
+
+    Attributes:
+        backends: The ports of ready pods.
+        namespace: Of the Service.
+        name: Of the Service.
+        affinity: Seconds for which connections of one client go to the same pod; 0 without.
+    """
 
     backends: tuple[Backend, ...]
     namespace: str
     name: str
+    affinity: float = 0.0
+
+
+class _Choice(NamedTuple):
+    """The pod a client had, and when (by the monotonic clock)."""
+
+    backend: Backend
+    at: float
 
 
 def listeners(services: Iterable[AnyObject], slices: Iterable[AnyObject]) -> dict[Listener, Served]:
@@ -62,11 +80,18 @@ def listeners(services: Iterable[AnyObject], slices: Iterable[AnyObject]) -> dic
             if port.get("protocol", "TCP") != "TCP":
                 continue
             backends = tuple(_backends(by_service.get((namespace, name), []), port))
-            served = Served(backends, namespace, name)
+            served = Served(backends, namespace, name, _affinity(service))
             wanted[Listener(address, port["port"])] = served
             if port.get("nodePort"):
                 wanted[Listener(LOOPBACK, port["nodePort"])] = served
     return wanted
+
+
+def _affinity(service: AnyObject) -> float:
+    if service.spec.get("sessionAffinity") != "ClientIP":
+        return 0.0
+    config = (service.spec.get("sessionAffinityConfig") or {}).get("clientIP") or {}
+    return float(config.get("timeoutSeconds") or _AFFINITY_SECONDS)
 
 
 def _backends(slices: Iterable[AnyObject], port: Mapping[str, Any]) -> Iterable[Backend]:
@@ -105,6 +130,7 @@ class ServiceProxy:
         self._servers: dict[Listener, asyncio.Server] = {}
         self._refused: set[Listener] = set()
         self._turn: dict[Listener, int] = {}
+        self._choices: dict[Listener, dict[str, _Choice]] = {}
         self._connections: set[asyncio.Task[None]] = set()
         self._lock = asyncio.Lock()
         self._closed = False
@@ -115,6 +141,10 @@ class ServiceProxy:
             if self._closed:
                 return
             self._wanted = wanted
+            for listener in self._choices.keys() - {
+                each for each, served in wanted.items() if served.affinity
+            }:
+                del self._choices[listener]
             for listener in self._servers.keys() - wanted.keys():
                 self._servers.pop(listener).close()
             self._refused &= wanted.keys()
@@ -159,7 +189,8 @@ class ServiceProxy:
         self, listener: Listener, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         try:
-            onward = await self._connect(listener)
+            client = str(writer.get_extra_info("peername", ("",))[0])
+            onward = await self._connect(listener, client)
             if onward is None:
                 writer.transport.abort()
                 return
@@ -174,21 +205,37 @@ class ServiceProxy:
             writer.close()
 
     async def _connect(
-        self, listener: Listener
+        self, listener: Listener, client: str
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
-        """Connect to the next pod that answers."""
+        """Connect to the first pod that answers."""
         served = self._wanted.get(listener)
         if served is None:
             return None
-        turn = self._turn.get(listener, 0)
-        self._turn[listener] = turn + 1
-        count = len(served.backends)
-        for step in range(count):
-            backend = served.backends[(turn + step) % count]
+        for backend in self._candidates(listener, served, client):
             with contextlib.suppress(OSError, TimeoutError):
                 async with asyncio.timeout(_CONNECT_SECONDS):
-                    return await asyncio.open_connection(backend.address, backend.port)
+                    found = await asyncio.open_connection(backend.address, backend.port)
+                if served.affinity:
+                    choices = self._choices.setdefault(listener, {})
+                    choices[client] = _Choice(backend, time.monotonic())
+                return found
         return None
+
+    def _candidates(self, listener: Listener, served: Served, client: str) -> list[Backend]:
+        """The pods in the order in which to try them: the one the client had, then in turn."""
+        turn = self._turn.get(listener, 0)
+        self._turn[listener] = turn + 1
+        start = turn % max(len(served.backends), 1)
+        candidates = [*served.backends[start:], *served.backends[:start]]
+        choice = self._choices.get(listener, {}).get(client)
+        if (
+            choice is not None
+            and choice.backend in candidates
+            and time.monotonic() - choice.at < served.affinity
+        ):
+            candidates.remove(choice.backend)
+            candidates.insert(0, choice.backend)
+        return candidates
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
