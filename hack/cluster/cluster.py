@@ -232,7 +232,7 @@ class RealCluster:
         shutil.rmtree(self.directory)
 
     def wait(self, seconds: float = 60) -> None:
-        """Wait until the API server and every node is ready.
+        """Wait until the API server and every node is ready, and pods can be created.
 
         Raises:
             NotReady: That took longer than so many seconds.
@@ -252,7 +252,11 @@ class RealCluster:
             conditions = {entry["type"]: entry["status"] for entry in node["status"]["conditions"]}
             if conditions.get("Ready") == "True":
                 ready.add(node["metadata"]["name"])
-        return [node.name for node in self.nodes if node.name not in ready]
+        unready = [node.name for node in self.nodes if node.name not in ready]
+        # Made by a controller. Pods are refused without it.
+        if not self.kubectl("get", "serviceaccounts", "--field-selector=metadata.name=default"):
+            unready.append("serviceaccount default")
+        return unready
 
     # -- use ------------------------------------------------------------------------------
 

@@ -155,9 +155,16 @@ def test_the_control_plane_survives_the_loss_of_a_component(
     assert len(nodes_of(web)) == 4
 
 
-def test_stopping_leaves_nothing_behind(real_cluster: RealCluster, tmp_path: Path) -> None:
+@pytest.fixture
+def program(real_cluster: RealCluster) -> Iterator[list[str]]:
+    """``python -m hack.cluster``; a cluster named brief is ended, however the test does."""
     del real_cluster  # where that one cannot run, this one cannot either
-    program = [sys.executable, "-m", "hack.cluster"]
+    command = [sys.executable, "-m", "hack.cluster"]
+    yield command
+    subprocess.run([*command, "down", "--name", "brief"], check=False)
+
+
+def test_stopping_leaves_nothing_behind(program: list[str], tmp_path: Path) -> None:
     subprocess.run([*program, "up", "--name", "brief", "--nodes", "1"], check=True)
     brief = RealCluster.attach("brief")
     again = subprocess.run(

@@ -25,6 +25,7 @@ from .install_support import (
     NAME,
     UNTIL_TOLD,
     User,
+    denied,
     namespace,
     uninstall,
 )
@@ -174,6 +175,8 @@ def test_without_finalizers_no_child_can_be_made(cluster: RealCluster, user: Use
         rule for rule in role["rules"] if rule["resources"] != ["chainerjobs/finalizers"]
     ]
     cluster.kubectl("replace", "-f", "-", stdin=json.dumps(role))
+    may = ("update", "chainerjobs", "--subresource=finalizers", f"--as={ACCOUNT}")
+    user.until("the API server has seen it", lambda: denied(cluster, *may))
     user.create(chainer_job("held-up", "echo hello"))
 
     text = "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't"
