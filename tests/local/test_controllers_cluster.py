@@ -541,11 +541,11 @@ async def test_a_deleted_namespace_takes_its_content_along(world: World) -> None
         return [
             condition["message"]
             for condition in found["status"].get("conditions") or ()
-            if condition["type"] == "NamespaceFinalizersRemaining" and condition["status"] == "True"
+            if condition["type"] == "NamespaceFinalizersRemaining"
+            and "a.b/c in 1 resource instances" in condition["message"]
         ]
 
-    messages = await world.until(stuck)
-    assert "a.b/c in 1 resource instances" in messages[0]
+    await world.until(stuck)
 
     async def only_the_map() -> bool:
         return not await world.pods("team") and not await world.list(JOBS, "team")
@@ -555,6 +555,29 @@ async def test_a_deleted_namespace_takes_its_content_along(world: World) -> None
     await world.client.patch(CONFIG_MAPS, "held", "team", patch=patch)
     await world.until_gone(NAMESPACES, "team")
     assert await world.list(EVENTS, "team") == []
+
+
+async def test_a_deleted_namespace_keeps_everything_while_it_has_pods(world: World) -> None:
+    await world.create(NAMESPACES, {"metadata": {"name": "team"}})
+    held = {"metadata": {"name": "held", "finalizers": ["a.b/c"]}, "spec": template()["spec"]}
+    await world.create(PODS, held, "team")
+    await world.create(CONFIG_MAPS, {"metadata": {"name": "settings"}}, "team")
+    await world.client.delete(NAMESPACES, "team")
+
+    async def reported() -> Any:
+        found = await world.get(NAMESPACES, "team") or {}
+        return {each["type"]: each["status"] for each in found["status"].get("conditions") or ()}
+
+    assert await world.until(reported) == {
+        "NamespaceDeletionDiscoveryFailure": "False",
+        "NamespaceDeletionGroupVersionParsingFailure": "False",
+        "NamespaceDeletionContentFailure": "False",
+        "NamespaceContentRemaining": "True",
+        "NamespaceFinalizersRemaining": "True",
+    }
+    assert await world.get(CONFIG_MAPS, "settings", "team") is not None
+    await world.client.patch(PODS, "held", "team", patch={"metadata": {"finalizers": None}})
+    await world.until_gone(NAMESPACES, "team")
 
 
 async def test_what_is_only_stored_is_told_once(world: World) -> None:

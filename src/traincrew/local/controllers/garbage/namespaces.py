@@ -1,4 +1,4 @@
-"""A namespace that is deleted takes its content along, then goes."""
+"""A namespace that is deleted takes its content along, pods first, then goes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 from traincrew.engine.controller import Controller, Request, Result, own_key
 from traincrew.engine.errors import ApiError, ConflictError, NotFoundError
-from traincrew.engine.resources import NAMESPACES
+from traincrew.engine.resources import NAMESPACES, PODS
 from traincrew.local.controllers.common import FIELD_MANAGER, set_condition
 from traincrew.local.controllers.informers import informer
 from traincrew.local.controllers.shell import NOT_CURRENT, Shell
@@ -25,6 +25,26 @@ if TYPE_CHECKING:
 FINALIZER = "kubernetes"
 LOOK_AGAIN = 5.0
 """Seconds until a namespace with content is looked at again, if nothing in it goes before."""
+
+
+# Conditions that are there from the beginning; what they tell of does not happen here.
+_NO_FAILURES = (
+    (
+        "NamespaceDeletionDiscoveryFailure",
+        "ResourcesDiscovered",
+        "All resources successfully discovered",
+    ),
+    (
+        "NamespaceDeletionGroupVersionParsingFailure",
+        "ParsedGroupVersions",
+        "All legacy kube types successfully parsed",
+    ),
+    (
+        "NamespaceDeletionContentFailure",
+        "ContentDeleted",
+        "All content successfully deleted, may be waiting on finalization",
+    ),
+)
 
 
 def remaining_conditions(
@@ -48,8 +68,11 @@ def remaining_conditions(
     held = ", ".join(
         f"{name} in {number} resource instances" for name, number in sorted(finalizers.items())
     )
+    conditions = namespace.status.get("conditions")
+    for kind, reason, message in _NO_FAILURES:
+        conditions = set_condition(conditions, kind, False, reason, message, now=now)
     conditions = set_condition(
-        namespace.status.get("conditions"),
+        conditions,
         "NamespaceContentRemaining",
         bool(remaining),
         "SomeResourcesRemain" if remaining else "ContentRemoved",
@@ -102,9 +125,11 @@ class NamespaceReconciler:
         await self._watches.complete()
         resources = [item for item in self._watches.resources.values() if item.namespaced]
         remaining = await self._content(request.name, resources)
+        # Upstream's order: as long as there are pods, what they may need stays.
+        pods = [each for each in remaining if each[0].path() == PODS.path()]
         doomed = [
             resource
-            for resource, items in remaining
+            for resource, items in pods or remaining
             if any(not item.get("deletionTimestamp") for item in items)
         ]
         if doomed:
