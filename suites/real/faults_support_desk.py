@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from hack.cluster.processes import NotReady
 
-from traincrew.api.crd import CHAINER_JOB, definition
+from traincrew.api.crd import KINDS, definition
 from traincrew.engine.client import Client
 from traincrew.engine.config import load_config
 from traincrew.engine.errors import (
@@ -84,8 +84,9 @@ class Desk:
         return self
 
     async def _open(self) -> None:
-        with contextlib.suppress(AlreadyExistsError):
-            await self.client.create(CUSTOM_RESOURCE_DEFINITIONS, definition(CHAINER_JOB))
+        for kind in KINDS:
+            with contextlib.suppress(AlreadyExistsError):
+                await self.client.create(CUSTOM_RESOURCE_DEFINITIONS, definition(kind))
         await self.client.create(NAMESPACES, {"metadata": {"name": self.namespace}})
         manager = Manager(self.client)
         informer = manager.informer(CHAINER_JOBS, AnyObject, namespace=self.namespace)
@@ -242,6 +243,14 @@ class Desk:
         while not any(pod["status"]["phase"] in TERMINAL for pod in await self.pods_of(name)):
             await asyncio.sleep(0.2)
 
+    async def active_pods(self, name: str) -> list[str]:
+        """What still holds resources: a pod that has ended may be there as long as it likes."""
+        return [
+            f"{pod['metadata']['name']} {pod['status']['phase']}"
+            for pod in await self.pods_of(name)
+            if pod["status"]["phase"] not in TERMINAL
+        ]
+
     async def uids(self, name: str) -> set[str]:
         """Of a job's children and their pods."""
         return {
@@ -327,21 +336,30 @@ class Desk:
         return wrong
 
     def _created_twice(self, story: Story) -> list[str]:
-        """Children that some operator made twice, by the audit log of the API server."""
+        """Children that some operator made twice, by the audit log of the API server.
+
+        A request whose sender was killed is logged as cancelled, whether or not it had its effect.
+        """
         made: Counter[str] = Counter()
+        cancelled: set[str] = set()
         with self._cluster.audit_log.open(encoding="utf-8") as log:
             for line in log:
                 if self.namespace not in line or '"verb":"create"' not in line:
                     continue
                 entry = json.loads(line)
                 reference = entry.get("objectRef", {})
-                if (
-                    reference.get("namespace") == self.namespace
-                    and entry["userAgent"].startswith("traincrew-operator")
-                    and entry["responseStatus"]["code"] == 201
+                if reference.get("namespace") == self.namespace and entry["userAgent"].startswith(
+                    "traincrew-operator"
                 ):
-                    made[f"{reference['resource']} {reference.get('name')}"] += 1
-        return [f"{what} was made {made[what]} times" for what in story.children if made[what] != 1]
+                    what = f"{reference['resource']} {reference.get('name')}"
+                    made[what] += entry["responseStatus"]["code"] == 201
+                    if entry["responseStatus"]["code"] == 504:
+                        cancelled.add(what)
+        return [
+            f"{what} was made {made[what]} times"
+            for what in story.children
+            if made[what] > 1 or (made[what] == 0 and what not in cancelled)
+        ]
 
 
 async def insist(attempt: Callable[[], Awaitable[T]], seconds: float = 90) -> T:

@@ -107,7 +107,7 @@ def is_suspended(name: str) -> Story:
         await desk.until_phase(name, "Running")
         await desk.edit(name, {"runPolicy": {"suspend": True}})
         await desk.until_phase(name, "Suspended", "ChainerJobSuspended")
-        assert await desk.pods_of(name) == []
+        assert (left := await desk.active_pods(name)) == [], left
         await desk.edit(name, {"runPolicy": {"suspend": False}})
         await desk.let_master_end(name)
 
