@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import tempfile
 import uuid
@@ -29,6 +30,10 @@ _MOUNTS = [
     {"destination": "/sys", "type": "sysfs", "source": "sysfs", "options": ["ro"]},
     {"destination": "/tmp", "type": "tmpfs", "source": "tmp", "options": ["mode=1777"]},
 ]
+
+# In the foreground runc hands on every signal it gets, even those (SIGURG) that Go's scheduler
+# sends within runc. No container has that on a cluster, where runc does not stay.
+RUNTIME = {"GODEBUG": "asyncpreemptoff=1"}
 
 
 @dataclass(frozen=True)
@@ -99,6 +104,7 @@ class Container:
             Path(bundle, "config.json").write_text(json.dumps(specification))
             return subprocess.run(
                 ["runc", "run", "--bundle", bundle, name],
+                env=os.environ | RUNTIME,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,
