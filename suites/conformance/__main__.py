@@ -18,6 +18,8 @@ from . import court, table
 from .judge import Judge, Result
 
 UNKNOWN = "not looked into yet"
+UNKNOWN_SECONDS = 30
+"""How long a test may take that nobody has seen yet: one program for each."""
 
 
 def main() -> int:
@@ -27,7 +29,7 @@ def main() -> int:
     parser.add_argument("--failing", action="store_true", help="only those that did not pass yet")
     parser.add_argument("--extra", action="append", default=[], help="a test beyond conformance")
     parser.add_argument("--write", action="store_true", help="write results into the table")
-    parser.add_argument("--workers", type=int, default=6, help="programs at the same time")
+    parser.add_argument("--workers", type=int, default=8, help="programs at the same time")
     parser.add_argument("--limit", type=float, default=300, help="seconds for a hanging test")
     parser.add_argument("--kubeconfig", type=Path, help="judge this cluster, which is running")
     parser.add_argument("--directory", type=Path, help="for logs; kept")
@@ -48,16 +50,21 @@ def _try(judge: Judge, options: argparse.Namespace) -> int:
     known = table.read()
     conformance = {name.removesuffix(table.MARK) for name in judge.names()}
     tests = {
-        name + table.MARK: known.passing.get(name, 30)
+        name + table.MARK: known.passing.get(name, UNKNOWN_SECONDS)
         for name in conformance
         if re.search(options.pattern, name) and not (options.failing and name in known.passing)
     }
-    tests |= dict.fromkeys(options.extra, 30)
-    results = judge.run(tests, workers=options.workers, limit=options.limit, tell=_tell)
-    for name, result in results.items():
+    tests |= dict.fromkeys(options.extra, UNKNOWN_SECONDS)
+
+    def heard(result: Result) -> None:
+        _tell(result)
+        short = result.name.removesuffix(table.MARK)
         if result.passed:
-            short = name.removesuffix(table.MARK)
-            known.set_passing(short, result.seconds, conformance=name != short)
+            known.set_passing(short, result.seconds, conformance=result.name != short)
+            if options.write:
+                table.PATH.write_text(known.text())
+
+    results = judge.run(tests, workers=options.workers, limit=options.limit, tell=heard)
     for name in conformance - known.names:
         known.failing.setdefault(UNKNOWN, []).append(name)
     if options.write:

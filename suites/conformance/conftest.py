@@ -20,7 +20,7 @@ REQUIRE = "TRAINCREW_REQUIRE_REAL_CLUSTER"
 
 @pytest.fixture(scope="session")
 def judge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judge]:
-    """Upstream's test program before a fresh embedded cluster."""
+    """Upstream's test program before fresh embedded clusters."""
     if lacking := court.missing():
         text = "upstream's tests cannot run here; missing: " + "; ".join(lacking)
         if os.environ.get(REQUIRE):

@@ -1,4 +1,4 @@
-"""A cluster to be judged, and the judge: what the suite and the command line share."""
+"""Clusters to be judged, and the judge: what the suite and the command line share."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ def missing() -> list[str]:
 
 @contextmanager
 def open_court(directory: Path, tell: Callable[[str], None] = print) -> Iterator[Judge]:
-    """Start an embedded cluster and hand out its judge.
+    """Start two embedded clusters and hand out their judge.
+
+    Tests that want a cluster for themselves get the second one.
 
     Args:
         directory: For everything that is written.
@@ -43,14 +45,21 @@ def open_court(directory: Path, tell: Callable[[str], None] = print) -> Iterator
 
     Raises:
         binaries.BuildFailed: A program could not be built.
-        subprocess.CalledProcessError: The cluster did not start.
+        subprocess.CalledProcessError: A cluster did not start.
     """
     program = binaries.build("e2e.test", tell)
     directory.mkdir(parents=True, exist_ok=True)
     catalog = directory / "images.yaml"
     catalog.write_text(images.catalog(binaries.build("agnhost", tell), directory))
-    kubeconfig = directory / "kubeconfig"
-    name = f"conformance-{os.getpid()}"
+    with _cluster("shared", catalog) as shared, _cluster("serial", catalog) as serial:
+        yield Judge(program, shared, directory, serial=serial)
+
+
+@contextmanager
+def _cluster(role: str, catalog: Path) -> Iterator[Path]:
+    """A cluster and its kubeconfig."""
+    kubeconfig = catalog.with_name(f"kubeconfig-{role}")
+    name = f"conformance-{os.getpid()}-{role}"
     arguments = ["--nodes", str(NODES), "--images", str(catalog), "--kubeconfig", str(kubeconfig)]
     subprocess.run(
         [PROGRAM, "up", "--name", name, "--no-operator", *arguments],
@@ -58,6 +67,6 @@ def open_court(directory: Path, tell: Callable[[str], None] = print) -> Iterator
         stdout=subprocess.DEVNULL,
     )
     try:
-        yield Judge(program, kubeconfig, directory)
+        yield kubeconfig
     finally:
         subprocess.run([PROGRAM, "down", "--name", name], check=True)

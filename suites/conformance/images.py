@@ -9,16 +9,17 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from pathlib import Path
+import sys
+from pathlib import Path
+from typing import Any
 
 _E2E = "registry.k8s.io/e2e-test-images"
-# The scripts of the tests are written for busybox's shell, which knows more than Debian's: bash
-# does, too. The other programs are wanted as busybox has them.
+# The scripts of the tests are written for busybox's shell, as Alpine has it, which knows more than
+# Debian's and less than bash. The other programs are wanted as busybox has them, too; agnhost has a
+# better `nc`.
 _SHELL = "bash"
 _BUSYBOX = ("nc", "nslookup", "wget")
+_NETCAT = Path(__file__).with_name("netcat.py")
 
 
 def missing() -> list[str]:
@@ -43,6 +44,7 @@ def catalog(agnhost: Path, directory: Path) -> str:
             "files": tools
             | {
                 "/agnhost-2": str(agnhost),
+                "/usr/bin/nc": str(_netcat(directory)),
                 "/localhost.crt": str(certificate),
                 "/localhost.key": str(key),
             },
@@ -53,7 +55,7 @@ def catalog(agnhost: Path, directory: Path) -> str:
         {
             "name": "busybox",
             "images": [f"{_E2E}/busybox"],
-            "files": tools,
+            "files": tools | {"/usr/bin/sh": shutil.which("busybox")},
             "args": ["sh"],
             "ownPorts": True,
         },
@@ -73,6 +75,13 @@ def catalog(agnhost: Path, directory: Path) -> str:
         },
     ]
     return json.dumps({"environments": environments}, indent=2)
+
+
+def _netcat(directory: Path) -> Path:
+    program = directory / "nc"
+    program.write_text(f"#!{sys.executable} -IS\n{_NETCAT.read_text()}")
+    program.chmod(0o755)
+    return program
 
 
 def _certificate(directory: Path) -> tuple[Path, Path]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import re
@@ -53,18 +54,23 @@ def is_serial(name: str) -> bool:
 
 
 class Judge:
-    """Upstream's test program and the cluster it judges.
+    """Upstream's test program and the clusters it judges.
 
     Args:
         program: `e2e.test`.
         kubeconfig: The cluster.
         directory: For logs and reports, which stay.
+        serial: A second cluster, for tests that want one for themselves; without it they wait
+            until the others are done with the first.
     """
 
-    def __init__(self, program: Path, kubeconfig: Path, directory: Path) -> None:
+    def __init__(
+        self, program: Path, kubeconfig: Path, directory: Path, *, serial: Path | None = None
+    ) -> None:
         self._program = program
         self._kubeconfig = kubeconfig
         self._directory = directory
+        self._serial = serial
 
     def run(
         self,
@@ -74,38 +80,45 @@ class Judge:
         limit: float = 600.0,
         tell: Callable[[Result], None] = lambda _: None,
     ) -> dict[str, Result]:
-        """Run tests: those that may run side by side, then the others one after the other.
+        """Run tests: those that may run side by side, and the others one after the other.
 
         Args:
             tests: Names in full, and about how long they take.
             workers: Programs at the same time.
             limit: Seconds after which a program is stopped, beyond what its tests should take.
-            tell: Hears of every result as it comes.
+            tell: Hears of every result as it comes, one at a time.
 
         Returns:
             Results by name; a test without one was not run, or its program did not end well.
         """
         results: dict[str, Result] = {}
+        numbers, lock = itertools.count(), threading.Lock()
         together = {name: cost for name, cost in tests.items() if not is_serial(name)}
         alone = {name: cost for name, cost in tests.items() if is_serial(name)}
-        for group, count in ((together, workers), (alone, 1)):
-            shares = deque(enumerate(_shares(group), start=len(results)))
 
-            def work(shares: deque[tuple[int, dict[str, float]]] = shares) -> None:
-                while True:
-                    try:
-                        number, share = shares.popleft()
-                    except IndexError:
-                        return
-                    for result in self._run_share(number, share, limit):
-                        results[result.name] = result
-                        tell(result)
+        def start(group: Mapping[str, float], count: int, cluster: Path) -> list[threading.Thread]:
+            shares = deque(_shares(group))
+
+            def work() -> None:
+                with contextlib.suppress(IndexError):
+                    while True:
+                        share = shares.popleft()
+                        for result in self._run_share(next(numbers), share, limit, cluster):
+                            with lock:
+                                results[result.name] = result
+                                tell(result)
 
             threads = [threading.Thread(target=work) for _ in range(count)]
             for thread in threads:
                 thread.start()
-            for thread in threads:
+            return threads
+
+        waiting = start(together, workers, self._kubeconfig)
+        if self._serial is None:
+            for thread in waiting:
                 thread.join()
+        for thread in waiting + start(alone, 1, self._serial or self._kubeconfig):
+            thread.join()
         return results
 
     def names(self) -> list[str]:
@@ -119,15 +132,17 @@ class Judge:
         )
         return [each["codename"] for each in yaml.safe_load(listed.stdout)]
 
-    def _run_share(self, number: int, share: Mapping[str, float], limit: float) -> list[Result]:
+    def _run_share(
+        self, number: int, share: Mapping[str, float], limit: float, cluster: Path
+    ) -> list[Result]:
         directory = self._directory / f"{number:03}"
         directory.mkdir(parents=True, exist_ok=True)
         report = directory / "report.json"
         timeout = int(sum(share.values()) * 2 + limit)
         focus = "|".join(_PLAIN.sub(r"\\\1", name) + "$" for name in share)
         command = [
-            self._program,
-            f"--kubeconfig={self._kubeconfig}",
+            str(self._program),
+            f"--kubeconfig={cluster}",
             "--provider=skeleton",
             "--num-nodes=2",
             f"--kubectl-path={KUBECTL}",
@@ -149,7 +164,7 @@ class Judge:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 cwd=directory,
-                env={**os.environ, "KUBECONFIG": str(self._kubeconfig)},
+                env={**os.environ, "KUBECONFIG": str(cluster)},
                 timeout=timeout + SLACK_SECONDS,
                 check=False,
             )

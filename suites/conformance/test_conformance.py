@@ -11,7 +11,7 @@ from . import table
 if TYPE_CHECKING:
     from .judge import Judge
 
-WORKERS = 6
+WORKERS = 8
 """Programs at the same time; most tests wait most of the time."""
 
 
