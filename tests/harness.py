@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import yaml
 
-from traincrew.api.crd import CHAINER_JOB, definition
+from traincrew.api.crd import KINDS, definition
 from traincrew.engine.client import Client
 from traincrew.engine.config import from_kubeconfig
 from traincrew.engine.errors import NotFoundError
@@ -31,7 +31,7 @@ from traincrew.local.apiserver.server import ApiServer
 from traincrew.local.apiserver.storage import Storage
 from traincrew.local.controllers import add_controllers
 from traincrew.operator.app import run_operator
-from traincrew.operator.kinds import CHAINER_JOBS
+from traincrew.operator.kinds import CHAINER_JOBS, RESOURCES
 from traincrew.operator.options import OperatorOptions
 
 if TYPE_CHECKING:
@@ -50,13 +50,12 @@ class Cluster:
 
     client: Client
     server: ApiServer
-    kinds = (CHAINER_JOB.kind,)
-    """The training kinds that are defined."""
 
     def __init__(self) -> None:
         self._stack = contextlib.AsyncExitStack()
         self._tasks: set[asyncio.Task[None]] = set()
         self._operator: asyncio.Task[None] | None = None
+        self._kinds: dict[str, Resource] = {}
         self._stop = asyncio.Event()
 
     async def __aenter__(self) -> Self:
@@ -69,7 +68,8 @@ class Cluster:
         controllers = await self._stack.enter_async_context(
             Client(self.config, user_agent="controllers")
         )
-        await self.client.create(CUSTOM_RESOURCE_DEFINITIONS, definition(CHAINER_JOB))
+        for kind in KINDS:
+            await self.client.create(CUSTOM_RESOURCE_DEFINITIONS, definition(kind))
         events = EventRecorder(controllers, "controllers")
         manager = Manager(controllers)
         add_controllers(manager, events)
@@ -146,15 +146,21 @@ class Cluster:
     async def create(self, manifest: dict[str, Any] | str) -> dict[str, Any]:
         """Create a job in the default namespace."""
         document = yaml.safe_load(manifest) if isinstance(manifest, str) else manifest
-        return await self.client.create(CHAINER_JOBS, copy.deepcopy(document), "default")
+        (kind,) = [kind for kind in RESOURCES if kind.kind == document["kind"]]
+        self._kinds[document["metadata"]["name"]] = kind
+        return await self.client.create(kind, copy.deepcopy(document), "default")
+
+    def kind_of(self, name: str) -> Resource:
+        """The kind of a job that was created here."""
+        return self._kinds.get(name, CHAINER_JOBS)
 
     async def job(self, name: str) -> dict[str, Any]:
         """A job."""
-        return await self.client.get(CHAINER_JOBS, name, "default")
+        return await self.client.get(self.kind_of(name), name, "default")
 
     async def edit(self, name: str, spec: dict[str, Any]) -> None:
         """Change a job's spec by a merge patch."""
-        await self.client.patch(CHAINER_JOBS, name, "default", patch={"spec": spec})
+        await self.client.patch(self.kind_of(name), name, "default", patch={"spec": spec})
 
     async def find(self, resource: Resource, name: str) -> dict[str, Any] | None:
         """An object, if it is there."""
@@ -219,6 +225,30 @@ class Cluster:
         selector = f"chainerjob.kubeflow.org/role={role}"
         items = (await self.client.list(PODS, "default", label_selector=selector))["items"]
         return sorted(items, key=lambda pod: str(pod["metadata"]["name"]))
+
+    async def members(self, job: str) -> list[dict[str, Any]]:
+        """The pods of an ElasticJob, by name."""
+        selector = f"group-name=elastic.pytorch.org,job-name={job}"
+        items = (await self.client.list(PODS, "default", label_selector=selector))["items"]
+        return sorted(items, key=lambda pod: str(pod["metadata"]["name"]))
+
+    async def until_members(self, job: str, count: int) -> list[dict[str, Any]]:
+        """Wait until an ElasticJob has so many pods that are to stay."""
+
+        async def check() -> Any:
+            there = [pod for pod in await self.members(job) if _stays(pod)]
+            return (there or True) if len(there) == count else None
+
+        found = await self.until(check)
+        return found if isinstance(found, list) else []
+
+    async def run_members(self, job: str, count: int) -> list[dict[str, Any]]:
+        """Wait for the pods of an ElasticJob, and let those run that do not yet."""
+        pods = await self.until_members(job, count)
+        for pod in pods:
+            if pod.get("status", {}).get("phase") == "Pending":
+                await self.run_pod(pod)
+        return pods
 
     async def until_pods(self, role: str, count: int) -> list[dict[str, Any]]:
         """Wait until there are so many pods of a role that have not ended."""
@@ -319,6 +349,10 @@ class Cluster:
                             PODS, pod["metadata"]["name"], "default", grace_period=0
                         )
             await asyncio.sleep(0.02)
+
+
+def _stays(pod: dict[str, Any]) -> bool:
+    return "deletionTimestamp" not in pod["metadata"]
 
 
 __all__ = ["CHAINER_JOBS", "JOBS", "OPERATOR_AGENT", "PODS", "STATEFUL_SETS", "Cluster"]

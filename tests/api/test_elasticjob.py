@@ -19,7 +19,7 @@ from traincrew.api.crd import ELASTIC_JOB, definition, schema
 from traincrew.api.elasticjob_rules import problems
 from traincrew.api.meta import ObjectMeta
 from traincrew.engine.errors import ApiError, InvalidError
-from traincrew.engine.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
+from traincrew.operator.kinds import ELASTIC_JOBS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 SCHEMA = schema(ELASTIC_JOB)
 SPEC = SCHEMA["properties"]["spec"]
 EXAMPLES = Path(__file__).parents[1] / "plan" / "elastic"
-ELASTIC_JOBS = Resource(api.GROUP, api.VERSION, api.PLURAL, api.KIND)
 CONTAINERS = "spec/replicaSpecs/Worker/template/spec/containers"
 
 
@@ -181,8 +180,6 @@ REFUSED = [
 async def cluster() -> AsyncIterator[Cluster]:
     """A cluster that knows the kind."""
     async with Cluster() as started:
-        if ELASTIC_JOB.kind not in started.kinds:
-            await started.client.create(CUSTOM_RESOURCE_DEFINITIONS, definition(ELASTIC_JOB))
         yield started
 
 

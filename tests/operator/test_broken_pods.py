@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 
 from plan.world import distributed, plain
-from traincrew.api.crd import CHAINER_JOB, definition
+from traincrew.api.crd import KINDS, definition
 from traincrew.engine.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS
 from traincrew.local.cluster import LocalCluster
 from traincrew.operator import reconciler
@@ -115,7 +115,8 @@ async def here() -> AsyncIterator[Here]:
     patch = pytest.MonkeyPatch()
     patch.setattr(reconciler, "STATUS_INTERVAL", 0.05)
     async with LocalCluster() as cluster:
-        await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, definition(CHAINER_JOB))
+        for kind in KINDS:
+            await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, definition(kind))
         settings = {
             "apiVersion": "v1",
             "kind": "ConfigMap",

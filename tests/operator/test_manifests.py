@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from traincrew.api.crd import CHAINER_JOB
+from traincrew.api.crd import KINDS, Kind
 from traincrew.api.reference import page
 from traincrew.operator.manifests import documents, render, write
 from traincrew.operator.manifests.rbac import lease_rules, operator_rules
@@ -35,9 +35,12 @@ def test_what_is_committed_is_what_the_program_writes(layout: Format, directory:
     assert found == render(layout=layout)
 
 
-def test_the_reference_page_is_what_the_program_writes() -> None:
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.kind)
+def test_the_reference_page_is_what_the_program_writes(kind: Kind) -> None:
     """If this fails: ``python hack/reference.py``."""
-    assert (ROOT / "docs" / "reference" / "chainerjob.md").read_text() == page(CHAINER_JOB)
+    path = ROOT / "docs" / "reference" / f"{kind.kind.lower()}.md"
+
+    assert path.read_text() == page(kind)
 
 
 def test_files_are_made_in_order(tmp_path: Path) -> None:
@@ -77,6 +80,7 @@ def the_pod(**values: Any) -> dict[str, Any]:
 def test_object_names_are_those_of_the_chainer_operator() -> None:
     assert set(installed()) >= {
         ("CustomResourceDefinition", "", "chainerjobs.kubeflow.org"),
+        ("CustomResourceDefinition", "", "elasticjobs.elastic.pytorch.org"),
         ("Namespace", "", "chainer-operator"),
         ("ClusterRole", "", "chainer-operator"),
         ("ServiceAccount", "chainer-operator", "chainer-operator"),
@@ -129,9 +133,7 @@ def test_the_arguments_are_options_of_the_operator() -> None:
 
 
 def test_an_operator_for_one_namespace_has_permissions_there_only() -> None:
-    kinds = {
-        kind for kind, _, name in installed(watchNamespace="team") if "chainerjob-" not in name
-    }
+    kinds = {kind for kind, _, name in installed(watchNamespace="team") if "job-" not in name}
     found = installed(watchNamespace="team")
 
     assert "ClusterRoleBinding" not in kinds

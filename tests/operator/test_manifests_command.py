@@ -8,6 +8,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from traincrew.api.crd import KINDS
 from traincrew.cli.main import cli
 
 if TYPE_CHECKING:
@@ -24,15 +25,16 @@ def test_everything_is_printed() -> None:
     kinds = [document["kind"] for document in yaml.load_all(out, yaml.CSafeLoader)]
 
     assert code == 0
-    assert kinds[:2] == ["CustomResourceDefinition", "Namespace"]
+    definitions = ["CustomResourceDefinition"] * len(KINDS)
+    assert kinds[: len(KINDS) + 1] == [*definitions, "Namespace"]
     assert "Deployment" in kinds
 
 
 def test_definitions_only() -> None:
     _, out, _ = run("--crds-only")
 
-    assert [document["kind"] for document in yaml.load_all(out, yaml.CSafeLoader)] == [
-        "CustomResourceDefinition"
+    assert [document["metadata"]["name"] for document in yaml.load_all(out, yaml.CSafeLoader)] == [
+        f"{kind.plural}.{kind.group}" for kind in KINDS
     ]
 
 

@@ -14,21 +14,24 @@ import pytest
 
 from authorization import Judgement, Permission, implied, judge, of_account, of_http, of_rules
 from harness import OPERATOR_AGENT, Cluster
+from plan.elastic_world import elastic
 from plan.world import distributed, plain
 from traincrew.engine.resources import (
     CONFIG_MAPS,
     EVENTS,
     JOBS,
     NAMESPACES,
+    PODS,
     ROLE_BINDINGS,
     ROLES,
     SERVICE_ACCOUNTS,
+    SERVICES,
     STATEFUL_SETS,
     Resource,
 )
 from traincrew.local.apiserver.faults import refuse
 from traincrew.operator.app import run_operator
-from traincrew.operator.kinds import CHAINER_JOBS
+from traincrew.operator.kinds import CHAINER_JOBS, ELASTIC_JOBS, RESOURCES
 from traincrew.operator.manifests import documents
 from traincrew.operator.manifests.values import parse
 from traincrew.operator.options import OperatorOptions
@@ -38,7 +41,14 @@ if TYPE_CHECKING:
 
 Document = dict[str, Any]
 NAMESPACE = "chainer-operator"
-PLURALS = {CHAINER_JOBS.kind: CHAINER_JOBS.plural, "Job": "jobs", "StatefulSet": "statefulsets"}
+PLURALS = {
+    **{kind.kind: kind.plural for kind in RESOURCES},
+    "Job": "jobs",
+    "StatefulSet": "statefulsets",
+}
+CHILDREN = (
+    SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS, CONFIG_MAPS, STATEFUL_SETS, JOBS, SERVICES, PODS,
+)  # fmt: skip
 
 
 def granted(**values: Any) -> set[Permission]:
@@ -70,10 +80,11 @@ class Life:
 
     async def note_grants(self) -> None:
         """What was asked about the objects the operator has made."""
-        for resource in (SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS, CONFIG_MAPS, STATEFUL_SETS, JOBS):
+        kinds = {kind.kind for kind in RESOURCES}
+        for resource in CHILDREN:
             for item in await self.cluster.all(resource):
                 owners = item["metadata"].get("ownerReferences", [])
-                if any(owner["kind"] == CHAINER_JOBS.kind for owner in owners):
+                if any(owner["kind"] in kinds for owner in owners):
                     document = {"apiVersion": resource.api_version, "kind": resource.kind, **item}
                     self.needed |= implied(document, PLURALS)
 
@@ -85,6 +96,7 @@ class Life:
         election = {"leader_elect": True, "lease_namespace": NAMESPACE, **options}
         await cluster.start_operator(identity="leader", **election)
         await self.scaled_suspended_and_mended()
+        await self.elastic()
         await self.note_grants()
         self.streams_lists = False
         stop = asyncio.Event()
@@ -93,7 +105,8 @@ class Life:
         await cluster.until(self.standby_watches)
         await cluster.stop_operator()
         await self.ended_and_gone()
-        for resource in (SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS, CONFIG_MAPS, STATEFUL_SETS, JOBS):
+        await self.elastic_ended_and_gone()
+        for resource in CHILDREN:
             await self.something_in_the_way(resource)
         stop.set()
         await standby
@@ -146,6 +159,32 @@ class Life:
 
         await cluster.until(replaced)
 
+    async def elastic(self) -> None:
+        """Limits are filled in, workers come and go."""
+        cluster, name = self.cluster, "flowers"
+        await cluster.create(elastic(2, minReplicas=None))
+        await cluster.run_members(name, 2)
+        await cluster.until_phase(name, "Running", workersReady="2/2")
+        await cluster.edit(name, {"minReplicas": 1, "replicaSpecs": {"Worker": {"replicas": 1}}})
+
+        async def one_service() -> bool:
+            return len(await cluster.all(SERVICES)) == 1 + len(await cluster.members(name))
+
+        await cluster.until_members(name, 1)
+        await cluster.until(one_service)
+
+    async def elastic_ended_and_gone(self) -> None:
+        cluster, name = self.cluster, "flowers"
+        (worker,) = await cluster.until_members(name, 1)
+        await cluster.edit(name, {"ttlSecondsAfterFinished": 1})
+        await cluster.end_pod(worker, 0)
+        await cluster.until_phase(name, "Succeeded")
+
+        async def gone() -> bool:
+            return await cluster.find(ELASTIC_JOBS, name) is None
+
+        await cluster.until(gone)
+
     async def until_synced_again(self, name: str) -> None:
         """The same event a second time raises the count of the first."""
 
@@ -181,15 +220,19 @@ class Life:
             CONFIG_MAPS: f"{name}-assets",
             STATEFUL_SETS: f"{name}-workerset-w",
             JOBS: f"{name}-master",
+            SERVICES: f"{name}-worker-0",
+            PODS: f"{name}-worker-0",
         }[resource]
         manifest = distributed() if resource in {CONFIG_MAPS, STATEFUL_SETS} else plain()
-        if workers := manifest["spec"].get("workerSets"):
+        if resource in {SERVICES, PODS}:
+            manifest = elastic(1)
+        elif workers := manifest["spec"].get("workerSets"):
             manifest["spec"]["workerSets"] = {"w": workers["ws0"]}
         manifest["metadata"]["name"] = name
         await cluster.client.create(resource, self.foreign(resource, child), "default")
         await cluster.create(manifest)
         await cluster.until_phase(name, "Created", reason="ErrResourceExists", message=child)
-        await cluster.client.delete(CHAINER_JOBS, name, "default")
+        await cluster.client.delete(cluster.kind_of(name), name, "default")
 
     def foreign(self, resource: Resource, name: str) -> Document:
         pod = {
@@ -210,6 +253,10 @@ class Life:
             content = {"roleRef": {"apiGroup": group, "kind": "Role", "name": "x"}}
         elif resource is ROLES:
             content = {"rules": []}
+        elif resource is SERVICES:
+            content = {"spec": {"clusterIP": "None", "selector": {"a": "b"}}}
+        elif resource is PODS:
+            content = {"spec": pod["spec"]}
         metadata = {"name": name}
         return {
             "apiVersion": resource.api_version,

@@ -26,6 +26,7 @@ from traincrew.api.kind import Column, Kind, StatusWords
 __all__ = [
     "CHAINER_JOB",
     "ELASTIC_JOB",
+    "KINDS",
     "Column",
     "Kind",
     "definition",
@@ -33,6 +34,9 @@ __all__ = [
     "schema",
     "status_schema",
 ]
+
+KINDS = (CHAINER_JOB, ELASTIC_JOB)
+"""Every kind there is."""
 
 MAX_CONTAINERS = 64
 """Bounds of lists and strings that CEL rules look at, so that their cost can be estimated."""

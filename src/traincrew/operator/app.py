@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 USER_AGENT = "traincrew-operator"
 DRAIN_SECONDS = 3.0
 """How long a planned end waits for what is being done. A reconcile takes a fraction of a second."""
-COMPONENT = "chainer-job-controller"
-"""Source of events, as users of the chainer-operator know it."""
+COMPONENT = "traincrew-operator"
+"""Source of events that no kind reports."""
 
 
 async def run_operator(

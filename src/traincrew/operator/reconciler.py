@@ -18,7 +18,7 @@ answered with a conflict instead of undoing what others know.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from msgspec import Struct, structs
 
@@ -39,13 +39,14 @@ from traincrew.operator.patches import json_patch, merge, merge_patch
 from traincrew.plan.model import ChildKey, ChildView, Observed, Patch, Plan, PodView, Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
     from datetime import datetime
 
     from traincrew.engine.client import Client
     from traincrew.engine.events import EventRecorder
     from traincrew.engine.informer import Informer
     from traincrew.engine.manager import Manager
+    from traincrew.plan.model import Event
 
 T = TypeVar("T")
 
@@ -63,20 +64,30 @@ It looks for new kinds every 30 s, so the first jobs after an installation would
 _REFUSED = (InvalidError, BadRequestError, ForbiddenError)
 
 
+Written = Literal["Create", "Delete"]
+
+
 class Kind(Struct, frozen=True, kw_only=True):
     """What the reconciler has to know of a kind.
 
     Attributes:
         resource: The training jobs.
+        component: Source of the events, as users know it.
         label: Label of children and pods whose value is the name of the job.
+        selector: Selects the children and pods of all jobs; those that have the label by default.
         children: What a job is made of: the resource, and the view its plan works on.
         plan: The decisions.
+        written: Events that tell of children that were made or deleted, and of the job when its
+            time to live is over; none by default.
     """
 
     resource: Resource
+    component: str
     label: str
+    selector: str = ""
     children: tuple[tuple[Resource, type[ChildView]], ...]
     plan: Callable[[Observed, datetime], Plan]
+    written: Callable[[Written, Sequence[ChildKey]], list[Event]] = lambda _what, _keys: []
 
 
 class RefusedError(Exception):
@@ -112,7 +123,7 @@ class Reconciler:
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._client = client
-        self._events = events
+        self._events = events.reporter(kind.component)
         self._kind = kind
         self._clock = clock
         self._log = get_logger()
@@ -131,15 +142,17 @@ class Reconciler:
         self.controller.watch(self._jobs, lambda job: [_key(job)])
         selection = {
             "namespace": namespace,
-            "label_selector": kind.label,
+            "label_selector": kind.selector or kind.label,
             "indexers": {_JOB_INDEX: self._job_index},
         }
         self._children = {
             resource.kind: _informer(manager, resource, view, **selection)
             for resource, view in kind.children
         }
-        self._pods = _informer(manager, PODS, PodView, **selection)
-        for informer in (*self._children.values(), self._pods):
+        # A kind may make pods itself; else they are made by what it makes.
+        watched = {PODS.kind: _informer(manager, PODS, PodView, **selection), **self._children}
+        self._pods = watched[PODS.kind]
+        for informer in watched.values():
             self.controller.watch(informer, self._job_of)
         manager.add(self.controller)
 
@@ -212,7 +225,7 @@ class Reconciler:
         return any(stale)
 
     def _observe(self, request: Request, job: CustomObject) -> Observed:
-        """Children by owner UID, pods by the UID of those; labels only lead us to them."""
+        """Children by owner UID, pods by that or the UID of children; labels only lead us there."""
         index = f"{request.namespace}/{request.name}"
         children: dict[ChildKey, ChildView] = {}
         leftovers: set[ChildKey] = set()
@@ -226,7 +239,7 @@ class Reconciler:
                     children[key] = child
                 else:
                     leftovers.add(key)
-        uids = {child.metadata.uid for child in children.values()}
+        uids = {job.metadata.uid, *(child.metadata.uid for child in children.values())}
         pods = [
             pod
             for pod in self._pods.store.by_index(_JOB_INDEX, index)
@@ -270,12 +283,18 @@ class Reconciler:
                     refusals[key] = result
                 elif result is not None:
                     self._note(request, key, result)
+            made = [_key_of(write.create) for write in stage if write.create is not None]
+            self._tell(observed.job, "Create", [key for key in made if key not in refusals])
             if refusals:
                 return refusals
-        await self._together(
-            [self._delete(request, observed, *item) for item in plan.delete.items()]
-        )
+        deletions = [self._delete(request, observed, *item) for item in plan.delete.items()]
+        gone = await self._together(deletions)
+        self._tell(observed.job, "Delete", [key for key in gone if key is not None])
         return {}
+
+    def _tell(self, job: CustomObject, what: Written, keys: Sequence[ChildKey]) -> None:
+        for event in self._kind.written(what, keys):
+            self._events.event(self._reference(job), event.type, event.reason, event.message)
 
     async def _together(self, writes: Iterable[Awaitable[T]]) -> list[T]:
         """Several writes at a time; all have come to an end before an error is raised."""
@@ -297,8 +316,7 @@ class Reconciler:
             self._generations.setdefault(request, {})[metadata["uid"]] = generation
 
     async def _create(self, document: dict[str, Any]) -> tuple[ChildKey, dict[str, Any] | Refusal]:
-        metadata = document["metadata"]
-        key = ChildKey(document["kind"], metadata["name"])
+        key = _key_of(document)
         resource = self._resources[key.kind]
         try:
             return key, await self._post(resource, document)
@@ -352,8 +370,14 @@ class Reconciler:
         except _REFUSED as error:
             return patch.key, Refusal(error.message)
 
-    async def _delete(self, request: Request, observed: Observed, key: ChildKey, uid: str) -> None:
-        """Pods are only deleted for good, so any version of them will do."""
+    async def _delete(
+        self, request: Request, observed: Observed, key: ChildKey, uid: str
+    ) -> ChildKey | None:
+        """Of pods that others make any version will do: they are deleted for good only.
+
+        Returns:
+            What was deleted, if it was still there.
+        """
         child = observed.children.get(key)
         try:
             await self._client.delete(
@@ -364,7 +388,8 @@ class Reconciler:
                 resource_version=child.metadata.resource_version if child is not None else None,
             )
         except NotFoundError:
-            return
+            return None
+        return key
 
     # -- the job itself -----------------------------------------------------------------------
 
@@ -425,6 +450,7 @@ class Reconciler:
             )
         except NotFoundError:
             return
+        self._tell(job, "Delete", [ChildKey(self._kind.resource.kind, metadata.name)])
 
     def _reference(self, job: CustomObject) -> dict[str, Any]:
         return {
@@ -441,6 +467,10 @@ def _informer(manager: Manager, resource: Resource, view: type[View], **kw: Any)
     # Views belong to the plan, which knows no engine: they fit its protocol by their attributes.
     informer: Informer[Any] = manager.informer(resource, view, **kw)
     return informer
+
+
+def _key_of(document: Mapping[str, Any]) -> ChildKey:
+    return ChildKey(document["kind"], document["metadata"]["name"])
 
 
 def _key(job: CustomObject) -> Request:

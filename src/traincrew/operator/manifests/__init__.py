@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from traincrew.api.crd import CHAINER_JOB, definition
+from traincrew.api.crd import KINDS, definition
 from traincrew.operator.manifests import chart, kustomize, rbac, workload
 from traincrew.operator.manifests.checks import CHECKS
 from traincrew.operator.manifests.template import Document, Filling
@@ -41,7 +41,7 @@ def documents(values: Values = DEFAULTS, namespace: str = NAMESPACE) -> dict[str
         *rbac.operator_binding(),
         rbac.lease_role(),
         rbac.lease_binding(),
-        *rbac.user_roles(),
+        *rbac.user_roles().values(),
     ]
     operator = [
         workload.service(),
@@ -50,7 +50,7 @@ def documents(values: Values = DEFAULTS, namespace: str = NAMESPACE) -> dict[str
         workload.deployment(),
     ]
     found = {
-        "0-crd.yaml": [definition(CHAINER_JOB)] if values.crds.enabled else [],
+        "0-crd.yaml": [definition(kind) for kind in KINDS] if values.crds.enabled else [],
         "1-namespace.yaml": filling.fill([workload.namespace()]),
         "2-rbac.yaml": filling.fill(accounts),
         "3-chainer-operator.yaml": filling.fill(operator),

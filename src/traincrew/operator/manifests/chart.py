@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
-from traincrew.api.crd import CHAINER_JOB, definition
+from traincrew.api.crd import KINDS, definition
 from traincrew.operator.manifests import rbac, workload
 from traincrew.operator.manifests.checks import CHECKS
 from traincrew.operator.manifests.template import (
@@ -24,7 +24,7 @@ from traincrew.operator.manifests.template import (
     look_up,
 )
 from traincrew.operator.manifests.values import DEFAULTS, Values, plain
-from traincrew.operator.manifests.yamltext import WIDTH, dump, is_flow
+from traincrew.operator.manifests.yamltext import WIDTH, dump, dump_all, is_flow
 from traincrew.operator.options import VERSION
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def files() -> dict[str, str]:
         "operator-role": [*rbac.operator_role(), *rbac.operator_binding()],
         "leader-election-role": [rbac.lease_role(), rbac.lease_binding()],
         "service-account": [rbac.service_account()],
-        "user-roles": [*rbac.user_roles()],
+        "user-roles": [*rbac.user_roles().values()],
     }
     return {
         "Chart.yaml": dump(_chart()),
@@ -120,9 +120,10 @@ def _described(kind: msgspec.inspect.Type) -> tuple[str, msgspec.inspect.Type]:
 
 
 def _definitions() -> str:
-    document = definition(CHAINER_JOB)
-    document["metadata"]["annotations"] = _KEEP
-    text = dump(document)
+    documents = [definition(kind) for kind in KINDS]
+    for document in documents:
+        document["metadata"]["annotations"] = _KEEP
+    text = dump_all(documents)
     assert "{{" not in text, "Helm would take a part of the definition for its own"
     return f"{{{{- if .Values.crds.enabled }}}}\n{text}{{{{- end }}}}\n"
 
@@ -248,9 +249,9 @@ _HELPERS = """\
 _NOTES = """\
 {{ .Values.name }} {{ .Chart.AppVersion }} is installed in namespace {{ .Release.Namespace }}.
 {{- if .Values.watchNamespace }}
-It serves the ChainerJobs of namespace {{ .Values.watchNamespace }}.
+It serves the ChainerJobs and ElasticJobs of namespace {{ .Values.watchNamespace }}.
 {{- else }}
-It serves the ChainerJobs of all namespaces.
+It serves the ChainerJobs and ElasticJobs of all namespaces.
 {{- end }}
 
 Wait until it is ready:
@@ -259,16 +260,17 @@ Wait until it is ready:
 
 Then create a job, and watch it:
 
-  kubectl create -f my-chainerjob.yaml
-  kubectl get chainerjobs --watch
+  kubectl create -f my-job.yaml
+  kubectl get chainerjobs,elasticjobs
 {{- if not .Values.crds.enabled }}
 
 The CustomResourceDefinitions are not part of this release (crds.enabled is false).
 Have them installed by somebody who may: traincrew manifests --crds-only | kubectl apply -f -
 {{- else }}
 
-Uninstalling this release keeps the CustomResourceDefinition, and with it all jobs. To delete both:
+Uninstalling this release keeps the CustomResourceDefinitions, and with them all jobs.
+To delete both:
 
-  kubectl delete crd chainerjobs.kubeflow.org
+  kubectl delete crd chainerjobs.kubeflow.org elasticjobs.elastic.pytorch.org
 {{- end }}
 """

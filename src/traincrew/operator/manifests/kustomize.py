@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from traincrew.api.crd import CHAINER_JOB, definition
+from traincrew.api.crd import KINDS, definition
 from traincrew.operator.manifests import rbac, workload
 from traincrew.operator.manifests.yamltext import dump, dump_all
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 def files(filling: Filling) -> dict[str, str]:
     """The files by path. ``default`` is made up of all but ``prometheus``, which is an extra."""
-    editor, viewer = rbac.user_roles()
     image = filling.values["image"]
 
     def filled(*nodes: Any) -> str:
@@ -25,7 +24,7 @@ def files(filling: Filling) -> dict[str, str]:
     return {
         **_directory(
             "crd",
-            {f"bases/{CHAINER_JOB.group}_{CHAINER_JOB.plural}.yaml": dump(definition(CHAINER_JOB))},
+            {f"bases/{kind.group}_{kind.plural}.yaml": dump(definition(kind)) for kind in KINDS},
         ),
         **_directory(
             "rbac",
@@ -35,8 +34,10 @@ def files(filling: Filling) -> dict[str, str]:
                 "role_binding.yaml": filled(*rbac.operator_binding()),
                 "leader_election_role.yaml": filled(rbac.lease_role()),
                 "leader_election_role_binding.yaml": filled(rbac.lease_binding()),
-                "chainerjob_editor_role.yaml": filled(editor),
-                "chainerjob_viewer_role.yaml": filled(viewer),
+                **{
+                    f"{kind}_{who}_role.yaml": filled(role)
+                    for (kind, who), role in rbac.user_roles().items()
+                },
             },
         ),
         **_directory(

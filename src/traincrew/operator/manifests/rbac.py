@@ -8,11 +8,14 @@ verb is missing, and when one is never used.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from traincrew.operator.kinds import CHAINER_JOBS
+from traincrew.operator.kinds import RESOURCES, SCALABLE
 from traincrew.operator.manifests.template import Document, Either, Namespace, Value, When, text
 from traincrew.operator.options import LEASE_NAME
+
+if TYPE_CHECKING:
+    from traincrew.engine.resources import Resource
 
 RBAC = "rbac.authorization.k8s.io"
 _NAME = Value("name")
@@ -26,20 +29,28 @@ def _rule(group: str, resources: str, verbs: str, **more: Any) -> Document:
 def operator_rules() -> list[Document]:
     """Where the jobs are."""
     return [
-        _rule(CHAINER_JOBS.group, CHAINER_JOBS.plural, "list watch patch delete"),
-        _rule(CHAINER_JOBS.group, f"{CHAINER_JOBS.plural}/status", "patch"),
-        # Asked by the admission plugin OwnerReferencesPermissionEnforcement of whoever sets
-        # blockOwnerDeletion, which makes a foreground deletion wait for the children.
-        _rule(CHAINER_JOBS.group, f"{CHAINER_JOBS.plural}/finalizers", "update"),
+        *(rule for kind in RESOURCES for rule in _kind_rules(kind)),
         _rule("", "serviceaccounts", "get list watch create"),
         _rule("", "configmaps", "get list watch create patch"),
         _rule(RBAC, "roles rolebindings", "get list watch create patch"),
         _rule("apps", "statefulsets", "get list watch create patch delete"),
         _rule("batch", "jobs", "get list watch create patch"),
         _rule("", "events", "create patch"),
-        # `get` of these is for the pods of jobs: the operator grants it, and must hold it.
-        _rule("", "pods", "get list watch delete"),
+        _rule("", "services", "get list watch create delete"),
+        _rule("", "pods", "get list watch create delete"),
+        # For the pods of ChainerJobs: the operator grants it, and must hold it.
         _rule("", "pods/exec", "get create"),
+    ]
+
+
+def _kind_rules(kind: Resource) -> list[Document]:
+    """The jobs of a kind."""
+    return [
+        _rule(kind.group, kind.plural, "list watch patch delete"),
+        _rule(kind.group, f"{kind.plural}/status", "patch"),
+        # Asked by the admission plugin OwnerReferencesPermissionEnforcement of whoever sets
+        # blockOwnerDeletion, which makes a foreground deletion wait for the children.
+        _rule(kind.group, f"{kind.plural}/finalizers", "update"),
     ]
 
 
@@ -97,32 +108,30 @@ def lease_binding() -> When:
     return When("leaderElection.enabled", _binding("Role", _lease_metadata()))
 
 
-def user_roles() -> list[When]:
-    """Who may edit or view a namespace may do so with its jobs, too."""
-    name = CHAINER_JOBS.kind.lower()
+def user_roles() -> dict[tuple[str, str], When]:
+    """Who may edit or view a namespace may do so with its jobs, too; by kind and role."""
     everything = "create delete deletecollection get list patch update watch"
-    return [
-        When(
-            "userRoles.enabled",
-            _role(
-                "ClusterRole",
-                {
-                    "name": text(_NAME, f"-{name}-{who}"),
-                    "labels": {
-                        f"rbac.authorization.k8s.io/aggregate-to-{role}": "true" for role in roles
-                    },
-                },
-                [
-                    _rule(CHAINER_JOBS.group, CHAINER_JOBS.plural, verbs),
-                    _rule(CHAINER_JOBS.group, f"{CHAINER_JOBS.plural}/status", "get"),
-                ],
-            ),
-        )
-        for who, roles, verbs in (
-            ("editor", ("admin", "edit"), everything),
-            ("viewer", ("view",), "get list watch"),
-        )
+    roles = (
+        ("editor", ("admin", "edit"), everything),
+        ("viewer", ("view",), "get list watch"),
+    )
+    return {
+        (kind.kind.lower(), who): _user_role(kind, who, into, verbs)
+        for kind in RESOURCES
+        for who, into, verbs in roles
+    }
+
+
+def _user_role(kind: Resource, who: str, into: tuple[str, ...], verbs: str) -> When:
+    labels = {f"rbac.authorization.k8s.io/aggregate-to-{role}": "true" for role in into}
+    rules = [
+        _rule(kind.group, kind.plural, verbs),
+        _rule(kind.group, f"{kind.plural}/status", "get"),
     ]
+    if who == "editor" and kind in SCALABLE:
+        rules.append(_rule(kind.group, f"{kind.plural}/scale", "get patch update"))
+    metadata = {"name": text(_NAME, f"-{kind.kind.lower()}-{who}"), "labels": labels}
+    return When("userRoles.enabled", _role("ClusterRole", metadata, rules))
 
 
 def _role(kind: str, metadata: Document, rules: list[Document]) -> Document:

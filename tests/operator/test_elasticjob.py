@@ -1,0 +1,230 @@
+"""ElasticJobs under the operator, against the embedded API server; pods do what tests say."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from harness import OPERATOR_AGENT, PODS, Cluster
+from plan.elastic_world import elastic
+from traincrew.engine.errors import InvalidError
+from traincrew.engine.resources import EVENTS, JOBS, SERVICES
+from traincrew.operator.kinds import ELASTIC_JOBS
+
+if TYPE_CHECKING:
+    from traincrew.local.apiserver.faults import AuditRecord
+
+NAME = "flowers"
+
+
+async def scale(cluster: Cluster, replicas: int) -> None:
+    """As `kubectl scale` does."""
+    await cluster.client.patch(
+        ELASTIC_JOBS,
+        NAME,
+        "default",
+        patch={"spec": {"replicas": replicas}},
+        subresource="scale",
+    )
+
+
+async def services(cluster: Cluster) -> list[str]:
+    """Names of the job's Services."""
+    return sorted(
+        item["metadata"]["name"]
+        for item in await cluster.all(SERVICES)
+        if item["metadata"].get("labels", {}).get("job-name") == NAME
+    )
+
+
+async def test_a_job_from_creation_to_success(cluster: Cluster) -> None:
+    await cluster.start_operator()
+    await cluster.create(elastic())
+    await cluster.until_phase(NAME, "Created", reason="WaitingForWorkers")
+    pods = await cluster.run_members(NAME, 2)
+    job = await cluster.until_phase(NAME, "Running", workersReady="2/2")
+    assert job["status"]["startTime"]
+    assert await services(cluster) == [f"{NAME}-worker-0", f"{NAME}-worker-1"]
+    for pod in pods:
+        await cluster.end_pod(pod, 0)
+    job = await cluster.until_phase(NAME, "Succeeded")
+    assert job["status"]["replicaStatuses"]["Worker"]["succeeded"] == 2
+
+    async def told() -> bool:
+        return len(await cluster.events_of(NAME)) == 5
+
+    await cluster.until(told)
+    assert sorted(await cluster.events_of(NAME)) == sorted(
+        [
+            ("Normal", "SuccessfulCreateService", f"Created service: {NAME}-worker-0"),
+            ("Normal", "SuccessfulCreateService", f"Created service: {NAME}-worker-1"),
+            ("Normal", "SuccessfulCreatePod", f"Created pod: {NAME}-worker-0"),
+            ("Normal", "SuccessfulCreatePod", f"Created pod: {NAME}-worker-1"),
+            ("Normal", "ElasticJobSucceeded", f"ElasticJob {NAME} is successfully completed."),
+        ]
+    )
+    sources = {
+        event["source"]["component"]
+        for event in await cluster.all(EVENTS)
+        if event["involvedObject"]["name"] == NAME
+    }
+    assert sources == {"elastic-job-controller"}
+
+
+async def test_kubectl_scale_out_and_in(cluster: Cluster) -> None:
+    await cluster.start_operator()
+    await cluster.create(elastic())
+    before = {pod["metadata"]["uid"] for pod in await cluster.run_members(NAME, 2)}
+    await cluster.until_phase(NAME, "Running", workersReady="2/2")
+    read = await cluster.client.request(
+        "GET", ELASTIC_JOBS.path("default", NAME, subresource="scale")
+    )
+    assert b'"replicas":2' in read.replace(b" ", b"")
+    assert b"group-name=elastic.pytorch.org,job-name=flowers,replica-type=worker" in read
+
+    await scale(cluster, 3)
+    pods = await cluster.run_members(NAME, 3)
+    assert before < {pod["metadata"]["uid"] for pod in pods}
+    await cluster.until_phase(NAME, "Running", workersReady="3/3")
+    await scale(cluster, 1)
+    (left,) = await cluster.until_members(NAME, 1)
+    assert left["metadata"]["name"] == f"{NAME}-worker-0"
+
+    async def one_service() -> bool:
+        return await services(cluster) == [f"{NAME}-worker-0"]
+
+    await cluster.until(one_service)
+    job = await cluster.until_phase(NAME, "Running", workersReady="1/1")
+    assert job["status"]["restarts"] == 0
+    with pytest.raises(InvalidError, match="at most maxReplicas"):
+        await scale(cluster, 4)
+
+
+async def test_a_killed_worker_is_counted_once_and_comes_back(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from datetime import timedelta
+
+    from traincrew.plan import elasticjob
+
+    monkeypatch.setattr(elasticjob, "AT_LEAST", timedelta(0))
+    await cluster.start_operator()
+    await cluster.create(elastic())
+    _, second = await cluster.run_members(NAME, 2)
+    await cluster.until_phase(NAME, "Running")
+    await cluster.end_pod(second, 137)
+    await cluster.until_phase(NAME, "Restarting", message="exited with code 137")
+
+    async def replaced() -> bool:
+        pods = await cluster.until_members(NAME, 2)
+        return pods[1]["metadata"]["uid"] != second["metadata"]["uid"]
+
+    await cluster.until(replaced)
+    await cluster.run_members(NAME, 2)
+    job = await cluster.until_phase(NAME, "Running", workersReady="2/2", restarts="1")
+    assert job["status"]["failures"] == 1
+    assert [event for event in await cluster.events_of(NAME) if event[1] == "ExitedWithCode"] == [
+        ("Normal", "ExitedWithCode", f"Pod: default.{NAME}-worker-1 exited with code 137")
+    ]
+
+
+async def test_an_expired_job_leaves_nothing(cluster: Cluster) -> None:
+    await cluster.start_operator()
+    await cluster.create(elastic(1, ttlSecondsAfterFinished=0))
+    (pod,) = await cluster.run_members(NAME, 1)
+    await cluster.end_pod(pod, 0)
+
+    async def gone() -> bool:
+        return (
+            await cluster.find(ELASTIC_JOBS, NAME) is None
+            and not await cluster.members(NAME)
+            and not await services(cluster)
+        )
+
+    await cluster.until(gone)
+
+    async def told() -> bool:
+        return ("Normal", "SuccessfulDeleteJob", f"Deleted job: {NAME}") in (
+            await cluster.events_of(NAME)
+        )
+
+    await cluster.until(told)
+
+
+async def test_the_deadline_comes_by_itself(cluster: Cluster) -> None:
+    await cluster.start_operator()
+    await cluster.create(elastic(activeDeadlineSeconds=1, cleanPodPolicy="Running"))
+    await cluster.until_phase(NAME, "Failed", reason="JobFailed", message="longer than specified")
+    assert await cluster.until_members(NAME, 0) == []
+
+
+async def test_a_job_of_kubernetes_with_our_label_is_none_of_our_business(
+    cluster: Cluster,
+) -> None:
+    await cluster.start_operator()
+    await cluster.create(elastic(1))
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "x"}]}}
+    job = {"metadata": {"name": NAME}, "spec": {"template": template}}
+    await cluster.client.create(JOBS, {"apiVersion": "batch/v1", "kind": "Job", **job}, "default")
+    await cluster.run_members(NAME, 1)
+    found = await cluster.until_phase(NAME, "Running", workersReady="1/1")
+
+    assert found["status"]["replicaStatuses"]["Worker"]["active"] == 1
+    labelled = (await cluster.client.list(PODS, "default", label_selector=f"job-name={NAME}"))[
+        "items"
+    ]
+    assert len(labelled) == 2
+
+
+async def test_how_many_writes_a_job_costs(cluster: Cluster) -> None:
+    records: list[AuditRecord] = []
+    cluster.server.audit = records.append
+    await cluster.start_operator()
+    await cluster.create(elastic(3, minReplicas=None, maxReplicas=None))
+    pods = await cluster.run_members(NAME, 3)
+    await cluster.until_phase(NAME, "Running", workersReady="3/3")
+    for pod in pods:
+        await cluster.end_pod(pod, 0)
+    await cluster.until_phase(NAME, "Succeeded")
+
+    async def told() -> bool:
+        return any(reason == "ElasticJobSucceeded" for _, reason, _ in await events())
+
+    async def events() -> list[Any]:
+        return await cluster.events_of(NAME)
+
+    await cluster.until(told)
+    writes = [
+        f"{record.method} {record.path.partition('?')[0]} {record.code}"
+        for record in records
+        if record.user_agent.startswith(OPERATOR_AGENT) and record.method != "GET"
+    ]
+    assert len(writes) <= 3 + 3 + 12, "\n".join(writes)
+
+
+async def test_a_settled_job_costs_nothing(cluster: Cluster) -> None:
+    await cluster.start_operator()
+    await cluster.create(elastic())
+    await cluster.run_members(NAME, 2)
+    await cluster.until_phase(NAME, "Running", workersReady="2/2")
+    version = (await cluster.job(NAME))["metadata"]["resourceVersion"]
+    records: list[AuditRecord] = []
+    cluster.server.audit = records.append
+    await cluster.kill_operator()
+    await cluster.start_operator()
+    other = copy.deepcopy(elastic(1))
+    other["metadata"]["name"] = "other"
+    await cluster.create(other)
+    await cluster.run_members("other", 1)
+    await cluster.until_phase("other", "Running")
+
+    assert (await cluster.job(NAME))["metadata"]["resourceVersion"] == version
+    assert not [
+        record
+        for record in records
+        if record.method != "GET"
+        and record.user_agent.startswith(OPERATOR_AGENT)
+        and NAME in record.path
+    ]
