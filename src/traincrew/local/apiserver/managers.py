@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from .fieldorder import in_order
 from .fieldsets import FieldSet, difference, union
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def entry(who: Identity, fields: FieldSet, *, api_version: str, time: str | None
     if time is not None:
         result["time"] = time
     result["fieldsType"] = "FieldsV1"
-    result["fieldsV1"] = fields
+    result["fieldsV1"] = in_order(fields)
     if who.subresource:
         result["subresource"] = who.subresource
     return result
