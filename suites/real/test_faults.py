@@ -198,8 +198,10 @@ async def test_a_watch_that_is_too_old(
     """What happened while the operator heard nothing is not in any watch any more."""
     async with Wire(cluster.kubeconfig, tmp_path, "wire") as wire:
         operator = operator_of(desk, wire.kubeconfig, tmp_path, "--no-leader-elect")
+        mended = 0.0
 
         async def miss() -> None:
+            nonlocal mended
             wire.cut()
             await desk.delete("missed")
             await desk.until_gone("missed")
@@ -208,6 +210,7 @@ async def test_a_watch_that_is_too_old(
             # The API server keeps a history of its own, which a restart empties.
             await asyncio.to_thread(cluster.component("kube-apiserver").restart)
             await asyncio.to_thread(cluster.wait)
+            mended = time.monotonic()
             wire.mend()
 
         async with operator:
@@ -215,10 +218,9 @@ async def test_a_watch_that_is_too_old(
             await operator.says(READY)
             await desk.create(chainer_job("missed", work(3600)))
             await desk.until_phase("missed", "Running")
-            seen = time.monotonic()
             tell(f"all jobs had ended {await disturb(desk, miss()):.1f} s later")
             assert wire.expired > 0
-            assert not [write for write in wire.job_writes(since=seen) if "missed" in write.path]
+            assert not [write for write in wire.job_writes(since=mended) if "missed" in write.path]
             assert "watch expired, listing again" in operator.said()
 
 
