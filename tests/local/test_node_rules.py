@@ -378,6 +378,15 @@ def test_volumes_win_over_what_the_node_mounts() -> None:
     assert ordered([own], [theirs], [directory]) == [theirs]
 
 
+def test_large_files_of_an_image_are_mounted_and_small_ones_copied(tmp_path: Path) -> None:
+    for name, size in (("small", 1024), ("large", 2 * 1024 * 1024)):
+        with (tmp_path / name).open("wb") as file:
+            file.truncate(size)
+    files = {"/d": tmp_path, "/s": tmp_path / "small", "/l": tmp_path / "large"}
+    shown = {mount.target: mount.kind for mount in image_mounts(Environment("e", files=files))}
+    assert (shown["/d"], shown["/s"], shown["/l"]) == ("overlay", "copy", "bind")
+
+
 def test_an_interpreter_in_a_fresh_directory_is_shown_again(tmp_path: Path) -> None:
     prefix = tmp_path / "venv"
     mounts = image_mounts(Environment("e", prefix=prefix, files={"/x//y": tmp_path}))

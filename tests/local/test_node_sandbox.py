@@ -177,6 +177,34 @@ async def test_mounts_appear_at_their_exact_paths(
 
 
 @needs_namespaces
+@pytest.mark.parametrize("overlay", [True, False])
+async def test_small_files_of_an_image_can_be_replaced(
+    sandboxes: Sandboxes, tmp_path: Path, overlay: bool
+) -> None:
+    original = tmp_path / "original"
+    original.write_text("#!/bin/sh\necho original\n")
+    original.chmod(0o755)
+    volume = tmp_path / "volume"
+    volume.mkdir()
+    lines = await sandboxes.output(
+        """
+        /program; /etc/host.conf
+        mv /program /elsewhere && /elsewhere && ls /program 2> /dev/null || echo gone
+        sed -i s/original/changed/ /etc/host.conf; /etc/host.conf
+        cat /v/file
+        """,
+        Mount("copy", "/program", str(original)),
+        Mount("copy", "/etc/host.conf", str(original)),
+        Mount("bind", "/v", str(volume)),
+        Mount("copy", "/v/file", str(original)),
+        overlay=overlay,
+    )
+    assert lines == [*["original"] * 3, "gone", "changed", "#!/bin/sh", "echo original"]
+    assert original.read_text() == "#!/bin/sh\necho original\n"
+    assert (volume / "file").stat().st_size == 0
+
+
+@needs_namespaces
 async def test_writes_are_private_and_thrown_away(sandboxes: Sandboxes) -> None:
     script = "echo x > /private-file; mkdir /private; echo y > /opt/private; cat /opt/private"
     assert await sandboxes.output(script) == ["y"]

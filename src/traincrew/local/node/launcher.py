@@ -43,7 +43,7 @@ class Mount(Struct, frozen=True, omit_defaults=True):
 
     Attributes:
         kind: `bind` and `overlay` (of `source`), `tmpfs` (of `size` bytes), `symlink` (to `to`),
-            `file` (with `content`), `directory` (only has to exist).
+            `file` (with `content`), `copy` (of the file `source`), `directory` (only has to exist).
         target: the path in the container.
         source: a path of the machine, without symbolic links.
     """

@@ -35,6 +35,9 @@ TOOLS = f"{_OWN}/bin"
 # Replaced by fresh ones in every container, so what an image needs there must be shown again.
 _FRESH = ("/tmp/", "/run/", "/dev/", "/var/run/")  # noqa: S108  # compared, not used
 
+# Larger files of images, in bytes, are mounted: copies are in memory, one for each container.
+_LARGEST_COPY = 1024 * 1024
+
 
 class VolumeMount:
     """One `volumeMounts` entry, resolved: `source` on this machine appears at `target`."""
@@ -103,15 +106,17 @@ def _below(volume: Path, sub_path: str, *, create: bool) -> Path:
     return path
 
 
+def _kind(source: Path) -> str:
+    """How to show a file of an image: programs may change and replace it, as in an image."""
+    if source.is_dir():
+        return "overlay"
+    return "copy" if source.stat().st_size <= _LARGEST_COPY else "bind"
+
+
 def image_mounts(environment: Environment) -> list[Mount]:
     """The image's files, and its interpreter where it would be hidden."""
     mounts = [
-        Mount(
-            "overlay" if source.is_dir() else "bind",
-            os.path.normpath(target),
-            str(source.resolve()),
-            read_only=True,
-        )
+        Mount(_kind(source), os.path.normpath(target), str(source.resolve()), read_only=True)
         for target, source in environment.files.items()
     ]
     prefixes = {Path(sys.prefix), Path(sys.base_prefix), Path(traincrew.__file__).parents[1]}

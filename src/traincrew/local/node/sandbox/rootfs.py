@@ -24,6 +24,9 @@ _FRESH = ("dev", "proc", "run", "sys", "tmp")
 _CONSOLES = ("tty", "vcs", "console")
 _OLD = "/.old"
 _MAXIMUM_NESTED = 64
+# Kinds of mounts that are entries of a directory, rather than mounted.
+_ENTRIES = ("file", "symlink", "copy")
+_CHUNK = 262144
 
 
 def build(specification: dict[str, Any]) -> bool:
@@ -245,6 +248,7 @@ class _Mounts:
     - `tmpfs`: `size` in bytes, or 0
     - `symlink`: `to`
     - `file`: `content`
+    - `copy`: `source`; a file, privately writable, which may be moved away, too
     - `directory`: nothing is mounted, the directory only has to exist
     """
 
@@ -252,13 +256,20 @@ class _Mounts:
         self.tree = tree
         # Outer paths first, so that a mount inside a volume is not covered by it.
         self.mounts = sorted(mounts, key=lambda mount: mount["target"].count("/"))
+        # What is in another mount may belong to others, who must not find a copy in it.
+        self.mounts = [
+            {**mount, "kind": "bind", "read_only": True}
+            if mount["kind"] == "copy" and self._inside_another(mount)
+            else mount
+            for mount in self.mounts
+        ]
 
     def make_targets(self) -> None:
         """Create the mount points that are not inside another mount."""
         own = [mount for mount in self.mounts if not self._inside_another(mount)]
         blocked = set()
         for mount in own:
-            if mount["kind"] in {"file", "symlink"}:
+            if mount["kind"] in _ENTRIES:
                 # The entry itself is replaced, whatever it points to.
                 needed = _deepest_existing(os.path.realpath(os.path.dirname(mount["target"])))
             elif os.path.exists(path := os.path.realpath(mount["target"])):
@@ -284,11 +295,13 @@ class _Mounts:
         """Create a mount's target; returns the path without symbolic links."""
         target: str = mount["target"]
         kind = mount["kind"]
-        if kind in {"symlink", "file"}:
+        if kind in _ENTRIES:
             os.makedirs(os.path.dirname(target), exist_ok=True)
             _remove(target)
             if kind == "symlink":
                 os.symlink(mount["to"], target)
+            elif kind == "copy":
+                _copy(_OLD + mount["source"], target)
             else:
                 with open(target, "w", encoding="utf-8") as file:
                     file.write(mount["content"])
@@ -307,7 +320,7 @@ class _Mounts:
         """Mount everything, outermost first."""
         for mount in self.mounts:
             kind = mount["kind"]
-            if kind in {"symlink", "file", "directory"}:
+            if kind in _ENTRIES or kind == "directory":
                 if self._inside_another(mount):
                     self._make_target(mount)
                 continue
@@ -321,6 +334,17 @@ class _Mounts:
                     syscalls.bind(source, target, read_only=True)
             else:
                 syscalls.bind(source, target, read_only=mount.get("read_only", False))
+
+
+def _copy(source: str, target: str) -> None:
+    """Copy a file with its mode and, where that is allowed, its owner."""
+    with open(source, "rb") as original, open(target, "wb") as file:
+        found = os.fstat(original.fileno())
+        while data := original.read(_CHUNK):
+            file.write(data)
+        with suppress(OSError):
+            os.fchown(file.fileno(), found.st_uid, found.st_gid)
+        os.fchmod(file.fileno(), found.st_mode & 0o777)
 
 
 def _mount_points() -> list[str]:
