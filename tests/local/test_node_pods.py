@@ -456,7 +456,10 @@ async def _is_empty(directory: Path) -> bool:
 
 async def test_sidecars_end_last_when_a_pod_is_deleted(world: World, tmp_path: Path) -> None:
     def container(name: str, **more: object) -> dict[str, object]:
-        script = f'trap "echo {name} >> /out/order; exit" TERM; while :; do sleep 0.02; done'
+        script = (
+            f'trap "echo {name} >> /out/order; exit" TERM; touch /out/listens-{name}; '
+            "while :; do sleep 0.02; done"
+        )
         mounts = [{"name": "out", "mountPath": "/out"}]
         return shell(name, script, volumeMounts=mounts, **more)
 
@@ -471,6 +474,11 @@ async def test_sidecars_end_last_when_a_pod_is_deleted(world: World, tmp_path: P
         }
     )
     await world.ready()
+
+    async def all_listen() -> bool:
+        return len(list(tmp_path.glob("listens-*"))) == 3
+
+    await world.until(all_listen)
     await world.client.delete(PODS, "p", "default")
     await world.gone()
     assert (tmp_path / "order").read_text().split() == ["main", "second", "first"]
