@@ -16,7 +16,7 @@ import yaml
 from traincrew.api.crd import KINDS, definition
 from traincrew.engine.client import Client
 from traincrew.engine.config import from_kubeconfig
-from traincrew.engine.errors import NotFoundError
+from traincrew.engine.errors import ConflictError, NotFoundError
 from traincrew.engine.events import EventRecorder
 from traincrew.engine.manager import Manager
 from traincrew.engine.resources import (
@@ -344,9 +344,14 @@ class Cluster:
         while True:
             for pod in await self.all(PODS):
                 if "deletionTimestamp" in pod["metadata"]:
-                    with contextlib.suppress(NotFoundError):
+                    # Of its name there may be another one by now.
+                    with contextlib.suppress(NotFoundError, ConflictError):
                         await self.client.delete(
-                            PODS, pod["metadata"]["name"], "default", grace_period=0
+                            PODS,
+                            pod["metadata"]["name"],
+                            "default",
+                            grace_period=0,
+                            uid=pod["metadata"]["uid"],
                         )
             await asyncio.sleep(0.02)
 

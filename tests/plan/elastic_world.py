@@ -78,8 +78,21 @@ class ElasticWorld(World):
         if key.kind != "Pod":
             super()._delete(key, uid)
             return
-        assert self.pods[key.name]["metadata"]["uid"] == uid
+        pod = self.pods[key.name]
+        assert pod["metadata"]["uid"] == uid
+        if pod["status"]["phase"] in {"Succeeded", "Failed"}:
+            self._assert_known(key.name)
         self.delete(key.name)
+
+    def _assert_known(self, name: str) -> None:
+        """What an ended pod has to tell must be stored before the pod goes."""
+        spec, status = self.job["spec"], self.status
+        index = int(name.rpartition("-")[2])
+        wanted = index < spec["replicaSpecs"].get("Worker", {"replicas": 0})["replicas"]
+        if "-worker-" not in name or not wanted or spec.get("suspend"):
+            return
+        record = status["podRecords"].get(f"worker-{index}", "")
+        assert status["phase"] in {"Succeeded", "Failed"} or record.endswith(" failed"), name
 
     def delete(self, name: str) -> None:
         """Somebody deletes a pod: it is told to end."""

@@ -84,6 +84,8 @@ class _Look(Look[ElasticJobSpec]):
         return elasticjob_status.document(status, self.observed.job.status, self.now)
 
     def stop(self, plan: Plan, policy: CommonPolicy) -> None:
+        if not self.stored.finished:
+            return  # once it is stored: pods that are gone cannot say again how the job ended
         for pod in self.observed.pods:
             if runpolicy.is_cleaned(policy, pod):
                 _delete_pod(plan, pod)
