@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 _E2E = "registry.k8s.io/e2e-test-images"
-# The scripts of the tests are written for busybox's shell, as Alpine has it, which knows more than
-# Debian's and less than bash. The other programs are wanted as busybox has them, too; agnhost has a
-# better `nc`.
+# The scripts of the tests are written for busybox's shell, which knows more than Debian's, and
+# hands on variables whose names no shell knows (`data-1`), as Debian's busybox does not: bash does
+# both. The other programs are wanted as busybox has them; agnhost has a better `nc`.
 _SHELL = "bash"
 _BUSYBOX = ("nc", "nslookup", "wget")
 _NETCAT = Path(__file__).with_name("netcat.py")
@@ -55,7 +55,7 @@ def catalog(agnhost: Path, directory: Path) -> str:
         {
             "name": "busybox",
             "images": [f"{_E2E}/busybox"],
-            "files": tools | {"/usr/bin/sh": shutil.which("busybox")},
+            "files": tools,
             "args": ["sh"],
             "ownPorts": True,
         },
