@@ -29,7 +29,7 @@ def main() -> int:
     parser.add_argument("--failing", action="store_true", help="only those that did not pass yet")
     parser.add_argument("--extra", action="append", default=[], help="a test beyond conformance")
     parser.add_argument("--write", action="store_true", help="write results into the table")
-    parser.add_argument("--workers", type=int, default=8, help="programs at the same time")
+    parser.add_argument("--workers", type=int, default=6, help="programs at the same time")
     parser.add_argument("--limit", type=float, default=300, help="seconds for a hanging test")
     parser.add_argument("--kubeconfig", type=Path, help="judge this cluster, which is running")
     parser.add_argument("--directory", type=Path, help="for logs; kept")

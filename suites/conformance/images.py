@@ -44,7 +44,7 @@ def catalog(agnhost: Path, directory: Path) -> str:
             "files": tools
             | {
                 "/agnhost-2": str(agnhost),
-                "/usr/bin/nc": str(_netcat(directory)),
+                "/usr/bin/nc": str(netcat(directory)),
                 "/localhost.crt": str(certificate),
                 "/localhost.key": str(key),
             },
@@ -77,7 +77,8 @@ def catalog(agnhost: Path, directory: Path) -> str:
     return json.dumps({"environments": environments}, indent=2)
 
 
-def _netcat(directory: Path) -> Path:
+def netcat(directory: Path) -> Path:
+    """The program `nc`, written into a directory."""
     program = directory / "nc"
     program.write_text(f"#!{sys.executable} -IS\n{_NETCAT.read_text()}")
     program.chmod(0o755)

@@ -21,10 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
 KUBECTL = Path(sys.prefix) / "bin" / "kubectl"
-# Starting the program takes a second, so it is given several tests at a time; and those that
-# take long are started first, one by one.
+# Starting the program takes a second or two, so it is given several tests at a time. Those that
+# take long only wait: they are run one by one, beside the others.
 SHARE_SECONDS = 45
 MOST_TESTS = 12
+LONG_SECONDS = 60
 # What upstream's framework does on its own before a test fails can take ten minutes.
 SLACK_SECONDS = 60
 _PLAIN = re.compile(r"([^\w ])")
@@ -84,7 +85,7 @@ class Judge:
 
         Args:
             tests: Names in full, and about how long they take.
-            workers: Programs at the same time.
+            workers: Programs at the same time; as many again for tests that take long.
             limit: Seconds after which a program is stopped, beyond what its tests should take.
             tell: Hears of every result as it comes, one at a time.
 
@@ -93,27 +94,28 @@ class Judge:
         """
         results: dict[str, Result] = {}
         numbers, lock = itertools.count(), threading.Lock()
-        together = {name: cost for name, cost in tests.items() if not is_serial(name)}
         alone = {name: cost for name, cost in tests.items() if is_serial(name)}
+        long = {
+            name: cost for name, cost in tests.items() if name not in alone and cost >= LONG_SECONDS
+        }
+        short = {name: cost for name, cost in tests.items() if name not in alone | long}
 
         def start(group: Mapping[str, float], count: int, cluster: Path) -> list[threading.Thread]:
-            shares = deque(_shares(group))
+            shares = deque(shares_of(group))
 
             def work() -> None:
-                with contextlib.suppress(IndexError):
-                    while True:
-                        share = shares.popleft()
-                        for result in self._run_share(next(numbers), share, limit, cluster):
-                            with lock:
-                                results[result.name] = result
-                                tell(result)
+                while (share := _next(shares)) is not None:
+                    for result in self._run_share(next(numbers), share, limit, cluster):
+                        with lock:
+                            results[result.name] = result
+                            tell(result)
 
             threads = [threading.Thread(target=work) for _ in range(count)]
             for thread in threads:
                 thread.start()
             return threads
 
-        waiting = start(together, workers, self._kubeconfig)
+        waiting = start(long, workers, self._kubeconfig) + start(short, workers, self._kubeconfig)
         if self._serial is None:
             for thread in waiting:
                 thread.join()
@@ -171,7 +173,15 @@ class Judge:
         return list(_results(report))
 
 
-def _shares(tests: Mapping[str, float]) -> list[dict[str, float]]:
+def _next(shares: deque[dict[str, float]]) -> dict[str, float] | None:
+    try:
+        return shares.popleft()
+    except IndexError:
+        return None
+
+
+def shares_of(tests: Mapping[str, float]) -> list[dict[str, float]]:
+    """Tests in the shares that programs get: long ones alone and first, short ones together."""
     shares: list[dict[str, float]] = []
     for name, cost in sorted(tests.items(), key=lambda item: -item[1]):
         last = shares[-1] if shares else {}

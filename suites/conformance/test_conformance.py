@@ -11,7 +11,7 @@ from . import table
 if TYPE_CHECKING:
     from .judge import Judge
 
-WORKERS = 8
+WORKERS = 6
 """Programs at the same time; most tests wait most of the time."""
 
 
