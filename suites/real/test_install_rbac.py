@@ -18,7 +18,7 @@ from authorization import Permission, implied, judge, of_account, of_rules
 from traincrew.plan.chainerjob_children import LABEL_NAME
 from traincrew.plan.openmpi import AGENT
 
-from .faults_support_jobs import IMAGE, chainer_job, work
+from .faults_support_jobs import IMAGE, chainer_job, template, work
 from .install_support import (
     ACCOUNT,
     DEPLOY,
@@ -37,8 +37,9 @@ if TYPE_CHECKING:
 
 Document = dict[str, Any]
 SPACE = "install-rbac"
-PLURALS = {"ChainerJob": "chainerjobs"}
+PLURALS = {"ChainerJob": "chainerjobs", "ElasticJob": "elasticjobs"}
 CHILDREN = "serviceaccounts,roles,rolebindings,configmaps,statefulsets,jobs"
+ELASTIC = "group-name=elastic.pytorch.org"
 RBAC = "rbac.authorization.k8s.io"
 
 STREAMED = {
@@ -48,6 +49,7 @@ STREAMED = {
     "rolebindings",
     "statefulsets",
     "jobs",
+    "services",
     "pods",
 }
 """Listed only where the API server's feature WatchList is off, which it is not here. The test of
@@ -213,6 +215,12 @@ class Life:
         self.ended_and_gone()
         for child, document in FOREIGN.items():
             self.something_in_the_way(child, document)
+        self.elastic()
+        for document in (
+            FOREIGN_SERVICE,
+            {"apiVersion": "v1", "kind": "Pod", **pod_template("Never")},
+        ):
+            self.something_in_the_way_of_a_worker(document)
 
     def scaled_mended_and_suspended(self) -> None:
         user = self.user
@@ -293,6 +301,43 @@ class Life:
         )
         user.until("the job is deleted", lambda: not user.get("chainerjob", "life"))
 
+    def elastic(self) -> None:
+        """Limits are filled in, workers come and go, and at last the job does."""
+        user = self.user
+        user.create(elastic_job("grows", UNTIL_TOLD, workers=2))
+        user.until(
+            "the workers run", lambda: self.elastic_status("grows").get("phase") == "Running"
+        )
+        for child in user.items("pods,services", "-l", ELASTIC):
+            self.implied |= implied(child, PLURALS)
+        self.edit_elastic("grows", {"minReplicas": 1})
+        user.kubectl("scale", "elasticjob", "grows", "--replicas=1")
+        user.until("one is left", lambda: len(user.items("pods,services", "-l", ELASTIC)) == 2)
+        user.until("it runs", lambda: self.elastic_status("grows").get("workersReady") == "1/1")
+        self.edit_elastic("grows", {"ttlSecondsAfterFinished": 1})
+        user.kubectl("exec", "grows-worker-0", "--", "touch", "/tmp/end")
+        user.until("the job is deleted", lambda: not user.get("elasticjob", "grows"))
+
+    def elastic_status(self, job: str) -> Document:
+        status: Document = self.user.get("elasticjob", job).get("status", {})
+        return status
+
+    def edit_elastic(self, job: str, spec: Document) -> None:
+        patch = json.dumps({"spec": spec})
+        self.user.kubectl("patch", "elasticjob", job, "--type=merge", "-p", patch)
+
+    def something_in_the_way_of_a_worker(self, document: Document) -> None:
+        user, job = self.user, f"no-{document['kind'].lower()}"
+        name = f"{job}-worker-0"
+        metadata = {**document.get("metadata", {}), "name": name}
+        user.create({**document, "metadata": metadata})
+        user.create(elastic_job(job, work(600), workers=1))
+        user.until(
+            f"{job} says what is in the way",
+            lambda: f'"{name}" already exists' in self.elastic_status(job).get("message", ""),
+        )
+        user.kubectl("delete", "elasticjob", job)
+
     def something_in_the_way(self, child: str, document: Document) -> None:
         """An object that has the name of a child, and is somebody else's."""
         user = self.user
@@ -304,6 +349,17 @@ class Life:
         )
         self.take_notes()
         user.kubectl("delete", "chainerjob", kind)
+
+
+def elastic_job(name: str, script: str, workers: int) -> Document:
+    """An ElasticJob whose workers run a shell script; the launcher's arguments are ignored."""
+    worker = {"replicas": workers, "restartPolicy": "ExitCode", "template": template(script)}
+    return {
+        "apiVersion": "elastic.pytorch.org/v1alpha1",
+        "kind": "ElasticJob",
+        "metadata": {"name": name},
+        "spec": {"maxReplicas": 3, "replicaSpecs": {"Worker": worker}},
+    }
 
 
 def pod_template(policy: str) -> Document:
@@ -339,3 +395,9 @@ FOREIGN: dict[str, Document] = {
     },
 }
 """Objects with the name of a child, by what follows the job's name in it."""
+
+FOREIGN_SERVICE: Document = {
+    "apiVersion": "v1",
+    "kind": "Service",
+    "spec": {"clusterIP": "None", "selector": {"a": "b"}},
+}
