@@ -236,6 +236,65 @@ async def test_deleting_a_job_leaves_nothing(cluster: Cluster) -> None:
     assert await cluster.pods("workerset") == []
 
 
+async def test_what_goes_with_its_job_is_not_made_again(cluster: Cluster) -> None:
+    """The operator hears that the children are deleted, and not yet that the job is."""
+    deaf = False
+    refused, asked, made = [], [], []
+
+    def lag(method: str, path: str, agent: str) -> Fault | None:
+        if not agent.startswith(OPERATOR_AGENT):
+            return None
+        if "/chainerjobs?" in path and "watch=" in path:
+            if not deaf:
+                return Fault(cut_after_bytes=100_000)
+            refused.append(path)
+            return refuse(503)
+        if deaf and "fieldSelector=" in path:
+            asked.append(path)
+        if deaf and method == "POST" and "/events" not in path:
+            made.append(path)
+        return None
+
+    cluster.server.faults = lag
+    await cluster.start_operator()
+    await cluster.create(distributed())
+    await cluster.until_phase(NAME, "Created", message="0/2 workers ready")
+    deaf = True
+    pad = {"metadata": {"annotations": {"pad": "x" * 150_000}}}
+    await cluster.client.patch(CHAINER_JOBS, NAME, "default", patch=pad)
+
+    async def heard_no_more() -> bool:
+        return bool(refused)
+
+    await cluster.until(heard_no_more)
+    await cluster.client.delete(CHAINER_JOBS, NAME, "default")
+
+    async def gone() -> bool:
+        return bool(asked) and not [
+            child["metadata"]["name"]
+            for resource in (STATEFUL_SETS, CONFIG_MAPS, ROLES)
+            for child in await cluster.all(resource)
+            if NAME in child["metadata"]["name"]
+        ]
+
+    await cluster.until(gone)
+    assert made == []
+
+
+async def test_a_child_that_somebody_deletes_is_made_again(cluster: Cluster) -> None:
+    await cluster.start_operator()
+    await cluster.create(distributed())
+    await cluster.until_phase(NAME, "Created", message="0/2 workers ready")
+    role = await cluster.client.get(ROLES, f"{NAME}-launcher-role", "default")
+    await cluster.client.delete(ROLES, f"{NAME}-launcher-role", "default")
+
+    async def back() -> bool:
+        found = await cluster.find(ROLES, f"{NAME}-launcher-role")
+        return found is not None and found["metadata"]["uid"] != role["metadata"]["uid"]
+
+    await cluster.until(back)
+
+
 async def test_suspend_and_resume(cluster: Cluster) -> None:
     await cluster.start_operator()
     await cluster.create(distributed())

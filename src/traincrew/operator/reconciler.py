@@ -134,6 +134,7 @@ class Reconciler:
         self._status_differs: dict[Request, float] = {}
         self._rests_until: dict[Request, float] = {}
         self._generations: dict[Request, dict[str, int]] = {}
+        self._made: dict[Request, set[tuple[str, ChildKey]]] = {}
 
         self.controller = Controller(
             kind.resource.kind.lower(), self.reconcile, workers=workers, clock=clock
@@ -217,6 +218,7 @@ class Reconciler:
         self._status_differs.pop(request, None)
         self._rests_until.pop(request, None)
         self._generations.pop(request, None)
+        self._made.pop(request, None)
 
     def _is_stale(self, request: Request) -> bool:
         informers = (self._jobs, *self._children.values())
@@ -239,6 +241,7 @@ class Reconciler:
                     children[key] = child
                 else:
                     leftovers.add(key)
+        self._made.setdefault(request, set()).update((job.metadata.uid, key) for key in children)
         uids = {job.metadata.uid, *(child.metadata.uid for child in children.values())}
         pods = [
             pod
@@ -270,6 +273,7 @@ class Reconciler:
     async def _write_children(
         self, request: Request, observed: Observed, plan: Plan
     ) -> dict[ChildKey, Refusal]:
+        await self._ensure_wanted(request, observed.job, plan)
         for stage in plan.stages:
             writes = [
                 self._create(write.create)
@@ -283,6 +287,7 @@ class Reconciler:
                     refusals[key] = result
                 elif result is not None:
                     self._note(request, key, result)
+                    self._made.setdefault(request, set()).add((observed.job.metadata.uid, key))
             made = [_key_of(write.create) for write in stage if write.create is not None]
             self._tell(observed.job, "Create", [key for key in made if key not in refusals])
             if refusals:
@@ -291,6 +296,32 @@ class Reconciler:
         gone = await self._together(deletions)
         self._tell(observed.job, "Delete", [key for key in gone if key is not None])
         return {}
+
+    async def _ensure_wanted(self, request: Request, job: CustomObject, plan: Plan) -> None:
+        """Ask whether the job is still there before anything of it is made a second time.
+
+        Deletions of children come by other watches than that of their job, and may come first: what
+        is made then has lost its owner already, and is in the way of a new job of that name.
+
+        Raises:
+            JobGoneError: It is not, or is being deleted.
+        """
+        known, uid = self._made.get(request, set()), job.metadata.uid
+        creates = [write.create for stage in plan.stages for write in stage if write.create]
+        if not any((uid, _key_of(create)) in known for create in creates):
+            return
+        metadata = job.metadata
+        # Listing is what the operator may do with jobs; getting one is not.
+        found = await self._client.list(
+            self._kind.resource,
+            metadata.namespace,
+            field_selector=f"metadata.name={metadata.name}",
+        )
+        for item in found["items"]:
+            theirs = item["metadata"]
+            if theirs["uid"] == uid and "deletionTimestamp" not in theirs:
+                return
+        raise JobGoneError
 
     def _tell(self, job: CustomObject, what: Written, keys: Sequence[ChildKey]) -> None:
         for event in self._kind.written(what, keys):
