@@ -109,6 +109,8 @@ async def image_not_found(stage: Stage) -> None:
     worker["template"]["spec"]["containers"][0]["image"] = MISSING_IMAGE
     await stage.create(document)
     await stage.phase("typo", "Created", reason="WaitingForWorkers", message="ErrImagePull")
+    await stage.event("Failed", "Error: ImagePullBackOff")
+    await stage.phase("typo", "Created", reason="WaitingForWorkers", message="ImagePullBackOff")
     worker["template"]["spec"]["containers"][0]["image"] = IMAGE
     await stage.edit("typo", {"workerSets": {"ws": worker}})
     master = await stage.master()

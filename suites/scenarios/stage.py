@@ -199,6 +199,15 @@ class Stage:
         successor: Document = await self.until(f"{name} is replaced", found)
         return successor
 
+    async def event(self, reason: str, message: str) -> None:
+        """Wait until something has been told."""
+
+        def found() -> bool:
+            events = self.recording.all("Event")
+            return any((e["reason"], e.get("message")) == (reason, message) for e in events)
+
+        await self.until(f"event {reason}: {message}", found)
+
     async def given_up(self, pod: Document) -> None:
         """Wait until a pod is to go whose node is not heard of any more."""
         name = pod["metadata"]["name"]
