@@ -16,7 +16,7 @@ from traincrew.local.apiserver.streams import LogOptions
 from traincrew.local.images import Environment
 from traincrew.local.node.addresses import PodAddresses
 from traincrew.local.node.atomic_directory import write_directory
-from traincrew.local.node.context import Paths
+from traincrew.local.node.context import Paths, SourceWatch
 from traincrew.local.node.environment import (
     NoCommandError,
     command_line,
@@ -394,6 +394,20 @@ def test_an_interpreter_in_a_fresh_directory_is_shown_again(tmp_path: Path) -> N
     assert shown["/x/y"] == "overlay"
     if str(tmp_path).startswith("/tmp/"):
         assert shown[str(prefix)] == "overlay"
+
+
+async def test_a_change_between_two_looks_is_not_missed() -> None:
+    sources, reference = SourceWatch(), Reference("ConfigMap", "c")
+    with sources.watching("n", [reference]) as changed:
+        sources.changed("n", reference)
+        assert changed.is_set()
+        changed.clear()
+        # Somebody looks at the objects now, and one changes meanwhile.
+        sources.changed("n", reference)
+        sources.changed("n", Reference("Secret", "c"))
+        assert changed.is_set()
+    await sources.wait("n", [reference], 0.01)
+    sources.changed("n", reference)
 
 
 # -- users ------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import sys
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from traincrew.engine.resources import CONFIG_MAPS, SECRETS
 from traincrew.local.node.references import Reference, Sources
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from traincrew.engine.client import Client
     from traincrew.engine.events import EventRecorder
@@ -101,15 +102,19 @@ class SourceWatch:
         self, namespace: str, references: Iterable[Reference], longest: float | None
     ) -> None:
         """Wait until one of some objects changes, or for so many seconds."""
+        with self.watching(namespace, references) as event, suppress(TimeoutError):
+            async with asyncio.timeout(longest):
+                await event.wait()
+
+    @contextmanager
+    def watching(self, namespace: str, references: Iterable[Reference]) -> Iterator[asyncio.Event]:
+        """An event that is set whenever one of some objects changes; nobody else clears it."""
         event = asyncio.Event()
         keys = [(namespace, reference) for reference in references]
         for key in keys:
             self._waiting.setdefault(key, set()).add(event)
         try:
-            async with asyncio.timeout(longest):
-                await event.wait()
-        except TimeoutError:
-            pass
+            yield event
         finally:
             for key in keys:
                 self._waiting[key].discard(event)

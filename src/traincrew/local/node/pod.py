@@ -409,7 +409,11 @@ class Pod:
     async def _follow_volumes(self) -> None:
         """Keep volumes that show API objects current."""
         references = {*self.volumes.references(), self._itself()}
-        while True:
-            lifetime = self.volumes.token_lifetime()
-            await self.context.sources.wait(self.namespace, references, lifetime)
-            await self.volumes.refresh()
+        with self.context.sources.watching(self.namespace, references) as changed:
+            while True:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(self.volumes.token_lifetime()):
+                        await changed.wait()
+                # Before the look, so that a change in the middle of it brings another one.
+                changed.clear()
+                await self.volumes.refresh()
