@@ -6,10 +6,12 @@ import asyncio
 import random
 from typing import TYPE_CHECKING, Self
 
+from .compare import differences
+from .custom import DEFINITIONS, CustomKind
 from .dice import Dice
 from .play import Mismatch, NextRequest, Stage
 from .shrink import shrink
-from .wire import Resource
+from .wire import Request, Resource
 
 if TYPE_CHECKING:
     from .servers import Pair
@@ -59,6 +61,27 @@ class Campaign:
                     self.counts[found.signature] = self.counts.get(found.signature, 0) + 1
 
         await asyncio.gather(*(play() for _ in range(SIDE_BY_SIDE)))
+
+    async def run_custom(self, kinds: int, writes: int) -> None:
+        """Play histories of random custom kinds, so many requests for each.
+
+        A definition only one server takes is a difference, too.
+        """
+        for number in range(kinds):
+            dice = Dice(self.seed * 1_000_000 + number)
+            kind = CustomKind(dice, number)
+            answers = await self.stage.pair.offer(DEFINITIONS, kind.definition)
+            real, embedded = answers
+            lines = differences({"code": real.code}, {"code": embedded.code})
+            if lines:
+                lines += [answer.text for answer in answers if answer.code >= 300]
+                request = Request("create", kind.definition)
+                found = Mismatch(DEFINITIONS, [request], lines, dice.seed)
+                self.found.setdefault(found.signature, found)
+                self.counts[found.signature] = self.counts.get(found.signature, 0) + 1
+            elif answers[0].code < 300:
+                await self.stage.pair.serving(kind.resource.path(self.stage.namespace))
+                await self.run(kind.resource, kind.story(), writes)
 
     async def report(self) -> str:
         """The differences, commonest first, each made small."""

@@ -32,7 +32,7 @@ class Memory:
 
     def learn(self, answer: Answer, verb: str, *, dry_run: bool) -> None:
         """Take note of the object in a successful answer."""
-        if answer.code >= 300:
+        if not 200 <= answer.code < 300:
             return
         document = json.loads(answer.text)
         if dry_run:

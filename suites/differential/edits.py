@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from typing import TYPE_CHECKING, Any
 
 from traincrew.local.apiserver.nodes import ANY, Node
@@ -105,7 +106,8 @@ def _edit(dice: Dice, value: Document, donor: Any, change: float) -> None:
 
 def merge_patch(dice: Dice, node: Node, donor: Document) -> Document:
     """An RFC 7386 patch: parts of another document, and nulls."""
-    return _with_nulls(dice, part(dice, node, donor, 0.4))
+    result: Document = _with_nulls(dice, part(dice, node, donor, 0.4))
+    return result
 
 
 def _with_nulls(dice: Dice, value: Any) -> Any:
@@ -133,10 +135,15 @@ def _pointers(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield from _pointers(item, step)
 
 
+_CHOSEN = re.compile(r"^/metadata$|/(clusterIPs?|nodePort|healthCheckNodePort)\b|controller-uid")
+
+
 def json_patch(dice: Dice, live: Document, donor: Document) -> list[Document]:
     """A few operations on an object, most of which can be done."""
     content = {key: item for key, item in live.items() if key not in {"apiVersion", "kind"}}
     places = list(_pointers(content))
+    # What names an object is not for copying: it differs between the servers.
+    movable = [path for path, _ in places if not _CHOSEN.search(path)] or ["/status"]
     gifts = list(_pointers(donor))
     operations: list[Document] = []
     for _ in range(dice.number(1, 3)):
@@ -164,7 +171,7 @@ def json_patch(dice: Dice, live: Document, donor: Document) -> list[Document]:
                     operations.append({"op": "add", "path": f"{where}/-", "value": dice.one(items)})
             case operation:
                 target = dice.one(places)[0]
-                operations.append({"op": operation, "from": path, "path": target})
+                operations.append({"op": operation, "from": dice.one(movable), "path": target})
     return operations
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from .compare import Memory, signature
 from .dice import Dice
 from .known import Known, explain
-from .wire import Document, Request, Resource
+from .wire import HUNG_UP, Document, Request, Resource
 
 if TYPE_CHECKING:
     from .servers import Pair
@@ -144,7 +144,8 @@ class _Player:
         for memory, answer in zip(self.memories, answers, strict=True):
             memory.learn(answer, request.verb, dry_run="dryRun" in request.query)
             shown.append(memory.canonical(answer))
-        if answers[0].code < 300:
+        self.over = answers[0].code == HUNG_UP
+        if 200 <= answers[0].code < 300:
             live = self.memories[0].live
             if live is None:
                 self.shown = None
@@ -152,5 +153,4 @@ class _Player:
                 self.shown = shown[0]["body"]
         lines, known = explain(self.resource, request, shown[0], shown[1])
         self.stage.count(request.verb, known, same=not lines)
-        self.over = any(each.ends for each in known)
         return lines

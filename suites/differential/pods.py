@@ -9,7 +9,10 @@ if TYPE_CHECKING:
 
 Document = dict[str, Any]
 
-QUANTITIES = {"cpu": ["1", "500m", "0.5", "2000m", 1], "memory": ["1Gi", "1024Mi", "64Mi", "1e3"]}
+QUANTITIES: dict[str, list[Any]] = {
+    "cpu": ["1", "500m", "0.5", "2000m", 1],
+    "memory": ["1Gi", "1024Mi", "64Mi", "1e3"],
+}
 PORTS = [80, 443, 8080]
 
 
@@ -68,7 +71,7 @@ class Pods:
         return [self.port(*pair) for pair in self.dice.some(pairs, 2)]
 
     def probe(self) -> Document:
-        handler = self.dice.one(
+        handler: Document = self.dice.one(
             [
                 {"httpGet": {"port": 80}},
                 {"httpGet": {"port": "web", "path": "/x", "scheme": "HTTPS"}},
@@ -121,7 +124,7 @@ class Pods:
 
     def volume(self, name: str) -> Document:
         items = [{"key": "k", "path": "p"}]
-        source = self.dice.one(
+        source: Document = self.dice.one(
             [
                 {},
                 {"emptyDir": {}},

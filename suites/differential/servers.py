@@ -14,7 +14,7 @@ from traincrew.engine.config import load_config
 from traincrew.local.apiserver.server import ApiServer
 from traincrew.local.apiserver.storage import Storage
 
-from .wire import Answer, Document, Resource
+from .wire import HUNG_UP, Answer, Document, Resource
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -48,11 +48,14 @@ class Server:
         headers = self._headers
         if content_type and body is not None:
             headers = headers | {"Content-Type": content_type}
-        async with self._session.request(
-            method, self._url + path, data=body, headers=headers, **self._options
-        ) as response:
-            warnings = tuple(map(_warning_text, response.headers.getall("Warning", [])))
-            return Answer(response.status, await response.text(), warnings)
+        try:
+            async with self._session.request(
+                method, self._url + path, data=body, headers=headers, **self._options
+            ) as response:
+                warnings = tuple(map(_warning_text, response.headers.getall("Warning", [])))
+                return Answer(response.status, await response.text(), warnings)
+        except aiohttp.ServerDisconnectedError:
+            return Answer(HUNG_UP, "")
 
 
 def _warning_text(header: str) -> str:
@@ -76,6 +79,14 @@ class Pair:
         for server in (self.real, self.embedded):
             answer = await server.send("POST", path, body, "application/json")
             assert answer.code in {201, 409}, f"{server.name}: {answer.text}"
+
+    async def offer(self, resource: Resource, document: Document) -> list[Answer]:
+        """Ask both to create an object; what the real and the embedded one say."""
+        head = {"apiVersion": resource.api_version, "kind": resource.kind}
+        body = json.dumps(head | document).encode()
+        servers = (self.real, self.embedded)
+        path = resource.path("")
+        return [await each.send("POST", path, body, "application/json") for each in servers]
 
     async def serving(self, path: str) -> None:
         """Wait until both serve a path."""

@@ -93,6 +93,9 @@ class Request:
             query["fieldManager"] = self.manager
         return f"{path}?{urlencode(query)}" if query else path
 
+    def with_query(self, **more: str) -> Request:
+        return replace(self, query=self.query | more)
+
     def with_body(self, body: Any) -> Request:
         return replace(self, body=body)
 
@@ -113,6 +116,10 @@ class Request:
         if self.carried:
             words += f" [with its own {', '.join(self.carried)}]"
         return words if self.body is None else f"{words}\n    {json.dumps(self.body)}"
+
+
+HUNG_UP = 0
+"""Code of an answer that did not come: the server cut the connection."""
 
 
 @dataclass(frozen=True)

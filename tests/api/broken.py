@@ -66,7 +66,7 @@ REFUSED = [
     Broken(P, f"{MASTER}/containers/0/image", 5, ("containers[0].image", "string")),
     Broken(P, f"{MASTER}/containers/0/command", "python3", ("containers[0].command", "array")),
     Broken(P, f"{MASTER}/containers/0/args", [1], ("containers[0].args[0]", "string")),
-    Broken(P, f"{MASTER}/containers/0/env", {"A": "b"}, ("containers[0].env", "array")),
+    Broken(P, f"{MASTER}/containers/0/env", {"A": "b"}, ("containers[0].env", "unknown field")),
     Broken(
         P, f"{MASTER}/containers/0/env", [{"name": "A", "value": 1}],
         ("containers[0].env[0].value", "string"),
@@ -90,14 +90,14 @@ REFUSED = [
     Broken(
         P, f"{MASTER}/containers/0/volumeMounts", [{"name": "a"}], ("mountPath: Required",)
     ),
-    Broken(P, f"{MASTER}/volumes", {"a": {}}, ("template.spec.volumes", "array")),
+    Broken(P, f"{MASTER}/volumes", {"a": {}}, ("template.spec.volumes", "unknown field")),
     Broken(P, f"{MASTER}/volumes", [{"emptyDir": {}}], ("volumes[0].name: Required",)),
     Broken(
         P, f"{MASTER}/volumes", [{"name": "a"}, {"name": "a"}], ("spec.volumes[1]: Duplicate",)
     ),
     Broken(P, f"{MASTER}/nodeSelector", ["gpu"], ("template.spec.nodeSelector", "object")),
     Broken(P, f"{MASTER}/nodeSelector", {"gpu": 1}, ("nodeSelector.gpu", "string")),
-    Broken(P, f"{MASTER}/tolerations", {"key": "a"}, ("template.spec.tolerations", "array")),
+    Broken(P, f"{MASTER}/tolerations", {"key": "a"}, ("template.spec.tolerations", "unknown field")),
     Broken(P, f"{MASTER}/imagePullSecrets", "s", ("template.spec.imagePullSecrets", "array")),
     Broken(P, f"{MASTER}/terminationGracePeriodSeconds", "x", ("GracePeriodSeconds", "integer")),
     Broken(P, f"{MASTER}/hostNetwork", "yes", ("template.spec.hostNetwork", "boolean")),

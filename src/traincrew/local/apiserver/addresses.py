@@ -75,7 +75,10 @@ class Addresses:
         free = spec.get("clusterIP") == "None" and not spec.get("selector")
         default = before.get("ipFamilyPolicy") or ("RequireDualStack" if free else "SingleStack")
         policy = spec["ipFamilyPolicy"] = spec.get("ipFamilyPolicy") or default
-        families = spec["ipFamilies"] = spec.get("ipFamilies") or ["IPv4"]
+        families = spec.get("ipFamilies") or ["IPv4"]
+        if policy == "SingleStack" and families == before.get("ipFamilies"):
+            families = families[:1]
+        spec["ipFamilies"] = families
         if free:
             if policy != "SingleStack" and len(families) < 2:
                 other = "IPv6" if families == ["IPv4"] else "IPv4"
@@ -199,7 +202,7 @@ def _drop(spec: Document, before: Document) -> None:
     if (
         _may_have_node_ports(before)
         and not _may_have_node_ports(spec)
-        and _ports_of(spec) == _ports_of(before)
+        and _ports_of(spec) <= _ports_of(before)
     ):
         for port in spec.get("ports", ()):
             port.pop("nodePort", None)

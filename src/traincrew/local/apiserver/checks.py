@@ -105,6 +105,8 @@ def _wrong_type(
     node: Node, value: Any, path: Path, found: list[Cause], wanted: str | None = None
 ) -> None:
     if value is None and (node.nullable or node.null_is_absent):
+        if node.rules is not None and not node.null_is_absent:
+            _check_rules(node.rules, value, path, found)  # null is no member of an enum
         return
     where = render(path)
     name = _TYPE_NAMES[type(value)]

@@ -183,10 +183,10 @@ def _stateful_set(obj: Document) -> None:
     if type(strategy) is dict:
         if not strategy.get("type"):
             strategy["type"] = "RollingUpdate"
-        if strategy["type"] == "RollingUpdate":
-            rolling = strategy.setdefault("rollingUpdate", {})
-            if type(rolling) is dict:
-                rolling.setdefault("partition", 0)
+            strategy.setdefault("rollingUpdate", {})
+        rolling = strategy.get("rollingUpdate")
+        if strategy["type"] == "RollingUpdate" and type(rolling) is dict:
+            rolling.setdefault("partition", 0)
     retention = spec.setdefault("persistentVolumeClaimRetentionPolicy", {})
     if type(retention) is dict:
         retention.setdefault("whenDeleted", "Retain")

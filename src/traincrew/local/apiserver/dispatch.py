@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from . import answers, discovery, reviews, version
-from .errors import bad_request, method_not_allowed, no_such_path, success
+from .errors import StatusError, bad_request, method_not_allowed, no_such_path, success
 from .lists import Page, check_revision, list_page, parse_revision
 from .negotiation import JSON, READABLE, decode_body, negotiate
 from .openapi_documents import OpenApiDocuments
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from aiohttp import web
 
     from .definitions import Definitions
-    from .errors import StatusError
     from .registry import ResourceType
     from .storage import Entry
     from .streams import NodeBackend
@@ -114,9 +113,15 @@ class Dispatcher:
             and not (method == "GET" and target.name is None)
         ):
             raise _without_namespace(call, resource)
-        if target.subresource is not None:
-            return await self._subresource(request, call, resource, stream_limit)
-        return await self._resource(request, call, resource, stream_limit)
+        try:
+            if target.subresource is not None:
+                return await self._subresource(request, call, resource, stream_limit)
+            return await self._resource(request, call, resource, stream_limit)
+        except StatusError as error:
+            # What a reader of the body has noticed is told all the same.
+            response = answers.refusal(error)
+            answers.add_warnings(response, call.warnings)
+            return response
 
     async def _settled(self) -> None:
         """Wait until what has been seen or written is safe."""

@@ -110,7 +110,10 @@ def _list_fields(node: Node, items: list[Any]) -> FieldSet:
     item_node = node.items or ANY
     for item in items:
         step = item_key(node, item)
-        if step is None or step in result:
+        if step is None:
+            continue
+        if step in result:
+            result[step] = _LEAF  # of repeated items nobody owns more than the step
             continue
         below = field_set(item_node, item) if type(item) is dict else _LEAF
         result[step] = {".": _LEAF, **below} if below else _LEAF
@@ -170,8 +173,8 @@ def everything(node: Node, value: Any) -> FieldSet:
         item_node = node.items or ANY
         for item in value:
             step = item_key(node, item)
-            if step is not None and step not in result:
-                result[step] = everything(item_node, item)
+            if step is not None:
+                result[step] = _LEAF if step in result else everything(item_node, item)
         return result
     return _LEAF
 
@@ -254,6 +257,8 @@ def _compare_lists(node: Node, old: list[Any], new: list[Any]) -> _Pair:
     changed: FieldSet = {}
     removed: FieldSet = {}
     before, after = index_items(node, old), index_items(node, new)
+    if len(before) < len(old) or len(after) < len(new):
+        return _compare_repeated(node, old, new)
     item_node = node.items or ANY
     for step, item in after.items():
         if step not in before:
@@ -267,6 +272,41 @@ def _compare_lists(node: Node, old: list[Any], new: list[Any]) -> _Pair:
     for step, item in before.items():
         if step not in after:
             removed[step] = everything(item_node, item)
+    return changed or None, removed or None
+
+
+def _groups(node: Node, items: list[Any]) -> dict[str, list[Any]]:
+    result: dict[str, list[Any]] = {}
+    for item in items:
+        step = item_key(node, item)
+        if step is not None:
+            result.setdefault(step, []).append(item)
+    return result
+
+
+def _compare_repeated(node: Node, old: list[Any], new: list[Any]) -> _Pair:
+    """Compare lists in which keys repeat: items of one key count as one value then."""
+    changed: FieldSet = {}
+    removed: FieldSet = {}
+    before, after = _groups(node, old), _groups(node, new)
+    item_node = node.items or ANY
+    for step in {**before, **after}:
+        left, right = before.get(step, []), after.get(step, [])
+        if len(left) < 2 and len(right) < 2:
+            more, less = _compare_lists(node, left, right)
+            changed |= more or {}
+            removed |= less or {}
+        elif len(left) > 1 and len(right) > 1:
+            if left != right:
+                changed[step] = _LEAF
+        elif len(left) > 1:
+            removed[step] = _LEAF
+            if right:
+                changed[step] = everything(item_node, right[0])
+        else:
+            changed[step] = _LEAF
+            if left:
+                removed[step] = everything(item_node, left[0])
     return changed or None, removed or None
 
 
@@ -414,12 +454,28 @@ def paths(fields: FieldSet, prefix: str = "") -> list[str]:
     In upstream's order: of each set first its own members, then those below.
     """
     steps = [
-        (prefix + print_step(step), below) for step, below in sorted(fields.items()) if step != "."
+        (prefix + print_step(step), below)
+        for step, below in sorted(fields.items(), key=_order)
+        if step != "."
     ]
     found = [where for where, below in steps if _is_member(below)]
     for where, below in steps:
         found += paths(below, where)
     return found
+
+
+def _order(entry: tuple[str, FieldSet]) -> tuple[str, list[tuple[str, float, str]]]:
+    """Steps as upstream sorts them: keys of items by their values, numbers as numbers."""
+    step = entry[0]
+    kind, _, text = step.partition(":")
+    if kind != "k":
+        return step, []
+    values = sorted(msgspec.json.decode(text).items())
+    numbers = (int, float)
+    return kind, [
+        (key, value, "") if isinstance(value, numbers) else (key, 0, str(value))
+        for key, value in values
+    ]
 
 
 def print_step(step: str) -> str:

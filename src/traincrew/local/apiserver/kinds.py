@@ -87,6 +87,10 @@ def _create_pod(around: Surroundings, new: Document) -> None:
 
 
 def _update_pod(_around: Surroundings, new: Document, old: Document, _sent: frozenset[str]) -> None:
+    spec, before = new["spec"], old["spec"]
+    for field in ("priority", "preemptionPolicy"):
+        if field in before:
+            spec.setdefault(field, before[field])
     # qosClass is decided once, whoever writes the status.
     if "status" in new and "qosClass" in old.get("status", {}):
         new["status"].setdefault("qosClass", old["status"]["qosClass"])

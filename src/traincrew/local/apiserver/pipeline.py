@@ -9,7 +9,9 @@ from .causes import Cause
 from .codec import clone, in_order
 from .decoding import decode_fault
 from .errors import StatusError, bad_request, invalid
+from .nodes import object_meta
 from .objectmeta import timestamp
+from .prune import drop_unknown, prune
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,6 +26,7 @@ __all__ = [
     "check_kind",
     "check_types",
     "default",
+    "drop_repeated_owners",
     "report_unknown",
     "track",
 ]
@@ -78,6 +81,10 @@ def check_kind(
     ):
         fault = decode_fault(resource.schema.node, document) or "metadata: an object is expected"
         raise _cannot_be_handled(resource, fault, options)
+    if resource.custom is not None and options is not None and metadata is not None:
+        fault = decode_fault(object_meta(), metadata)
+        if fault is not None:
+            raise _cannot_be_handled(resource, fault, options)
 
 
 _NAMING = ("name", "namespace", "generateName", "uid", "resourceVersion")
@@ -111,6 +118,8 @@ def report_unknown(
     """
     sent = clone(document) if resource.custom is None and options.validation == "Strict" else None
     unknown = resource.schema.prune(document)
+    if resource.custom is not None or (options.patched or "").startswith("{"):
+        unknown.sort()  # upstream has read them from a map
     if options.validation == "Ignore" or not (faults or unknown):
         return
     if body and not options.patched:
@@ -123,6 +132,8 @@ def report_unknown(
         if sent is not None:
             why = decode_fault(resource.schema.node, sent) or why
         raise _cannot_be_handled(resource, why, options)
+    if resource.custom is None and decode_fault(resource.schema.node, document):
+        return  # refused soon, for that alone
     warnings.extend(found)
 
 
@@ -135,7 +146,8 @@ def after_apply(
 ) -> None:
     """Make an object of its kind of what server-side apply has merged.
 
-    A Go struct holds no null and no empty list; a custom resource holds what it is given.
+    A Go struct, such as the metadata of any object, holds no null and no empty list; the rest of a
+    custom resource holds what it is given.
 
     Args:
         resource: what the document is.
@@ -159,6 +171,9 @@ def after_apply(
                 f"unable to convert unstructured object to {kind}: {fault}"
             )
             raise StatusError(500, "", message)
+    elif type(document.get("metadata")) is dict:
+        prune(object_meta(), document["metadata"])
+        drop_unknown(resource.schema.node, document)
     if not faults or options.validation == "Ignore":
         return
     text = f"error converting YAML to JSON: {faults[0]}"
@@ -218,6 +233,16 @@ def default(resource: ResourceType, document: Document, options: WriteOptions) -
     resource.schema.default(document)
     resource.schema.complete(document)
     return complete
+
+
+def drop_repeated_owners(document: Document) -> None:
+    """Keep each owner once, in place."""
+    metadata = document.get("metadata")
+    owners = metadata.get("ownerReferences") if type(metadata) is dict else None
+    if type(owners) is list and len(owners) > 1:
+        metadata["ownerReferences"] = [
+            owner for index, owner in enumerate(owners) if owner not in owners[:index]
+        ]
 
 
 def _fill_required_lists(node: Node, value: Document) -> None:
@@ -283,6 +308,9 @@ def track(
     now: float,
 ) -> Document:
     """Record in ``metadata.managedFields`` who owns what after this write."""
+    if resource.custom is not None and type(document.get("status", {})) is not dict:
+        document["metadata"].pop("managedFields", None)  # upstream forgets them, too
+        return document
     return ssa.track_update(
         old,
         document,

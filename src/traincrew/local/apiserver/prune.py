@@ -10,7 +10,7 @@ from .codec import clone
 from .nodes import ANY, Node
 from .paths import Path, render
 
-__all__ = ["complete", "fill_defaults", "prune"]
+__all__ = ["complete", "drop_unknown", "fill_defaults", "prune"]
 
 
 def prune(node: Node, value: dict[str, Any]) -> list[str]:
@@ -26,6 +26,21 @@ def prune(node: Node, value: dict[str, Any]) -> list[str]:
     unknown: list[Path] = []
     _prune_object(node, value, None, unknown)
     return [render(path) for path in unknown]
+
+
+def drop_unknown(node: Node, value: Any) -> None:
+    """Remove the fields a custom resource's schema does not know, and nothing else, in place."""
+    kind = type(value)
+    if kind is dict and node is not ANY:
+        for key in list(value):
+            child = node.fields.get(key) or node.values
+            if child is None and node.type == "object":
+                del value[key]
+            elif child is not None:
+                drop_unknown(child, value[key])
+    elif kind is list and node.items is not None:
+        for item in value:
+            drop_unknown(node.items, item)
 
 
 def _prune_object(node: Node, value: dict[str, Any], path: Path, unknown: list[Path]) -> None:
@@ -57,6 +72,9 @@ def _prune_object(node: Node, value: dict[str, Any], path: Path, unknown: list[P
         elif kind is dict:
             if child.type == "object" and child is not ANY:
                 _prune_object(child, item, (path, key), unknown)
+            elif _knows_no_field(child):
+                unknown.extend(((path, key), each) for each in item)
+                item.clear()
         elif kind is list and child.items is not None:
             _prune_list(child.items, item, (path, key), unknown)
     if drop is not None:
@@ -64,12 +82,24 @@ def _prune_object(node: Node, value: dict[str, Any], path: Path, unknown: list[P
             del value[key]
 
 
+_EMPTY_VALUES = {
+    dict: ("object",),
+    list: ("array",),
+    str: ("string", "quantity", "int-or-string"),
+    int: ("integer", "number", "quantity", "int-or-string"),
+    float: ("number", "quantity"),
+    bool: ("boolean",),
+}
+
+
+def _knows_no_field(node: Node) -> bool:
+    """Whether a custom resource has something else there: of an object nothing stays."""
+    return bool(node.type) and not node.null_is_absent
+
+
 def _may_be_empty(node: Node, item: Any) -> bool:
     """Whether an empty value is of the field's type; others are for the checks to refuse."""
-    kind = type(item)
-    if kind is dict:
-        return node.type == "object"
-    return kind is not list or node.type == "array"
+    return item is None or not node.type or node.type in _EMPTY_VALUES.get(type(item), ())
 
 
 def _prune_list(node: Node, value: list[Any], path: Path, unknown: list[Path]) -> None:
@@ -80,6 +110,9 @@ def _prune_list(node: Node, value: list[Any], path: Path, unknown: list[Path]) -
         if kind is dict:
             if node.type == "object":
                 _prune_object(node, item, (path, index), unknown)
+            elif _knows_no_field(node):
+                unknown.extend(((path, index), each) for each in item)
+                item.clear()
         elif kind is list:
             if node.items is not None:
                 _prune_list(node.items, item, (path, index), unknown)
@@ -155,7 +188,7 @@ def complete(node: Node, value: Any) -> Any:
             elif kind is dict or kind is list:
                 complete(child, item)
         for key, empty in node.zero.items():
-            if key not in value:
+            if key not in value or (empty is None and value[key] == []):
                 value[key] = complete(fields[key], {}) if empty == {} else empty
     elif kind is list and node.items is not None and node.items.type == "object":
         for item in value:

@@ -38,11 +38,12 @@ def _same_booleans(left: Any, right: Any) -> bool:
 def type_faults(node: Node, value: Any) -> list[str]:
     """What keeps a value from being of its type; ``.spec.replicas: expected numeric …``."""
     found: list[str] = []
-    _check(node, value, "", found)
+    _check(node, value, "", found, loose=False)
     return found
 
 
-def _check(node: Node, value: Any, path: str, found: list[str]) -> None:
+def _check(node: Node, value: Any, path: str, found: list[str], *, loose: bool) -> None:
+    """Check a value; `loose` below a custom resource's field that keeps unknown fields."""
     if value is None:
         return
     wanted, kind = node.type, type(value)
@@ -52,12 +53,12 @@ def _check(node: Node, value: Any, path: str, found: list[str]) -> None:
         if kind is not dict:
             found.append(_fault(path, f"expected map, got {_shown(value)}"))
         else:
-            _check_map(node, value, path, found)
+            _check_map(node, value, path, found, loose=loose)
     elif wanted == "array" or (not wanted and kind is list):
         if kind is not list:
             found.append(_fault(path, f"expected list, got {_shown(value)}"))
         else:
-            _check_list(node, value, path, found)
+            _check_list(node, value, path, found, loose=loose)
     else:
         _check_scalar(node, value, path, found)
 
@@ -65,7 +66,9 @@ def _check(node: Node, value: Any, path: str, found: list[str]) -> None:
 def _check_scalar(node: Node, value: Any, path: str, found: list[str]) -> None:
     wanted, kind = node.type, type(value)
     if wanted in _SCALARS or (node.rules or {}).get("format") == "date-time":
-        if kind is dict or kind is list:
+        # Of custom resources' `x-kubernetes-int-or-string` upstream's types say nothing.
+        known = node.null_is_absent or wanted != "int-or-string"
+        if known and (kind is dict or kind is list):
             found.append(_fault(path, f"expected any scalar, got {_shown(value)}"))
     elif wanted == "string" and kind is not str:
         shown = f"&value.valueUnstructured{{Value:{syntax(value)}}}"
@@ -76,8 +79,13 @@ def _check_scalar(node: Node, value: Any, path: str, found: list[str]) -> None:
         found.append(_fault(path, f"expected numeric (int or float), got {TYPES[kind]}"))
 
 
-def _check_map(node: Node, value: dict[str, Any], path: str, found: list[str]) -> None:
+def _check_map(
+    node: Node, value: dict[str, Any], path: str, found: list[str], *, loose: bool
+) -> None:
     fields, rest = node.fields, node.values
+    loose = loose or (rest is ANY and not node.null_is_absent)
+    if loose and rest is None:
+        rest = ANY
     if rest is None and node is not ANY and not node.type:
         rest = ANY
     for key, item in value.items():
@@ -86,10 +94,10 @@ def _check_map(node: Node, value: dict[str, Any], path: str, found: list[str]) -
             found.append(_fault(f"{path}.{key}", "field not declared in schema"))
             return  # upstream goes no further, either
         if child is not ANY:
-            _check(child, item, f"{path}.{key}", found)
+            _check(child, item, f"{path}.{key}", found, loose=loose)
 
 
-def _check_list(node: Node, value: list[Any], path: str, found: list[str]) -> None:
+def _check_list(node: Node, value: list[Any], path: str, found: list[str], *, loose: bool) -> None:
     items = node.items or ANY
     seen: set[str] = set()
     for index, item in enumerate(value):
@@ -106,7 +114,7 @@ def _check_list(node: Node, value: list[Any], path: str, found: list[str]) -> No
                 found.append(_fault(path, f"duplicate entries for key {step}"))
             seen.add(key)
         if items is not ANY:
-            _check(items, item, path + step, found)
+            _check(items, item, path + step, found, loose=loose)
 
 
 def _key_fault(node: Node, item: Any) -> str | None:

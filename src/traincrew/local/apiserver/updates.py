@@ -92,6 +92,8 @@ def status_part(resource: ResourceType, new: Document, old: Document) -> Documen
             result["metadata"]["managedFields"] = managed
     else:
         result["metadata"] = new["metadata"]
+        if resource.identifier == "deployments.apps":
+            _restore(result["metadata"], old["metadata"], "labels")
     result.pop("status", None)
     if "status" in new:
         result["status"] = new["status"]
@@ -110,12 +112,14 @@ def emptied(resource: ResourceType, document: Document) -> frozenset[str]:
         for name in resource.tells_empty
         if name in document
         and (
-            (document[name] in _EMPTY and name in node.omit_empty)
+            (document[name] in _EMPTY and node.fields[name].values is not None)
             or _has_empty(node.fields[name], document[name])
         )
     )
 
 
+# Empty, it gets a default.
+_DEFAULTED = frozenset({"policyTypes"})
 _EMPTY: tuple[Any, ...] = ({}, [])
 
 
@@ -127,8 +131,15 @@ def _has_empty(node: Node, value: Any) -> bool:
     return type(value) is dict and any(
         (item in _EMPTY and key in node.omit_empty) or _has_empty(node.fields[key], item)
         for key, item in value.items()
-        if key in node.fields
+        if key in node.fields and key not in _DEFAULTED
     )
+
+
+def _restore(new: Document, old: Document, field: str) -> None:
+    if field in old:
+        new[field] = clone(old[field])
+    else:
+        new.pop(field, None)
 
 
 def content_changed(

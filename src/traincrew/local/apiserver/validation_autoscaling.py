@@ -23,6 +23,7 @@ _METRICS = {
     "Resource": "resource",
 }
 _TARGETS = ("AverageValue", "Utilization", "Value")
+_SELECTIONS = ("Disabled", "Max", "Min")
 _LONGEST_WINDOW = 3600
 _LONGEST_PERIOD = 1800
 
@@ -109,6 +110,9 @@ def _scaling(found: list[Cause], rules: Document, path: str) -> None:
         limit = f"less than or equal to {_LONGEST_WINDOW}"
         detail = f"must be {'greater than or equal to zero' if window < 0 else limit}"
         found.append(why.invalid(f"{path}.stabilizationWindowSeconds", window, detail))
+    chosen = rules.get("selectPolicy")
+    if chosen is not None and chosen not in _SELECTIONS:
+        found.append(why.not_supported(f"{path}.selectPolicy", chosen, _SELECTIONS))
     if not rules.get("policies"):
         found.append(why.required(f"{path}.policies", "must specify at least one Policy"))
     for index, policy in enumerate(items(rules, "policies")):

@@ -50,6 +50,26 @@ def _address(found: list[Cause], value: str, path: str) -> None:
 _EFFECTS = ("NoExecute", "NoSchedule", "PreferNoSchedule")
 
 
+def _node_expressions(found: list[Cause], term: Document, path: str) -> None:
+    for index, expression in enumerate(items(term, "matchExpressions")):
+        here = f"{path}.matchExpressions[{index}]"
+        operator, values = expression.get("operator", ""), expression.get("values") or ()
+        if operator in ("In", "NotIn"):
+            if not values:
+                detail = "must be specified when `operator` is 'In' or 'NotIn'"
+                found.append(why.required(f"{here}.values", detail))
+        elif operator in ("Exists", "DoesNotExist"):
+            if values:
+                detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+                found.append(why.forbidden(f"{here}.values", detail))
+        elif operator in ("Gt", "Lt"):
+            if len(values) != 1:
+                detail = "must be specified single value when `operator` is 'Lt' or 'Gt'"
+                found.append(why.required(f"{here}.values", detail))
+        else:
+            found.append(why.invalid(f"{here}.operator", operator, "not a valid selector operator"))
+
+
 def _tolerations(found: list[Cause], spec: Document, path: str) -> None:
     for index, toleration in enumerate(items(spec, "tolerations")):
         here = f"{path}.tolerations[{index}]"
@@ -174,6 +194,10 @@ def pod_spec(found: list[Cause], spec: Document, path: str, *, is_pod: bool = Fa
         where = f"{path}.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
         detail = "must have at least one node selector term"
         found.append(why.required(f"{where}.nodeSelectorTerms", detail))
+    elif terms is not None:
+        where = f"{path}.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
+        for index, term in enumerate(items(terms, "nodeSelectorTerms")):
+            _node_expressions(found, term, f"{where}.nodeSelectorTerms[{index}]")
     for index, alias in enumerate(items(spec, "hostAliases")):
         here = f"{path}.hostAliases[{index}]"
         _address(found, alias.get("ip", ""), f"{here}.ip")

@@ -211,6 +211,11 @@ def _projected(found: list[Cause], source: Document, path: str) -> None:
 def _ephemeral(found: list[Cause], source: Document, path: str) -> None:
     if "volumeClaimTemplate" not in source:
         found.append(why.required(f"{path}.volumeClaimTemplate"))
+        return
+    here = f"{path}.volumeClaimTemplate.spec"
+    spec = field(source, "volumeClaimTemplate", "spec")
+    if "storage" not in field(spec, "resources", "requests"):
+        found.append(why.required(f"{here}.resources[storage]"))
 
 
 _SOURCES = {

@@ -19,7 +19,7 @@ from .errors import (
     invalid,
     not_found,
 )
-from .negotiation import APPLY, json_body
+from .negotiation import APPLY, STRATEGIC_PATCH, json_body
 from .objectmeta import generate_name, meta_of, new_uid, timestamp
 from .representation import convert
 from .requests import delete_options, write_options
@@ -178,6 +178,7 @@ class Verbs:
             document = pipeline.track(
                 resource, document, None, options, subresource=None, now=self.clock()
             )
+        pipeline.drop_repeated_owners(document)
         if create := kinds.CREATE.get(resource.identifier):
             create(self, document)
         if resource.custom is None:
@@ -283,6 +284,7 @@ class Verbs:
             # What the server itself changes afterwards belongs to nobody.
             way = tracking_subresource or subresource
             new = pipeline.track(resource, new, old, options, subresource=way, now=self.clock())
+        pipeline.drop_repeated_owners(new)
         if not both_parts:
             self._check_versioned(resource, new)
         updates.keep_identity(resource, entry, new, patched=tracked or options.patched is not None)
@@ -312,7 +314,8 @@ class Verbs:
         if options.dry_run:
             return Entry(entry.key, entry.revision, new)
         if gone:
-            return self.storage.delete(resource.identifier, entry.key, new)
+            self.storage.delete(resource.identifier, entry.key, new)
+            return Entry(entry.key, entry.revision, new)  # this state was never stored
         return self.storage.put(resource.identifier, entry.key, new)
 
     def _check_versioned(self, resource: ResourceType, new: Document) -> None:
@@ -371,10 +374,13 @@ class Verbs:
         metadata = meta_of(new)
         if resource.custom is None and metadata.get("name") != target.name:
             pipeline.check_types(resource, new, options)  # a decoder's complaint comes first
+        sent = updates.emptied(resource, new)
+        if call.content_type == STRATEGIC_PATCH:
+            sent &= {"spec"}
+        options = options._replace(emptied=sent)
+        pipeline.report_unknown(resource, new, faults, options, call.warnings)
         self._place(resource, metadata, target.namespace)
         self._same_name(metadata, target.name)
-        options = options._replace(emptied=updates.emptied(resource, new))
-        pipeline.report_unknown(resource, new, faults, options, call.warnings)
         return Written(self.update(resource, entry, new, options, subresource=target.subresource))
 
     def _apply(
