@@ -97,7 +97,7 @@ REFUSED = [
     ),
     Broken(P, f"{MASTER}/nodeSelector", ["gpu"], ("template.spec.nodeSelector", "object")),
     Broken(P, f"{MASTER}/nodeSelector", {"gpu": 1}, ("nodeSelector.gpu", "string")),
-    Broken(P, f"{MASTER}/tolerations", {"key": "a"}, ("template.spec.tolerations", "unknown field")),
+    Broken(P, f"{MASTER}/tolerations", {"key": "a"}, ("spec.tolerations", "unknown field")),
     Broken(P, f"{MASTER}/imagePullSecrets", "s", ("template.spec.imagePullSecrets", "array")),
     Broken(P, f"{MASTER}/terminationGracePeriodSeconds", "x", ("GracePeriodSeconds", "integer")),
     Broken(P, f"{MASTER}/hostNetwork", "yes", ("template.spec.hostNetwork", "boolean")),
