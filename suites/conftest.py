@@ -2,16 +2,28 @@
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from hack import images
 from hack.cluster import Options, RealCluster, missing
+
+from hack import images
 
 # Set where a suite that could not have its real cluster must not count as passed.
 REQUIRE = "TRAINCREW_REQUIRE_REAL_CLUSTER"
 # The name of a running cluster (`make cluster-up`) to use instead of starting one.
 ATTACH = "TRAINCREW_REAL_CLUSTER"
 IMAGES = ("operator", "helper", "chainermn", "busybox")
+# Suites that share what there is only one of: the real cluster, and the place images are built.
+SHARING = {"images", "install", "real", "scenarios"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Two lanes for pytest-xdist: suites mostly wait, but not all of them bear company."""
+    for item in items:
+        suite = item.path.relative_to(Path(__file__).parent).parts[0]
+        lane = "real" if suite in SHARING else "embedded"
+        item.add_marker(pytest.mark.xdist_group(lane))
 
 
 def require_real_cluster() -> None:
