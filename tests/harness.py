@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from traincrew.engine.config import ClientConfig
     from traincrew.engine.resources import Resource
 
-DEADLINE = 20.0
+DEADLINE = 60.0
 OPERATOR_AGENT = "traincrew-operator"
 
 

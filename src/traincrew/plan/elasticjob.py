@@ -15,6 +15,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from traincrew.api import elasticjob as api
 from traincrew.api.elasticjob import WORKER, ElasticJobSpec
 from traincrew.api.elasticjob_rules import problems
@@ -53,6 +55,12 @@ class _Look(Look[ElasticJobSpec]):
     suspend_field = "spec.suspend"
     default_policy = CommonPolicy(clean_pod_policy="None")
 
+    def __init__(self, observed: Observed, now: datetime) -> None:
+        super().__init__(observed, now)
+        self._facts: Facts | None = None
+        self._counted: dict[bool, Status] = {}
+        self._records = lifecycle.records(self.stored)
+
     # -- what it is made of -------------------------------------------------------------------
 
     def decode(self, spec: dict[str, Any]) -> ElasticJobSpec:
@@ -71,14 +79,22 @@ class _Look(Look[ElasticJobSpec]):
     def begun(self) -> bool:
         return self.stored.condition(lifecycle.RUNNING) is not None
 
+    # Both are asked for several times in one look, and a job may have thousands of workers.
+
     def facts(self, spec: ElasticJobSpec | None) -> Facts:
         """What became of the pods."""
-        return Facts(self.observed, spec, self.now)
+        if self._facts is None:
+            self._facts = Facts(self.observed, spec, self.now)
+        return self._facts
 
     def counted(self, spec: ElasticJobSpec | None, *, wanted: bool = True) -> Status:
-        return elasticjob_status.counted(
-            self.facts(spec), self.stored, self.owner.name, spec, wanted=wanted
-        )
+        if (found := self._counted.get(wanted)) is None:
+            facts, job = self.facts(spec), self.owner.name
+            found = elasticjob_status.counted(
+                facts, self.stored, self._records, job, spec, wanted=wanted
+            )
+            self._counted[wanted] = found
+        return msgspec.structs.replace(found)
 
     def document(self, status: Status) -> dict[str, Any]:
         return elasticjob_status.document(status, self.observed.job.status, self.now)
@@ -143,7 +159,7 @@ class _Look(Look[ElasticJobSpec]):
         return plan
 
     def _exits(self, spec: ElasticJobSpec) -> list[Event]:
-        return notes.exits(self.facts(spec), self.owner.namespace, self.stored)
+        return notes.exits(self.facts(spec), self.owner.namespace, self._records)
 
     # -- how it gets on -----------------------------------------------------------------------
 
@@ -190,9 +206,8 @@ class _Look(Look[ElasticJobSpec]):
             if pod.metadata.name not in facts.names:
                 _delete_pod(plan, pod)
         self._delete_services(plan, keep=set(facts.names))
-        records = lifecycle.records(self.stored)
         for place, state in facts.states.items():
-            pod_there, record = facts.pod(place), records.get(place.key)
+            pod_there, record = facts.pod(place), self._records.get(place.key)
             if pod_there is None:
                 continue
             if state is State.OPEN:
@@ -208,9 +223,9 @@ class _Look(Look[ElasticJobSpec]):
 
     def _delete_services(self, plan: Plan, keep: set[str]) -> None:
         """Services of pods that are not there any more: until the end they are called by name."""
-        there = {pod.metadata.name for pod in self.observed.pods}
+        kept = keep | {pod.metadata.name for pod in self.observed.pods}
         for key, view in self.observed.children.items():
-            if key.kind == "Service" and key.name not in there | keep:
+            if key.kind == "Service" and key.name not in kept:
                 _delete(plan, key, view)
 
     def _progress(self, facts: Facts, numbers: Status, found: list[Problem]) -> Progress:

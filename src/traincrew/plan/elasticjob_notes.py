@@ -11,12 +11,12 @@ from traincrew.plan.model import ChildKey, Event
 from traincrew.plan.runpolicy import JOB_FAILED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Literal
 
     from traincrew.api.elasticjob import ElasticJobSpec
     from traincrew.plan.elasticjob_facts import Facts
-    from traincrew.plan.lifecycle import Status
+    from traincrew.plan.lifecycle import PodRecord, Status
 
 RUNNING = f"{KIND}Running"
 RESTARTING = f"{KIND}Restarting"
@@ -50,9 +50,8 @@ def _transitions(before: Status, after: Status) -> Iterator[Event]:
             yield Event("Normal", word, condition.message)
 
 
-def exits(facts: Facts, namespace: str, before: Status) -> list[Event]:
-    """Exit codes of pods that have failed since the last look."""
-    known = lifecycle.records(before)
+def exits(facts: Facts, namespace: str, known: Mapping[str, PodRecord]) -> list[Event]:
+    """Exit codes of pods that have failed since they were last recorded."""
     found = []
     for place, state in facts.states.items():
         pod, record = facts.pod(place), known.get(place.key)

@@ -23,15 +23,21 @@ if TYPE_CHECKING:
 
 
 def counted(
-    facts: Facts, stored: Status, job: str, spec: ElasticJobSpec | None, *, wanted: bool = True
+    facts: Facts,
+    stored: Status,
+    before: Mapping[str, PodRecord],
+    job: str,
+    spec: ElasticJobSpec | None,
+    *,
+    wanted: bool = True,
 ) -> Status:
-    """The stored status with the numbers of this look."""
+    """The stored status, with its records as `before`, with the numbers of this look."""
     places: dict[str, list[PodView]] = {}
     if wanted:
         places = {place.key: [] for place in facts.places}
     for pod in facts.pods.values():
         places.setdefault(facts.place_of(pod), []).append(pod)
-    records, new = lifecycle.count_restarts(lifecycle.records(stored), places)
+    records, new = lifecycle.count_restarts(before, places)
     failures = _note_failures(facts, records) if wanted else 0
 
     types = spec.replica_specs if spec is not None else stored.replica_statuses
