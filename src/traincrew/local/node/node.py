@@ -275,6 +275,10 @@ class Node:
             await self._proxy.serve(listeners(services, slices))
 
     def _refused(self, namespace: str, name: str, message: str) -> None:
+        # Only an administrator may listen on its ports. Pods have variables that lead to the API
+        # server itself, and it is nobody's who could do something about it.
+        if (namespace, name) == ("default", "kubernetes"):
+            return
         service = self._informers.services.store.get(namespace, name)
         if service is not None:
             self._tell_service(service, message)
