@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from plan.elastic_world import ElasticWorld, elastic, example
+from traincrew.plan import elasticjob_notes as notes
 from traincrew.plan.model import ChildKey, Event, Refusal
 
 
@@ -575,6 +576,23 @@ def test_a_restart_policy_in_the_template_is_told_to_be_replaced() -> None:
     (event,) = job.events
     assert (event.type, event.reason) == ("Warning", "SettedPodTemplateRestartPolicy")
     assert "spec.replicaSpecs.Worker.template.spec.restartPolicy: Always" in event.message
+
+
+@pytest.mark.parametrize(
+    ("kind", "count", "told"),
+    [
+        ("Pod", 2, ["Created pod: a-0", "Created pod: a-1"]),
+        ("Service", 1, ["Created service: a-0"]),
+        ("Pod", 1000, ["Created 1000 pods: a-0 ... a-999"]),
+        ("ElasticJob", 1, ["Created job: a-0"]),
+    ],
+)
+def test_what_was_made_is_told_in_few_words(kind: str, count: int, told: list[str]) -> None:
+    events = notes.written("Create", [ChildKey(kind, f"a-{index}") for index in range(count)])
+
+    assert [event.message for event in events] == told
+    word = "Job" if kind == "ElasticJob" else kind
+    assert {event.reason for event in events} == {f"SuccessfulCreate{word}"}
 
 
 def test_a_job_that_goes_away_is_left_alone() -> None:
