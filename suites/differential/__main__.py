@@ -14,7 +14,7 @@ from .campaign import Campaign
 from .kinds import KINDS
 from .reference import reference_server
 from .servers import serve_pair
-from .stories import builtin_story
+from .stories import VERBS, builtin_story
 
 
 async def main() -> None:
@@ -25,7 +25,10 @@ async def main() -> None:
     parser.add_argument(
         "--against", type=Path, help="kubeconfig of a real cluster; without it one is started"
     )
+    parser.add_argument("--verbs", default="", help="with weights, such as apply=10,update=1")
     options = parser.parse_args()
+    weights = (each.partition("=") for each in filter(None, options.verbs.split(",")))
+    verbs = {verb: float(weight or 1) for verb, _, weight in weights} or VERBS
     kinds = options.kinds.split(",") if options.kinds else list(KINDS)
     async with AsyncExitStack() as stack:
         against = options.against
@@ -38,9 +41,13 @@ async def main() -> None:
         started = time.monotonic()
         for name in kinds:
             kind = KINDS[name]
-            await campaign.run(kind.resource, builtin_story(kind), options.writes // len(kinds))
+            await campaign.run(
+                kind.resource, builtin_story(kind, verbs), options.writes // len(kinds)
+            )
             print(f"{name}: {campaign.stage.requests} requests so far", flush=True)  # noqa: T201
         seconds = time.monotonic() - started
+        for verb, tally in sorted(campaign.stage.tallies.items()):
+            print(f"{verb}: {tally}")  # noqa: T201
         print(await campaign.report())  # noqa: T201
         print(f"{campaign.stage.requests} requests in {seconds:.0f} s")  # noqa: T201
 

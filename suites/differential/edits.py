@@ -135,15 +135,15 @@ def _pointers(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield from _pointers(item, step)
 
 
-_CHOSEN = re.compile(r"^/metadata$|/(clusterIPs?|nodePort|healthCheckNodePort)\b|controller-uid")
+_TEXTS = re.compile(r"/(labels|annotations|data|nodeSelector)/[^/]+$")
+_CHOSEN = re.compile(r"controller-uid")
 
 
 def json_patch(dice: Dice, live: Document, donor: Document) -> list[Document]:
     """A few operations on an object, most of which can be done."""
     content = {key: item for key, item in live.items() if key not in {"apiVersion", "kind"}}
     places = list(_pointers(content))
-    # What names an object is not for copying: it differs between the servers.
-    movable = [path for path, _ in places if not _CHOSEN.search(path)] or ["/status"]
+    texts = [path for path, _ in places if _TEXTS.search(path) and not _CHOSEN.search(path)]
     gifts = list(_pointers(donor))
     operations: list[Document] = []
     for _ in range(dice.number(1, 3)):
@@ -170,8 +170,10 @@ def json_patch(dice: Dice, live: Document, donor: Document) -> list[Document]:
                     where, items = dice.one(lists)
                     operations.append({"op": "add", "path": f"{where}/-", "value": dice.one(items)})
             case operation:
-                target = dice.one(places)[0]
-                operations.append({"op": operation, "from": dice.one(movable), "path": target})
+                # From text to text: a value in the place of another type is refused for that alone.
+                if texts:
+                    source, target = dice.one(texts), dice.one(texts)
+                    operations.append({"op": operation, "from": source, "path": target})
     return operations
 
 

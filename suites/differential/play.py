@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from .compare import Memory, signature
 from .dice import Dice
 from .known import Known, explain
-from .wire import HUNG_UP, Document, Request, Resource
+from .wire import Document, Request, Resource
 
 if TYPE_CHECKING:
     from .servers import Pair
@@ -144,7 +144,7 @@ class _Player:
         for memory, answer in zip(self.memories, answers, strict=True):
             memory.learn(answer, request.verb, dry_run="dryRun" in request.query)
             shown.append(memory.canonical(answer))
-        self.over = answers[0].code == HUNG_UP
+        self.over = answers[0].code != answers[1].code  # known, but not the same from here on
         if 200 <= answers[0].code < 300:
             live = self.memories[0].live
             if live is None:
