@@ -438,6 +438,19 @@ def test_a_finished_job_is_deleted_when_its_time_has_come() -> None:
     assert world.deleted
 
 
+def test_workers_that_restart_after_the_end_are_not_counted_for_ever() -> None:
+    world = running(distributed(runPolicy={"cleanPodPolicy": "None"}))
+    world.end(world.master_pod, 0)
+    world.settle()
+    assert world.status["phase"] == "Succeeded"
+    world.restart(world.pods["digits-mn-workerset-ws0-0"])
+    world.settle()
+    final = dict(world.status)
+    world.settle()
+
+    assert world.status == final
+
+
 @pytest.mark.parametrize(
     ("policy", "workers", "master"), [("Running", 0, 1), ("None", 2, 1), ("All", 0, 0)]
 )

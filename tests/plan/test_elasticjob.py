@@ -495,6 +495,19 @@ def test_finished_is_final() -> None:
     assert job.status == final
 
 
+def test_what_restarts_after_the_end_is_not_counted_for_ever() -> None:
+    job = world(policy="OnFailure", backoffLimit=0)
+    job.restart(job.pod(0))
+    job.settle()
+    assert job.status["phase"] == "Failed"
+    job.restart(job.pod(1))
+    job.settle()
+    final = dict(job.status)
+    job.settle()
+
+    assert job.status == final
+
+
 # -- what stands in the way ---------------------------------------------------------------------
 
 

@@ -181,10 +181,13 @@ class Look(Generic[Spec]):
     def _finished(self, policy: CommonPolicy) -> Plan:
         """Terminal is final: only what is left of the pods, and of the time to live, changes."""
         numbers = self.counted(None)
+        # Records are not kept any more, so a restart would be counted again by every look.
+        statuses = {
+            name: msgspec.structs.replace(found, restarts=self._restarts(name))
+            for name, found in numbers.replica_statuses.items()
+        }
         status = msgspec.structs.replace(
-            self.stored,
-            replica_statuses=numbers.replica_statuses,
-            workers_ready=numbers.workers_ready,
+            self.stored, replica_statuses=statuses, workers_ready=numbers.workers_ready
         )
         plan = self._stopped(status, policy)
         left = runpolicy.time_to_live(status, policy, self.now)
@@ -192,6 +195,10 @@ class Look(Generic[Spec]):
             plan.look_again_after = left.total_seconds()
             plan.delete_job = plan.look_again_after <= 0
         return plan
+
+    def _restarts(self, name: str) -> int:
+        before = self.stored.replica_statuses.get(name)
+        return before.restarts if before is not None else 0
 
     def _suspended(self, spec: Spec) -> Plan:
         numbers = self.counted(spec, wanted=False)
