@@ -79,11 +79,11 @@ async def all_end_well(desk: Desk, stories: list[Story]) -> None:
 # -- the operator ---------------------------------------------------------------------------------
 
 
-def twenty_jobs() -> list[Story]:
+def nineteen_jobs() -> list[Story]:
     """Of every sort."""
     sizes = [[1, 2], [2, 1], [1, 3, 2]]
     return [
-        *(succeeds(f"succeeds-{number}", 2 + number) for number in range(6)),
+        *(succeeds(f"succeeds-{number}", 2 + number) for number in range(5)),
         *(fails(f"fails-{number}", retries=number % 2) for number in range(4)),
         *(is_suspended(f"suspended-{number}") for number in range(4)),
         *(is_deleted(f"deleted-{number}", None if number else 1) for number in range(3)),
@@ -91,13 +91,27 @@ def twenty_jobs() -> list[Story]:
     ]
 
 
+def held_until(event: asyncio.Event) -> Callable[[Desk, str], Awaitable[None]]:
+    """What a user does who tells the master to end only after something has happened."""
+
+    async def act(desk: Desk, name: str) -> None:
+        await event.wait()
+        await desk.let_master_end(name)
+
+    return act
+
+
 async def test_fifty_kills_during_twenty_jobs(
     cluster: RealCluster, desk: Desk, tmp_path: Path, tell: Callable[[str], None]
 ) -> None:
     tell(f"TRAINCREW_FAULTS_SEED={SEED}")
     rng = random.Random(SEED)
-    stories = twenty_jobs()
+    stories = nineteen_jobs()
     rng.shuffle(stories)
+    # However slow this machine is, no kill finds nothing to do: this one outlives them all.
+    stories.insert(0, is_scaled("outlives", [1]))
+    held = asyncio.Event()
+    stories[0].act = held_until(held)
     playing: list[asyncio.Task[None]] = []
     disturbing = 0
     async with operator_of(desk, cluster.kubeconfig, tmp_path, "--no-leader-elect") as operator:
@@ -113,7 +127,8 @@ async def test_fifty_kills_during_twenty_jobs(
             await operator.kill()
             disturbing += any(not task.done() for task in playing)
         tell(f"{KILLS} kills in {time.monotonic() - began:.0f} s")
-        assert disturbing > 0.9 * KILLS
+        assert disturbing == KILLS
+        held.set()
         await operator.start()
         await asyncio.gather(*playing)
         await all_end_well(desk, stories)
