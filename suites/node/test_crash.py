@@ -105,7 +105,12 @@ async def create(client: Client, name: str, script: str, **spec: Any) -> None:
 async def phase(client: Client, name: str, wanted: str) -> dict[str, Any]:
     async def reached() -> dict[str, Any] | None:
         pod = await client.get(PODS, name, "default")
-        return pod if pod.get("status", {}).get("phase") == wanted else None
+        status = pod.get("status", {})
+        # Ready comes a moment after Running.
+        if status.get("phase") != wanted:
+            return None
+        settled = wanted != "Running" or all(each["ready"] for each in status["containerStatuses"])
+        return pod if settled else None
 
     found: dict[str, Any] = await until(reached)
     return found
