@@ -119,26 +119,7 @@ def _templates(_resource: Resource, request: Request, real: Canonical, embedded:
         metadata.pop("resourceVersion", None)
 
 
-def _sealed(resource: Resource, request: Request, real: Canonical, embedded: Canonical) -> None:
-    codes = {real["code"], embedded["code"]}
-    told = "field is immutable when `immutable` is set"
-    if (
-        resource.kind in {"ConfigMap", "Secret"}
-        and request.verb == "strategic-patch"
-        and codes == {200, 422}
-        and told in json.dumps([real["body"], embedded["body"]])
-    ):
-        real.clear()
-        real.update(copy.deepcopy(embedded))
-
-
 KNOWN = (
-    Known(
-        "sealed maps and empty ones",
-        "Whether a strategic merge patch with an empty map changes an immutable ConfigMap or "
-        "Secret depends upstream on how Go has decoded what was there; nothing is changed.",
-        _sealed,
-    ),
     Known(
         "panic upstream",
         "The real server ends the connection: its JSON patch library (evanphx/json-patch 4.13) "

@@ -170,7 +170,8 @@ async def test_empty_data_is_a_change_of_a_sealed_map(api: Api) -> None:
     (await api.post(MAPS, config_map("a") | {"immutable": True})).ok(201)
     (await api.patch(f"{MAPS}/a", {"metadata": {"name": "a"}}, MERGE)).ok()
     (await api.patch(f"{MAPS}/a", {"binaryData": {}}, MERGE)).refused(422)
-    (await api.patch(f"{MAPS}/a", {"binaryData": {}}, STRATEGIC)).ok()
+    (await api.patch(f"{MAPS}/a", {"binaryData": {}}, STRATEGIC)).refused(422)
+    (await api.patch(f"{MAPS}/a", {"data": {}}, STRATEGIC)).ok()
 
 
 async def test_empty_values_of_another_type_are_refused(api: Api) -> None:

@@ -33,7 +33,7 @@ def _core() -> Iterator[ResourceType]:
         return ResourceType("", "v1", plural, kind, short_names=short, **more)
 
     yield core("bindings", "Binding", verbs=("create",))
-    yield core("configmaps", "ConfigMap", "cm", tells_empty=("data", "binaryData"))
+    yield core("configmaps", "ConfigMap", "cm", tells_empty=("binaryData",))
     yield core("endpoints", "Endpoints", "ep", create_on_update=True)
     yield core("events", "Event", "ev", create_on_update=True)
     yield core("limitranges", "LimitRange", "limits")

@@ -19,7 +19,7 @@ from .errors import (
     invalid,
     not_found,
 )
-from .negotiation import APPLY, STRATEGIC_PATCH, json_body
+from .negotiation import APPLY, json_body
 from .objectmeta import generate_name, meta_of, new_uid, timestamp
 from .representation import convert
 from .requests import delete_options, write_options
@@ -374,10 +374,7 @@ class Verbs:
         metadata = meta_of(new)
         if resource.custom is None and metadata.get("name") != target.name:
             pipeline.check_types(resource, new, options)  # a decoder's complaint comes first
-        sent = updates.emptied(resource, new)
-        if call.content_type == STRATEGIC_PATCH:
-            sent &= {"spec"}
-        options = options._replace(emptied=sent)
+        options = options._replace(emptied=updates.emptied(resource, new))
         pipeline.report_unknown(resource, new, faults, options, call.warnings)
         self._place(resource, metadata, target.namespace)
         self._same_name(metadata, target.name)
