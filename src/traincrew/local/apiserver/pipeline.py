@@ -82,9 +82,9 @@ def check_kind(
         fault = decode_fault(resource.schema.node, document) or "metadata: an object is expected"
         raise _cannot_be_handled(resource, fault, options)
     if resource.custom is not None and options is not None and metadata is not None:
-        fault = decode_fault(object_meta(), metadata)
-        if fault is not None:
-            raise _cannot_be_handled(resource, fault, options)
+        unreadable = decode_fault(object_meta(), metadata)
+        if unreadable is not None:
+            raise _cannot_be_handled(resource, unreadable, options)
 
 
 _NAMING = ("name", "namespace", "generateName", "uid", "resourceVersion")
@@ -238,7 +238,9 @@ def default(resource: ResourceType, document: Document, options: WriteOptions) -
 def drop_repeated_owners(document: Document) -> None:
     """Keep each owner once, in place."""
     metadata = document.get("metadata")
-    owners = metadata.get("ownerReferences") if type(metadata) is dict else None
+    if type(metadata) is not dict:
+        return
+    owners = metadata.get("ownerReferences")
     if type(owners) is list and len(owners) > 1:
         metadata["ownerReferences"] = [
             owner for index, owner in enumerate(owners) if owner not in owners[:index]
