@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test suites test-all lint format bench lock manifests \
+.PHONY: help setup run run-elastic test suites test-all lint format bench lock manifests \
         programs images cluster-up cluster-down clean
 
 help: ## Show what can be done here
@@ -24,6 +24,9 @@ setup: $(VENV)/.dev ## Create the development environment
 
 run: $(VENV)/.run ## Train a ChainerMN job on 3 pods, right here, no cluster needed
 	$(BIN)/traincrew run -f examples/chainer/chainerjob-mn.yaml
+
+run-elastic: $(VENV)/.run ## Train an ElasticJob on 2 workers that become 3 meanwhile
+	$(BIN)/traincrew run -f examples/elastic/elasticjob.yaml --scale 3@20s
 
 test: setup ## Fast tests (under 3 minutes)
 	$(BIN)/python -m pytest -n 2 tests

@@ -9,6 +9,7 @@ import click
 
 from traincrew.cli import options
 from traincrew.cli.main import BadInput
+from traincrew.cli.scaling import Scaling, ScalingOption
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,6 +31,14 @@ if TYPE_CHECKING:
     metavar="DURATION",
     help="End the run after this long (90s, 5m, 1h30m), with exit code 124.",
 )
+@click.option(
+    "--scale",
+    "scalings",
+    type=ScalingOption(),
+    multiple=True,
+    metavar="N@DURATION",
+    help="Scale an ElasticJob to N workers this long after it began to run; may be repeated.",
+)
 @click.option("--keep", is_flag=True, help="Afterwards keep the cluster until Ctrl-C.")
 @options.cluster_options
 @click.option("-v", "--verbose", is_flag=True, help="Show every step, init containers, events.")
@@ -38,6 +47,7 @@ def run_command(  # noqa: PLR0917 - click passes by name
     paths: tuple[str, ...],
     namespace: str | None,
     timeout: float | None,
+    scalings: tuple[Scaling, ...],
     keep: bool,
     nodes: int,
     gpus: int | None,
@@ -84,6 +94,7 @@ def run_command(  # noqa: PLR0917 - click passes by name
         chosen,
         namespace=namespace,
         timeout=timeout,
+        scalings=scalings,
         keep=keep,
         verbose=verbose,
         no_colour=no_color,

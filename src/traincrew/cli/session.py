@@ -17,10 +17,12 @@ from traincrew.cli.embedded import Embedded
 from traincrew.cli.follow import LogFollower
 from traincrew.cli.main import BadInput
 from traincrew.cli.objects import Event, Pod, TrainingJob, Workload
+from traincrew.cli.scaling import require_scalable, scale
 from traincrew.cli.submit import Submitter, jobs_among
 from traincrew.cli.summary import summary
 from traincrew.cli.text import duration
 from traincrew.cli.view import Line, View
+from traincrew.engine.errors import ApiError
 from traincrew.engine.informer import Informer
 from traincrew.engine.resources import EVENTS, JOBS, PODS, STATEFUL_SETS
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
     from traincrew.cli.daemon import Options
     from traincrew.cli.manifest import Document
+    from traincrew.cli.scaling import Scaling
     from traincrew.engine.client import Client
     from traincrew.engine.resources import Resource
 
@@ -36,6 +39,7 @@ TIMED_OUT = 124
 DRAIN_SECONDS = 3.0
 LAST_WORDS_SECONDS = 1.0
 STATUS_EVERY_SECONDS = 0.5
+LOOK_EVERY_SECONDS = 0.1
 
 
 class Session:
@@ -46,6 +50,7 @@ class Session:
         chosen: What the cluster is made of.
         namespace: Where objects go that name no namespace.
         timeout: Seconds the jobs may take, if limited.
+        scalings: Changes of the number of workers of the job.
         keep: Keep the cluster after the end until a signal.
         verbose: Show every step.
         no_colour: Never use colours.
@@ -58,6 +63,7 @@ class Session:
         *,
         namespace: str | None = None,
         timeout: float | None = None,
+        scalings: Sequence[Scaling] = (),
         keep: bool = False,
         verbose: bool = False,
         no_colour: bool = False,
@@ -66,6 +72,7 @@ class Session:
         self._chosen = chosen
         self._namespace = namespace
         self._timeout = timeout
+        self._scalings = sorted(scalings, key=lambda scaling: scaling.after)
         self._keep = keep
         self._verbose = verbose
         self._started = time.monotonic()
@@ -128,6 +135,7 @@ class Session:
     async def _work(self) -> int:
         self._console.set_status("starting the cluster")
         self._jobs = jobs_among(self._documents)
+        require_scalable(self._jobs, self._scalings)
         self._check_images()
         await self._embedded.start()
         gc.freeze()
@@ -137,6 +145,9 @@ class Session:
         self._tasks.append(serving)
         self._say(f"cluster ready: {self._cluster_words()}")
         following = await self._create()
+        if self._scalings:
+            scaling = asyncio.create_task(self._scale(following[0]), name="scale")
+            self._tasks.append(scaling)
         waiting = asyncio.create_task(self._until_finished())
         self._tasks.append(waiting)
         done, _ = await asyncio.wait(
@@ -203,6 +214,22 @@ class Session:
                         await self._news.wait()
             else:
                 await self._news.wait()
+
+    async def _scale(self, resource: Resource) -> None:
+        (job,) = self._view.jobs
+        began: float | None = None
+        for replicas, after in self._scalings:
+            while (left := after if began is None else began + after - self._now()) > 0:
+                if began is None and job.phase == "Running":
+                    began = self._now()
+                await asyncio.sleep(min(left, LOOK_EVERY_SECONDS))
+            try:
+                await scale(self._client, resource, job.namespace, job.name, replicas)
+            except ApiError as error:
+                text = f"{job.name}: not scaled to {replicas}: {error.message}"
+                self._show([Line(text, "bad", at=self._now())])
+            else:
+                self._say(f"{job.name} scaled to {replicas}")
 
     async def _drain(self) -> None:
         """Wait, for a bounded time, for the last lines of pods that have ended."""
