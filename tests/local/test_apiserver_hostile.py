@@ -132,7 +132,7 @@ async def test_anything_anywhere(api: Api, path: str) -> None:
     stored = (await api.post(path, base)).ok(201)
     identity = {field: stored[field] for field in ("apiVersion", "kind")}
     codes: Counter[int] = Counter()
-    for _ in range(40):
+    for _ in range(60):
         document = spoiled(chance, base)
         applied = {"fieldManager": "me", "force": "true"}
         for answer in (

@@ -23,7 +23,10 @@ LEAF: st.SearchStrategy[dict[str, Any]] = st.just({})
 
 def sets(below: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[dict[str, Any]]:
     return st.one_of(
-        *(st.dictionaries(steps | st.just("."), below) for steps in (NAMES, ITEMS, VALUES))
+        *(
+            st.dictionaries(steps | st.just("."), below)
+            for steps in (NAMES, ITEMS, VALUES, NAMES | ITEMS | VALUES)
+        )
     )
 
 

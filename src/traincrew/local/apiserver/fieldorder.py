@@ -28,8 +28,9 @@ def in_order(fields: FieldSet) -> FieldSet:
         if inner and (ordered := in_order(inner)) is not inner
     }
     if len(steps) > 1:
-        # Below one step all are of one kind, but for the dot; names of fields sort as they are.
-        named = steps[0][0] + steps[-1][0] in {"ff", ".f", "f."}
+        # Names of fields sort as they are. There are others beside them where one manager has a list
+        # and another one a map.
+        named = all(step[0] in ".f" for step in steps)
         steps = sorted(steps, key=None if named else _rank)
     if not moved and steps == list(fields):
         return fields
@@ -38,12 +39,14 @@ def in_order(fields: FieldSet) -> FieldSet:
 
 def _rank(step: str) -> tuple[Any, ...]:
     kind = step[:2]
+    if kind == "f:":
+        return (1, step)
     if kind == "k:":
         items = sorted(_decode(step[2:]).items())
-        return (1, *((name, *_value(value)) for name, value in items))
+        return (2, *((name, *_value(value)) for name, value in items))
     if kind == "v:":
-        return (1, _value(_decode(step[2:])))
-    return (0, "") if step == "." else (1, step)
+        return (3, _value(_decode(step[2:])))
+    return (0,) if step == "." else (4, step)
 
 
 def _value(value: Any) -> tuple[int, Any]:

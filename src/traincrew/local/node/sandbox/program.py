@@ -84,11 +84,14 @@ def take_streams(streams: tuple[int, int, int], *, terminal: bool) -> None:
 
 
 def default_signals() -> None:
-    """Undo what Python and the shim did to signals: they would be inherited."""
-    for number in (signal.SIGPIPE, signal.SIGCHLD, signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_DFL)
-    if hasattr(signal, "SIGXFSZ"):
-        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+    """Undo what was done to signals, which would be inherited.
+
+    By Python and the shim; and by the shell that started all this: of programs in the background
+    it has some ignored.
+    """
+    for number in signal.valid_signals():
+        if signal.getsignal(number) not in {signal.SIG_DFL, None}:
+            signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
 
 
