@@ -28,7 +28,7 @@ def in_order(fields: FieldSet) -> FieldSet:
         if inner and (ordered := in_order(inner)) is not inner
     }
     if len(steps) > 1:
-        # Names of fields sort as they are. There are others beside them where one manager has a list
+        # Names of fields sort as they are. Others stand beside them where one manager has a list
         # and another one a map.
         named = all(step[0] in ".f" for step in steps)
         steps = sorted(steps, key=None if named else _rank)
