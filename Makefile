@@ -52,8 +52,10 @@ bench: setup ## Benchmarks, each beside its reference
 lock: ## Renew requirements/*.txt from pyproject.toml
 	$(PYTHON) hack/lock.py
 
-manifests: $(VENV)/.run ## Regenerate deploy/ and the field reference from the types
+manifests: $(VENV)/.run ## Regenerate deploy/, config/, charts/ and the field reference from the types
 	$(BIN)/traincrew manifests --directory deploy
+	$(BIN)/traincrew manifests --format kustomize --directory config
+	$(BIN)/traincrew manifests --format helm --directory charts/traincrew
 	$(BIN)/python hack/reference.py
 
 programs: setup ## Build Kubernetes and what the suites need from Go modules
