@@ -43,14 +43,6 @@ class Difference(NamedTuple):
 
 DIFFERENCES: tuple[Difference, ...] = (
     Difference(
-        "lists without items",
-        "Kubernetes stores built-in objects in a format that has no empty lists: one that is sent"
-        " is absent when it is read. The embedded cluster keeps it.",
-        section="Role .*, as stored",
-        embedded=r"rules: \[\]",
-        real="rules: None",
-    ),
-    Difference(
         "tolerations",
         "A real cluster lets pods stay on a node that is lost for a while; the embedded cluster has"
         " one machine, which is lost as a whole.",
