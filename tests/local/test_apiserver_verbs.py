@@ -541,6 +541,12 @@ async def test_apply_creates_updates_and_takes_away(api: Api) -> None:
     assert updated["data"] == {"one": "3"}
 
 
+async def test_apply_reads_yaml_that_looks_like_json(api: Api) -> None:
+    body = b'{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"a": "1",}}'
+    created = (await api.patch(f"{MAPS}/a", body, APPLY, fieldManager="me")).ok(201)
+    assert created["data"] == {"a": "1"}
+
+
 async def test_apply_conflicts_name_the_owner_and_the_field(api: Api) -> None:
     path = f"{MAPS}/a"
     (await api.patch(path, config_map("a"), APPLY, fieldManager="one")).ok(201)

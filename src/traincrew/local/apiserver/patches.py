@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import goformat, patch, ssa
@@ -140,12 +141,13 @@ def applied_configuration(call: Call) -> tuple[Document, list[str]]:
     from .yaml_codec import from_yaml
 
     found: list[str] = []
+    config: Any = None
     try:
-        if call.body.lstrip()[:1] == b"{":
+        # Upstream reads everything as YAML, which JSON is. What is JSON is faster read as such; but
+        # a comma before a brace, for one, is allowed in YAML only.
+        with suppress(DecodeError):
             config = decode(call.body)
-            if duplicate_fields(call.body, config):
-                found = from_yaml(call.body)[1]  # JSON is YAML; upstream reads it as that
-        else:
+        if not isinstance(config, dict) or duplicate_fields(call.body, config):
             config, found = from_yaml(call.body)
     except DecodeError as error:
         raise bad_request(f"error decoding YAML: {error}") from None
