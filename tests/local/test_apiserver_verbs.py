@@ -542,7 +542,7 @@ async def test_apply_creates_updates_and_takes_away(api: Api) -> None:
 
 
 async def test_apply_reads_yaml_that_looks_like_json(api: Api) -> None:
-    body = b'{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"a": "1",}}'
+    body = json.dumps(config_map("a", {"a": "1"})).encode()[:-1] + b",}"
     created = (await api.patch(f"{MAPS}/a", body, APPLY, fieldManager="me")).ok(201)
     assert created["data"] == {"a": "1"}
 
