@@ -18,6 +18,7 @@ IMAGES = ("operator", "helper", "chainermn", "busybox")
 SHARING = {"images", "install", "real", "scenarios"}
 
 
+@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Two lanes for pytest-xdist: suites mostly wait, but not all of them bear company."""
     for item in items:
