@@ -2,10 +2,11 @@
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
+from typing import Any
 
 import pytest
 from hack.cluster import Options, RealCluster, missing
+from xdist.scheduler import LoadScopeScheduling
 
 from hack import images
 
@@ -18,13 +19,17 @@ IMAGES = ("operator", "helper", "chainermn", "busybox")
 SHARING = {"images", "install", "real", "scenarios"}
 
 
-@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in the same hook
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+class Lanes(LoadScopeScheduling):
     """Two lanes for pytest-xdist: suites mostly wait, but not all of them bear company."""
-    for item in items:
-        suite = item.path.relative_to(Path(__file__).parent).parts[0]
-        lane = "real" if suite in SHARING else "embedded"
-        item.add_marker(pytest.mark.xdist_group(lane))
+
+    def _split_scope(self, nodeid: str) -> str:
+        suite = nodeid.partition("suites/")[2].partition("/")[0]
+        return "real" if suite in SHARING else "embedded"
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Lanes:
+    """Tests of a lane run one after the other."""
+    return Lanes(config, log)
 
 
 def require_real_cluster() -> None:
