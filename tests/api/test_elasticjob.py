@@ -99,6 +99,8 @@ def test_static_defaults_are_those_of_torchelastic() -> None:
     assert own == {
         ".cleanPodPolicy": "None",
         ".suspend": False,
+        ".fitAvailable.afterSeconds": 60,
+        ".fitAvailable.retrySeconds": 300,
         ".replicaSpecs.*.replicas": 1,
     }
     pod = ".replicaSpecs.*.template.spec"
@@ -165,6 +167,11 @@ REFUSED = [
     (changed("spec/backoffLimit", -1), "spec.backoffLimit"),
     (changed("spec/activeDeadlineSeconds", 0), "spec.activeDeadlineSeconds"),
     (changed("spec/ttlSecondsAfterFinished", -1), "spec.ttlSecondsAfterFinished"),
+    (changed("spec/fitAvailable", {}, "hosted"), "fitAvailable needs minReplicas below"),
+    (changed("spec/fitAvailable/afterSeconds", 0), "spec.fitAvailable.afterSeconds"),
+    (changed("spec/fitAvailable/retrySeconds", 0), "spec.fitAvailable.retrySeconds"),
+    (changed("spec/fitAvailable/after", 1), 'unknown field "spec.fitAvailable.after"'),
+    (changed("spec/fitAvailable", True), "spec.fitAvailable"),
     (changed("spec/suspend", "yes"), "spec.suspend"),
     (changed("spec/runPolicy", {"suspend": True}), 'unknown field "spec.runPolicy"'),
     (changed("spec/minReplica", 1), 'unknown field "spec.minReplica"'),
@@ -216,6 +223,20 @@ async def test_good_manifests_are_taken_as_they_are(cluster: Cluster, name: str)
     template = created["spec"]["replicaSpecs"]["Worker"]["template"]
     assert template == manifest["spec"]["replicaSpecs"]["Worker"]["template"]
     assert created["spec"]["cleanPodPolicy"] == manifest["spec"].get("cleanPodPolicy", "None")
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_the_limits_of_a_job_that_fits_itself_may_be_left_out(cluster: Cluster) -> None:
+    manifest = changed("spec/maxReplicas", None)
+    manifest["spec"]["fitAvailable"] = {}
+    created = await create(cluster, manifest)
+    try:
+        assert created["spec"]["fitAvailable"] == {"afterSeconds": 60, "retrySeconds": 300}
+        patch = api.computed_defaults(api.decode(created["spec"]))
+        assert patch == {"spec": {"maxReplicas": 2}}
+        await cluster.client.patch(ELASTIC_JOBS, "flowers", "default", patch=patch)
+    finally:
+        await cluster.client.delete(ELASTIC_JOBS, "flowers", "default")
 
 
 @pytest.mark.asyncio(loop_scope="module")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from harness import OPERATOR_AGENT, PODS, Cluster
 from plan.elastic_world import elastic
+from traincrew.api.meta import format_time
 from traincrew.engine.errors import InvalidError
 from traincrew.engine.resources import EVENTS, JOBS, SERVICES
 from traincrew.operator.kinds import ELASTIC_JOBS
@@ -128,6 +130,40 @@ async def test_a_killed_worker_is_counted_once_and_comes_back(
     assert [event for event in await cluster.events_of(NAME) if event[1] == "ExitedWithCode"] == [
         ("Normal", "ExitedWithCode", f"Pod: default.{NAME}-worker-1 exited with code 137")
     ]
+
+
+async def test_a_worker_without_room_is_given_up_and_comes_back(cluster: Cluster) -> None:
+    await cluster.start_operator()
+    fit = {"afterSeconds": 1, "retrySeconds": 1}
+    await cluster.create(elastic(2, fitAvailable=fit))
+    first, second = await cluster.until_members(NAME, 2)
+    await cluster.run_pod(first)
+    no_room = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": "0/1 nodes are available.",
+        "lastTransitionTime": format_time(datetime.now(UTC)),
+    }
+    await cluster.set_pod(second["metadata"]["name"], {"conditions": [no_room]})
+
+    async def tried_again() -> Any:
+        again = await cluster.find(PODS, second["metadata"]["name"])
+        return again if again and again["metadata"]["uid"] != second["metadata"]["uid"] else None
+
+    again = await cluster.until(tried_again)
+    job = await cluster.until_phase(NAME, "Running", workersReady="1/2")
+    assert job["status"]["fit"]["givenUpIndexes"] == "1"
+    await cluster.run_pod(again)
+    job = await cluster.until_phase(NAME, "Running", workersReady="2/2")
+    assert "fit" not in job["status"]
+    assert job["status"]["restarts"] == 0
+
+    async def told() -> bool:
+        reasons = [reason for _, reason, _ in await cluster.events_of(NAME)]
+        return {"WorkersGivenUp", "AllWorkersAskedFor"} <= set(reasons)
+
+    await cluster.until(told)
 
 
 async def test_an_expired_job_leaves_nothing(cluster: Cluster) -> None:

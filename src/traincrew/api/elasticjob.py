@@ -52,6 +52,29 @@ class SchedulingPolicy(Struct, rename="camel", kw_only=True, omit_defaults=True,
     ] = None
 
 
+class FitAvailable(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=True):
+    """How a job makes do with the room there is."""
+
+    after_seconds: Annotated[
+        Positive,
+        Meta(
+            description=(
+                "A worker is given up when the scheduler has found no room for it for so long."
+                " Default 60."
+            ),
+        ),
+    ] = 60
+    retry_seconds: Annotated[
+        Positive,
+        Meta(
+            description=(
+                "So long after the last one was given up, one of them is asked for again; when it"
+                " finds room, the next one is at once. Default 300."
+            ),
+        ),
+    ] = 300
+
+
 class ReplicaSpec(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=True):
     """Equal pods of one type."""
 
@@ -92,6 +115,10 @@ class ReplicaSpec(Struct, rename="camel", kw_only=True, omit_defaults=True, froz
 
 _WORKER_REPLICAS = f"self.replicaSpecs['{WORKER}'].replicas"
 _HAS_WORKER = f"'{WORKER}' in self.replicaSpecs"
+FIT_NEEDS_ROOM = (
+    "fitAvailable needs minReplicas below maxReplicas, because workers are given up down to"
+    " minReplicas: lower minReplicas or remove fitAvailable"
+)
 SPEC_RULES = rules(
     Rule(
         rule="!has(self.minReplicas) || !has(self.maxReplicas) ||"
@@ -120,6 +147,12 @@ SPEC_RULES = rules(
             "rdzvBackend needs rdzvEndpoint, the host:port where it is served; only"
             f" '{C10D}' can do without, because then the first worker serves it"
         ),
+    ),
+    Rule(
+        rule=f"!has(self.fitAvailable) || !({_HAS_WORKER}) ||"
+        f" (has(self.minReplicas) ? self.minReplicas : {_WORKER_REPLICAS}) <"
+        f" (has(self.maxReplicas) ? self.maxReplicas : {_WORKER_REPLICAS})",
+        message=FIT_NEEDS_ROOM,
     ),
 )
 """Rules over ``spec``."""
@@ -205,6 +238,16 @@ class ElasticJobSpec(CommonPolicy, kw_only=True, frozen=True):
     max_replicas: Annotated[
         Positive | None,
         Meta(description="Training can use as many workers. Default: replicas of Worker."),
+    ] = None
+    fit_available: Annotated[
+        FitAvailable | None,
+        Meta(
+            description=(
+                "Make do with the room there is: workers that cannot be scheduled are given up,"
+                " down to minReplicas, and asked for again later. The first worker and pods that"
+                " run are never given up. Default: wait for all. {} is enough."
+            ),
+        ),
     ] = None
     active_deadline_seconds: Annotated[
         Seconds | None,
@@ -362,6 +405,25 @@ ELASTIC_JOB = Kind(
             "failures": {
                 **_COUNT,
                 "description": "How often pods failed and were made again; never falls.",
+            },
+            "fit": {
+                "type": "object",
+                "description": "The workers that are given up for want of room (fitAvailable).",
+                "properties": {
+                    "givenUpIndexes": {
+                        "type": "string",
+                        "description": 'Their indices, as in "2,4-6".',
+                    },
+                    "retryIndex": {
+                        **_COUNT,
+                        "description": "The one of them that is being asked for again.",
+                    },
+                    "lastGivenUpTime": {
+                        "type": "string",
+                        "format": "date-time",
+                        "description": "When the last one was given up, or was so again.",
+                    },
+                },
             },
         },
         condition_times=("lastUpdateTime", "lastTransitionTime"),

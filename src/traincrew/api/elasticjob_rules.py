@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from traincrew.api.elasticjob import (
     C10D,
+    FIT_NEEDS_ROOM,
     JOB_NAME,
     MAX_NAME_AND_TYPE,
     TYPE_NAME,
@@ -88,6 +89,8 @@ def _size_problems(spec: ElasticJobSpec) -> Iterator[Problem]:
             f"spec.replicaSpecs.{WORKER}.replicas",
             f"{replicas} is more than maxReplicas, {high}; lower it or raise maxReplicas",
         )
+    elif spec.fit_available is not None and spec.smallest >= spec.largest:
+        yield Problem("spec.fitAvailable", FIT_NEEDS_ROOM)
 
 
 def _template_problems(path: str, template: dict[str, Any]) -> Iterator[Problem]:

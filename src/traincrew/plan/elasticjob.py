@@ -5,6 +5,7 @@ pod of no place       -> scaled in: delete it, and its Service when it has gone
 pod failed, may come  -> count it, then delete it, which makes it missing
 pod failed for good   -> Failed, unless enough workers are left
 every worker ended    -> Succeeded
+no room for a pod     -> `elasticjob_fit` says whether to do without
 
 Pods that run are left alone: they find each other, and the launcher in them deals with those that
 come and go.
@@ -23,9 +24,10 @@ from traincrew.api.elasticjob_rules import problems
 from traincrew.api.meta import format_time, parse_time
 from traincrew.api.runpolicy import CommonPolicy
 from traincrew.plan import elasticjob_children as children
+from traincrew.plan import elasticjob_fit, elasticjob_status, lifecycle, pods, runpolicy
 from traincrew.plan import elasticjob_notes as notes
-from traincrew.plan import elasticjob_status, lifecycle, pods, runpolicy
 from traincrew.plan.elasticjob_facts import ENDED, TO_REPLACE, Facts, State
+from traincrew.plan.elasticjob_fit import Fitting
 from traincrew.plan.lifecycle import Outcome, Progress, Status
 from traincrew.plan.look import FOREIGN_RETRY_SECONDS, RESOURCE_EXISTS, Look
 from traincrew.plan.model import ChildKey, ChildView, Event, Observed, Plan, Write
@@ -58,6 +60,7 @@ class _Look(Look[ElasticJobSpec]):
     def __init__(self, observed: Observed, now: datetime) -> None:
         super().__init__(observed, now)
         self._facts: Facts | None = None
+        self._fitting = Fitting()
         self._counted: dict[bool, Status] = {}
         self._records = lifecycle.records(self.stored)
 
@@ -85,14 +88,21 @@ class _Look(Look[ElasticJobSpec]):
         """What became of the pods."""
         if self._facts is None:
             self._facts = Facts(self.observed, spec, self.now)
+            if spec is not None:
+                self._fitting = elasticjob_fit.decide(self._facts, spec, self.stored.fit, self.now)
+            if absent := self._fitting.absent:
+                self._facts = Facts(self.observed, spec, self.now, absent)
         return self._facts
 
     def counted(self, spec: ElasticJobSpec | None, *, wanted: bool = True) -> Status:
         if (found := self._counted.get(wanted)) is None:
             facts, job = self.facts(spec), self.owner.name
-            found = elasticjob_status.counted(
-                facts, self.stored, self._records, job, spec, wanted=wanted
-            )
+            records = {
+                place: record
+                for place, record in self._records.items()
+                if place not in self._fitting.forgotten
+            }
+            found = elasticjob_status.counted(facts, self.stored, records, job, spec, wanted=wanted)
             self._counted[wanted] = found
         return msgspec.structs.replace(found)
 
@@ -130,7 +140,8 @@ class _Look(Look[ElasticJobSpec]):
         workers = facts.workers()
         failed = [place for place, state in workers.items() if state is State.FAILED]
         never = children.restart_policy(spec.workers) == "Never"
-        if failed and (never or len(workers) - len(failed) < spec.smallest):
+        # Those that are given up for want of room may come again, if they are needed.
+        if failed and (never or spec.workers.replicas - len(failed) < spec.smallest):
             return self._failed(facts, failed)
         if all(state in ENDED for state in workers.values()) and len(failed) < max(1, len(workers)):
             text = f"{api.KIND} {self.owner.name} is successfully completed."
@@ -168,14 +179,18 @@ class _Look(Look[ElasticJobSpec]):
         if not facts.pods and (refusal := self.permanent_refusal()) is not None:
             return self.ended(spec, refusal)
         numbers = self.counted(spec)
+        if not found:
+            numbers.fit = self._fitting.fit
         progress = self._progress(facts, numbers, found)
         status = self.advance(numbers, progress=progress)
         plan = Plan(status=self.document(status))
         waits = []
         if not found and not self.observed.leftovers:
             self._make(plan, spec, facts)
-            waits = self._take_away(plan, facts)
+            waits = [*self._take_away(plan, facts), *self._fitting.waits]
         plan.events = self._exits(spec) + self.transitions(status)
+        if not found:
+            plan.events += self._fitting.events
         plan.events += self.sync_events(spec, status, progress)
         if progress.sync_reason == RESOURCE_EXISTS:
             waits.append(FOREIGN_RETRY_SECONDS)
@@ -205,7 +220,7 @@ class _Look(Look[ElasticJobSpec]):
         for pod in facts.pods.values():
             if pod.metadata.name not in facts.names:
                 _delete_pod(plan, pod)
-        self._delete_services(plan, keep=set(facts.names))
+        self._delete_services(plan, keep={*facts.names, *facts.absent.values()})
         for place, state in facts.states.items():
             pod_there, record = facts.pod(place), self._records.get(place.key)
             if pod_there is None:
@@ -238,8 +253,14 @@ class _Look(Look[ElasticJobSpec]):
             self.stored.holds(lifecycle.RUNNING) and State.SUCCEEDED in workers.values()
         )
         names = [place.name(self.owner.name) for place in workers]
+        before = self.stored.condition(lifecycle.FITTED)
+        fitted = self._fitting.words if not found else ""
+        if found and before is not None and before.is_true:
+            fitted = before.message
         troubles = pods.list_troubles(names, self.observed.pods)
+        troubles = "; ".join(filter(None, (troubles, fitted)))
         count = sum(state is State.RUNNING for state in workers.values())
+        total = len(workers) + len(facts.absent)
         name = f"{api.KIND} {self.owner.name}"
         if sync_message is not None and not runs:
             reason, message = sync_reason, sync_message
@@ -249,11 +270,11 @@ class _Look(Look[ElasticJobSpec]):
             message = " ".join(filter(None, (message, troubles)))
         elif running:
             reason, message = notes.RUNNING, f"{name} is running."
-            if count < len(workers) and troubles:
-                message += f" {count}/{len(workers)} workers running; {troubles}"
+            if count < total and troubles:
+                message += f" {count}/{total} workers running; {troubles}"
         else:
             reason = "WaitingForWorkers"
-            message = f"{count}/{len(workers)} workers running"
+            message = f"{count}/{total} workers running"
             message = "; ".join(filter(None, (message, troubles)))
         return Progress(
             reason=reason,
@@ -263,6 +284,7 @@ class _Look(Look[ElasticJobSpec]):
             started_at=self.stored.start_time or format_time(self.now),
             sync_problem=sync_message,
             sync_reason=sync_reason,
+            fitted=fitted,
         )
 
 

@@ -53,9 +53,16 @@ class Facts:
         observed: The children.
         spec: What there should be; None when that does not matter any more.
         now: For failures that cannot be judged at once.
+        absent: Places of `spec` that are to have no pod for now.
     """
 
-    def __init__(self, observed: Observed, spec: ElasticJobSpec | None, now: datetime) -> None:
+    def __init__(
+        self,
+        observed: Observed,
+        spec: ElasticJobSpec | None,
+        now: datetime,
+        absent: frozenset[Place] = frozenset(),
+    ) -> None:
         self._job = observed.job.metadata.name
         self._spec = spec
         self._now = now
@@ -63,7 +70,9 @@ class Facts:
         self.services: dict[str, ChildView] = {
             key.name: view for key, view in observed.children.items() if key.kind == "Service"
         }
-        self.places = list(places(spec)) if spec is not None else []
+        everywhere = list(places(spec)) if spec is not None else []
+        self.absent = {place.key: place.name(self._job) for place in everywhere if place in absent}
+        self.places = [place for place in everywhere if place not in absent]
         self.names = {place.name(self._job): place for place in self.places}
         self.states = {place: self._state(place) for place in self.places}
 

@@ -36,7 +36,8 @@ def counted(
     if wanted:
         places = {place.key: [] for place in facts.places}
     for pod in facts.pods.values():
-        places.setdefault(facts.place_of(pod), []).append(pod)
+        if (place := facts.place_of(pod)) not in facts.absent:
+            places.setdefault(place, []).append(pod)
     records, new = lifecycle.count_restarts(before, places)
     failures = _note_failures(facts, records) if wanted else 0
 
@@ -52,6 +53,7 @@ def counted(
         pod_records=lifecycle.texts(records),
         restarts=stored.restarts + sum(new.values()),
         failures=stored.failures + failures,
+        fit=stored.fit if wanted else None,
         workers_ready=f"{min(ready, total)}/{total}",
     )
 

@@ -21,6 +21,7 @@ import msgspec
 from msgspec import Struct, field
 
 from traincrew.api.meta import Condition, format_time
+from traincrew.plan.fit import ALL_WANTED, GIVEN_UP, Fit
 from traincrew.plan.model import Event, PodView
 
 if TYPE_CHECKING:
@@ -35,8 +36,12 @@ SUCCEEDED = "Succeeded"
 FAILED = "Failed"
 SYNCED = "Synced"
 """Only present while false: the spec could not be put into effect."""
+FITTED = "Fitted"
+"""Fewer workers are asked for than the user wants, because there is no room."""
 
-OWN_CONDITIONS = frozenset({CREATED, RUNNING, RESTARTING, SUSPENDED, SUCCEEDED, FAILED, SYNCED})
+OWN_CONDITIONS = frozenset(
+    {CREATED, RUNNING, RESTARTING, SUSPENDED, SUCCEEDED, FAILED, SYNCED, FITTED}
+)
 _TERMINAL = (SUCCEEDED, FAILED)
 _PHASES = (FAILED, SUCCEEDED, SUSPENDED, RESTARTING, RUNNING)
 
@@ -113,6 +118,8 @@ class Status(Struct, rename="camel", kw_only=True, omit_defaults=True):
     failures: int = 0
     """Pods that failed and were made again, of kinds that count them themselves."""
     replica_statuses: dict[str, ReplicaStatus] = field(default_factory=dict)
+    fit: Fit | None = None
+    """Workers given up for want of room, of kinds that can do without."""
     pod_records: dict[str, Any] = field(default_factory=dict)
     """Texts of `PodRecord`, by place; see `records`."""
 
@@ -161,6 +168,8 @@ class Progress(Struct, frozen=True, kw_only=True):
     sync_problem: str | None = None
     """Why the spec is not in effect."""
     sync_reason: str = ""
+    fitted: str = ""
+    """How many workers are asked for, and which are given up, if any are."""
 
 
 def read(status: Mapping[str, Any]) -> Status:
@@ -253,8 +262,9 @@ def _suspend(status: Status, kind: str, field: str, active_pods: int, stamp: str
         _set(status, SUSPENDED, True, stamp, reason=reason, message="No pod is left.")
     text = f"{field} is true."
     _set(status, RUNNING, False, stamp, reason=reason, message=text)
-    if status.condition(RESTARTING) is not None:
-        _set(status, RESTARTING, False, stamp, reason=reason, message=text)
+    for other in (RESTARTING, FITTED):
+        if status.condition(other) is not None:
+            _set(status, other, False, stamp, reason=reason, message=text)
     _drop(status, SYNCED)
     status.start_time = None
 
@@ -271,6 +281,10 @@ def _progress(status: Status, kind: str, progress: Progress, stamp: str) -> None
         _set(status, SYNCED, False, stamp, reason=progress.sync_reason, message=problem)
     if progress.restarting or status.condition(RESTARTING) is not None:
         _set(status, RESTARTING, progress.restarting, stamp, reason=reason, message=message)
+    if progress.fitted:
+        _set(status, FITTED, True, stamp, reason=GIVEN_UP, message=progress.fitted)
+    elif status.condition(FITTED) is not None:
+        _set(status, FITTED, False, stamp, reason=ALL_WANTED, message="Every worker is asked for.")
     running = progress.running and not progress.restarting
     _set(status, RUNNING, running, stamp, reason=reason, message=message)
     if progress.started_at is not None:

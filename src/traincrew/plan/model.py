@@ -135,6 +135,7 @@ class PodCondition(View, frozen=True, gc=False, kw_only=True):
     status: str = ""
     reason: str = ""
     message: str = ""
+    last_transition_time: str | None = None
 
 
 class PodSpecView(View, frozen=True, gc=False, kw_only=True):
