@@ -1,11 +1,11 @@
-"""The operator on a real API server: a thousand jobs of four pods on fake nodes.
+"""The operator on a real API server: a thousand jobs of four pods on fake nodes, or what you like.
 
 A new cluster with the real API server, controller manager and scheduler; kwok plays the kubelets.
 A user creates the jobs as fast as the server takes them, and waits until all are Running in
 status. Then, on another new cluster, a client that decides nothing sends the same writes; see
 `replay`. docs/design/performance.md says what is compared, and what was measured.
 
-    python -m benchmarks real_cluster [--jobs N]
+    python -m benchmarks real_cluster [--kind ElasticJob] [--jobs N] [--workers N]
 """
 
 from __future__ import annotations
@@ -29,15 +29,20 @@ if TYPE_CHECKING:
 
 JOBS = 1000
 GOAL_RATIO = 1.15
-CHILDREN = 6
-GOAL_WRITES = CHILDREN + 6
+KINDS = {"ChainerJob": (jobs.chainer, 3), "ElasticJob": (jobs.elastic, 4)}
+"""How each kind's jobs are made, and with how many workers so that there are four pods."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="benchmarks real_cluster", description=__doc__)
     parser.add_argument("--jobs", type=int, default=JOBS, help="how many (default %(default)s)")
-    count = parser.parse_args(arguments).jobs
+    parser.add_argument("--kind", choices=KINDS, default="ChainerJob", help="(default %(default)s)")
+    parser.add_argument("--workers", type=int, help="of each job (default: four pods in all)")
+    chosen = parser.parse_args(arguments)
+    count = chosen.jobs
+    make, workers = KINDS[chosen.kind]
+    load = make(chosen.workers or workers)
     if lacking := missing():
         print("NOT RUN, this machine lacks:", *lacking, sep="\n  ")
         return
@@ -47,25 +52,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     with tempfile.TemporaryDirectory(prefix="traincrew-bench-") as name:
         directory = Path(name)
-        with Stage(directory) as stage:
+        with Stage(directory, load) as stage:
             recorded = operate(stage, count)
-        show_operator(recorded, count)
-        with Stage(directory) as stage:
+        show_operator(recorded, load, count)
+        with Stage(directory, load) as stage:
             bare = repeat(stage, recorded)
         show_comparison(recorded, bare)
 
 
-def show_operator(recorded: Recorded, count: int) -> None:
+def show_operator(recorded: Recorded, load: jobs.Load, count: int) -> None:
     """Print what the operator did."""
     writes = sum(recorded.writes.values()) / count
-    print(f"{count} ChainerJobs of {jobs.PODS} pods:")
+    print(f"{count} {load.resource.kind}s of {load.pods} pods:")
     print(
         f"  last create after {recorded.created:.1f} s, all Running in status after"
         f" {recorded.running:.1f} s, the operator's last write after {recorded.last_write:.1f} s"
     )
+    goal = load.children + load.more_writes
     print(
-        f"  API writes per job until Running: {writes:.2f} (goal <= {GOAL_WRITES}:"
-        f" {CHILDREN} children + 6); refused: {recorded.refused}"
+        f"  API writes per job until Running: {writes:.2f} (goal <= {goal}:"
+        f" {load.children} children + {load.more_writes}); refused: {recorded.refused}"
     )
     for what, number in sorted(recorded.writes.items()):
         print(f"    {number / count:6.2f} {what}")

@@ -1,27 +1,30 @@
-"""The load: ChainerJobs of four pods, created by a user and followed until they run."""
+"""The load: jobs of one kind, created by a user and followed until they run."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct, field
 
 from benchmarks.real_cluster.bare import BareClient, dump
-from traincrew.operator.kinds import CHAINER_JOBS
+from traincrew.operator.kinds import CHAINER_JOBS, ELASTIC_JOBS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from traincrew.engine.resources import Resource
+
 NAMESPACE = "default"
-WORKERS = 3
-PODS = WORKERS + 1
-PATH = CHAINER_JOBS.path(NAMESPACE)
 CONCURRENCY = 16
 """Requests the user has in flight."""
+
+_COMMAND = ["python3", "/examples/train_digits.py"]
+_WAIT = ["sh", "-c", "trap exit TERM; while true; do sleep 3600 & wait; done"]
 
 
 def name(number: int) -> str:
@@ -29,37 +32,75 @@ def name(number: int) -> str:
     return f"bench-{number:05d}"
 
 
-def manifest(number: int) -> dict[str, Any]:
-    """A ChainerMN job as in examples/chainer: a master and three workers."""
+@dataclass(frozen=True)
+class Load:
+    """Jobs of one kind.
+
+    Attributes:
+        resource: The kind.
+        pods: Of each job.
+        children: What the operator itself makes for each job.
+        more_writes: How many other writes each job may cost until it runs.
+        spec: Of each job.
+    """
+
+    resource: Resource
+    pods: int
+    children: int
+    more_writes: int
+    spec: dict[str, Any]
+
+    @property
+    def path(self) -> str:
+        """Of the jobs."""
+        return self.resource.path(NAMESPACE)
+
+    def manifest(self, number: int) -> dict[str, Any]:
+        """One of the jobs."""
+        return {
+            "apiVersion": self.resource.api_version,
+            "kind": self.resource.kind,
+            "metadata": {"name": name(number), "namespace": NAMESPACE},
+            "spec": self.spec,
+        }
+
+
+def chainer(workers: int) -> Load:
+    """ChainerMN as in examples/chainer: a master and so many workers."""
     image = "traincrew/chainermn:0.1.0"
-    command = ["mpiexec", "-n", str(PODS), "-N", "1", "python3", "/examples/train_digits.py"]
-    wait = ["sh", "-c", "trap exit TERM; while true; do sleep 3600 & wait; done"]
-    return {
-        "apiVersion": CHAINER_JOBS.api_version,
-        "kind": CHAINER_JOBS.kind,
-        "metadata": {"name": name(number), "namespace": NAMESPACE},
-        "spec": {
-            "backend": "mpi",
-            "master": {
-                "backoffLimit": 0,
-                "template": {
-                    "spec": {
-                        "containers": [{"name": "chainer", "image": image, "command": command}]
-                    }
-                },
-            },
-            "workerSets": {
-                "ws0": {
-                    "replicas": WORKERS,
-                    "template": {
-                        "spec": {
-                            "containers": [{"name": "chainer", "image": image, "command": wait}]
-                        }
-                    },
-                }
-            },
-        },
+
+    def template(command: list[str]) -> dict[str, Any]:
+        container = {"name": "chainer", "image": image, "command": command}
+        return {"spec": {"containers": [container]}}
+
+    launch = ["mpiexec", "-n", str(workers + 1), "-N", "1", *_COMMAND]
+    spec = {
+        "backend": "mpi",
+        "master": {"backoffLimit": 0, "template": template(launch)},
+        "workerSets": {"ws0": {"replicas": workers, "template": template(_WAIT)}},
     }
+    # ServiceAccount, Role, RoleBinding, ConfigMap, StatefulSet, Job
+    return Load(CHAINER_JOBS, workers + 1, 6, 6, spec)
+
+
+def elastic(workers: int) -> Load:
+    """Torchrun as in examples/elastic, on so many workers."""
+    container = {
+        "name": "elasticjob-worker",
+        "image": "traincrew/torch:0.1.0",
+        "args": ["--nproc_per_node=1", *_COMMAND[1:]],
+    }
+    worker = {
+        "replicas": workers,
+        "restartPolicy": "ExitCode",
+        "template": {"spec": {"containers": [container]}},
+    }
+    spec = {
+        "minReplicas": 1,
+        "maxReplicas": workers,
+        "replicaSpecs": {"Worker": worker},
+    }
+    return Load(ELASTIC_JOBS, workers, 2 * workers, 12, spec)
 
 
 class _Status(Struct):
@@ -84,11 +125,13 @@ class Phases:
 
     Args:
         client: Of a user.
+        load: What they are.
         count: Jobs that are expected.
     """
 
-    def __init__(self, client: BareClient, count: int) -> None:
+    def __init__(self, client: BareClient, load: Load, count: int) -> None:
         self._client = client
+        self._path = load.path
         self._count = count
         self.seen: dict[str, dict[str, float]] = {}
         self.listening = asyncio.Event()
@@ -98,7 +141,7 @@ class Phases:
     async def follow(self) -> None:
         """Watch until cancelled."""
         decode = msgspec.json.Decoder(_Event).decode
-        async for line in self._client.watch(PATH, listening=self.listening):
+        async for line in self._client.watch(self._path, listening=self.listening):
             job = decode(line).object
             times = self.seen.setdefault(job.status.phase, {})
             times.setdefault(job.metadata.name, time.monotonic())
@@ -124,12 +167,16 @@ class Phases:
 
 
 async def create(
-    client: BareClient, count: int, created: Callable[[int, bytes], Awaitable[None]] | None = None
+    client: BareClient,
+    load: Load,
+    count: int,
+    created: Callable[[int, bytes], Awaitable[None]] | None = None,
 ) -> None:
     """Create all jobs, in order, a bounded number of requests at a time.
 
     Args:
         client: Of a user.
+        load: What they are.
         count: How many.
         created: Told of each, with the server's answer.
     """
@@ -137,7 +184,7 @@ async def create(
 
     async def work() -> None:
         for number in numbers:
-            answer = await client.send("POST", PATH, dump(manifest(number)))
+            answer = await client.send("POST", load.path, dump(load.manifest(number)))
             if created is not None:
                 await created(number, answer)
 
@@ -146,7 +193,7 @@ async def create(
             group.create_task(work())
 
 
-async def uids(client: BareClient) -> dict[str, str]:
+async def uids(client: BareClient, load: Load) -> dict[str, str]:
     """The UID of every job, by name."""
-    found = json.loads(await client.send("GET", PATH))["items"]
+    found = json.loads(await client.send("GET", load.path))["items"]
     return {job["metadata"]["name"]: job["metadata"]["uid"] for job in found}

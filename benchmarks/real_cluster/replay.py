@@ -5,9 +5,9 @@ same verb, path and body, in the same order within the job, at most as many at a
 operator had in flight. Only what the API server made up is filled in anew: the job's UID, and the
 resource version that a status write is bound to.
 
-Two kinds of write wait for the cluster, as no client can know them to be true any earlier: the
-master's Job waits until the workers are ready, and the status that says Running waits until the
-master's pod runs.
+Some writes wait for the cluster, as no client can know them to be true any earlier. Of a ChainerJob
+the master's Job waits until the workers are ready, and the status that says Running until the
+master's pod runs; of an ElasticJob a status waits until as many workers are ready as it says.
 """
 
 from __future__ import annotations
@@ -15,25 +15,28 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct, field
 
 from benchmarks.real_cluster import jobs
 from traincrew.engine.resources import JOBS, PODS, STATEFUL_SETS
+from traincrew.plan import elasticjob_children as elastic
 from traincrew.plan.chainerjob_children import LABEL_NAME, LABEL_ROLE, ROLE_MASTER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 
     from benchmarks.real_cluster.bare import BareClient
     from benchmarks.real_cluster.recording import Exchange
+    from traincrew.engine.resources import Resource
 
 _JOB_NAME = re.compile(rb"bench-[0-9]{5}")
 _RUNNING = re.compile(rb'"type":"Running","status":"True"')
 _UID = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _RESOURCE_VERSION = re.compile(rb'(?<=\{"metadata":\{"resourceVersion":")[0-9]+')
+_WORKERS_READY = re.compile(rb'"workersReady":"([0-9]+)/')
 _CREATES_MASTER = JOBS.path(jobs.NAMESPACE)
 
 
@@ -108,43 +111,100 @@ def steps(writes: Sequence[Exchange]) -> list[list[Exchange]]:
 
 
 class Cluster:
-    """What the replay may wait for: workers that are ready, masters that run."""
+    """What the replay may wait for.
+
+    Args:
+        client: To watch with.
+    """
 
     def __init__(self, client: BareClient) -> None:
         self._client = client
-        self._ready: dict[str, asyncio.Event] = {}
-        self._running: dict[str, asyncio.Event] = {}
-        self._listening = (asyncio.Event(), asyncio.Event())
+        self._changed = asyncio.Condition()
+        self._listening: list[asyncio.Event] = []
 
     async def wait_listening(self) -> None:
         """Wait until no change can be missed any more."""
         for event in self._listening:
             await event.wait()
 
-    def workers_ready(self, job: str) -> asyncio.Event:
-        """Set once all workers of a job are ready."""
-        return self._ready.setdefault(job, asyncio.Event())
+    def watches(self) -> list[Coroutine[Any, Any, None]]:
+        """To be run until cancelled."""
+        raise NotImplementedError
 
-    def master_running(self, job: str) -> asyncio.Event:
-        """Set once the master's pod runs."""
-        return self._running.setdefault(job, asyncio.Event())
+    def is_true(self, job: str, write: Exchange) -> bool:
+        """Whether what a write is about has come to pass."""
+        raise NotImplementedError
 
-    async def follow_workers(self) -> None:
-        """Watch StatefulSets until cancelled."""
-        path, listening = STATEFUL_SETS.path(jobs.NAMESPACE), self._listening[0]
-        async for line in self._client.watch(path, listening=listening):
-            found = _decode_event(line).object
-            if found.status.ready_replicas == found.spec.replicas:
-                self.workers_ready(found.metadata.labels[LABEL_NAME]).set()
+    async def wait(self, job: str, write: Exchange) -> None:
+        """Wait until a write may be sent."""
+        if not self.is_true(job, write):
+            async with self._changed:
+                await self._changed.wait_for(lambda: self.is_true(job, write))
 
-    async def follow_masters(self) -> None:
-        """Watch masters' pods until cancelled."""
-        path, listening = PODS.path(jobs.NAMESPACE), self._listening[1]
-        selector = f"&labelSelector={LABEL_ROLE}={ROLE_MASTER}"
-        async for line in self._client.watch(path, selector, listening):
-            found = _decode_event(line).object
-            if found.status.phase == "Running":
-                self.master_running(found.metadata.labels[LABEL_NAME]).set()
+    async def _follow(
+        self, resource: Resource, selector: str, note: Callable[[_Object], None]
+    ) -> None:
+        path = resource.path(jobs.NAMESPACE)
+        listening = asyncio.Event()
+        self._listening.append(listening)
+        async for line in self._client.watch(path, f"&labelSelector={selector}", listening):
+            note(_decode_event(line).object)
+            async with self._changed:
+                self._changed.notify_all()
+
+
+class ChainerCluster(Cluster):
+    """Workers that are ready, masters that run."""
+
+    def __init__(self, client: BareClient) -> None:
+        super().__init__(client)
+        self._ready: set[str] = set()
+        self._running: set[str] = set()
+
+    def watches(self) -> list[Coroutine[Any, Any, None]]:
+        """StatefulSets and masters."""
+        return [
+            self._follow(STATEFUL_SETS, LABEL_NAME, self._note_workers),
+            self._follow(PODS, f"{LABEL_ROLE}={ROLE_MASTER}", self._note_master),
+        ]
+
+    def _note_workers(self, found: _Object) -> None:
+        if found.status.ready_replicas == found.spec.replicas:
+            self._ready.add(found.metadata.labels[LABEL_NAME])
+
+    def _note_master(self, found: _Object) -> None:
+        if found.status.phase == "Running":
+            self._running.add(found.metadata.labels[LABEL_NAME])
+
+    def is_true(self, job: str, write: Exchange) -> bool:
+        """A master needs workers; a job runs when its master does."""
+        if write.method == "POST" and write.path.startswith(_CREATES_MASTER):
+            return job in self._ready
+        return not _RUNNING.search(write.body) or job in self._running
+
+
+class ElasticCluster(Cluster):
+    """Workers that run."""
+
+    def __init__(self, client: BareClient) -> None:
+        super().__init__(client)
+        self._running: dict[str, set[str]] = {}
+
+    def watches(self) -> list[Coroutine[Any, Any, None]]:
+        """The workers."""
+        group = f"{elastic.LABEL_GROUP}={elastic.GROUP_NAME}"
+        return [self._follow(PODS, group, self._note_worker)]
+
+    def _note_worker(self, found: _Object) -> None:
+        if found.status.phase == "Running":
+            job = found.metadata.labels[elastic.LABEL_NAME]
+            self._running.setdefault(job, set()).add(found.metadata.name)
+
+    def is_true(self, job: str, write: Exchange) -> bool:
+        """As many workers run as a status says."""
+        ready = _WORKERS_READY.search(write.body)
+        least = max(int(ready[1]) if ready else 0, 1 if _RUNNING.search(write.body) else 0)
+        return len(self._running.get(job, ())) >= least
 
 
 class Replay:
@@ -152,6 +212,7 @@ class Replay:
 
     Args:
         client: With the operator's identity, so that the API server's flow control sees the same.
+        load: What the jobs are.
         writes: As `by_job` has found them.
         uids: Of the recorded jobs, by name.
         at_once: Requests in flight at most.
@@ -161,12 +222,15 @@ class Replay:
     def __init__(
         self,
         client: BareClient,
+        load: jobs.Load,
         writes: Mapping[str, Sequence[Exchange]],
         uids: Mapping[str, str],
+        *,
         at_once: int,
         cluster: Cluster | None,
     ) -> None:
         self._client = client
+        self._path = load.path
         self._writes = writes
         self._uids = uids
         self._slots = asyncio.Semaphore(at_once)
@@ -208,19 +272,15 @@ class Replay:
 
     async def _write(self, name: str, job: _Metadata, write: Exchange) -> None:
         if self._cluster is not None:
-            if write.method == "POST" and write.path.startswith(_CREATES_MASTER):
-                self._waiting[name] = "workers"
-                await self._cluster.workers_ready(name).wait()
-            elif _RUNNING.search(write.body):
-                self._waiting[name] = "master"
-                await self._cluster.master_running(name).wait()
+            self._waiting[name] = f"{write.method} {write.path}"
+            await self._cluster.wait(name, write)
             self._waiting.pop(name, None)
         async with self._slots:
             body = self._fill_in(name, job, write.body)
             answer = await self._client.send(write.method, write.path, body, write.content_type)
             self.last_write = max(self.last_write, time.monotonic())
             self.sent += 1
-        if write.path.startswith(jobs.PATH):
+        if write.path.startswith(self._path):
             job.resource_version = _decode_object(answer).metadata.resource_version
 
     def _fill_in(self, name: str, job: _Metadata, body: bytes) -> bytes:

@@ -16,7 +16,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from hack.cluster import Options, RealCluster
 
@@ -25,7 +25,7 @@ from benchmarks.real_cluster.bare import BareClient
 from traincrew.engine.client import Client
 from traincrew.engine.config import load_config
 from traincrew.engine.errors import ForbiddenError
-from traincrew.engine.resources import CONFIG_MAPS
+from traincrew.engine.resources import CONFIG_MAPS, SERVICES
 from traincrew.operator.kinds import CHAINER_JOBS
 from traincrew.operator.manifests import NAMESPACE
 from traincrew.operator.manifests.values import NAME
@@ -97,10 +97,12 @@ class Stage:
 
     Args:
         directory: For files of this run.
+        load: The jobs that will come.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, load: jobs.Load) -> None:
         self.directory = directory
+        self.load = load
         self.cluster = RealCluster(Options(name="bench", nodes=0, arguments=_ARGUMENTS), print)
         self.token = directory / "operator.kubeconfig"
         self._stack = contextlib.ExitStack()
@@ -124,7 +126,7 @@ class Stage:
         kubectl = self.cluster.kubectl
         for name in ("0-crd.yaml", "1-namespace.yaml", "2-rbac.yaml"):
             kubectl("create", "-f", str(ROOT / "deploy" / name))
-        kubectl("wait", "--for=condition=Established", "crd/chainerjobs.kubeflow.org")
+        kubectl("wait", "--for=condition=Established", "crd", "--all")
         duration = "--duration=1h"
         token = kubectl("create", "token", NAME, "-n", NAMESPACE, duration)
         configuration = json.loads(kubectl("config", "view", "--raw", "--flatten", "-o", "json"))
@@ -136,15 +138,17 @@ class Stage:
         """Wait until nodes and admission are as they are in a cluster of some age."""
         async with Client(load_config(str(self.cluster.kubeconfig))) as admin:
             await self.nodes.create(admin)
-        child = {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
+        # One of the sorts of children the operator may make for this kind only.
+        resource = CONFIG_MAPS if self.load.resource == CHAINER_JOBS else SERVICES
+        child: dict[str, Any] = {
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
             "metadata": {
                 "name": "probe",
                 "ownerReferences": [
                     {
-                        "apiVersion": CHAINER_JOBS.api_version,
-                        "kind": CHAINER_JOBS.kind,
+                        "apiVersion": self.load.resource.api_version,
+                        "kind": self.load.resource.kind,
                         "name": "probe",
                         "uid": "probe",
                         "blockOwnerDeletion": True,
@@ -152,11 +156,13 @@ class Stage:
                 ],
             },
         }
+        if resource is SERVICES:
+            child["spec"] = {"clusterIP": "None"}
         async with Client(load_config(str(self.token))) as operator:
             deadline = time.monotonic() + _SETTLING
             while True:
                 try:
-                    await operator.create(CONFIG_MAPS, child, jobs.NAMESPACE, dry_run=True)
+                    await operator.create(resource, child, jobs.NAMESPACE, dry_run=True)
                 except ForbiddenError:
                     # OwnerReferencesPermissionEnforcement looks for new kinds now and then.
                     if time.monotonic() > deadline:
@@ -209,20 +215,20 @@ async def _operate(
     stage: Stage, count: int, process: subprocess.Popen[str], path: Path
 ) -> Recorded:
     async with BareClient(stage.cluster.kubeconfig) as user:
-        phases = jobs.Phases(user, count)
+        phases = jobs.Phases(user, stage.load, count)
         following = asyncio.create_task(phases.follow())
         await phases.listening.wait()
         meter = usage.Meter({"operator": process.pid, **stage.pids()})
         requests = stage.requests()
         started = time.monotonic()
-        await jobs.create(user, count)
+        await jobs.create(user, stage.load, count)
         created = time.monotonic()
         running = await phases.all_in("Running", _PATIENCE)
         last_write = await _rest(path)
         used = meter.read()
         following.cancel()
         peak = usage.peak_mebibytes(process.pid)
-        uids = await jobs.uids(user)
+        uids = await jobs.uids(user, stage.load)
     process.send_signal(signal.SIGTERM)
     await asyncio.to_thread(process.wait, 30)
     writes, refused = audit.writes(audit.read(stage.cluster.audit_log), OPERATOR, jobs.NAMESPACE)
@@ -273,19 +279,25 @@ async def _repeat(stage: Stage, recorded: Recorded, *, wait: bool) -> Run:
         BareClient(stage.token) as bare,
         asyncio.TaskGroup() as group,
     ):
-        phases = jobs.Phases(user, count)
-        cluster = replay.Cluster(bare)
-        following = [
-            group.create_task(watch)
-            for watch in (phases.follow(), cluster.follow_workers(), cluster.follow_masters())
-        ]
+        phases = jobs.Phases(user, stage.load, count)
+        is_chainer = stage.load.resource == CHAINER_JOBS
+        cluster = (replay.ChainerCluster if is_chainer else replay.ElasticCluster)(bare)
+        following = [group.create_task(watch) for watch in (phases.follow(), *cluster.watches())]
+        await asyncio.sleep(0)  # let them begin
         await phases.listening.wait()
         await cluster.wait_listening()
-        repeating = replay.Replay(bare, writes, recorded.uids, at_once, cluster if wait else None)
+        repeating = replay.Replay(
+            bare,
+            stage.load,
+            writes,
+            recorded.uids,
+            at_once=at_once,
+            cluster=cluster if wait else None,
+        )
         meter = usage.Meter(stage.pids())
         requests = stage.requests()
         started = time.monotonic()
-        await jobs.create(user, count, repeating.created)
+        await jobs.create(user, stage.load, count, repeating.created)
         created = time.monotonic()
         await repeating.wait(_PATIENCE)
         running = await phases.all_in("Running", _PATIENCE)
