@@ -115,7 +115,7 @@ async def test_a_killed_worker_is_counted_once_and_comes_back(
     await cluster.start_operator()
     await cluster.create(elastic())
     _, second = await cluster.run_members(NAME, 2)
-    await cluster.until_phase(NAME, "Running")
+    await cluster.until_phase(NAME, "Running", workersReady="2/2")
     await cluster.end_pod(second, 137)
     await cluster.until_phase(NAME, "Restarting", message="exited with code 137")
 

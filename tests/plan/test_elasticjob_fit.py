@@ -105,7 +105,33 @@ def test_highest_first_among_those_without_room() -> None:
     assert job.status["phase"] == "Running"
 
 
-def test_the_first_worker_is_never_given_up() -> None:
+def test_without_a_host_among_them_any_worker_can_be_given_up() -> None:
+    job = FitWorld(fitting(), room=3).begin()
+    job.room = 2
+    job.vanish("flowers-worker-0")
+    job.later(AFTER)
+    assert (job.given_up, job.workers) == ("0", [1, 2])
+    job.room = 3
+    job.later(RETRY)
+
+    assert job.workers == [0, 1, 2]
+
+
+def test_the_host_has_room_before_the_others_ask_for_it() -> None:
+    job = FitWorld(fitting(hosted=True), room=0)
+    job.later(10 * RETRY)
+    assert job.workers == [0]
+    assert job.given_up == ""
+    assert len(job.services) == 3
+    job.room = 2
+    job.later(AFTER)
+
+    assert job.workers == [0, 1]
+    assert job.given_up == "2"
+    assert job.status["phase"] == "Running"
+
+
+def test_the_host_is_never_given_up() -> None:
     job = FitWorld(fitting(hosted=True), room=3).begin()
     job.room = 2
     job.vanish("digits-worker-0")

@@ -244,8 +244,9 @@ class ElasticJobSpec(CommonPolicy, kw_only=True, frozen=True):
         Meta(
             description=(
                 "Make do with the room there is: workers that cannot be scheduled are given up,"
-                " down to minReplicas, and asked for again later. The first worker and pods that"
-                " run are never given up. Default: wait for all. {} is enough."
+                " down to minReplicas, and asked for again later. Pods that run are never given up,"
+                " nor is the first worker if it serves the rendezvous. Default: wait for all. {} is"
+                " enough."
             ),
         ),
     ] = None

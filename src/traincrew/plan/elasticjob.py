@@ -202,6 +202,7 @@ class _Look(Look[ElasticJobSpec]):
 
     def _make(self, plan: Plan, spec: ElasticJobSpec, facts: Facts) -> None:
         """What is missing; names before the pods that use them."""
+        host_first = elasticjob_fit.waits_for_host(facts, spec)
         services = [
             Write(create=children.service(self.owner, place))
             for name, place in facts.names.items()
@@ -211,6 +212,7 @@ class _Look(Look[ElasticJobSpec]):
             Write(create=children.pod(self.owner, spec, place))
             for name, place in facts.names.items()
             if name not in facts.pods
+            and (place == children.HOST or place.type != WORKER or not host_first)
         ]
         plan.stages = [stage for stage in (services, missing) if stage]
 

@@ -70,13 +70,22 @@ def decide(facts: Facts, spec: ElasticJobSpec, stored: Fit | None, now: datetime
     return _Decision(facts, spec, stored or Fit(), now).made(spec.fit_available)
 
 
+def waits_for_host(facts: Facts, spec: ElasticJobSpec) -> bool:
+    """Whether no more workers are to be made until the one that serves the rendezvous has room.
+
+    Without it they cannot train, and would hold the room that it needs.
+    """
+    return spec.fit_available is not None and spec.hosted and not _has_room(facts.pod(HOST))
+
+
 class _Decision:
     """One decision, step by step."""
 
     def __init__(self, facts: Facts, spec: ElasticJobSpec, stored: Fit, now: datetime) -> None:
         self._facts, self._stored, self._now = facts, stored, now
         self._replicas = spec.workers.replicas
-        self._before = fit.indexes(stored.given_up_indexes, self._replicas) - {HOST.number}
+        self._kept = {HOST.number} if spec.hosted else set()
+        self._before = fit.indexes(stored.given_up_indexes, self._replicas) - self._kept
         states = list(facts.workers().values())
         self._ending = State.SUCCEEDED in states
         # Those that failed for good do not train, so they are none of the fewest that have to.
@@ -114,8 +123,9 @@ class _Decision:
     def _give_up(self, after: timedelta) -> list[int]:
         waiting = {
             index: left
-            for index in range(1, self._replicas)
-            if index not in self._given and (left := self._left(index, after)) is not None
+            for index in range(self._replicas)
+            if index not in self._given | self._kept
+            and (left := self._left(index, after)) is not None
         }
         over = sorted((index for index, left in waiting.items() if left <= 0), reverse=True)
         new = over[: max(0, self._spare - len(self._given))]
