@@ -138,6 +138,12 @@ async def test_external_addresses_make_a_service_accessible(api: Api) -> None:
             "spec.ingress[0].from[0]",
         ),
         (
+            "networking.k8s.io/v1",
+            "networkpolicies",
+            {"podSelector": {}, "policyTypes": ["Ingress", "Egress", "Ingress"]},
+            "spec.policyTypes",
+        ),
+        (
             "autoscaling/v2",
             "horizontalpodautoscalers",
             {"scaleTargetRef": {"kind": "D", "name": "d", "apiVersion": "apps/v1"}},

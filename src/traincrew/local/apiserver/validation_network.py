@@ -261,7 +261,12 @@ def network_policy(found: list[Cause], obj: Document, _old: Document | None) -> 
                     port_or_name(found, f"{here}.ports[{position}].port", entry["port"])
             for position, peer in enumerate(items(rule, peers)):
                 _peer(found, peer, f"{here}.{peers}[{position}]")
-    for index, kind in enumerate(spec.get("policyTypes") or ()):
+    kinds = spec.get("policyTypes") or []
+    if len(kinds) > len(_DIRECTIONS):
+        text = "may not specify more than two policyTypes"
+        found.append(why.invalid("spec.policyTypes", kinds, text))
+        return
+    for index, kind in enumerate(kinds):
         if kind not in _DIRECTIONS:
             found.append(why.not_supported(f"spec.policyTypes[{index}]", kind, _DIRECTIONS))
 
