@@ -389,6 +389,14 @@ def test_a_master_that_is_ended_by_its_deadline_does_not_come_back() -> None:
     assert world.status["phase"] == "Failed"
 
 
+def test_nor_does_one_whose_pod_has_gone_already() -> None:
+    world = running(plain(runPolicy={"activeDeadlineSeconds": 60}))
+    world.pass_time(60)
+    world.pods.clear()
+    world.step()
+    assert world.status["phase"] == "Running"
+
+
 def test_a_pod_that_has_ended_before_its_job_knows_changes_nothing() -> None:
     world = running()
     world.end(world.master_pod, 1)

@@ -118,7 +118,7 @@ class Facts:
             return lifecycle.RUNNING, f"{api.KIND}Running", text
         leaving = newest is not None and newest.metadata.deletion_timestamp is not None
         was = self.stored.condition(lifecycle.RUNNING)
-        if leaving and was is not None and self._overdue(spec, now):
+        if (newest is None or leaving) and was is not None and self._overdue(spec, now):
             return self._as_before(was)
         trouble = pods.trouble(newest) if newest is not None and not newest.finished else None
         if self._retrying(spec) or counted.replica_statuses[MASTER].restarts:
