@@ -74,7 +74,17 @@ class BareClient:
             selector: More of the query, ``&`` first.
             listening: Set once no change can be missed any more.
         """
-        listed = json.loads(await self.send("GET", f"{path}?limit=1{selector}"))
+        while True:
+            try:
+                listed = json.loads(await self.send("GET", f"{path}?limit=1{selector}"))
+                # Asked for as well: the storage of a new definition takes a moment.
+                await self.send("GET", f"{path}?watch=true&timeoutSeconds=1{selector}")
+            except RefusedError as error:
+                if ": 429 " not in str(error):
+                    raise
+                await asyncio.sleep(1)
+            else:
+                break
         version = listed["metadata"]["resourceVersion"]
         query = f"?watch=true&timeoutSeconds=3600&resourceVersion={version}{selector}"
         url = URL(self._config.server + path + query, encoded=True)
