@@ -74,32 +74,27 @@ class BareClient:
             selector: More of the query, ``&`` first.
             listening: Set once no change can be missed any more.
         """
-        while True:
-            try:
-                listed = json.loads(await self.send("GET", f"{path}?limit=1{selector}"))
-                # Asked for as well: the storage of a new definition takes a moment.
-                await self.send("GET", f"{path}?watch=true&timeoutSeconds=1{selector}")
-            except RefusedError as error:
-                if ": 429 " not in str(error):
-                    raise
-                await asyncio.sleep(1)
-            else:
-                break
-        version = listed["metadata"]["resourceVersion"]
-        query = f"?watch=true&timeoutSeconds=3600&resourceVersion={version}{selector}"
-        url = URL(self._config.server + path + query, encoded=True)
         timeout = aiohttp.ClientTimeout(total=None)
-        async with self._session.get(url, headers=self._headers, timeout=timeout) as answer:
-            if answer.status != 200:
-                raise RefusedError(f"watch {path}: {answer.status} {await answer.text()}")
-            if listening is not None:
-                listening.set()
-            rest = b""
-            while chunk := await answer.content.readany():
-                *lines, rest = (rest + chunk).split(b"\n")
-                for line in lines:
-                    yield line
-                await asyncio.sleep(0)
+        while True:
+            listed = json.loads(await self.send("GET", f"{path}?limit=1{selector}"))
+            version = listed["metadata"]["resourceVersion"]
+            query = f"?watch=true&timeoutSeconds=3600&resourceVersion={version}{selector}"
+            url = URL(self._config.server + path + query, encoded=True)
+            async with self._session.get(url, headers=self._headers, timeout=timeout) as answer:
+                if answer.status == 429:  # the storage of a new definition takes a moment
+                    await asyncio.sleep(1)
+                    continue
+                if answer.status != 200:
+                    raise RefusedError(f"watch {path}: {answer.status} {await answer.text()}")
+                if listening is not None:
+                    listening.set()
+                rest = b""
+                while chunk := await answer.content.readany():
+                    *lines, rest = (rest + chunk).split(b"\n")
+                    for line in lines:
+                        yield line
+                    await asyncio.sleep(0)
+                return
 
 
 def dump(document: dict[str, Any]) -> bytes:

@@ -15,6 +15,8 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from abc import ABC, abstractmethod
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -110,7 +112,7 @@ def steps(writes: Sequence[Exchange]) -> list[list[Exchange]]:
     return found
 
 
-class Cluster:
+class Cluster(ABC):
     """What the replay may wait for.
 
     Args:
@@ -119,7 +121,7 @@ class Cluster:
 
     def __init__(self, client: BareClient) -> None:
         self._client = client
-        self._changed = asyncio.Condition()
+        self._changed: defaultdict[str, asyncio.Condition] = defaultdict(asyncio.Condition)
         self._listening: list[asyncio.Event] = []
 
     async def wait_listening(self) -> None:
@@ -127,30 +129,32 @@ class Cluster:
         for event in self._listening:
             await event.wait()
 
+    @abstractmethod
     def watches(self) -> list[Coroutine[Any, Any, None]]:
         """To be run until cancelled."""
-        raise NotImplementedError
 
+    @abstractmethod
     def is_true(self, job: str, write: Exchange) -> bool:
         """Whether what a write is about has come to pass."""
-        raise NotImplementedError
 
     async def wait(self, job: str, write: Exchange) -> None:
         """Wait until a write may be sent."""
-        if not self.is_true(job, write):
-            async with self._changed:
-                await self._changed.wait_for(lambda: self.is_true(job, write))
+        changed = self._changed[job]
+        async with changed:
+            await changed.wait_for(lambda: self.is_true(job, write))
 
     async def _follow(
-        self, resource: Resource, selector: str, note: Callable[[_Object], None]
+        self, resource: Resource, selector: str, label: str, note: Callable[[str, _Object], None]
     ) -> None:
         path = resource.path(jobs.NAMESPACE)
         listening = asyncio.Event()
         self._listening.append(listening)
         async for line in self._client.watch(path, f"&labelSelector={selector}", listening):
-            note(_decode_event(line).object)
-            async with self._changed:
-                self._changed.notify_all()
+            found = _decode_event(line).object
+            job = found.metadata.labels[label]
+            note(job, found)
+            async with self._changed[job]:
+                self._changed[job].notify_all()
 
 
 class ChainerCluster(Cluster):
@@ -164,17 +168,17 @@ class ChainerCluster(Cluster):
     def watches(self) -> list[Coroutine[Any, Any, None]]:
         """StatefulSets and masters."""
         return [
-            self._follow(STATEFUL_SETS, LABEL_NAME, self._note_workers),
-            self._follow(PODS, f"{LABEL_ROLE}={ROLE_MASTER}", self._note_master),
+            self._follow(STATEFUL_SETS, LABEL_NAME, LABEL_NAME, self._note_workers),
+            self._follow(PODS, f"{LABEL_ROLE}={ROLE_MASTER}", LABEL_NAME, self._note_master),
         ]
 
-    def _note_workers(self, found: _Object) -> None:
+    def _note_workers(self, job: str, found: _Object) -> None:
         if found.status.ready_replicas == found.spec.replicas:
-            self._ready.add(found.metadata.labels[LABEL_NAME])
+            self._ready.add(job)
 
-    def _note_master(self, found: _Object) -> None:
+    def _note_master(self, job: str, found: _Object) -> None:
         if found.status.phase == "Running":
-            self._running.add(found.metadata.labels[LABEL_NAME])
+            self._running.add(job)
 
     def is_true(self, job: str, write: Exchange) -> bool:
         """A master needs workers; a job runs when its master does."""
@@ -193,11 +197,10 @@ class ElasticCluster(Cluster):
     def watches(self) -> list[Coroutine[Any, Any, None]]:
         """The workers."""
         group = f"{elastic.LABEL_GROUP}={elastic.GROUP_NAME}"
-        return [self._follow(PODS, group, self._note_worker)]
+        return [self._follow(PODS, group, elastic.LABEL_NAME, self._note_worker)]
 
-    def _note_worker(self, found: _Object) -> None:
+    def _note_worker(self, job: str, found: _Object) -> None:
         if found.status.phase == "Running":
-            job = found.metadata.labels[elastic.LABEL_NAME]
             self._running.setdefault(job, set()).add(found.metadata.name)
 
     def is_true(self, job: str, write: Exchange) -> bool:
