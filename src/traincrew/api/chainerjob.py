@@ -16,7 +16,19 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct, field
 
-from traincrew.api.kind import Column, Kind, Rule, StatusWords, rules
+from traincrew.api.kind import (
+    AGE,
+    COUNT,
+    MESSAGE,
+    PHASE,
+    REASON,
+    RESTARTS,
+    Column,
+    Kind,
+    Rule,
+    StatusWords,
+    rules,
+)
 from traincrew.api.runpolicy import NonNegative, Positive, RunPolicy, Seconds
 
 GROUP = "kubeflow.org"
@@ -255,7 +267,6 @@ class ChainerJobSpec(Struct, rename="camel", kw_only=True, omit_defaults=True, f
         return min(given, default=None)
 
 
-_COUNT = {"type": "integer", "format": "int32"}
 CHAINER_JOB = Kind(
     group=GROUP,
     version=VERSION,
@@ -267,22 +278,17 @@ CHAINER_JOB = Kind(
     spec_rules=SPEC_RULES,
     rules=JOB_RULES,
     columns=(
-        Column(name="Phase", type="string", json_path=".status.phase"),
+        PHASE,
         Column(
             name="Workers",
             type="string",
             json_path=".status.workersReady",
             description="Worker pods that are ready, of those asked for.",
         ),
-        Column(
-            name="Restarts",
-            type="integer",
-            json_path=".status.restarts",
-            description="How often pods and containers of the job were started again.",
-        ),
-        Column(name="Age", type="date", json_path=".metadata.creationTimestamp"),
-        Column(name="Reason", type="string", json_path=".status.reason", priority=1),
-        Column(name="Message", type="string", json_path=".status.message", priority=1),
+        RESTARTS,
+        AGE,
+        REASON,
+        MESSAGE,
     ),
     status=StatusWords(
         start_time="When the master was started (again).",
@@ -294,7 +300,7 @@ CHAINER_JOB = Kind(
             "failed": "Of the master: pods that failed.",
             "restarts": "How often pods and containers were started again.",
         },
-        fields=dict.fromkeys(("active", "ready", "succeeded", "failed", "terminating"), _COUNT),
+        fields=dict.fromkeys(("active", "ready", "succeeded", "failed", "terminating"), COUNT),
         condition_times=("lastProbeTime", "lastTransitionTime"),
         words=(
             "`status` is the status of the master's Job (`conditions`, `startTime`,"

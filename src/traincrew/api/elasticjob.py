@@ -13,9 +13,22 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
-from traincrew.api.kind import Column, Kind, Rule, Scale, StatusWords, rules
+from traincrew.api.kind import (
+    AGE,
+    COUNT,
+    MESSAGE,
+    PHASE,
+    REASON,
+    RESTARTS,
+    Column,
+    Kind,
+    Rule,
+    Scale,
+    StatusWords,
+    rules,
+)
 from traincrew.api.runpolicy import CleanPodPolicy, CommonPolicy, NonNegative, Positive, Seconds
 
 GROUP = "elastic.pytorch.org"
@@ -343,7 +356,6 @@ def main_container(template: dict[str, Any]) -> int:
     return 0
 
 
-_COUNT = {"type": "integer", "format": "int32"}
 ELASTIC_JOB = Kind(
     group=GROUP,
     version=VERSION,
@@ -354,7 +366,7 @@ ELASTIC_JOB = Kind(
     spec_rules=SPEC_RULES,
     rules=JOB_RULES,
     columns=(
-        Column(name="Phase", type="string", json_path=".status.phase"),
+        PHASE,
         Column(
             name="Min",
             type="integer",
@@ -379,17 +391,11 @@ ELASTIC_JOB = Kind(
             json_path=f".status.replicaStatuses.{WORKER}.ready",
             description="Worker pods that are ready.",
         ),
-        Column(name="Age", type="date", json_path=".metadata.creationTimestamp"),
-        Column(
-            name="Restarts",
-            type="integer",
-            json_path=".status.restarts",
-            description="How often pods and containers of the job were started again.",
-            priority=1,
-        ),
+        AGE,
+        structs.replace(RESTARTS, priority=1),
         Column(name="rdzvEndpoint", type="string", json_path=".spec.rdzvEndpoint", priority=1),
-        Column(name="Reason", type="string", json_path=".status.reason", priority=1),
-        Column(name="Message", type="string", json_path=".status.message", priority=1),
+        REASON,
+        MESSAGE,
     ),
     status=StatusWords(
         start_time="When the job was first seen, or resumed.",
@@ -404,7 +410,7 @@ ELASTIC_JOB = Kind(
         },
         fields={
             "failures": {
-                **_COUNT,
+                **COUNT,
                 "description": "How often pods failed and were made again; never falls.",
             },
             "fit": {
@@ -416,7 +422,7 @@ ELASTIC_JOB = Kind(
                         "description": 'Their indices, as in "2,4-6".',
                     },
                     "retryIndex": {
-                        **_COUNT,
+                        **COUNT,
                         "description": "The one of them that is being asked for again.",
                     },
                     "lastGivenUpTime": {

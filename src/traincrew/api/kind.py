@@ -29,6 +29,20 @@ class Column(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=Tr
     priority: int = 0
 
 
+PHASE = Column(name="Phase", type="string", json_path=".status.phase")
+RESTARTS = Column(
+    name="Restarts",
+    type="integer",
+    json_path=".status.restarts",
+    description="How often pods and containers of the job were started again.",
+)
+AGE = Column(name="Age", type="date", json_path=".metadata.creationTimestamp")
+REASON = Column(name="Reason", type="string", json_path=".status.reason", priority=1)
+MESSAGE = Column(name="Message", type="string", json_path=".status.message", priority=1)
+COUNT = {"type": "integer", "format": "int32"}
+"""Schema of a number of things."""
+
+
 class Scale(Struct, rename="camel", kw_only=True, frozen=True):
     """The ``scale`` subresource: what `kubectl scale` and autoscalers read and write."""
 

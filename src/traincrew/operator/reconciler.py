@@ -134,7 +134,7 @@ class Reconciler:
         self._status_differs: dict[Request, float] = {}
         self._rests_until: dict[Request, float] = {}
         self._generations: dict[Request, dict[str, int]] = {}
-        self._made: dict[Request, set[tuple[str, ChildKey]]] = {}
+        self._made: dict[Request, dict[str, set[ChildKey]]] = {}
 
         self.controller = Controller(
             kind.resource.kind.lower(), self.reconcile, workers=workers, clock=clock
@@ -241,7 +241,7 @@ class Reconciler:
                     children[key] = child
                 else:
                     leftovers.add(key)
-        self._made.setdefault(request, set()).update((job.metadata.uid, key) for key in children)
+        self._made_of(request, job).update(children)
         uids = {job.metadata.uid, *(child.metadata.uid for child in children.values())}
         pods = [
             pod
@@ -287,7 +287,7 @@ class Reconciler:
                     refusals[key] = result
                 elif result is not None:
                     self._note(request, key, result)
-                    self._made.setdefault(request, set()).add((observed.job.metadata.uid, key))
+                    self._made_of(request, observed.job).add(key)
             made = [_key_of(write.create) for write in stage if write.create is not None]
             self._tell(observed.job, "Create", [key for key in made if key not in refusals])
             if refusals:
@@ -306,11 +306,10 @@ class Reconciler:
         Raises:
             JobGoneError: It is not, or is being deleted.
         """
-        known, uid = self._made.get(request, set()), job.metadata.uid
+        metadata, known = job.metadata, self._made_of(request, job)
         creates = [write.create for stage in plan.stages for write in stage if write.create]
-        if not any((uid, _key_of(create)) in known for create in creates):
+        if not any(_key_of(create) in known for create in creates):
             return
-        metadata = job.metadata
         # Listing is what the operator may do with jobs; getting one is not.
         found = await self._client.list(
             self._kind.resource,
@@ -319,9 +318,13 @@ class Reconciler:
         )
         for item in found["items"]:
             theirs = item["metadata"]
-            if theirs["uid"] == uid and "deletionTimestamp" not in theirs:
+            if theirs["uid"] == metadata.uid and "deletionTimestamp" not in theirs:
                 return
         raise JobGoneError
+
+    def _made_of(self, request: Request, job: CustomObject) -> set[ChildKey]:
+        """What there has ever been of this very job."""
+        return self._made.setdefault(request, {}).setdefault(job.metadata.uid, set())
 
     def _tell(self, job: CustomObject, what: Written, keys: Sequence[ChildKey]) -> None:
         for event in self._kind.written(what, keys):

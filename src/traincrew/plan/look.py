@@ -14,6 +14,7 @@ the way are dealt with here.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
@@ -38,7 +39,7 @@ FOREIGN_RETRY_SECONDS = 30.0
 Spec = TypeVar("Spec")
 
 
-class Look(Generic[Spec]):
+class Look(ABC, Generic[Spec]):
     """Decides about one job; a kind fills in what is its own.
 
     Attributes:
@@ -68,27 +69,28 @@ class Look(Generic[Spec]):
 
     # -- what a kind says ---------------------------------------------------------------------
 
+    @abstractmethod
     def decode(self, spec: dict[str, Any]) -> Spec:
         """Read a stored ``spec``; raises what msgspec raises."""
-        raise NotImplementedError
 
+    @abstractmethod
     def policy(self, spec: Spec) -> CommonPolicy:
         """The run policy, wherever the kind has it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def problems(self, spec: Spec) -> list[Problem]:
         """What keeps the job from running."""
-        raise NotImplementedError
 
+    @abstractmethod
     def defaults(self, spec: Spec) -> dict[str, Any]:
         """Merge patch with what is to be stored in the job; empty when there is nothing."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def begun(self) -> bool:
         """Whether the job has begun to run, so that a spec that became wrong does not end it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def counted(self, spec: Spec | None, *, wanted: bool = True) -> Status:
         """The stored status with the numbers of this look.
 
@@ -96,35 +98,34 @@ class Look(Generic[Spec]):
             spec: What there should be; None if that does not matter any more.
             wanted: Whether pods are wanted; else there should be none.
         """
-        raise NotImplementedError
 
     def document(self, status: Status) -> dict[str, Any]:
         """The whole status as plain data."""
         return lifecycle.document(status)
 
+    @abstractmethod
     def outcome(self, spec: Spec, found: list[Problem]) -> Outcome | None:
         """How the job has ended, if it has."""
-        raise NotImplementedError
 
+    @abstractmethod
     def going(self, spec: Spec, found: list[Problem]) -> Plan:
         """What a job that is neither finished nor suspended needs next."""
-        raise NotImplementedError
 
+    @abstractmethod
     def stop(self, plan: Plan, policy: CommonPolicy) -> None:
         """Add to the plan what goes when the job has finished."""
-        raise NotImplementedError
 
+    @abstractmethod
     def suspend(self, plan: Plan) -> None:
         """Add to the plan what makes the pods go."""
-        raise NotImplementedError
 
     def transitions(self, status: Status) -> list[Event]:
         """Events for what has happened since the stored status."""
         return lifecycle.transition_events(self.stored, status)
 
+    @abstractmethod
     def put_into_effect(self, spec: Spec) -> list[Event]:
         """Events for a version of the spec that is in effect from now on."""
-        raise NotImplementedError
 
     def refused(self, key: ChildKey) -> str:  # noqa: ARG002 - of interest to some kinds
         """Reason when the API refuses a child."""
