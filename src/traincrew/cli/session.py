@@ -39,7 +39,6 @@ TIMED_OUT = 124
 DRAIN_SECONDS = 3.0
 LAST_WORDS_SECONDS = 1.0
 STATUS_EVERY_SECONDS = 0.5
-LOOK_EVERY_SECONDS = 0.1
 
 
 class Session:
@@ -81,6 +80,7 @@ class Session:
         self._holding = 0
         self._held: list[Line] = []
         self._news = asyncio.Event()
+        self._running = asyncio.Event()
         self._tasks: list[asyncio.Task[Any]] = []
         self._followers: dict[tuple[str, str], tuple[LogFollower, asyncio.Task[None]]] = {}
         colour = wants_colour(sys.stdout, forbidden=no_colour)
@@ -217,12 +217,10 @@ class Session:
 
     async def _scale(self, resource: Resource) -> None:
         (job,) = self._view.jobs
-        began: float | None = None
+        await self._running.wait()
+        began = self._now()
         for replicas, after in self._scalings:
-            while (left := after if began is None else began + after - self._now()) > 0:
-                if began is None and job.phase == "Running":
-                    began = self._now()
-                await asyncio.sleep(min(left, LOOK_EVERY_SECONDS))
+            await asyncio.sleep(began + after - self._now())
             try:
                 await scale(self._client, resource, job.namespace, job.name, replicas)
             except ApiError as error:
@@ -385,6 +383,8 @@ class Session:
     def _show(self, lines: list[Line]) -> None:
         self._held += lines
         self._release()
+        if any(job.phase == "Running" for job in self._view.jobs):
+            self._running.set()
         if self._live and lines:
             self._console.set_status(self._view.status(self._now()))
         self._news.set()
