@@ -130,7 +130,11 @@ def test_train_mnist_reads_mnist_from_disk(
     write_mnist(tmp_path, form, environment)
     script = str(environment.files["/train_mnist.py"])
     result = python(
-        environment, tmp_path, script, *["-e", "3", "-b", "20", "-u", "20"], MNIST_DIR=str(tmp_path)
+        environment,
+        tmp_path,
+        script,
+        *["-e", "3", "-b", "20", "-u", "200"],
+        MNIST_DIR=str(tmp_path),
     )
     assert result.returncode == 0, result.stderr
     assert f"data: MNIST from {tmp_path}, 400 images to train on\n" in result.stdout
