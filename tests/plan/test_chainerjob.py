@@ -349,6 +349,25 @@ def test_a_deadline_ends_the_job() -> None:
     assert "longer than specified deadline" in world.status["message"]
 
 
+def test_how_the_deadline_ended_the_pod_is_no_reason_of_the_failure() -> None:
+    world = running(plain(runPolicy={"activeDeadlineSeconds": 60}))
+    world.pass_time(60)
+    world.master_pod["metadata"]["deletionTimestamp"] = world.stamp()
+    world.end(world.master_pod, 143)
+    world.settle()
+    assert world.status["message"] == "Job was active longer than specified deadline"
+
+
+def test_what_failed_before_the_deadline_is_told() -> None:
+    world = running(plain(runPolicy={"activeDeadlineSeconds": 60}))
+    world.end(world.master_pod, 1)
+    world.settle()
+    world.pass_time(60)
+    world.settle()
+    assert world.status["reason"] == "DeadlineExceeded"
+    assert "exited with code 1" in world.status["message"]
+
+
 def leaves(world: World) -> None:
     """The master's pod is being deleted, and takes its time."""
     world.master_pod["metadata"]["deletionTimestamp"] = world.stamp()

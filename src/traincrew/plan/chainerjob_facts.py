@@ -56,7 +56,7 @@ class Facts:
                 )
             if condition.get("type") == "Failed":
                 message = condition.get("message", "")
-                last = pods.newest(pod for pod in self.master_pods if pod.status.phase == "Failed")
+                last = self._last_failure()
                 if last is not None:
                     message = f"{message}; {pods.failure(last)}" if message else pods.failure(last)
                 return Outcome(
@@ -125,7 +125,7 @@ class Facts:
             limit = spec.backoff_limit
             retries = f"{self._failures()}/{DEFAULT_BACKOFF_LIMIT if limit is None else limit}"
             message = f"The master is tried again ({retries} retries used)"
-            last = pods.newest(pod for pod in self.master_pods if pod.status.phase == "Failed")
+            last = self._last_failure()
             if last is not None:
                 message += f"; last failure: {pods.failure(last)}"
             if trouble is not None:
@@ -163,6 +163,14 @@ class Facts:
             and now - parse_time(began) >= timedelta(seconds=limit)
         )
         return over or self.job.holds("FailureTarget")
+
+    def _last_failure(self) -> PodView | None:
+        """The last master that failed by itself, not because it was ended (by the deadline, say)."""
+        return pods.newest(
+            pod
+            for pod in self.master_pods
+            if pod.status.phase == "Failed" and pod.metadata.deletion_timestamp is None
+        )
 
     def _failures(self) -> int:
         assert self.job is not None
