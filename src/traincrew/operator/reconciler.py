@@ -17,29 +17,23 @@ answered with a conflict instead of undoing what others know.
 
 from __future__ import annotations
 
-import asyncio
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from traincrew.api.meta import CustomObject, View
 from traincrew.engine.clock import SYSTEM_CLOCK, Clock
 from traincrew.engine.controller import Controller, Request, Result
-from traincrew.engine.errors import (
-    AlreadyExistsError,
-    BadRequestError,
-    ForbiddenError,
-    InvalidError,
-    NotFoundError,
-)
+from traincrew.engine.errors import NotFoundError
 from traincrew.engine.logs import get_logger
 from traincrew.engine.resources import PODS, Resource
 from traincrew.engine.tracker import WriteTracker
-from traincrew.operator.patches import json_patch, merge, merge_patch
-from traincrew.plan.model import ChildKey, ChildView, Observed, Patch, Plan, PodView, Refusal
+from traincrew.operator.children import FIELD_MANAGER, REFUSED, ChildWriter, key_of
+from traincrew.operator.patches import merge, merge_patch
+from traincrew.plan.model import ChildKey, ChildView, Observed, Plan, PodView, Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
     from traincrew.engine.client import Client
@@ -48,21 +42,12 @@ if TYPE_CHECKING:
     from traincrew.engine.manager import Manager
     from traincrew.plan.model import Event
 
-T = TypeVar("T")
-
-FIELD_MANAGER = "traincrew"
 STATUS_INTERVAL = 1.0
 """Seconds that numbers and wording wait for more of their kind, or for a condition that flips."""
-_CONCURRENT_WRITES = 32
 _REST = 5.0
 """A job is looked at for one part of the time in five at most. Looking at thousands of pods takes
 milliseconds, and when they start together each of them is a reason to look again."""
 _JOB_INDEX = "job"
-_NEW_KIND = "cannot set blockOwnerDeletion in this case because cannot find RESTMapping"
-"""What the admission plugin OwnerReferencesPermissionEnforcement says of a kind that is new to it.
-It looks for new kinds every 30 s, so the first jobs after an installation would have to wait."""
-_REFUSED = (InvalidError, BadRequestError, ForbiddenError)
-
 
 Written = Literal["Create", "Delete"]
 
@@ -88,6 +73,26 @@ class Kind(Struct, frozen=True, kw_only=True):
     children: tuple[tuple[Resource, type[ChildView]], ...]
     plan: Callable[[Observed, datetime], Plan]
     written: Callable[[Written, Sequence[ChildKey]], list[Event]] = lambda _what, _keys: []
+
+
+class _Memory(Struct, kw_only=True):
+    """What is remembered of a job between two looks; forgotten with it.
+
+    Attributes:
+        status_differs: Since when its status is not what is stored, by the monotonic clock.
+        rests_until: When it may be looked at again, by the monotonic clock.
+        generations: Generation of each child, by UID, since we wrote it, or first saw it.
+        made: What there has ever been of it; by its UID, because names come again.
+    """
+
+    status_differs: float | None = None
+    rests_until: float = 0.0
+    generations: dict[str, int] = field(default_factory=dict)
+    made: dict[str, set[ChildKey]] = field(default_factory=dict)
+
+    def made_of(self, job: CustomObject) -> set[ChildKey]:
+        """What there has ever been of this very job."""
+        return self.made.setdefault(job.metadata.uid, set())
 
 
 class RefusedError(Exception):
@@ -130,11 +135,8 @@ class Reconciler:
         self._tracker = WriteTracker(clock=clock, metrics=manager.metrics)
         self._resources = {resource.kind: resource for resource, _ in kind.children}
         self._resources[PODS.kind] = PODS
-        self._limit = asyncio.Semaphore(_CONCURRENT_WRITES)
-        self._status_differs: dict[Request, float] = {}
-        self._rests_until: dict[Request, float] = {}
-        self._generations: dict[Request, dict[str, int]] = {}
-        self._made: dict[Request, dict[str, set[ChildKey]]] = {}
+        self._writer = ChildWriter(client, self._resources)
+        self._memories: dict[Request, _Memory] = {}
 
         self.controller = Controller(
             kind.resource.kind.lower(), self.reconcile, workers=workers, clock=clock
@@ -172,7 +174,8 @@ class Reconciler:
         """Bring one job a step further."""
         job = self._jobs.store.get(request.namespace, request.name)
         if job is None:
-            self._forget(request)
+            self._tracker.forget(request)
+            self._memories.pop(request, None)
             return None
         try:
             return await self._reconcile(request, job)
@@ -182,17 +185,18 @@ class Reconciler:
     async def _reconcile(self, request: Request, job: CustomObject) -> Result | None:
         if self._is_stale(request):
             return Result(requeue_after=1.0)
+        memory = self._memories.setdefault(request, _Memory())
         started = self._clock.monotonic()
-        if (wait := self._rests_until.get(request, 0.0) - started) > 0:
+        if (wait := memory.rests_until - started) > 0:
             return Result(requeue_after=wait)
         now = self._clock.now()
-        observed = self._observe(request, job)
+        observed = self._observe(request, job, memory)
         plan = self._kind.plan(observed, now)
-        self._rests_until[request] = started + _REST * (self._clock.monotonic() - started)
+        memory.rests_until = started + _REST * (self._clock.monotonic() - started)
         if plan.spec is not None:
             try:
                 await self._patch_job(job, plan.spec)
-            except _REFUSED as error:
+            except REFUSED as error:
                 # Users will not read the defaults back, but the job can run with them.
                 self._log.warning("defaults not stored", error=error.message)
                 completed = structs.replace(job, spec=merge(job.spec, plan.spec["spec"]))
@@ -200,10 +204,10 @@ class Reconciler:
                 plan = self._kind.plan(observed, now)
             else:
                 return None  # the change wakes us again; then the plan is for the completed spec
-        refusals = await self._write_children(request, observed, plan)
+        refusals = await self._write_children(request, observed, plan, memory)
         if refusals:
             plan = self._kind.plan(structs.replace(observed, refusals=refusals), now)
-        version, later = await self._write_status(request, job, plan)
+        version, later = await self._write_status(job, plan, memory)
         if plan.delete_job:
             await self._delete_job(job, version)
             return None
@@ -213,20 +217,13 @@ class Reconciler:
         waits = [seconds for seconds in (plan.look_again_after, later) if seconds is not None]
         return Result(requeue_after=max(0.0, min(waits))) if waits else None
 
-    def _forget(self, request: Request) -> None:
-        self._tracker.forget(request)
-        self._status_differs.pop(request, None)
-        self._rests_until.pop(request, None)
-        self._generations.pop(request, None)
-        self._made.pop(request, None)
-
     def _is_stale(self, request: Request) -> bool:
         informers = (self._jobs, *self._children.values())
         # All of them are asked: each drops what it has caught up with.
         stale = [self._tracker.stale(informer, request) for informer in informers]
         return any(stale)
 
-    def _observe(self, request: Request, job: CustomObject) -> Observed:
+    def _observe(self, request: Request, job: CustomObject, memory: _Memory) -> Observed:
         """Children by owner UID, pods by that or the UID of children; labels only lead us there."""
         index = f"{request.namespace}/{request.name}"
         children: dict[ChildKey, ChildView] = {}
@@ -241,7 +238,7 @@ class Reconciler:
                     children[key] = child
                 else:
                     leftovers.add(key)
-        self._made_of(request, job).update(children)
+        memory.made_of(job).update(children)
         uids = {job.metadata.uid, *(child.metadata.uid for child in children.values())}
         pods = [
             pod
@@ -253,51 +250,49 @@ class Reconciler:
             children=children,
             pods=tuple(sorted(pods, key=lambda pod: pod.metadata.name)),
             leftovers=frozenset(leftovers),
-            drifted=self._drifted(request, children),
+            drifted=_drifted(children, memory.generations),
         )
-
-    def _drifted(
-        self, request: Request, children: Mapping[ChildKey, ChildView]
-    ) -> frozenset[ChildKey]:
-        """Children whose spec has changed since we wrote it, or first saw it."""
-        known = self._generations.setdefault(request, {})
-        drifted = set()
-        for key, child in children.items():
-            generation = child.metadata.generation
-            if generation > known.setdefault(child.metadata.uid, generation):
-                drifted.add(key)
-        return frozenset(drifted)
 
     # -- children -----------------------------------------------------------------------------
 
     async def _write_children(
-        self, request: Request, observed: Observed, plan: Plan
+        self, request: Request, observed: Observed, plan: Plan, memory: _Memory
     ) -> dict[ChildKey, Refusal]:
-        await self._ensure_wanted(request, observed.job, plan)
+        made = memory.made_of(observed.job)
+        await self._ensure_wanted(observed.job, plan, made)
         for stage in plan.stages:
-            writes = [
-                self._create(write.create)
-                if write.create is not None
-                else self._patch(write.patch, observed)
-                for write in stage
-            ]
+            creates = [write.create for write in stage if write.create is not None]
+            patches = [write.patch for write in stage if write.patch is not None]
+            results = await self._writer.together(
+                [
+                    *(self._writer.create(document) for document in creates),
+                    *(
+                        self._writer.patch(
+                            patch, observed.children[patch.key].metadata.resource_version
+                        )
+                        for patch in patches
+                    ),
+                ]
+            )
             refusals = {}
-            for key, result in await self._together(writes):
+            for key, result in results:
                 if isinstance(result, Refusal):
                     refusals[key] = result
                 elif result is not None:
-                    self._note(request, key, result)
-                    self._made_of(request, observed.job).add(key)
-            made = [_key_of(write.create) for write in stage if write.create is not None]
-            self._tell(observed.job, "Create", [key for key in made if key not in refusals])
+                    self._note(request, key, result, memory)
+                    made.add(key)
+            keys = [key_of(document) for document in creates]
+            self._tell(observed.job, "Create", [key for key in keys if key not in refusals])
             if refusals:
                 return refusals
-        deletions = [self._delete(request, observed, *item) for item in plan.delete.items()]
-        gone = await self._together(deletions)
+        gone = await self._writer.together(
+            self._writer.delete(key, request.namespace, uid, _version(observed, key))
+            for key, uid in plan.delete.items()
+        )
         self._tell(observed.job, "Delete", [key for key in gone if key is not None])
         return {}
 
-    async def _ensure_wanted(self, request: Request, job: CustomObject, plan: Plan) -> None:
+    async def _ensure_wanted(self, job: CustomObject, plan: Plan, made: set[ChildKey]) -> None:
         """Ask whether the job is still there before anything of it is made a second time.
 
         Deletions of children come by other watches than that of their job, and may come first: what
@@ -306,9 +301,9 @@ class Reconciler:
         Raises:
             JobGoneError: It is not, or is being deleted.
         """
-        metadata, known = job.metadata, self._made_of(request, job)
+        metadata = job.metadata
         creates = [write.create for stage in plan.stages for write in stage if write.create]
-        if not any(_key_of(create) in known for create in creates):
+        if not any(key_of(document) in made for document in creates):
             return
         # Listing is what the operator may do with jobs; getting one is not.
         found = await self._client.list(
@@ -322,113 +317,22 @@ class Reconciler:
                 return
         raise JobGoneError
 
-    def _made_of(self, request: Request, job: CustomObject) -> set[ChildKey]:
-        """What there has ever been of this very job."""
-        return self._made.setdefault(request, {}).setdefault(job.metadata.uid, set())
-
     def _tell(self, job: CustomObject, what: Written, keys: Sequence[ChildKey]) -> None:
         for event in self._kind.written(what, keys):
             self._events.event(self._reference(job), event.type, event.reason, event.message)
 
-    async def _together(self, writes: Iterable[Awaitable[T]]) -> list[T]:
-        """Several writes at a time; all have come to an end before an error is raised."""
-
-        async def bounded(write: Awaitable[T]) -> T:
-            async with self._limit:
-                return await write
-
-        results = await asyncio.gather(*map(bounded, writes), return_exceptions=True)
-        for result in results:
-            if isinstance(result, BaseException):
-                raise result
-        return [result for result in results if not isinstance(result, BaseException)]
-
-    def _note(self, request: Request, key: ChildKey, written: dict[str, Any]) -> None:
+    def _note(
+        self, request: Request, key: ChildKey, written: dict[str, Any], memory: _Memory
+    ) -> None:
         self._tracker.note(self._resources[key.kind], written, request)
         metadata = written["metadata"]
         if generation := metadata.get("generation"):
-            self._generations.setdefault(request, {})[metadata["uid"]] = generation
-
-    async def _create(self, document: dict[str, Any]) -> tuple[ChildKey, dict[str, Any] | Refusal]:
-        key = _key_of(document)
-        resource = self._resources[key.kind]
-        try:
-            return key, await self._post(resource, document)
-        except AlreadyExistsError as error:
-            return key, await self._in_the_way(resource, document, error.message)
-        except (InvalidError, BadRequestError) as error:
-            return key, Refusal(error.message, permanent=True)
-        except ForbiddenError as error:
-            return key, Refusal(error.message)
-
-    async def _post(self, resource: Resource, document: dict[str, Any]) -> dict[str, Any]:
-        try:
-            return await self._client.create(resource, document, field_manager=FIELD_MANAGER)
-        except ForbiddenError as error:
-            if _NEW_KIND not in error.message:
-                raise
-            free = _not_blocking(document)
-            return await self._client.create(resource, free, field_manager=FIELD_MANAGER)
-
-    async def _in_the_way(
-        self, resource: Resource, document: dict[str, Any], message: str
-    ) -> dict[str, Any] | Refusal:
-        """What to make of an object that has the name of a child."""
-        metadata = document["metadata"]
-        existing = await self._client.get(resource, metadata["name"], metadata["namespace"])
-        (ours,) = metadata["ownerReferences"]
-        for owner in existing["metadata"].get("ownerReferences", []):
-            if owner.get("controller") and owner.get("uid") == ours["uid"]:
-                return existing  # made before, by a reconcile whose answer got lost
-            if owner.get("kind") == ours["kind"] and owner.get("name") == ours["name"]:
-                return Refusal(f"{message}; it is of an earlier job and will be deleted")
-        return Refusal(message, foreign=True)
-
-    async def _patch(
-        self, patch: Patch | None, observed: Observed
-    ) -> tuple[ChildKey, dict[str, Any] | Refusal | None]:
-        assert patch is not None
-        resource = self._resources[patch.key.kind]
-        version = observed.children[patch.key].metadata.resource_version
-        try:
-            return patch.key, await self._client.patch(
-                resource,
-                patch.key.name,
-                patch.namespace,
-                patch=json_patch(patch.values, version),
-                kind="json",
-                field_manager=FIELD_MANAGER,
-            )
-        except NotFoundError:
-            return patch.key, None  # the next look, at a newer view, makes it again
-        except _REFUSED as error:
-            return patch.key, Refusal(error.message)
-
-    async def _delete(
-        self, request: Request, observed: Observed, key: ChildKey, uid: str
-    ) -> ChildKey | None:
-        """Of pods that others make any version will do: they are deleted for good only.
-
-        Returns:
-            What was deleted, if it was still there.
-        """
-        child = observed.children.get(key)
-        try:
-            await self._client.delete(
-                self._resources[key.kind],
-                key.name,
-                request.namespace,
-                uid=uid,
-                resource_version=child.metadata.resource_version if child is not None else None,
-            )
-        except NotFoundError:
-            return None
-        return key
+            memory.generations[metadata["uid"]] = generation
 
     # -- the job itself -----------------------------------------------------------------------
 
     async def _write_status(
-        self, request: Request, job: CustomObject, plan: Plan
+        self, job: CustomObject, plan: Plan, memory: _Memory
     ) -> tuple[str, float | None]:
         """Store the status if it differs.
 
@@ -438,14 +342,16 @@ class Reconciler:
         version = job.metadata.resource_version
         changes = merge_patch(job.status, plan.status)
         if not changes:
-            self._status_differs.pop(request, None)
+            memory.status_differs = None
             return version, None
         now = self._clock.monotonic()
-        left = self._status_differs.setdefault(request, now) + STATUS_INTERVAL - now
+        if memory.status_differs is None:
+            memory.status_differs = now
+        left = memory.status_differs + STATUS_INTERVAL - now
         if not plan.urgent and left > 0:
             return version, left
         version = await self._patch_job(job, {"status": changes}, subresource="status")
-        self._status_differs.pop(request, None)
+        memory.status_differs = None
         for event in plan.events:
             self._log.info(event.message, reason=event.reason)
             self._events.event(self._reference(job), event.type, event.reason, event.message)
@@ -503,19 +409,21 @@ def _informer(manager: Manager, resource: Resource, view: type[View], **kw: Any)
     return informer
 
 
-def _key_of(document: Mapping[str, Any]) -> ChildKey:
-    return ChildKey(document["kind"], document["metadata"]["name"])
-
-
 def _key(job: CustomObject) -> Request:
     return Request(job.metadata.namespace, job.metadata.name)
 
 
-def _not_blocking(document: dict[str, Any]) -> dict[str, Any]:
-    """A child that a foreground deletion of its owner does not wait for; it goes all the same."""
-    metadata = document["metadata"]
-    owners = [
-        {key: value for key, value in owner.items() if key != "blockOwnerDeletion"}
-        for owner in metadata["ownerReferences"]
-    ]
-    return {**document, "metadata": {**metadata, "ownerReferences": owners}}
+def _drifted(children: Mapping[ChildKey, ChildView], known: dict[str, int]) -> frozenset[ChildKey]:
+    """Children whose spec has changed since we wrote it, or first saw it."""
+    drifted = set()
+    for key, child in children.items():
+        generation = child.metadata.generation
+        if generation > known.setdefault(child.metadata.uid, generation):
+            drifted.add(key)
+    return frozenset(drifted)
+
+
+def _version(observed: Observed, key: ChildKey) -> str | None:
+    """The version to delete; any of pods that others make: they are deleted for good only."""
+    child = observed.children.get(key)
+    return child.metadata.resource_version if child is not None else None

@@ -165,7 +165,7 @@ class Facts:
         return over or self.job.holds("FailureTarget")
 
     def _last_failure(self) -> PodView | None:
-        """The last master that failed by itself, not because it was ended (by the deadline, say)."""
+        """The last master that failed by itself; the deadline, say, deletes those it ends."""
         return pods.newest(
             pod
             for pod in self.master_pods
