@@ -108,4 +108,13 @@ DIFFERENCES: tuple[Difference, ...] = (
         " configmap cache: timed out waiting for the condition",
         sometimes=True,
     ),
+    Difference(
+        "a node's rights come late",
+        "The API server lets a node ask for tokens of its pods only, and learns by a watch of its"
+        " own which those are; a kubelet that is faster is refused once and tries again.",
+        section="Pod .*, events of kubelet",
+        real="Warning FailedMount: MountVolume.SetUp failed for volume .* : failed to fetch token:"
+        " serviceaccounts .* is forbidden: .*: no relationship found between node .*",
+        sometimes=True,
+    ),
 )
