@@ -7,6 +7,8 @@ import json
 from typing import TYPE_CHECKING, Any, Self
 
 import aiohttp
+import msgspec
+from msgspec import Struct
 from yarl import URL
 
 from traincrew.engine.config import load_config
@@ -16,6 +18,22 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 JSON = "application/json"
+
+
+class _Metadata(Struct, rename="camel"):
+    resource_version: str = ""
+
+
+class _Object(Struct):
+    metadata: _Metadata
+
+
+class _Event(Struct):
+    type: str
+    object: _Object
+
+
+_decode_event = msgspec.json.Decoder(_Event).decode
 
 
 class RefusedError(Exception):
@@ -67,17 +85,23 @@ class BareClient:
     async def watch(
         self, path: str, selector: str = "", listening: asyncio.Event | None = None
     ) -> AsyncIterator[bytes]:
-        """Lines of a watch from now on; ends when the server ends it, after an hour.
+        """Lines of a watch from now on, until cancelled.
+
+        The API server ends a watch whose reader is too slow for it, as happens on a machine that
+        is out of processors; the watch then goes on from where it was.
 
         Args:
             path: Of the collection.
             selector: More of the query, ``&`` first.
             listening: Set once no change can be missed any more.
+
+        Raises:
+            RefusedError: There is no watching this, or not from where the watch was.
         """
         timeout = aiohttp.ClientTimeout(total=None)
+        listed = json.loads(await self.send("GET", f"{path}?limit=1{selector}"))
+        version = listed["metadata"]["resourceVersion"]
         while True:
-            listed = json.loads(await self.send("GET", f"{path}?limit=1{selector}"))
-            version = listed["metadata"]["resourceVersion"]
             query = f"?watch=true&timeoutSeconds=3600&resourceVersion={version}{selector}"
             url = URL(self._config.server + path + query, encoded=True)
             async with self._session.get(url, headers=self._headers, timeout=timeout) as answer:
@@ -92,9 +116,12 @@ class BareClient:
                 while chunk := await answer.content.readany():
                     *lines, rest = (rest + chunk).split(b"\n")
                     for line in lines:
+                        event = _decode_event(line)
+                        if event.type == "ERROR":
+                            raise RefusedError(f"watch {path}: {line!r}")
+                        version = event.object.metadata.resource_version
                         yield line
                     await asyncio.sleep(0)
-                return
 
 
 def dump(document: dict[str, Any]) -> bytes:

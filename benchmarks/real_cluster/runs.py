@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 OPERATOR = f"system:serviceaccount:{NAMESPACE}:{NAME}"
-_PATIENCE = 400.0
+_PATIENCE = 300.0
+_PATIENCE_PER_JOB = 1.0
 _QUIET = 3.0
 _SETTLING = 60.0
 # By default these components hold themselves to 20 and 50 requests a second, and then their
@@ -199,8 +200,8 @@ def operate(stage: Stage, count: int) -> Recorded:
             text=True,
             cwd=ROOT,
         )
+    assert process.stdout is not None
     try:
-        assert process.stdout is not None
         if process.stdout.readline().strip() != "ready":
             text = (stage.directory / "operator.log").read_text()
             raise SystemExit(f"the operator did not start:\n{text}")
@@ -223,7 +224,7 @@ async def _operate(
         started = time.monotonic()
         await jobs.create(user, stage.load, count)
         created = time.monotonic()
-        running = await phases.all_in("Running", _PATIENCE)
+        running = await phases.all_in("Running", _patience(count))
         last_write = await _rest(path)
         used = meter.read()
         following.cancel()
@@ -244,6 +245,11 @@ async def _operate(
         refused,
         peak,
     )
+
+
+def _patience(count: int) -> float:
+    """Seconds that so many jobs may take on a machine that runs the whole cluster, too."""
+    return _PATIENCE + _PATIENCE_PER_JOB * count
 
 
 async def _rest(path: Path) -> float:
@@ -299,8 +305,8 @@ async def _repeat(stage: Stage, recorded: Recorded, *, wait: bool) -> Run:
         started = time.monotonic()
         await jobs.create(user, stage.load, count, repeating.created)
         created = time.monotonic()
-        await repeating.wait(_PATIENCE)
-        running = await phases.all_in("Running", _PATIENCE)
+        await repeating.wait(_patience(count))
+        running = await phases.all_in("Running", _patience(count))
         last_write = repeating.last_write
         used = meter.read()
         for task in following:
