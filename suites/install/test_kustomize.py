@@ -39,3 +39,75 @@ def test_an_overlay_chooses_namespace_image_and_replicas(kubectl: Run, tmp_path:
     (subject,) = found["ClusterRoleBinding", "", "chainer-operator"]["subjects"]
     assert subject["namespace"] == "ops"
     assert ("Namespace", "", "ops") in found
+
+
+def test_under_the_names_of_torchelastic(kubectl: Run) -> None:
+    """What scripts written for pytorch/elastic look for; the rest is as in config/default."""
+    found = by_name(load_all(kubectl("kustomize", "config/elastic-job").stdout))
+    name, namespace = "elastic-job-k8s-controller", "elastic-job"
+    account = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
+
+    assert set(found) == {
+        ("CustomResourceDefinition", "", "chainerjobs.kubeflow.org"),
+        ("CustomResourceDefinition", "", "elasticjobs.elastic.pytorch.org"),
+        ("Namespace", "", namespace),
+        ("ServiceAccount", namespace, name),
+        ("ClusterRole", "", f"{name}-role"),
+        ("ClusterRoleBinding", "", f"{name}-rolebinding"),
+        ("Role", namespace, "leader-election-role"),
+        ("RoleBinding", namespace, "leader-election-rolebinding"),
+        ("ClusterRole", "", "chainerjob-editor-role"),
+        ("ClusterRole", "", "chainerjob-viewer-role"),
+        ("ClusterRole", "", "elasticjob-editor-role"),
+        ("ClusterRole", "", "elasticjob-viewer-role"),
+        ("Deployment", namespace, name),
+        ("PodDisruptionBudget", namespace, name),
+        ("Service", namespace, f"{name}-metrics"),
+    }
+    for kind, where, role in (
+        ("ClusterRoleBinding", "", f"{name}-role"),
+        ("RoleBinding", namespace, "leader-election-role"),
+    ):
+        binding = found[kind, where, f"{role}binding"]
+        assert binding["roleRef"]["name"] == role
+        assert binding["subjects"] == [account]
+    labels = {"app": "torch-elastic"}
+    deployment = found["Deployment", namespace, name]["spec"]
+    pod = deployment["template"]["spec"]
+    assert deployment["template"]["metadata"]["labels"] == labels
+    assert deployment["selector"]["matchLabels"] == labels
+    assert [each["labelSelector"]["matchLabels"] for each in pod["topologySpreadConstraints"]] == [
+        labels,
+        labels,
+    ]
+    assert found["Service", namespace, f"{name}-metrics"]["spec"]["selector"] == labels
+    budget = found["PodDisruptionBudget", namespace, name]["spec"]
+    assert budget["selector"]["matchLabels"] == labels
+    assert pod["serviceAccountName"] == name
+    assert pod["containers"][0]["name"] == "manager"
+
+
+def test_other_names_change_nothing_else(kubectl: Run) -> None:
+    found = by_name(load_all(kubectl("kustomize", "config/elastic-job").stdout))
+    usual = by_name(committed())
+    name, ours = "elastic-job-k8s-controller", "chainer-operator"
+
+    for theirs, own in (
+        (("ClusterRole", "", f"{name}-role"), ("ClusterRole", "", ours)),
+        (
+            ("Role", "elastic-job", "leader-election-role"),
+            ("Role", ours, f"{ours}-leader-election"),
+        ),
+        (
+            ("ClusterRole", "", "elasticjob-editor-role"),
+            ("ClusterRole", "", f"{ours}-elasticjob-editor"),
+        ),
+    ):
+        assert found[theirs]["rules"] == usual[own]["rules"]
+    level = "pod-security.kubernetes.io/enforce"
+    assert found["Namespace", "", "elastic-job"]["metadata"]["labels"][level] == "restricted"
+    (container,) = found["Deployment", "elastic-job", name]["spec"]["template"]["spec"][
+        "containers"
+    ]
+    (its,) = usual["Deployment", ours, ours]["spec"]["template"]["spec"]["containers"]
+    assert {**container, "name": ours} == its

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from hack.cluster.processes import NotReady
 
-from .faults_support_jobs import chainer_job
+from .faults_support_jobs import chainer_job, template
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -148,6 +148,17 @@ class User:
         )
         found: list[Document] = json.loads(text)["items"]
         return found
+
+
+def elastic_job(name: str, script: str, workers: int) -> Document:
+    """An ElasticJob whose workers run a shell script; the launcher's arguments are ignored."""
+    worker = {"replicas": workers, "restartPolicy": "ExitCode", "template": template(script)}
+    return {
+        "apiVersion": "elastic.pytorch.org/v1alpha1",
+        "kind": "ElasticJob",
+        "metadata": {"name": name},
+        "spec": {"maxReplicas": 3, "replicaSpecs": {"Worker": worker}},
+    }
 
 
 @contextlib.contextmanager

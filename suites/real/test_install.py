@@ -20,6 +20,7 @@ from .install_support import (
     SECONDS,
     User,
     denied,
+    elastic_job,
     namespace,
     run,
     uninstall,
@@ -197,6 +198,30 @@ def test_kubectl_apply_k(cluster: RealCluster, user: User) -> None:
     assert changed(cluster.kubectl("apply", "-f", str(DEPLOY))) == ALWAYS_CHANGED
     cluster.kubectl("delete", "-k", config, f"--timeout={SECONDS}s")
     assert cluster.kubectl("get", "crd,clusterrole", "-o", "name").find(NAME) == -1
+
+
+def test_under_the_names_of_torchelastic(cluster: RealCluster, user: User) -> None:
+    config, name = str(ROOT / "config" / "elastic-job"), "elastic-job-k8s-controller"
+    try:
+        cluster.kubectl("apply", "-k", config)
+        wait = f"--timeout={SECONDS}s"
+        there = "--namespace=elastic-job"
+        cluster.kubectl(there, "rollout", "status", f"deployment/{name}", wait)
+        user.create(elastic_job("trains", "echo hello", workers=2))
+        job = ("elasticjob", "trains")
+        user.until("success", lambda: user.get(*job).get("status", {}).get("phase") == "Succeeded")
+
+        assert "is successfully completed" in user.kubectl("describe", *job)
+        assert "hello" in user.kubectl("logs", "trains-worker-1")
+        assert "operator is ready" in cluster.kubectl(there, "logs", f"deployment/{name}")
+        for who, may in (("editor", True), ("viewer", False)):
+            role = f"--clusterrole=elasticjob-{who}-role"
+            user.kubectl("create", "rolebinding", who, role, f"--user={who}")
+            for verb, allowed in (("create", may), ("watch", True)):
+                question = (verb, "elasticjobs", f"--namespace={SPACE}", f"--as={who}")
+                assert denied(cluster, *question) != allowed, question
+    finally:
+        cluster.kubectl("delete", "-k", config, "--ignore-not-found", f"--timeout={SECONDS}s")
 
 
 # -- Helm -----------------------------------------------------------------------------------------

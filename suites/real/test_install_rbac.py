@@ -18,7 +18,7 @@ from authorization import Permission, implied, judge, of_account, of_rules
 from traincrew.plan.chainerjob_children import LABEL_NAME
 from traincrew.plan.openmpi import AGENT
 
-from .faults_support_jobs import IMAGE, chainer_job, template, work
+from .faults_support_jobs import IMAGE, chainer_job, work
 from .install_support import (
     ACCOUNT,
     DEPLOY,
@@ -26,6 +26,7 @@ from .install_support import (
     UNTIL_TOLD,
     User,
     denied,
+    elastic_job,
     namespace,
     uninstall,
 )
@@ -349,17 +350,6 @@ class Life:
         )
         self.take_notes()
         user.kubectl("delete", "chainerjob", kind)
-
-
-def elastic_job(name: str, script: str, workers: int) -> Document:
-    """An ElasticJob whose workers run a shell script; the launcher's arguments are ignored."""
-    worker = {"replicas": workers, "restartPolicy": "ExitCode", "template": template(script)}
-    return {
-        "apiVersion": "elastic.pytorch.org/v1alpha1",
-        "kind": "ElasticJob",
-        "metadata": {"name": name},
-        "spec": {"maxReplicas": 3, "replicaSpecs": {"Worker": worker}},
-    }
 
 
 def pod_template(policy: str) -> Document:

@@ -1,7 +1,11 @@
-"""``kubectl apply -k config/default``, in the directories users of kubebuilder expect."""
+"""``kubectl apply -k config/default``, in the directories users of kubebuilder expect.
+
+``kubectl apply -k config/elastic-job`` is the same under the names of TorchElastic's controller.
+"""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from traincrew.api.crd import KINDS, definition
@@ -9,13 +13,23 @@ from traincrew.operator.manifests import rbac, workload
 from traincrew.operator.manifests.yamltext import dump, dump_all
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from traincrew.operator.manifests.template import Filling
 
 
+ELASTIC_NAMESPACE = "elastic-job"
+ELASTIC_NAME = "elastic-job-k8s-controller"
+ELASTIC_LABELS = {"app": "torch-elastic"}
+"""As pytorch/elastic installed its controller (``kubernetes/config/default``)."""
+
+
 def files(filling: Filling) -> dict[str, str]:
-    """The files by path. ``default`` is made up of all but ``prometheus``, which is an extra."""
+    """The files by path.
+
+    ``default`` is made up of all but ``prometheus``, which is an extra, and ``elastic-job``, which
+    is ``default`` under other names.
+    """
     image = filling.values["image"]
 
     def filled(*nodes: Any) -> str:
@@ -58,7 +72,46 @@ def files(filling: Filling) -> dict[str, str]:
             namespace=filling.namespace,
             resources=["../crd", "../rbac", "../manager"],
         ),
+        **_directory(
+            "elastic-job",
+            {},
+            namespace=ELASTIC_NAMESPACE,
+            resources=["../default"],
+            labels=[{"pairs": ELASTIC_LABELS, "includeSelectors": True}],
+            patches=list(_elastic_names(filling.values["name"])),
+        ),
     }
+
+
+def _elastic_names(name: str) -> Iterator[dict[str, Any]]:
+    """Patches that rename; kustomize changes the references to match."""
+    renamed = [
+        ("Deployment", name, ELASTIC_NAME),
+        ("ServiceAccount", name, ELASTIC_NAME),
+        ("PodDisruptionBudget", name, ELASTIC_NAME),
+        ("Service", f"{name}-metrics", f"{ELASTIC_NAME}-metrics"),
+        ("(Cluster)?Role", name, f"{ELASTIC_NAME}-role"),
+        ("(Cluster)?RoleBinding", name, f"{ELASTIC_NAME}-rolebinding"),
+        ("Role", f"{name}-leader-election", "leader-election-role"),
+        ("RoleBinding", f"{name}-leader-election", "leader-election-rolebinding"),
+        *(
+            ("ClusterRole", f"{name}-{kind}-{who}", f"{kind}-{who}-role")
+            for kind, who in rbac.user_roles()
+        ),
+    ]
+    for kind, old, new in renamed:
+        yield {
+            "target": {"kind": kind, "name": old},
+            "patch": _replacing("/metadata/name", new),
+        }
+    yield {
+        "target": {"kind": "Deployment", "name": name},
+        "patch": _replacing("/spec/template/spec/containers/0/name", "manager"),
+    }
+
+
+def _replacing(path: str, value: str) -> str:
+    return json.dumps([{"op": "replace", "path": path, "value": value}])
 
 
 def _directory(name: str, files: Mapping[str, str], **more: Any) -> dict[str, str]:
