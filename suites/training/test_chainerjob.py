@@ -9,14 +9,14 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from suites import shell
 
 from .conftest import Hosts
 
@@ -34,52 +34,8 @@ NAME_LABEL = "chainerjob.kubeflow.org/name"
 Document = dict[str, Any]
 
 
-class User:
-    """Someone at a shell with traincrew and kubectl."""
-
-    def __init__(self, home: Path, cache: Path) -> None:
-        self.home = home
-        self.kubeconfig = home / "kubeconfig"
-        programs = Path(sys.executable).parent
-        self.environment = {
-            **os.environ,
-            "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
-            "HOME": str(home),
-            "TRAINCREW_HOME": str(home / "clusters"),
-            "TRAINCREW_CACHE": str(cache),
-            "XDG_CONFIG_HOME": str(home / "config"),
-            "KUBECONFIG": str(self.kubeconfig),
-        }
-
-    def does(self, *command: str, code: int = 0, given: str | None = None) -> str:
-        """Run a command that has to end with `code`; return what it printed, both streams."""
-        result = subprocess.run(
-            command,
-            env=self.environment,
-            input=given,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=240,
-            check=False,
-        )
-        assert result.returncode == code, f"{' '.join(command)}\n{result.stdout}\n{self.log()}"
-        return result.stdout
-
-    def log(self) -> str:
-        """Return what the cluster's process has logged."""
-        logs = self.home.glob("clusters/**/daemon.log")
-        return "\n".join(path.read_text() for path in logs)
-
-    def traincrew(self, *words: str, code: int = 0, given: str | None = None) -> str:
-        return self.does("traincrew", *words, code=code, given=given)
-
-    def kubectl(self, *words: str, code: int = 0, given: str | None = None) -> str:
-        return self.does("kubectl", *words, code=code, given=given)
-
-    def get(self, *words: str) -> Document:
-        found: Document = json.loads(self.kubectl("get", *words, "-o", "json"))
-        return found
+class User(shell.User):
+    """Someone with ChainerJobs."""
 
     def job(self, name: str) -> Document:
         return self.get("chainerjob", name)
@@ -87,15 +43,6 @@ class User:
     def pods(self, name: str) -> list[Document]:
         found: list[Document] = self.get("pods", "-l", f"{NAME_LABEL}={name}")["items"]
         return found
-
-    def until(self, what: str, condition: Callable[[], object], seconds: float = 120) -> None:
-        """Wait for a condition; fail with the state of the cluster."""
-        deadline = time.monotonic() + seconds
-        while not condition():
-            if time.monotonic() > deadline:
-                state = self.kubectl("get", "chj,job,sts,pod,event", "-o", "wide")
-                pytest.fail(f"waited {seconds:.0f} s: {what}\n{state}\n{self.log()}")
-            time.sleep(0.1)
 
     def until_condition(self, job: str, kind: str) -> Document:
         """Wait for a condition of a job; return it."""
@@ -117,9 +64,6 @@ class User:
         ]
         newest = max(masters, key=lambda metadata: metadata["creationTimestamp"])
         return self.kubectl("logs", newest["name"], "-c", "chainer")
-
-    def create(self, document: Document) -> None:
-        self.kubectl("create", "-f", "-", given=json.dumps(document))
 
     def gone(self, job: str) -> None:
         """Assert that nothing of a deleted job is left: no object and, therefore, no process."""
@@ -144,7 +88,7 @@ def user(
     tmp_path_factory: pytest.TempPathFactory, cache: Path, chainermn: object
 ) -> Iterator[User]:
     """A user with a cluster that is up."""
-    user = User(tmp_path_factory.mktemp("user"), cache)
+    user = User(tmp_path_factory.mktemp("user"), cache, "chj,job,sts,pod,event")
     user.traincrew("up", "--kubeconfig", str(user.kubeconfig))
     yield user
     log = user.log()

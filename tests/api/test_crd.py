@@ -1,4 +1,4 @@
-"""The CustomResourceDefinition: size, structure, and what users see of it."""
+"""The CustomResourceDefinitions: size, structure, and what users see of ChainerJob's."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from api.broken import FAILED, REFUSED, Broken
 from plan.world import distributed, example, plain
 from traincrew.api import chainerjob as api
 from traincrew.api.chainerjob_rules import problems
-from traincrew.api.crd import CHAINER_JOB, definition, schema
+from traincrew.api.crd import CHAINER_JOB, KINDS, Kind, definition, schema
 from traincrew.api.meta import ObjectMeta
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 SCHEMA = schema(CHAINER_JOB)
 SPEC = SCHEMA["properties"]["spec"]
+every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.kind)
 
 
 def nodes(node: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
@@ -33,8 +34,9 @@ def nodes(node: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str,
         yield from nodes(node["items"], f"{path}[]")
 
 
-def test_it_fits_the_annotation_of_a_plain_apply() -> None:
-    assert len(json.dumps(definition(CHAINER_JOB))) < 256 * 1024
+@every_kind
+def test_it_fits_the_annotation_of_a_plain_apply(kind: Kind) -> None:
+    assert len(json.dumps(definition(kind))) < 256 * 1024
 
 
 def test_names_are_those_of_the_chainer_operator() -> None:
@@ -51,8 +53,9 @@ def test_names_are_those_of_the_chainer_operator() -> None:
     assert columns == ["Phase", "Workers", "Restarts", "Age", "Reason", "Message"]
 
 
-def test_it_is_structural() -> None:
-    for path, node in nodes(SCHEMA):
+@every_kind
+def test_it_is_structural(kind: Kind) -> None:
+    for path, node in nodes(schema(kind)):
         for word in ("$ref", "title", "oneOf", "x-pod-template", "definitions"):
             assert word not in node, path
         if "anyOf" in node:
@@ -66,8 +69,9 @@ def test_it_is_structural() -> None:
                 assert required or "default" in items["properties"][key], f"{path} {key}"
 
 
-def test_our_own_fields_are_described_and_upstreams_are_not() -> None:
-    for path, node in nodes(SPEC):
+@every_kind
+def test_our_own_fields_are_described_and_upstreams_are_not(kind: Kind) -> None:
+    for path, node in nodes(schema(kind)["properties"]["spec"]):
         assert ("description" in node) == (".template." not in path), path
 
 

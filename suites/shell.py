@@ -1,0 +1,101 @@
+"""Someone at a shell with traincrew and kubectl, as suites play them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Document = dict[str, Any]
+
+
+class User:
+    """Runs commands in a home of its own.
+
+    Args:
+        home: Of the clusters' state, of logs and of the kubeconfig.
+        cache: Of environments.
+        shown: What `kubectl get` is asked for when a wait fails.
+    """
+
+    timeout = 240.0
+    """Seconds that a command may take."""
+
+    def __init__(self, home: Path, cache: Path, shown: str = "pod,event") -> None:
+        self.home, self._shown = home, shown
+        self.kubeconfig = home / "kubeconfig"
+        programs = Path(sys.executable).parent
+        self.environment = {
+            **os.environ,
+            "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+            "HOME": str(home),
+            "TRAINCREW_HOME": str(home / "clusters"),
+            "TRAINCREW_CACHE": str(cache),
+            "XDG_CONFIG_HOME": str(home / "config"),
+            "KUBECONFIG": str(self.kubeconfig),
+        }
+
+    def does(self, *command: str, code: int | None = 0, given: str | None = None) -> str:
+        """Run a command that has to end with `code`, if any; what it printed, both streams."""
+        result = subprocess.run(
+            command,
+            env=self.environment,
+            input=given,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=self.timeout,
+            check=False,
+        )
+        if code is not None:
+            said = f"{' '.join(command)}\n{result.stdout}\n{self.log()}"
+            assert result.returncode == code, said
+        return result.stdout
+
+    def log(self) -> str:
+        """What the processes of clusters have logged."""
+        logs = self.home.glob("clusters/**/daemon.log")
+        return "\n".join(path.read_text() for path in logs)
+
+    def traincrew(self, *words: str, code: int | None = 0, given: str | None = None) -> str:
+        """Run `traincrew`."""
+        return self.does("traincrew", *words, code=code, given=given)
+
+    def kubectl(self, *words: str, code: int | None = 0, given: str | None = None) -> str:
+        """Run `kubectl`."""
+        return self.does("kubectl", *words, code=code, given=given)
+
+    def get(self, *words: str) -> Document:
+        """An object, or a list of them."""
+        found: Document = json.loads(self.kubectl("get", *words, "-o", "json"))
+        return found
+
+    def create(self, document: Document) -> None:
+        """Create an object."""
+        self.kubectl("create", "-f", "-", given=json.dumps(document))
+
+    def apply(self, document: Document) -> None:
+        """Create an object, or change it."""
+        self.kubectl("apply", "-f", "-", given=json.dumps(document))
+
+    def until(self, what: str, condition: Callable[[], object], seconds: float = 120) -> None:
+        """Wait for a condition; fail with the state of the cluster."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            if time.monotonic() > deadline:
+                pytest.fail(f"waited {seconds:.0f} s: {what}\n{self.state()}", pytrace=False)
+            time.sleep(0.2)
+
+    def state(self) -> str:
+        """What there is to know when something has not happened."""
+        objects = self.kubectl("get", self._shown, "-o", "wide", code=None)
+        return f"{objects}\n{self.log()}"
