@@ -100,6 +100,12 @@ class Job:
         status: Document = self.user.get("elasticjob", self.name).get("status", {})
         return status
 
+    @property
+    def counted(self) -> tuple[int, int]:
+        """Restarts and failures."""
+        status = self.status
+        return status["restarts"], status.get("failures", 0)
+
     def condition(self, kind: str) -> Document:
         """One of its conditions; empty if it has none of that type."""
         conditions = self.status.get("conditions", [])

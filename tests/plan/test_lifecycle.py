@@ -8,9 +8,10 @@ import pytest
 
 from traincrew.api.meta import Condition, ObjectMeta
 from traincrew.api.runpolicy import RunPolicy
-from traincrew.plan import lifecycle, runpolicy
-from traincrew.plan.lifecycle import Outcome, PodRecord, Progress, Status
+from traincrew.plan import lifecycle, podrecords, runpolicy
+from traincrew.plan.lifecycle import Outcome, Progress, Status
 from traincrew.plan.model import ContainerStatus, PodStatusView, PodView
+from traincrew.plan.podrecords import PodRecord
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 EARLY, LATE = "2026-01-01T10:00:00Z", "2026-01-01T11:00:00Z"
@@ -79,16 +80,16 @@ def test_restarts_are_counted_once(
 ) -> None:
     records = {} if before is None else {"place": before}
 
-    kept, new = lifecycle.count_restarts(records, {"place": pods})
+    kept, new = podrecords.count_restarts(records, {"place": pods})
 
     assert new == {"place": counted}
     assert kept == ({} if after is None else {"place": after})
-    again, nothing = lifecycle.count_restarts(kept, {"place": pods})
+    again, nothing = podrecords.count_restarts(kept, {"place": pods})
     assert (again, nothing) == (kept, {"place": 0})
 
 
 def test_places_that_are_not_wanted_any_more_are_forgotten() -> None:
-    kept, _ = lifecycle.count_restarts({"old": record("a")}, {"new": [pod("b")]})
+    kept, _ = podrecords.count_restarts({"old": record("a")}, {"new": [pod("b")]})
 
     assert set(kept) == {"new"}
 
@@ -108,7 +109,7 @@ def test_records_survive_being_stored(kept: PodRecord) -> None:
 @pytest.mark.parametrize("text", ["", "a", "a b", "a b c", None, 5, {"uid": "a"}])
 def test_what_is_no_record_is_left_out(text: object) -> None:
     assert PodRecord.parse(text) is None
-    assert lifecycle.records(Status(pod_records={"place": text})) == {}
+    assert podrecords.read({"place": text}) == {}
 
 
 # -- conditions ---------------------------------------------------------------------------------

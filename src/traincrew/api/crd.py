@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from traincrew.api.chainerjob import CHAINER_JOB
-from traincrew.api.elasticjob import ELASTIC_JOB
+from traincrew.api.elasticjob_definition import ELASTIC_JOB
 from traincrew.api.kind import Column, Kind, StatusWords
 
 __all__ = [

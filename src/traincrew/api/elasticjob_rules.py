@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 from traincrew.api.elasticjob import (
     C10D,
-    FIT_NEEDS_ROOM,
     JOB_NAME,
     MAX_NAME_AND_TYPE,
     TYPE_NAME,
     WORKER,
     ElasticJobSpec,
 )
+from traincrew.api.elasticjob_definition import FIT_NEEDS_ROOM
 from traincrew.api.meta import ObjectMeta, Problem
 
 if TYPE_CHECKING:

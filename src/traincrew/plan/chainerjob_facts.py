@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from traincrew.api import chainerjob as api
 from traincrew.api.chainerjob import MASTER
 from traincrew.api.meta import parse_time
-from traincrew.plan import lifecycle, pods
+from traincrew.plan import lifecycle, podrecords, pods
 from traincrew.plan.chainerjob_children import Names
 from traincrew.plan.lifecycle import Outcome, Status
 from traincrew.plan.model import ChildKey, JobView, Observed, PodView, StatefulSetView
@@ -131,7 +131,7 @@ class Facts:
             if trouble is not None:
                 message += f"; {trouble}"
             return lifecycle.RESTARTING, "MasterFailed", message
-        record = lifecycle.records(counted).get(MASTER)
+        record = podrecords.read(counted.pod_records).get(MASTER)
         if leaving and record is not None and record.was_ready:
             message = "The master's pod is being deleted; another one starts when it is gone"
             return lifecycle.RESTARTING, "MasterLost", message
@@ -186,7 +186,7 @@ class Facts:
         """Workers that were ready and are not any more; those being added do not count."""
         ready = {pod.metadata.name for pod in self.worker_pods if pod.ready}
         by_name = {pod.metadata.name: pod for pod in self.worker_pods}
-        records = lifecycle.records(counted)
+        records = podrecords.read(counted.pod_records)
         lines = []
         for set_name, workers in sorted(spec.worker_sets.items()):
             for index in range(workers.replicas):

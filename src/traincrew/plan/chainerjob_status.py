@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from traincrew.api.chainerjob import MASTER
-from traincrew.plan import lifecycle
+from traincrew.plan import lifecycle, podrecords
 from traincrew.plan.chainerjob_children import LABEL_SET
 from traincrew.plan.lifecycle import ReplicaStatus, Status
 
@@ -26,7 +26,7 @@ def counted(facts: Facts, wanted: Mapping[str, int]) -> Status:
         places.update({f"{name}-{index}": [] for index in range(replicas)})
     for pod in facts.worker_pods:
         places.setdefault(pod.metadata.name.removeprefix(prefix), []).append(pod)
-    records, new = lifecycle.count_restarts(lifecycle.records(facts.stored), places)
+    records, new = podrecords.count_restarts(podrecords.read(facts.stored.pod_records), places)
 
     before = facts.stored.replica_statuses
     master = before.get(MASTER, ReplicaStatus())
@@ -56,7 +56,7 @@ def counted(facts: Facts, wanted: Mapping[str, int]) -> Status:
         facts.stored,
         start_time=start,
         replica_statuses=statuses,
-        pod_records=lifecycle.texts(records),
+        pod_records=podrecords.texts(records),
         restarts=facts.stored.restarts + sum(new.values()),
         workers_ready=f"{min(ready, total)}/{total}" if len(statuses) > 1 else "",
     )

@@ -24,7 +24,7 @@ from traincrew.api.elasticjob_rules import problems
 from traincrew.api.meta import format_time, parse_time
 from traincrew.api.runpolicy import CommonPolicy
 from traincrew.plan import elasticjob_children as children
-from traincrew.plan import elasticjob_fit, elasticjob_status, lifecycle, pods, runpolicy
+from traincrew.plan import elasticjob_fit, elasticjob_status, lifecycle, podrecords, pods, runpolicy
 from traincrew.plan import elasticjob_notes as notes
 from traincrew.plan.elasticjob_facts import ENDED, TO_REPLACE, Facts, State
 from traincrew.plan.elasticjob_fit import Fitting
@@ -62,7 +62,7 @@ class _Look(Look[ElasticJobSpec]):
         self._facts: Facts | None = None
         self._fitting = Fitting()
         self._counted: dict[bool, Status] = {}
-        self._records = lifecycle.records(self.stored)
+        self._records = podrecords.read(self.stored.pod_records)
 
     # -- what it is made of -------------------------------------------------------------------
 
@@ -234,7 +234,7 @@ class _Look(Look[ElasticJobSpec]):
             since = self.now - parse_time(pod_there.metadata.creation_timestamp)
             if since < AT_LEAST:
                 waits.append((AT_LEAST - since).total_seconds())
-            elif record.failed and lifecycle.is_of(record, pod_there):
+            elif record.failed and podrecords.is_of(record, pod_there):
                 _delete_pod(plan, pod_there)
         return waits
 
@@ -248,7 +248,7 @@ class _Look(Look[ElasticJobSpec]):
     def _progress(self, facts: Facts, numbers: Status, found: list[Problem]) -> Progress:
         sync_reason, sync_message = self.sync_problem(found) or ("", None)
         workers = facts.workers()
-        lost = facts.lost(lifecycle.records(numbers))
+        lost = facts.lost(podrecords.read(numbers.pod_records))
         runs = State.RUNNING in workers.values()
         # Between the first worker that is done and the last one nothing has to run.
         running = runs or (

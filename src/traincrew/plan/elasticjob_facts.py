@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from traincrew.plan.lifecycle import PodRecord
+    from traincrew.plan.podrecords import PodRecord
 
 RETRYABLE = frozenset({130, 137, 138, 143})
 """Exit codes after which a pod is made again: SIGINT, SIGKILL, SIGUSR1, SIGTERM."""

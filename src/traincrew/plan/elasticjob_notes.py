@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from traincrew.api.elasticjob import KIND
-from traincrew.plan import lifecycle
+from traincrew.plan import lifecycle, podrecords
 from traincrew.plan.elasticjob_facts import TO_REPLACE, State, exit_code
 from traincrew.plan.model import ChildKey, Event
 from traincrew.plan.runpolicy import JOB_FAILED
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     from traincrew.api.elasticjob import ElasticJobSpec
     from traincrew.plan.elasticjob_facts import Facts
-    from traincrew.plan.lifecycle import PodRecord, Status
+    from traincrew.plan.lifecycle import Status
+    from traincrew.plan.podrecords import PodRecord
 
 RUNNING = f"{KIND}Running"
 RESTARTING = f"{KIND}Restarting"
@@ -57,7 +58,7 @@ def exits(facts: Facts, namespace: str, known: Mapping[str, PodRecord]) -> list[
         pod, record = facts.pod(place), known.get(place.key)
         if pod is None or state not in {State.FAILED, *TO_REPLACE}:
             continue
-        if record is not None and record.failed and lifecycle.is_of(record, pod):
+        if record is not None and record.failed and podrecords.is_of(record, pod):
             continue
         if (code := exit_code(pod)) is not None:
             text = f"Pod: {namespace}.{pod.metadata.name} exited with code {code}"

@@ -8,7 +8,7 @@ import msgspec
 
 from traincrew.api.elasticjob import WORKER
 from traincrew.api.meta import format_time
-from traincrew.plan import lifecycle
+from traincrew.plan import lifecycle, podrecords
 from traincrew.plan.elasticjob_children import LABEL_TYPE, selector
 from traincrew.plan.elasticjob_facts import TO_REPLACE, Facts, State
 from traincrew.plan.lifecycle import ReplicaStatus, Status
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from traincrew.api.elasticjob import ElasticJobSpec
-    from traincrew.plan.lifecycle import PodRecord
     from traincrew.plan.model import PodView
+    from traincrew.plan.podrecords import PodRecord
 
 
 def counted(
@@ -38,7 +38,7 @@ def counted(
     for pod in facts.pods.values():
         if (place := facts.place_of(pod)) not in facts.absent:
             places.setdefault(place, []).append(pod)
-    records, new = lifecycle.count_restarts(before, places)
+    records, new = podrecords.count_restarts(before, places)
     failures = _note_failures(facts, records) if wanted else 0
 
     types = spec.replica_specs if spec is not None else stored.replica_statuses
@@ -50,7 +50,7 @@ def counted(
     return msgspec.structs.replace(
         stored,
         replica_statuses=statuses,
-        pod_records=lifecycle.texts(records),
+        pod_records=podrecords.texts(records),
         restarts=stored.restarts + sum(new.values()),
         failures=stored.failures + failures,
         fit=stored.fit if wanted else None,
@@ -71,7 +71,7 @@ def _note_failures(facts: Facts, records: dict[str, PodRecord]) -> int:
         if told and record is not None and not record.failed:
             pod = facts.pod(place)
             assert pod is not None
-            if lifecycle.is_of(record, pod):
+            if podrecords.is_of(record, pod):
                 found += state is State.AGAIN
                 records[place.key] = msgspec.structs.replace(record, failed=True)
     return found

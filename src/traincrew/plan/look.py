@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import msgspec
 
 from traincrew.api.meta import Owner, Problem
-from traincrew.plan import lifecycle, pods, runpolicy
+from traincrew.plan import lifecycle, podrecords, pods, runpolicy
 from traincrew.plan.lifecycle import Outcome, Progress, Status
 from traincrew.plan.model import ChildKey, Event, Observed, Plan, Refusal
 
@@ -203,7 +203,8 @@ class Look(ABC, Generic[Spec]):
 
     def _suspended(self, spec: Spec) -> Plan:
         numbers = self.counted(spec, wanted=False)
-        numbers.pod_records = lifecycle.texts(lifecycle.release(lifecycle.records(numbers)))
+        kept = podrecords.read(numbers.pod_records)
+        numbers.pod_records = podrecords.texts(podrecords.release(kept))
         active = sum(pod.active for pod in self.observed.pods)
         status = self.advance(numbers, suspend=self.suspend_field, active_pods=active)
         plan = Plan(status=self.document(status))
