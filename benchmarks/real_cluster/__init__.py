@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         show_operator(recorded, load, count)
         with Stage(directory, load) as stage:
             bare = repeat(stage, recorded)
-        show_comparison(recorded, bare)
+        show_comparison(recorded, bare, count)
 
 
 def show_operator(recorded: Recorded, load: jobs.Load, count: int) -> None:
@@ -88,30 +88,30 @@ def show_operator(recorded: Recorded, load: jobs.Load, count: int) -> None:
         f" {replay.most_at_once(recorded.exchanges)} at once at most;"
         f" {sum(exchange.status == 429 for exchange in sent)} were told to come later (429)"
     )
-    total = sum(recorded.requests.values())
-    print(f"  the API server answered {total / recorded.last_write:.0f} requests a second:")
-    for user, number in recorded.requests.most_common(8):
-        print(f"    {number / count:6.2f} a job by {user}")
-    _show_usage("  CPU seconds", recorded)
+    _show_load(recorded, count)
 
 
-def show_comparison(recorded: Recorded, bare: Run) -> None:
+def show_comparison(recorded: Recorded, bare: Run, count: int) -> None:
     """Print the bare client's run beside the operator's."""
     ratio = recorded.last_write / bare.last_write
     print(
         f"bare client, same writes: last create after {bare.created:.1f} s, all Running after"
         f" {bare.running:.1f} s, last write after {bare.last_write:.1f} s"
     )
-    _show_usage("  CPU seconds", bare)
+    _show_load(bare, count)
     print(
         f"until the last write: operator {recorded.last_write:.1f} s, bare client"
         f" {bare.last_write:.1f} s; ratio {ratio:.2f} (goal <= {GOAL_RATIO})"
     )
 
 
-def _show_usage(title: str, run: Run) -> None:
+def _show_load(run: Run, count: int) -> None:
+    total = sum(run.requests.values())
+    print(f"  the API server answered {total / run.last_write:.0f} requests a second:")
+    for user, number in run.requests.most_common(8):
+        print(f"    {number / count:6.2f} a job by {user}")
     used = ", ".join(f"{name} {seconds:.1f}" for name, seconds in run.usage.by_process.items())
-    print(f"{title}: {used}; programs that do not belong here {run.usage.others:.1f}")
+    print(f"  CPU seconds: {used}; programs that do not belong here {run.usage.others:.1f}")
 
 
 if __name__ == "__main__":

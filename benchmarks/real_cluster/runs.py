@@ -308,6 +308,7 @@ async def _repeat(stage: Stage, recorded: Recorded, *, wait: bool) -> Run:
         await repeating.wait(_patience(count))
         running = await phases.all_in("Running", _patience(count))
         last_write = repeating.last_write
+        await asyncio.sleep(_QUIET)  # the operator's run is at rest for as long
         used = meter.read()
         for task in following:
             task.cancel()
