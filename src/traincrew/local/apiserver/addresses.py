@@ -60,7 +60,9 @@ class Addresses:
         wanted = spec.get("clusterIP") or next(iter(spec.get("clusterIPs") or ()), "")
         had = before.get("clusterIP", "")
         if had and wanted != had:
-            self._refuse(new, "spec.clusterIPs[0]", wanted, "may not change once set")
+            if spec.get("clusterIPs") == before.get("clusterIPs"):
+                spec["clusterIPs"] = [wanted]
+            return  # for the rules to refuse
         if not wanted:
             wanted = self._next()
         elif wanted != "None" and not had:

@@ -107,7 +107,8 @@ def not_found(field: str, value: Any) -> Cause:
 
 def too_long(field: str, limit: int) -> Cause:
     """The text is longer than ``limit`` bytes."""
-    return Cause("FieldValueTooLong", f"Too long: may not be more than {limit} bytes", field)
+    unit = "byte" if limit == 1 else "bytes"
+    return Cause("FieldValueTooLong", f"Too long: may not be more than {limit} {unit}", field)
 
 
 def too_many(field: str, actual: int, limit: int) -> Cause:

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from . import quantity, times
+from .defaults import TEMPLATE_GENERATION
 from .nodes import ANY
 
 if TYPE_CHECKING:
     from .nodes import Node
 
-__all__ = ["decode_fault"]
+__all__ = ["annotated_number_fault", "decode_fault"]
 
 _JSON_NAMES = {str: "string", bool: "bool", int: "number", float: "number", dict: "object"}
 _BITS = {"int32": 31, "int64": 63}
@@ -158,3 +159,19 @@ def _check_quantity(value: Any) -> None:
     if text.count(".") > 1:
         raise _RefusedError("unable to parse numeric part of quantity")
     raise _RefusedError("unable to parse quantity's suffix")
+
+
+def annotated_number_fault(document: dict[str, Any]) -> str:
+    """What is wrong with a DaemonSet's template generation; empty when nothing is."""
+    metadata = document.get("metadata")
+    annotations = metadata.get("annotations") if type(metadata) is dict else None
+    value = (annotations or {}).get(TEMPLATE_GENERATION)
+    if value is None:
+        return ""
+    prefix = f"strconv.ParseInt: parsing {msgspec.json.encode(value).decode()}: "
+    if not _INTEGER.fullmatch(value):
+        return f"{prefix}invalid syntax"
+    return "" if -(1 << 63) <= int(value) < 1 << 63 else f"{prefix}value out of range"
+
+
+_INTEGER = re.compile(r"[+-]?[0-9]+")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .addresses import Addresses
     from .storage import Storage
 
-__all__ = ["CREATE", "UPDATE", "Surroundings"]
+__all__ = ["CREATE", "STORED_WITHOUT", "UPDATE", "Surroundings"]
 
 Document = dict[str, Any]
 
@@ -163,6 +163,9 @@ def _update_daemon_set(
     number = int(before) + 1 if changed and before.isdigit() else before
     new["metadata"]["annotations"][TEMPLATE_GENERATION] = str(number)
 
+
+STORED_WITHOUT = {"persistentvolumeclaims": "status.phase"}
+"""A default that upstream makes when it reads the object back, and stores with the next write."""
 
 CREATE: dict[str, Callable[[Any, Document], None]] = {
     "customresourcedefinitions.apiextensions.k8s.io": _create_definition,

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from . import causes, checks, ssa, validation
+from .advice import repeated_owners
 from .causes import Cause
 from .codec import clone, in_order
-from .decoding import decode_fault
+from .decoding import annotated_number_fault, decode_fault
 from .errors import StatusError, bad_request, invalid
 from .nodes import object_meta
 from .objectmeta import timestamp
-from .prune import drop_unknown, prune
+from .prune import drop_unknown, fill_required, prune, zero
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -143,7 +144,7 @@ def after_apply(
     faults: Sequence[str],
     options: WriteOptions,
     warnings: list[str],
-) -> None:
+) -> object:
     """Make an object of its kind of what server-side apply has merged.
 
     A Go struct, such as the metadata of any object, holds no null and no empty list; the rest of a
@@ -156,9 +157,14 @@ def after_apply(
         options: of the write.
         warnings: extended in Warn mode.
 
+    Returns:
+        Metadata of a custom resource that upstream stores and does not read back, such as empty
+        labels: the next write goes without it, and so makes a new revision of the same object.
+
     Raises:
         StatusError: 400 in Strict mode, 500 for values of a wrong type.
     """
+    hidden = None
     if resource.custom is None:
         resource.schema.prune(document)
         fault = _type_fault(resource, document)[0]
@@ -172,14 +178,22 @@ def after_apply(
             )
             raise StatusError(500, "", message)
     elif type(document.get("metadata")) is dict:
-        prune(object_meta(), document["metadata"])
+        metadata = document["metadata"]
+        sent = {key: clone(item) for key, item in metadata.items() if key != "managedFields"}
+        prune(object_meta(), metadata)
+        hidden = {key: item for key, item in sent.items() if metadata.get(key) != item} or None
         drop_unknown(resource.schema.node, document)
     if not faults or options.validation == "Ignore":
-        return
+        return hidden
     text = f"error converting YAML to JSON: {faults[0]}"
     if options.validation == "Strict":
         raise bad_request(f"error strict decoding YAML: {text}")
     warnings.append(text)
+    return hidden
+
+
+# Upstream's own type has a number that users see as an annotation.
+_NUMBERED = frozenset({"daemonsets.apps"})
 
 
 def check_types(resource: ResourceType, document: Document, options: WriteOptions) -> list[Cause]:
@@ -203,6 +217,8 @@ def _type_fault(resource: ResourceType, document: Document) -> tuple[str, list[C
     node = resource.schema.node
     checks.check(node, document, None, found)
     wrong = [cause for cause in found if cause.reason == "FieldValueTypeInvalid"]
+    if not wrong and resource.identifier in _NUMBERED:
+        return annotated_number_fault(document), found
     text = decode_fault(node, document) if wrong else None
     if text is None:
         text = ", ".join(f"{cause.field}: {cause.message}" for cause in wrong)
@@ -235,13 +251,20 @@ def default(resource: ResourceType, document: Document, options: WriteOptions) -
     return complete
 
 
-def drop_repeated_owners(document: Document) -> None:
-    """Keep each owner once, in place."""
+def drop_repeated_owners(document: Document, options: WriteOptions, *, changed: bool) -> None:
+    """Keep each owner once, in place, and say so.
+
+    Args:
+        document: changed in place.
+        options: of the write; its warnings grow.
+        changed: whether the writer sent changes, not the whole object.
+    """
     metadata = document.get("metadata")
     if type(metadata) is not dict:
         return
     owners = metadata.get("ownerReferences")
     if type(owners) is list and len(owners) > 1:
+        options.warnings.extend(repeated_owners(document, changed=changed))
         metadata["ownerReferences"] = [
             owner for index, owner in enumerate(owners) if owner not in owners[:index]
         ]
@@ -264,6 +287,29 @@ def _fill_required_lists(node: Node, value: Document) -> None:
         elif type(item) is list and child.items is not None and child.items.type == "object":
             for each in item:
                 _fill_required_lists(child.items, each)
+
+
+def _broken_rules(
+    resource: ResourceType, document: Document, old: Document | None, missing: list[Cause]
+) -> list[Cause]:
+    """What the rules of a built-in kind say, also where required fields are missing.
+
+    Upstream's rules see Go's zero values there, and say what they say of an empty text. The schema
+    has the last word about a field no rule minds.
+    """
+    if not missing:
+        return validation.validate(resource.group, resource.kind, document, old)
+    if any(cause.reason != "FieldValueRequired" for cause in missing):
+        return missing
+    whole = clone(document)
+    for name, child in resource.schema.node.fields.items():
+        if name not in {"metadata", "status"}:
+            if name in resource.schema.node.required and name not in whole:
+                whole[name] = zero(child)
+            fill_required(child, whole.get(name))
+    found = validation.validate(resource.group, resource.kind, whole, old)
+    named = {cause.field for cause in found}
+    return [*found, *(cause for cause in missing if cause.field not in named)]
 
 
 _OWN_RULES = ("status.", "metadata.")
@@ -293,8 +339,7 @@ def check(
             for cause in found
             if cause.reason != "FieldValueRequired" or not cause.field.startswith(_OWN_RULES)
         ]
-    if resource.custom is None and not found:
-        found += validation.validate(resource.group, resource.kind, document, old)
+        found = _broken_rules(resource, document, old, found)
     if found:
         name = document["metadata"].get("name", "")
         raise invalid(resource.group, resource.kind, name, found)

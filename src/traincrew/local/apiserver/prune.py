@@ -10,7 +10,7 @@ from .codec import clone
 from .nodes import ANY, Node
 from .paths import Path, render
 
-__all__ = ["complete", "drop_unknown", "fill_defaults", "prune"]
+__all__ = ["complete", "drop_unknown", "fill_defaults", "fill_required", "prune", "zero"]
 
 
 def prune(node: Node, value: dict[str, Any]) -> list[str]:
@@ -202,3 +202,29 @@ def _canonical(node: Node, value: Any) -> Any:
         return node.canonical(value)
     except (ValueError, TypeError):
         return value  # for the checks to complain about
+
+
+def fill_required(node: Node, value: Any) -> None:
+    """Give a part of a built-in object the fields it requires, in place: Go's zero values.
+
+    Args:
+        node: schema of the part.
+        value: the part.
+    """
+    kind = type(value)
+    if kind is dict:
+        for name in node.required:
+            if value.get(name) is None and node.fields[name].type != "int-or-string":
+                value[name] = zero(node.fields[name])
+        for key, item in value.items():
+            child = node.fields.get(key) or node.values
+            if child is not None:
+                fill_required(child, item)
+    elif kind is list and node.items is not None:
+        for item in value:
+            fill_required(node.items, item)
+
+
+def zero(node: Node) -> Any:
+    """What Go has where nothing was sent, of a built-in kind."""
+    return _empty(node)

@@ -154,18 +154,22 @@ class WriteOptions(NamedTuple):
         manager: who owns the written fields.
         dry_run: do everything but store.
         validation: what happens to unknown and repeated fields.
+        warnings: what the answer's Warning headers will say.
         force: take fields from other managers (apply only).
         patched: what a patch made of the object, as refusals quote it; None when the object came
             as a whole.
         emptied: fields that were sent empty, of those of which it matters.
+        hidden: what upstream would store, and nobody would read; see `pipeline.after_apply`.
     """
 
     manager: str
     dry_run: bool
     validation: Literal["Strict", "Warn", "Ignore"]
+    warnings: list[str]
     force: bool | None = None
     patched: str | None = None
     emptied: frozenset[str] = frozenset()
+    hidden: object = None
 
 
 def _dry_run(values: list[str], faults: list[Cause]) -> bool:
@@ -188,7 +192,7 @@ def write_options(
     """
     query = call.query
     if not query and not apply:
-        return WriteOptions(_manager_of(call), dry_run=False, validation="Warn")
+        return WriteOptions(_manager_of(call), False, "Warn", call.warnings)
     faults: list[Cause] = []
     dry_run = _dry_run([value for value in query.get("dryRun", []) if value], faults)
     validation = call.text("fieldValidation") or "Warn"
@@ -207,7 +211,13 @@ def write_options(
     if force is not None and not apply:
         faults.append(causes.forbidden("force", "may not be specified for non-apply patch"))
     _refuse(kind, faults)
-    return WriteOptions(manager or _manager_of(call), dry_run, validation, force)  # type: ignore[arg-type]
+    return WriteOptions(
+        manager or _manager_of(call),
+        dry_run,
+        validation,  # type: ignore[arg-type]
+        call.warnings,
+        force,
+    )
 
 
 def _manager_of(call: Call) -> str:

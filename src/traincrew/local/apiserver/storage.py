@@ -43,7 +43,7 @@ class Entry:
     decoded document exists while somebody is busy with the object.
     """
 
-    __slots__ = ("_obj", "data", "key", "revision")
+    __slots__ = ("_obj", "data", "hidden", "key", "revision")
 
     def __init__(
         self, key: Key, revision: int, obj: dict[str, Any] | None, data: bytes | None = None
@@ -52,6 +52,8 @@ class Entry:
         self.revision = revision
         self.data = encode(obj) if data is None else data
         """The object as JSON."""
+        self.hidden: object = None
+        """What upstream's storage would hold or lack beside what is read; not in the file."""
         self._obj = obj
         if obj is not None:
             self._keep_warm()
@@ -237,11 +239,12 @@ class Storage:
 
     # -- writing
 
-    def put(self, resource: str, key: Key, obj: dict[str, Any]) -> Entry:
+    def put(self, resource: str, key: Key, obj: dict[str, Any], *, hidden: object = None) -> Entry:
         """Store a new state; sets ``metadata.resourceVersion`` in the document given."""
         self.revision += 1
         obj["metadata"]["resourceVersion"] = str(self.revision)
         entry = Entry(key, self.revision, obj)
+        entry.hidden = hidden
         self._record(resource, key, entry)
         return entry
 

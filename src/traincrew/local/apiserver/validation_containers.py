@@ -160,8 +160,12 @@ def _mounts(found: list[Cause], container: Document, known: dict[str, Document],
     for index, mount in enumerate(container["volumeMounts"]):
         here = f"{path}.volumeMounts[{index}]"
         name, place = mount.get("name", ""), mount.get("mountPath", "")
-        if name and name not in known:
+        if not name:
+            found.append(why.required(f"{here}.name"))
+        if name not in known:
             found.append(why.not_found(f"{here}.name", name))
+        if not place:
+            found.append(why.required(f"{here}.mountPath"))
         if place in places:
             found.append(why.invalid(f"{here}.mountPath", place, "must be unique"))
         places.add(place)
@@ -316,6 +320,33 @@ def _container(
         _mounts(found, container, known, path)
     if "resources" in container:
         _resources(found, container, path)
+    if "securityContext" in container:
+        seccomp_profile(found, container["securityContext"], f"{path}.securityContext")
+
+
+_SECCOMP_TYPES = ("Localhost", "RuntimeDefault", "Unconfined")
+
+
+def seccomp_profile(found: list[Cause], context: Document, path: str) -> None:
+    """The seccomp profile of a security context, of a pod or of a container."""
+    profile = context.get("seccompProfile")
+    if profile is None:
+        return
+    here, kind = f"{path}.seccompProfile", profile.get("type", "")
+    if not kind:
+        found.append(why.required(f"{here}.type", "type is required when seccompProfile is set"))
+    elif kind not in _SECCOMP_TYPES:
+        found.append(why.not_supported(f"{here}.type", kind, _SECCOMP_TYPES))
+    file = profile.get("localhostProfile")
+    if kind == "Localhost":
+        if file is None:
+            detail = "must be set when seccomp type is Localhost"
+            found.append(why.required(f"{here}.localhostProfile", detail))
+        else:
+            descending_path(found, file, f"{here}.localhostProfile")
+    elif file is not None:
+        detail = "can only be set when seccomp type is Localhost"
+        found.append(why.invalid(f"{here}.localhostProfile", profile, detail))
 
 
 _RESTART_POLICIES = ("Always", "Never", "OnFailure")
@@ -363,7 +394,6 @@ def containers(
     containers = list(items(spec, "containers"))
     if not containers:
         found.append(why.required(here))
-        return
     names: set[str] = set()
     for index, container in enumerate(containers):
         place = f"{here}[{index}]"

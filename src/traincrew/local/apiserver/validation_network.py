@@ -39,6 +39,8 @@ def service(found: list[Cause], obj: Document, old: Document | None) -> None:
     spec = field(obj, "spec")
     kind = spec.get("type", "ClusterIP")
     headless = spec.get("clusterIP") == "None"
+    if old is not None and kind != "ExternalName":
+        _cluster_address_update(found, spec, field(old, "spec"))
     if not spec.get("ports") and not headless and kind != "ExternalName":
         found.append(why.required("spec.ports"))
     if kind in ("LoadBalancer", "NodePort") and headless:
@@ -70,8 +72,6 @@ def service(found: list[Cause], obj: Document, old: Document | None) -> None:
     _external_access(found, spec, kind)
     if kind != "ExternalName":
         _cluster_addresses(found, spec)
-        if old is not None:
-            _cluster_address_update(found, spec, field(old, "spec"))
 
 
 def _external_access(found: list[Cause], spec: Document, kind: str) -> None:

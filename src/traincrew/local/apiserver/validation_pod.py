@@ -9,7 +9,7 @@ from . import causes as why
 from .codec import clone
 from .defaults_pod import field, items
 from .names import label_fault, label_value_fault, qualified_name_fault, subdomain_fault
-from .validation_containers import containers, one_of
+from .validation_containers import containers, one_of, seccomp_profile
 from .validation_meta import annotation_rules, label_selector, labels
 from .validation_volumes import volumes
 
@@ -217,6 +217,7 @@ def pod_spec(found: list[Cause], spec: Document, path: str, *, is_pod: bool = Fa
         _spread(found, spec, path)
     if spec.get("hostNetwork"):
         _host_network(found, spec, path, is_pod=is_pod)
+    seccomp_profile(found, field(spec, "securityContext"), f"{path}.securityContext")
     one_of(found, spec, "preemptionPolicy", path, ("Never", "PreemptLowerPriority"))
 
 

@@ -30,10 +30,18 @@ def _access_modes(found: list[Cause], spec: Document, path: str) -> None:
     found.extend(why.not_supported(here, mode, _MODES) for mode in modes if mode not in _MODES)
 
 
+def _alone(found: list[Cause], spec: Document, path: str) -> None:
+    modes = set(spec.get("accessModes") or ())
+    if "ReadWriteOncePod" in modes and len(modes & set(_MODES)) > 1:
+        detail = "may not use ReadWriteOncePod with other access modes"
+        found.append(why.forbidden(f"{path}.accessModes", detail))
+
+
 def claim_spec(found: list[Cause], spec: Document, path: str) -> None:
     """Rules for the spec of a claim, also of one that a StatefulSet makes."""
     _access_modes(found, spec, path)
     label_selector(found, spec.get("selector"), f"{path}.selector")
+    _alone(found, spec, path)
     wanted = field(spec, "resources", "requests").get("storage")
     here = f"{path}.resources[storage]"
     if wanted is None:

@@ -9,6 +9,8 @@ from . import causes as why
 from .defaults_pod import field, items
 from .names import config_map_key_fault, label_fault, qualified_name_fault, subdomain_fault
 from .quantity import parse
+from .validation_meta import annotation_rules, labels
+from .validation_storage import claim_spec
 
 if TYPE_CHECKING:
     from .causes import Cause
@@ -94,6 +96,11 @@ _VOLUMES = (
 # fmt: on
 
 
+_ONE_TYPE = "may not specify more than 1 volume type"
+_MISSPELT = {"downwardAPI": "downwarAPI"}
+"""How upstream writes them in this message."""
+
+
 def _order(kind: str) -> int:
     return _VOLUMES.index(kind) if kind in _VOLUMES else len(_VOLUMES)
 
@@ -103,8 +110,7 @@ def _source(found: list[Cause], volume: Document, path: str) -> None:
     if not kinds:
         found.append(why.required(path, "must specify a volume type"))
     found.extend(
-        why.forbidden(f"{path}.{kind}", "may not specify more than 1 volume type")
-        for kind in kinds[1:]
+        why.forbidden(f"{path}.{_MISSPELT.get(kind, kind)}", _ONE_TYPE) for kind in kinds[1:]
     )
     if not kinds:
         return
@@ -212,10 +218,12 @@ def _ephemeral(found: list[Cause], source: Document, path: str) -> None:
     if "volumeClaimTemplate" not in source:
         found.append(why.required(f"{path}.volumeClaimTemplate"))
         return
-    here = f"{path}.volumeClaimTemplate.spec"
-    spec = field(source, "volumeClaimTemplate", "spec")
-    if "storage" not in field(spec, "resources", "requests"):
-        found.append(why.required(f"{here}.resources[storage]"))
+    template, here = field(source, "volumeClaimTemplate"), f"{path}.volumeClaimTemplate"
+    labels(found, field(template, "metadata", "labels"), f"{here}.metadata.labels")
+    annotation_rules(
+        found, field(template, "metadata", "annotations"), f"{here}.metadata.annotations"
+    )
+    claim_spec(found, field(template, "spec"), f"{here}.spec")
 
 
 _SOURCES = {

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import causes, defaults, kinds, patches, pipeline, updates
+from .advice import advise
 from .deletion import Deleted, Deleter, gone_after_update
 from .errors import (
     StatusError,
@@ -178,12 +179,13 @@ class Verbs:
             document = pipeline.track(
                 resource, document, None, options, subresource=None, now=self.clock()
             )
-        pipeline.drop_repeated_owners(document)
+        pipeline.drop_repeated_owners(document, options, changed=tracked)
         if create := kinds.CREATE.get(resource.identifier):
             create(self, document)
         if resource.custom is None:
             defaults.after_uid(resource.group, resource.kind, document)
         pipeline.check(resource, document, None, complete=complete)
+        options.warnings.extend(advise(resource.identifier, document))
         if (existing := self.storage.get(resource.identifier, key)) is not None:
             raise already_exists(
                 resource.plural,
@@ -195,7 +197,8 @@ class Verbs:
             document = resource.to_storage(document)
         if options.dry_run:
             return Entry(key, 0, document)
-        return self.storage.put(resource.identifier, key, document)
+        hidden = kinds.STORED_WITHOUT.get(resource.identifier, options.hidden)
+        return self.storage.put(resource.identifier, key, document, hidden=hidden)
 
     def _name(self, resource: ResourceType, metadata: Document, namespace: str) -> Key:
         name = metadata.get("name")
@@ -284,10 +287,11 @@ class Verbs:
             # What the server itself changes afterwards belongs to nobody.
             way = tracking_subresource or subresource
             new = pipeline.track(resource, new, old, options, subresource=way, now=self.clock())
-        pipeline.drop_repeated_owners(new)
+        changed = tracked or options.patched is not None
+        pipeline.drop_repeated_owners(new, options, changed=changed)
         if not both_parts:
             self._check_versioned(resource, new)
-        updates.keep_identity(resource, entry, new, patched=tracked or options.patched is not None)
+        updates.keep_identity(resource, entry, new, patched=changed)
         if resource.status and not both_parts:
             new = (
                 updates.status_part(resource, new, old)
@@ -304,10 +308,13 @@ class Verbs:
         ):
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
         updates.keep_times(new, old)
-        if new == old:
-            return entry
-        if not both_parts:
+        same = new == old
+        if not same and not both_parts:
             pipeline.check(resource, new, old, complete=complete)
+        if desired:
+            options.warnings.extend(advise(resource.identifier, new, old))
+        if same and entry.hidden == options.hidden:
+            return entry
         gone = gone_after_update(resource, new)
         if resource.to_storage is not None:
             new = resource.to_storage(new)
@@ -316,7 +323,7 @@ class Verbs:
         if gone:
             self.storage.delete(resource.identifier, entry.key, new)
             return Entry(entry.key, entry.revision, new)  # this state was never stored
-        return self.storage.put(resource.identifier, entry.key, new)
+        return self.storage.put(resource.identifier, entry.key, new, hidden=options.hidden)
 
     def _check_versioned(self, resource: ResourceType, new: Document) -> None:
         metadata = new["metadata"]
@@ -393,7 +400,8 @@ class Verbs:
             resource, live, config, options, subresource=target.subresource, now=self.clock()
         )
         options = options._replace(emptied=updates.emptied(resource, merged))
-        pipeline.after_apply(resource, merged, faults, options, call.warnings)
+        hidden = pipeline.after_apply(resource, merged, faults, options, call.warnings)
+        options = options._replace(hidden=hidden)
         metadata = meta_of(merged)
         if entry is None and (uid := metadata.get("uid")):
             raise conflict(
