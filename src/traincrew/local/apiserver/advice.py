@@ -225,8 +225,9 @@ def repeated_owners(document: Document, *, changed: bool) -> list[str]:
     if not uids:
         return []
     when = " after mutating admission happens" if changed else ""
-    return [
+    text = (
         f".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner "
         "references in 1.20+, and may reject such requests as early as 1.24; please fix your "
         f"requests; duplicate UID(s) observed: {', '.join(uids)}"
-    ]
+    )
+    return [text]

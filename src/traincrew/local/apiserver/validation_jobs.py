@@ -53,7 +53,7 @@ def job(found: list[Cause], obj: Document, old: Document | None) -> None:
             detail = f"will not able to create pod with invalid DNS label: {longest}"
             found.append(why.invalid("metadata.name", name, detail))
     if old is not None:
-        _job_update(found, spec, field(old, "spec"))
+        _job_update(found, spec, old)
 
 
 def _generated_selector(found: list[Cause], obj: Document, spec: Document) -> None:
@@ -293,28 +293,67 @@ def _index(text: str, completions: int) -> int:
     return int(text)
 
 
-def _job_update(found: list[Cause], spec: Document, old: Document) -> None:
+def _job_update(found: list[Cause], spec: Document, stored: Document) -> None:
+    old = field(stored, "spec")
     completions, before = spec.get("completions"), old.get("completions")
     if spec.get("completionMode") != "Indexed":
         immutable(found, "spec.completions", completions, before)
     elif completions is not None and completions not in (before, spec.get("parallelism")):
         detail = "can only be modified in tandem with spec.parallelism"
         found.append(why.invalid("spec.completions", completions, detail))
+    immutable(found, "spec.selector", spec.get("selector"), old.get("selector"))
     template, was = field(spec, "template"), field(old, "template")
     if template != was:
-        # A job that never ran or is suspended may still be placed elsewhere (KEP-2926).
-        if old.get("suspend"):
-            was = _with_new_placement(template, was)
-        immutable(found, "spec.template", template, was)
-    for key in (
-        "selector",
-        "completionMode",
-        "podFailurePolicy",
-        "backoffLimitPerIndex",
-        "managedBy",
-        "successPolicy",
-    ):
-        immutable(found, f"spec.{key}", spec.get(key), old.get(key))
+        # A job that is suspended may still be placed elsewhere (KEP-2926) and get other resources
+        # (KEP-5440).
+        if _rests(stored):
+            new = field(template, "spec")
+            kept = _with_new_placement(template, was).get("spec", {})
+            _take_resources(kept, new)
+            immutable(found, "spec.template.spec", new, kept, "core.PodSpec")
+        else:
+            immutable(found, "spec.template", template, was, "core.PodTemplateSpec")
+    for key, go_type in _FIXED.items():
+        immutable(found, f"spec.{key}", spec.get(key), old.get(key), go_type)
+
+
+_FIXED = {
+    "completionMode": "",
+    "podFailurePolicy": "*batch.PodFailurePolicy",
+    "backoffLimitPerIndex": "",
+    "managedBy": "",
+    "successPolicy": "*batch.SuccessPolicy",
+}
+"""What stays as it is for ever, with upstream's type where that is a struct of its own."""
+
+
+def _rests(job: Document) -> bool:
+    """Whether a Job is suspended, and none of its pods is left."""
+    status = field(job, "status")
+    if not field(job, "spec").get("suspend") or status.get("active"):
+        return False
+    return "startTime" not in status or any(
+        condition.get("type") == "Suspended" and condition.get("status") == "True"
+        for condition in items(status, "conditions")
+    )
+
+
+def _take_resources(old: Document, new: Document) -> None:
+    """Set the resources of the containers to those of their successors, in place."""
+    for key in ("containers", "initContainers"):
+        pairs = list(items(old, key)), list(items(new, key))
+        if len(pairs[0]) != len(pairs[1]):
+            continue
+        for container, successor in zip(*pairs, strict=True):
+            if container.get("name") == successor.get("name"):
+                _take(container, successor, "resources")
+
+
+def _take(target: Document, source: Document, key: str) -> None:
+    if key in source:
+        target[key] = source[key]
+    else:
+        target.pop(key, None)
 
 
 def _with_new_placement(new: Document, old: Document) -> Document:
@@ -322,14 +361,19 @@ def _with_new_placement(new: Document, old: Document) -> Document:
     result: Document = clone(old)
     for part, keys in (
         ("metadata", ("annotations", "labels")),
-        ("spec", ("nodeSelector", "tolerations", "schedulingGates", "affinity")),
+        ("spec", ("nodeSelector", "tolerations", "schedulingGates")),
     ):
         target, source = result.setdefault(part, {}), field(new, part)
         for key in keys:
-            if key in source:
-                target[key] = source[key]
-            else:
-                target.pop(key, None)
+            _take(target, source, key)
+    # Of the affinities only that to nodes.
+    wanted, spec = field(new, "spec", "affinity"), result["spec"]
+    affinity: Document = dict(field(spec, "affinity"))
+    _take(affinity, wanted, "nodeAffinity")
+    if affinity or "affinity" in field(new, "spec"):
+        spec["affinity"] = affinity
+    else:
+        spec.pop("affinity", None)
     return result
 
 

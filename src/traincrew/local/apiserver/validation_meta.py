@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import causes as why
 from .defaults_pod import field, items
+from .internal import form
 from .names import label_value_fault, qualified_name_fault
 from .selectors import from_label_selector
 
@@ -47,10 +48,11 @@ def path_segment_fault(value: str) -> str:
     return ""
 
 
-def immutable(found: list[Cause], path: str, new: Any, old: Any) -> None:
-    """Refuse any change."""
+def immutable(found: list[Cause], path: str, new: Any, old: Any, go_type: str = "") -> None:
+    """Refuse any change; of a struct upstream shows its own form (see `internal`)."""
     if new != old:
-        found.append(why.invalid(path, new, _IMMUTABLE))
+        shown = form(go_type, new) if go_type else new
+        found.append(why.invalid(path, shown, _IMMUTABLE))
 
 
 def non_negative(found: list[Cause], path: str, value: Any) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from . import causes as why
 from .codec import clone
 from .defaults_pod import field, items
+from .internal import difference
 from .names import label_fault, label_value_fault, qualified_name_fault, subdomain_fault
 from .validation_containers import containers, one_of, seccomp_profile
 from .validation_meta import annotation_rules, label_selector, labels
@@ -287,12 +288,8 @@ def pod_update(found: list[Cause], new: Document, old: Document) -> None:
     _removed_gates(found, spec, before)
     if _without_updatable(spec, before) != before:
         detail = f"pod updates may not change fields other than {_UPDATABLE}\n"
-        changed = sorted(
-            key
-            for key in {*spec, *before}
-            if _without_updatable(spec, before).get(key) != before.get(key)
-        )
-        found.append(why.forbidden("spec", detail + "".join(f"- spec.{key}\n" for key in changed)))
+        changes = difference("core.PodSpec", before, _without_updatable(spec, before))
+        found.append(why.forbidden("spec", detail + changes))
 
 
 def _added_tolerations(found: list[Cause], spec: Document, before: Document) -> None:

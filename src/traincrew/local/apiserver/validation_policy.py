@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import causes as why
 from .defaults_pod import field, items
+from .internal import form
 from .names import subdomain_fault
 from .validation_meta import immutable, label_selector, path_segment_fault
 from .validation_workloads import at_most_everything, int_or_percent
@@ -108,7 +109,8 @@ def disruption_budget(found: list[Cause], obj: Document, _old: Document | None) 
     spec = field(obj, "spec")
     if "minAvailable" in spec and "maxUnavailable" in spec:
         detail = "minAvailable and maxUnavailable cannot be both set"
-        found.append(why.invalid("spec", spec, detail))
+        shown = form("policy.PodDisruptionBudgetSpec", spec)
+        found.append(why.invalid("spec", shown, detail))
     for key in ("minAvailable", "maxUnavailable"):
         if key in spec:
             int_or_percent(found, f"spec.{key}", spec[key])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from . import causes as why
 from .codec import clone
 from .defaults_pod import field
+from .internal import difference
 from .quantity import parse
 from .validation_meta import immutable, label_selector
 
@@ -64,9 +65,8 @@ def persistent_volume_claim(found: list[Cause], obj: Document, old: Document | N
 def _claim_update(found: list[Cause], spec: Document, old: Document, status: Document) -> None:
     capacity = field(status, "capacity")
     before, after = clone(old), clone(spec)
-    if not old.get("volumeName"):  # may be set once
-        before.pop("volumeName", None)
-        after.pop("volumeName", None)
+    if not old.get("volumeName") and "volumeName" in spec:  # may be set once
+        before["volumeName"] = spec["volumeName"]
     if "storageClassName" not in old:  # the default class may come later
         after.pop("storageClassName", None)
     if status.get("phase") == "Bound":
@@ -78,8 +78,8 @@ def _claim_update(found: list[Cause], spec: Document, old: Document, status: Doc
             "spec is immutable after creation except resources.requests and"
             " volumeAttributesClassName for bound claims\n"
         )
-        changed = sorted(key for key in {*before, *after} if before.get(key) != after.get(key))
-        found.append(why.forbidden("spec", detail + "".join(f"- spec.{key}\n" for key in changed)))
+        changes = difference("core.PersistentVolumeClaimSpec", before, after)
+        found.append(why.forbidden("spec", detail + changes))
     sizes = [field(each, "resources", "requests").get("storage", 0) for each in (old, spec)]
     if parse(sizes[1]) < parse(sizes[0]) and parse(sizes[1]) <= parse(capacity.get("storage", 0)):
         detail = "field can not be less than status.capacity"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import causes as why
 from .defaults_pod import field, items
+from .internal import form
 from .names import label_fault
 from .validation_meta import (
     MISMATCH,
@@ -133,7 +134,8 @@ def stateful_set(found: list[Cause], obj: Document, old: Document | None) -> Non
         rolling = strategy["rollingUpdate"]
         if kind == "OnDelete":
             detail = "only allowed for updateStrategy 'RollingUpdate'"
-            found.append(why.invalid(f"{here}.rollingUpdate", rolling, detail))
+            shown = form("apps.RollingUpdateStatefulSetStrategy", rolling)
+            found.append(why.invalid(f"{here}.rollingUpdate", shown, detail))
         non_negative(found, f"{here}.rollingUpdate.partition", rolling.get("partition"))
     retention = field(spec, "persistentVolumeClaimRetentionPolicy")
     for key in ("whenDeleted", "whenScaled"):

@@ -1,0 +1,127 @@
+"""Write the data file of the Go types behind the API, which some refusals print.
+
+    python hack/generate_internal.py
+
+Needs Go. Kubernetes checks objects in a form of its own that has no version; where a rule shows a
+whole struct, people see that one: fields by their Go names, with everything that is not set.
+Written is ``src/traincrew/local/apiserver/data/internal.json.xz``: for every struct its fields as
+``[name shown, name in the API, Go type, whether it is left out when empty]``.
+"""
+
+import json
+import lzma
+import re
+from pathlib import Path
+
+import gotypes
+
+RELEASE = "v1.36.3"
+TARGET = Path(__file__).resolve().parent.parent / (
+    "src/traincrew/local/apiserver/data/internal.json.xz"
+)
+# Structs some message shows whole.
+ROOTS = (
+    "core.PersistentVolumeClaimSpec",
+    "core.PodTemplateSpec",
+    "batch.PodFailurePolicy",
+    "batch.SuccessPolicy",
+    "policy.PodDisruptionBudgetSpec",
+    "apps.RollingUpdateStatefulSetStrategy",
+)
+GROUPS = ("core", "batch", "policy", "apps")
+SERIALIZED = {"resource.Quantity", "intstr.IntOrString", "metav1.Time"}
+
+_STRUCT = re.compile(r"^type (\w+) struct \{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
+_FIELD = re.compile(
+    r"^\t(?:(\w+)[ \t]+)?([][*.\w]+)[ \t]*(?:`([^`]*)`)?[ \t]*(?://.*)?$", re.MULTILINE
+)
+_NAMED = re.compile(r"^type (\w+) +(string|bool|u?int\d*|map\[.*|\[\]\w+)$", re.MULTILINE)
+
+Fields = list[tuple[str, str, str]]
+"""Go name (empty when embedded), type and tags."""
+
+
+def read(*files: Path) -> tuple[dict[str, Fields], dict[str, str]]:
+    """Structs, and named types that are none."""
+    text = "\n".join(file.read_text() for file in files)
+    text = re.sub(r"^type \(\n(.*?)^\)", "", text, flags=re.MULTILINE | re.DOTALL)
+    structs = {name: _FIELD.findall(body) for name, body in _STRUCT.findall(text)}
+    return structs, dict(_NAMED.findall(text))
+
+
+def tag(tags: str) -> list[str]:
+    """Name and options in a field's ``json`` tag; none without one."""
+    found = re.search(r'json:"([^"]*)"', tags)
+    return found[1].split(",") if found else []
+
+
+def main() -> None:
+    """Write the structs the roots need."""
+    kubernetes = gotypes.download({"k8s.io/kubernetes": RELEASE})["k8s.io/kubernetes"]
+    modules = gotypes.download(dict.fromkeys(gotypes.MODULES, gotypes.VERSION))
+    packages = {group: read(kubernetes / "pkg/apis" / group / "types.go") for group in GROUPS}
+    packages["metav1"] = read(modules["k8s.io/apimachinery"] / "pkg/apis/meta/v1/types.go")
+    served = {group: read(modules["k8s.io/api"] / group / "v1/types.go")[0] for group in GROUPS}
+    result: dict[str, list[list[object]]] = {}
+    wanted = list(ROOTS)
+    while wanted:
+        struct = wanted.pop()
+        if struct in result:
+            continue
+        group, _, name = struct.partition(".")
+        structs, _named = packages[group]
+        names = {
+            go_name: tag(tags)[0]
+            for go_name, _, tags in served.get(group, {}).get(name, ())
+            if go_name
+        }
+        fields = result[struct] = []
+        for go_name, go_type, tags in structs[name]:
+            resolved, base = resolve(packages, group, go_type)
+            words = tag(tags)
+            if go_name and words:
+                omit = "omitempty" in words or "omitzero" in words
+                fields.append([words[0], words[0], resolved, omit])
+            else:
+                own = names.get(go_name, go_name[:1].lower() + go_name[1:])
+                fields.append([go_name, own, resolved, False])
+            if base in packages_of(packages):
+                wanted.append(base)
+    TARGET.write_bytes(lzma.compress(json.dumps(result, separators=(",", ":")).encode()))
+    print(f"{len(result)} structs, {TARGET.stat().st_size} bytes")
+
+
+def packages_of(packages: dict[str, tuple[dict[str, Fields], dict[str, str]]]) -> set[str]:
+    """All structs, as ``core.PodSpec``."""
+    return {f"{group}.{name}" for group, (structs, _) in packages.items() for name in structs}
+
+
+def resolve(
+    packages: dict[str, tuple[dict[str, Fields], dict[str, str]]], group: str, go_type: str
+) -> tuple[str, str]:
+    """A type in terms of scalars and structs, and its innermost part."""
+    for prefix in ("*", "[]"):
+        if go_type.startswith(prefix):
+            inner, base = resolve(packages, group, go_type[len(prefix) :])
+            return prefix + inner, base
+    if go_type.startswith("map["):
+        inner, base = resolve(packages, group, go_type.partition("]")[2])
+        return "map" + inner, base
+    if "." not in go_type:
+        named = packages[group][1].get(go_type)
+        if named is not None:
+            return resolve(packages, group, named)
+        if go_type in packages[group][0]:
+            go_type = f"{group}.{go_type}"
+    else:
+        prefix, _, name = go_type.partition(".")
+        if prefix == "api":
+            prefix = "core"
+        if prefix in packages and name in packages[prefix][1]:
+            return resolve(packages, prefix, packages[prefix][1][name])
+        go_type = f"{prefix}.{name}"
+    return go_type, go_type
+
+
+if __name__ == "__main__":
+    main()
