@@ -23,6 +23,7 @@ TARGET = Path(__file__).resolve().parent.parent / (
 ROOTS = (
     "core.PersistentVolumeClaimSpec",
     "core.PodTemplateSpec",
+    "core.ServicePort",
     "batch.PodFailurePolicy",
     "batch.SuccessPolicy",
     "policy.PodDisruptionBudgetSpec",

@@ -450,7 +450,10 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
         "Service",
         {"spec": {"ports": [{"port": 1, "name": "a"}, {"port": 1, "name": "b"}]}},
         "spec.ports[1]",
-        'Duplicate value: {"port":1,"protocol":"TCP"}',
+        (
+            'Duplicate value: {"Name":"","Protocol":"TCP","AppProtocol":null,"Port":1,'
+            '"TargetPort":0,"NodePort":0}'
+        ),
     ),
     (
         "Service",
@@ -660,8 +663,9 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
         {"spec": {"maxUnavailable": 1}},
         "spec",
         (
-            'Invalid value: {"minAvailable":1,"selector":{"matchLabels":{"app":"x"}},'
-            '"maxUnavailable":1}: minAvailable and maxUnavailable cannot be both set'
+            'Invalid value: {"MinAvailable":1,"Selector":{"matchLabels":{"app":"x"}},'
+            '"MaxUnavailable":1,"UnhealthyPodEvictionPolicy":null}: '
+            "minAvailable and maxUnavailable cannot be both set"
         ),
     ),
     (
@@ -801,7 +805,7 @@ UPDATES: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
         {},
         {"spec": {"resources": {"requests": {"storage": "2Gi"}}}},
         "spec",
-        "volumeAttributesClassName for bound claims\n- spec.resources\n",
+        '{\n-   "storage": "1Gi"\n+   "storage": "2Gi"\n   }\n  },\n  "VolumeName": "",\n',
     ),
     (
         "PersistentVolumeClaim",

@@ -568,7 +568,7 @@ def test_what_may_change_in_a_pod(change: dict[str, Any]) -> None:
     ("before", "change", "field", "text"),
     [
         ({}, {"hostname": "x"}, "spec", "Forbidden: pod updates may not change fields other than"),
-        ({}, {"nodeSelector": {"a": "b"}}, "spec", "- spec.nodeSelector"),
+        ({}, {"nodeSelector": {"a": "b"}}, "spec", '+ "NodeSelector": {\n+  "a": "b"'),
         (
             {},
             {"containers": []},

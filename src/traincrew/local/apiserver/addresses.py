@@ -68,7 +68,7 @@ class Addresses:
         elif wanted != "None" and not had:
             self._check(new, wanted)
         spec["clusterIP"] = wanted
-        spec["clusterIPs"] = [wanted]
+        spec["clusterIPs"] = spec.get("clusterIPs") or [wanted]
         self._node_ports(spec)
 
     def _families(self, new: Document, before: Document) -> None:

@@ -184,6 +184,7 @@ def pod_template(template: Any) -> None:
     """Defaults of a pod template."""
     if type(template) is dict:
         template.setdefault("metadata", {})
+        template.setdefault("spec", {})
         pod_spec(template.get("spec"))
 
 

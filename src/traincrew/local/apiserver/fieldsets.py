@@ -21,6 +21,7 @@ from .nodes import ANY, Node
 __all__ = [
     "Comparison",
     "FieldSet",
+    "UnidentifiableError",
     "compare",
     "difference",
     "everything",
@@ -39,6 +40,10 @@ FieldSet = dict[str, Any]
 
 _dump = msgspec.json.Encoder(order="sorted").encode
 _LEAF: FieldSet = {}
+
+
+class UnidentifiableError(Exception):
+    """An item of an associative list has none of its key fields: nobody can own it."""
 
 
 def item_key(node: Node, item: Any) -> str | None:
@@ -173,8 +178,9 @@ def everything(node: Node, value: Any) -> FieldSet:
         item_node = node.items or ANY
         for item in value:
             step = item_key(node, item)
-            if step is not None:
-                result[step] = _LEAF if step in result else everything(item_node, item)
+            if step is None:
+                raise UnidentifiableError
+            result[step] = _LEAF if step in result else everything(item_node, item)
         return result
     return _LEAF
 
@@ -279,8 +285,9 @@ def _groups(node: Node, items: list[Any]) -> dict[str, list[Any]]:
     result: dict[str, list[Any]] = {}
     for item in items:
         step = item_key(node, item)
-        if step is not None:
-            result.setdefault(step, []).append(item)
+        if step is None:
+            raise UnidentifiableError
+        result.setdefault(step, []).append(item)
     return result
 
 

@@ -152,7 +152,8 @@ def _update_secret(
 
 
 def _create_daemon_set(_around: Surroundings, new: Document) -> None:
-    new["metadata"]["annotations"][TEMPLATE_GENERATION] = "1"
+    annotations = new["metadata"]["annotations"]
+    annotations[TEMPLATE_GENERATION] = str(max(1, int(annotations[TEMPLATE_GENERATION])))
 
 
 def _update_daemon_set(

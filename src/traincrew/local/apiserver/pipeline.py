@@ -168,9 +168,13 @@ def after_apply(
     if resource.custom is None:
         resource.schema.prune(document)
         fault = _type_fault(resource, document)[0]
+        metadata = document.get("metadata") or {}
+        kind = f"{resource.group}/{resource.version}, Kind={resource.kind}"
+        if fault.startswith("strconv."):
+            named = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
+            message = f"failed to convert to unversioned ({named}; {kind}): {fault}"
+            raise StatusError(500, "", message)
         if fault:
-            metadata = document.get("metadata") or {}
-            kind = f"{resource.group}/{resource.version}, Kind={resource.kind}"
             message = (
                 f"failed to convert new object (/{metadata.get('name', '')}; {kind}) to proper "
                 "version: "
@@ -270,14 +274,21 @@ def drop_repeated_owners(document: Document, options: WriteOptions, *, changed: 
         ]
 
 
+# Structs in Go, without a pointer: their defaults are there when nothing was sent.
+_TEMPLATES = frozenset({"jobTemplate", "template"})
+
+
 def _fill_required_lists(node: Node, value: Document) -> None:
     """Make the lists a built-in schema requires; Go clients send them as null when empty.
 
-    Whether an empty list will do is for the rules of the kind to say.
+    Templates of pods and jobs as well. Whether an empty one will do is for the rules of the kind
+    to say.
     """
     for name in node.required:
         if name not in value and node.fields[name].type == "array":
             value[name] = []
+        elif name not in value and name in _TEMPLATES:
+            value[name] = {}
     for name, item in value.items():
         child = node.fields.get(name) or node.values
         if child is None:

@@ -15,6 +15,7 @@ from .causes import Cause
 from .codec import clone
 from .fieldsets import (
     FieldSet,
+    UnidentifiableError,
     compare,
     difference,
     exclude,
@@ -161,14 +162,17 @@ def track_update(
         metadata.pop("managedFields", None)
         return new
     before = _empty(schema, new) if old is None else _without_managed_fields(old)
-    items = _updated(
-        items,
-        before,
-        _without_managed_fields(new),
-        me=managers.Identity(manager, UPDATE, subresource, api_version),
-        schema=schema,
-        now=now,
-    )
+    try:
+        items = _updated(
+            items,
+            before,
+            _without_managed_fields(new),
+            me=managers.Identity(manager, UPDATE, subresource, api_version),
+            schema=schema,
+            now=now,
+        )
+    except UnidentifiableError:
+        items = []  # upstream gives up, too: the object is no longer tracked
     if items:
         metadata["managedFields"] = managers.sort(managers.cap(items))
     else:
@@ -245,16 +249,31 @@ def apply(
         now=now,
         api_version=api_version,
     )
-    if manager != "kubectl":
-        return attempt(force=force)
     try:
-        result = attempt(force=force)
-    except ApplyConflictError:
-        allowed = lastapplied.unchanged_fields(live, schema, api_version)
-        if not allowed:
-            raise
-        result = attempt(force=False, allowed=allowed)
+        if manager != "kubectl":
+            return attempt(force=force)
+        try:
+            result = attempt(force=force)
+        except ApplyConflictError:
+            allowed = lastapplied.unchanged_fields(live, schema, api_version)
+            if not allowed:
+                raise
+            result = attempt(force=False, allowed=allowed)
+    except UnidentifiableError:
+        raise _unreadable(live or {}, schema, api_version) from None
     return lastapplied.renew(result, config)
+
+
+def _unreadable(live: Document, schema: ObjectSchema, api_version: str) -> ApplyError:
+    """The stored object has items nobody can own, so nobody can apply to it."""
+    metadata = live.get("metadata", {})
+    version = api_version if "/" in api_version else f"/{api_version}"
+    faults = ", ".join(type_faults(schema.node, live))
+    return ApplyError(
+        "failed to create manager for existing fields: failed to convert new object "
+        f"({metadata.get('namespace', '')}/{metadata.get('name', '')}; {version}, "
+        f"Kind={schema.kind}) to smd typed: {faults}"
+    )
 
 
 def _check_config(config: Document, schema: ObjectSchema, api_version: str) -> None:

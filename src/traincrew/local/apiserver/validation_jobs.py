@@ -381,18 +381,18 @@ def cron_job(found: list[Cause], obj: Document, _old: Document | None) -> None:
     """Rules for a CronJob; nothing runs it here."""
     spec = field(obj, "spec")
     schedule = spec.get("schedule", "")
-    if schedule and not schedule.startswith("@") and len(schedule.split()) != 5:
+    if not schedule:
+        found.append(why.required("spec.schedule"))
+    elif not schedule.startswith("@") and len(schedule.split()) != 5:
         count = len(schedule.split())
         detail = f"expected exactly 5 fields, found {count}: [{' '.join(schedule.split())}]"
         found.append(why.invalid("spec.schedule", schedule, detail))
+    key = "startingDeadlineSeconds"
+    non_negative(found, f"spec.{key}", spec.get(key))
     supported = ("Allow", "Forbid", "Replace")
     if spec.get("concurrencyPolicy") not in supported:
         value = spec.get("concurrencyPolicy", "")
         found.append(why.not_supported("spec.concurrencyPolicy", value, supported))
-    for key in (
-        "startingDeadlineSeconds",
-        "successfulJobsHistoryLimit",
-        "failedJobsHistoryLimit",
-    ):
-        non_negative(found, f"spec.{key}", spec.get(key))
     _job_spec(found, field(spec, "jobTemplate", "spec"), "spec.jobTemplate.spec")
+    for key in ("successfulJobsHistoryLimit", "failedJobsHistoryLimit"):
+        non_negative(found, f"spec.{key}", spec.get(key))

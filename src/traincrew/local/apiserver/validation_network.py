@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from . import causes as why
 from .defaults import externally_accessible
 from .defaults_pod import field, items
+from .internal import form
 from .names import label_fault, qualified_name_fault, subdomain_fault
 from .validation_containers import port, port_or_name
 from .validation_meta import label_selector, labels
@@ -132,7 +133,8 @@ def _service_ports(found: list[Cause], spec: Document, kind: str) -> None:
                 found.append(why.invalid(f"{here}.appProtocol", entry["appProtocol"], fault))
         number = (protocol, entry.get("port"))
         if number in numbers:
-            found.append(why.duplicate(here, {"port": number[1], "protocol": protocol}))
+            shown = {"protocol": protocol, "port": number[1]}
+            found.append(why.duplicate(here, form("core.ServicePort", shown)))
         numbers.add(number)
         node_port = entry.get("nodePort")
         if not node_port:

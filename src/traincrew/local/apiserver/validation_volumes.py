@@ -75,6 +75,8 @@ def volumes(found: list[Cause], spec: Document, path: str) -> dict[str, Document
             fault = label_fault(name)
             if fault:
                 faults.append(why.invalid(f"{here}.name", name, fault))
+        else:
+            faults.append(why.required(f"{here}.name"))
         if name in known:
             faults.append(why.duplicate(f"{here}.name", name))
         if faults:
