@@ -55,8 +55,8 @@ HERE = "spec.template.spec"
             deployment(topologySpreadConstraints=[SPREAD]),
             [
                 (
-                    f"{HERE}.topologySpreadConstraints[0].labelSelector: a null labelSelector results "
-                    "in matching no pod"
+                    f"{HERE}.topologySpreadConstraints[0].labelSelector: a null labelSelector "
+                    "results in matching no pod"
                 )
             ],
         ),
@@ -85,8 +85,8 @@ HERE = "spec.template.spec"
             deployment(main={"resources": {"limits": {"memory": "100m"}}}),
             [
                 (
-                    f'{HERE}.containers[0].resources.limits[memory]: fractional byte value "100m" is '
-                    "invalid, must be an integer"
+                    f"{HERE}.containers[0].resources.limits[memory]: fractional byte value "
+                    '"100m" is invalid, must be an integer'
                 )
             ],
         ),

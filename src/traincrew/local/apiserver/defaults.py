@@ -77,7 +77,8 @@ def _job(obj: Document) -> None:
     policy = "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed"
     spec.setdefault("podReplacementPolicy", policy)
     _failure_policy(spec)
-    pod_template(spec.get("template"))
+    # A struct in Go, without a pointer: its defaults are there when nothing was sent.
+    pod_template(spec.setdefault("template", {}))
     labels = field(spec, "template", "metadata").get("labels")
     metadata = obj.get("metadata")
     if type(labels) is dict and labels and type(metadata) is dict and not metadata.get("labels"):
@@ -99,11 +100,13 @@ def _cron_job(obj: Document) -> None:
     spec.setdefault("suspend", False)
     spec.setdefault("successfulJobsHistoryLimit", 3)
     spec.setdefault("failedJobsHistoryLimit", 1)
-    template = spec.get("jobTemplate")
+    template = spec.setdefault("jobTemplate", {})
     if type(template) is dict:
         template.setdefault("metadata", {})
-        _failure_policy(field(template, "spec"))
-        pod_template(field(template, "spec").get("template"))
+        inner = template.setdefault("spec", {})
+        if type(inner) is dict:
+            _failure_policy(inner)
+            pod_template(inner.setdefault("template", {}))
 
 
 def _deployment(obj: Document) -> None:

@@ -35,7 +35,9 @@ class Housekeeping:
         """Make the namespaces every cluster has; sweep from now on."""
         resource = self._verbs.registry.find("", "v1", "namespaces")
         assert resource is not None
-        options = WriteOptions("kube-apiserver", dry_run=False, validation="Ignore", warnings=[])
+        options = WriteOptions(
+            "kube-apiserver", dry_run=False, validation="Ignore", warnings=[], dropped=[]
+        )
         for name in NAMESPACES:
             if self._verbs.storage.get("namespaces", ("", name)) is None:
                 document = {

@@ -59,7 +59,9 @@ def announce(verbs: Verbs, address: str, port: int, secure_port: int = 0) -> Non
 def _write(verbs: Verbs, group: str, plural: str, document: dict[str, Any]) -> None:
     resource = verbs.registry.find(group, "v1", plural)
     assert resource is not None
-    options = WriteOptions("kube-apiserver", dry_run=False, validation="Ignore", warnings=[])
+    options = WriteOptions(
+        "kube-apiserver", dry_run=False, validation="Ignore", warnings=[], dropped=[]
+    )
     document |= {"apiVersion": resource.api_version, "kind": resource.kind}
     entry = verbs.storage.get(resource.identifier, ("default", _NAME))
     if entry is None:

@@ -12,12 +12,13 @@ from .decoding import annotated_number_fault, decode_fault
 from .errors import StatusError, bad_request, invalid
 from .nodes import object_meta
 from .objectmeta import timestamp
-from .prune import drop_unknown, fill_required, prune, zero
+from .prune import drop_unknown, fill_required, prune, restore, zero
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .nodes import Node
+    from .paths import Path
     from .registry import ResourceType
     from .requests import WriteOptions
 
@@ -118,7 +119,7 @@ def report_unknown(
         StatusError: 400 or 422 in Strict mode.
     """
     sent = clone(document) if resource.custom is None and options.validation == "Strict" else None
-    unknown = resource.schema.prune(document)
+    unknown = resource.schema.prune(document, options.dropped)
     if resource.custom is not None or (options.patched or "").startswith("{"):
         unknown.sort()  # upstream has read them from a map
     if options.validation == "Ignore" or not (faults or unknown):
@@ -166,7 +167,7 @@ def after_apply(
     """
     hidden = None
     if resource.custom is None:
-        resource.schema.prune(document)
+        resource.schema.prune(document, options.dropped)
         fault = _type_fault(resource, document)[0]
         metadata = document.get("metadata") or {}
         kind = f"{resource.group}/{resource.version}, Kind={resource.kind}"
@@ -274,21 +275,14 @@ def drop_repeated_owners(document: Document, options: WriteOptions, *, changed: 
         ]
 
 
-# Structs in Go, without a pointer: their defaults are there when nothing was sent.
-_TEMPLATES = frozenset({"jobTemplate", "template"})
-
-
 def _fill_required_lists(node: Node, value: Document) -> None:
     """Make the lists a built-in schema requires; Go clients send them as null when empty.
 
-    Templates of pods and jobs as well. Whether an empty one will do is for the rules of the kind
-    to say.
+    Whether an empty list will do is for the rules of the kind to say.
     """
     for name in node.required:
         if name not in value and node.fields[name].type == "array":
             value[name] = []
-        elif name not in value and name in _TEMPLATES:
-            value[name] = {}
     for name, item in value.items():
         child = node.fields.get(name) or node.values
         if child is None:
@@ -323,11 +317,28 @@ def _broken_rules(
     return [*found, *(cause for cause in missing if cause.field not in named)]
 
 
+def _as_sent(found: list[Cause], shown: list[Cause]) -> list[Cause]:
+    """The same causes with the values as they were sent, empty lists included."""
+    texts: dict[tuple[str, str], list[Cause]] = {}
+    for cause in shown:
+        texts.setdefault((cause.field, cause.reason), []).append(cause)
+    result = []
+    for cause in found:
+        same = texts.get((cause.field, cause.reason), [])
+        result.append(same[0] if len(same) == 1 else cause)
+    return result
+
+
 _OWN_RULES = ("status.", "metadata.")
 
 
 def check(
-    resource: ResourceType, document: Document, old: Document | None, *, complete: bool
+    resource: ResourceType,
+    document: Document,
+    old: Document | None,
+    dropped: Sequence[tuple[Path, Any]],
+    *,
+    complete: bool,
 ) -> None:
     """Refuse a document that breaks a rule of its kind or its schema.
 
@@ -335,6 +346,8 @@ def check(
         resource: what it is.
         document: pruned and defaulted.
         old: the stored document when this is an update.
+        dropped: the empty lists and maps `report_unknown` or `after_apply` took out of it, which
+            messages show.
         complete: what `default` returned.
 
     Raises:
@@ -351,6 +364,10 @@ def check(
             if cause.reason != "FieldValueRequired" or not cause.field.startswith(_OWN_RULES)
         ]
         found = _broken_rules(resource, document, old, found)
+        if found and dropped:
+            whole = clone(document)
+            restore(whole, dropped)
+            found = _as_sent(found, _broken_rules(resource, whole, old, []))
     if found:
         name = document["metadata"].get("name", "")
         raise invalid(resource.group, resource.kind, name, found)

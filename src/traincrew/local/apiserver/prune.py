@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -10,22 +10,50 @@ from .codec import clone
 from .nodes import ANY, Node
 from .paths import Path, render
 
-__all__ = ["complete", "drop_unknown", "fill_defaults", "fill_required", "prune", "zero"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["complete", "drop_unknown", "fill_defaults", "fill_required", "prune", "restore", "zero"]
 
 
-def prune(node: Node, value: dict[str, Any]) -> list[str]:
+def prune(
+    node: Node, value: dict[str, Any], emptied: list[tuple[Path, Any]] | None = None
+) -> list[str]:
     """Remove unknown fields and meaningless values, in place.
 
     Fields of built-in kinds that Go leaves out when they are empty go as well. Null means "not
     there" for every field that is not ``nullable``; in lists and maps of built-in kinds it becomes
     the empty value, as it does when Go decodes it.
 
+    Args:
+        node: schema of the document.
+        value: the document.
+        emptied: gets the places of the empty lists and maps that go, and what was there.
+
     Returns:
         Paths of the unknown fields, such as ``spec.containers[0].imag``, in document order.
     """
     unknown: list[Path] = []
-    _prune_object(node, value, None, unknown)
+    _prune_object(node, value, None, unknown, emptied)
     return [render(path) for path in unknown]
+
+
+def restore(value: dict[str, Any], emptied: Iterable[tuple[Path, Any]]) -> None:
+    """Put the empty lists and maps that `prune` has dropped back where nothing is now, in place."""
+    for path, item in emptied:
+        steps: list[str | int] = []
+        rest = path
+        while rest is not None:
+            rest, step = rest
+            steps.append(step)
+        *outer, last = reversed(steps)
+        place: Any = value
+        try:
+            for step in outer:
+                place = place[step]
+            place.setdefault(last, item)
+        except (KeyError, IndexError, TypeError, AttributeError):
+            continue  # the rest has been made anew
 
 
 def drop_unknown(node: Node, value: Any) -> None:
@@ -43,7 +71,13 @@ def drop_unknown(node: Node, value: Any) -> None:
             drop_unknown(node.items, item)
 
 
-def _prune_object(node: Node, value: dict[str, Any], path: Path, unknown: list[Path]) -> None:
+def _prune_object(
+    node: Node,
+    value: dict[str, Any],
+    path: Path,
+    unknown: list[Path],
+    emptied: list[tuple[Path, Any]] | None,
+) -> None:
     fields, rest, omit_empty = node.fields, node.values, node.omit_empty
     drop: list[str] | None = None
     for key, item in value.items():
@@ -57,6 +91,8 @@ def _prune_object(node: Node, value: dict[str, Any], path: Path, unknown: list[P
                 continue
             child = rest
         if not item and key in omit_empty and _may_be_empty(child, item):
+            if emptied is not None and type(item) in _CONTAINERS:
+                emptied.append(((path, key), item))
             drop = [key] if drop is None else [*drop, key]
             continue
         kind = type(item)
@@ -71,17 +107,18 @@ def _prune_object(node: Node, value: dict[str, Any], path: Path, unknown: list[P
                 drop = [key] if drop is None else [*drop, key]
         elif kind is dict:
             if child.type == "object" and child is not ANY:
-                _prune_object(child, item, (path, key), unknown)
+                _prune_object(child, item, (path, key), unknown, emptied)
             elif _knows_no_field(child):
                 unknown.extend(((path, key), each) for each in item)
                 item.clear()
         elif kind is list and child.items is not None:
-            _prune_list(child.items, item, (path, key), unknown)
+            _prune_list(child.items, item, (path, key), unknown, emptied)
     if drop is not None:
         for key in drop:
             del value[key]
 
 
+_CONTAINERS = (dict, list)
 _EMPTY_VALUES = {
     dict: ("object",),
     list: ("array",),
@@ -102,20 +139,26 @@ def _may_be_empty(node: Node, item: Any) -> bool:
     return item is None or not node.type or node.type in _EMPTY_VALUES.get(type(item), ())
 
 
-def _prune_list(node: Node, value: list[Any], path: Path, unknown: list[Path]) -> None:
+def _prune_list(
+    node: Node,
+    value: list[Any],
+    path: Path,
+    unknown: list[Path],
+    emptied: list[tuple[Path, Any]] | None,
+) -> None:
     if node is ANY:
         return
     for index, item in enumerate(value):
         kind = type(item)
         if kind is dict:
             if node.type == "object":
-                _prune_object(node, item, (path, index), unknown)
+                _prune_object(node, item, (path, index), unknown, emptied)
             elif _knows_no_field(node):
                 unknown.extend(((path, index), each) for each in item)
                 item.clear()
         elif kind is list:
             if node.items is not None:
-                _prune_list(node.items, item, (path, index), unknown)
+                _prune_list(node.items, item, (path, index), unknown, emptied)
         elif item is None and node.null_is_absent:
             value[index] = _empty(node)
 

@@ -10,6 +10,7 @@ from .errors import bad_request, invalid
 
 if TYPE_CHECKING:
     from .causes import Cause
+    from .paths import Path
 
 __all__ = [
     "Call",
@@ -159,6 +160,7 @@ class WriteOptions(NamedTuple):
         patched: what a patch made of the object, as refusals quote it; None when the object came
             as a whole.
         emptied: fields that were sent empty, of those of which it matters.
+        dropped: places of the empty lists and maps that were sent and are not stored.
         hidden: what upstream would store, and nobody would read; see `pipeline.after_apply`.
     """
 
@@ -166,6 +168,7 @@ class WriteOptions(NamedTuple):
     dry_run: bool
     validation: Literal["Strict", "Warn", "Ignore"]
     warnings: list[str]
+    dropped: list[tuple[Path, Any]]
     force: bool | None = None
     patched: str | None = None
     emptied: frozenset[str] = frozenset()
@@ -192,7 +195,7 @@ def write_options(
     """
     query = call.query
     if not query and not apply:
-        return WriteOptions(_manager_of(call), False, "Warn", call.warnings)
+        return WriteOptions(_manager_of(call), False, "Warn", call.warnings, [])
     faults: list[Cause] = []
     dry_run = _dry_run([value for value in query.get("dryRun", []) if value], faults)
     validation = call.text("fieldValidation") or "Warn"
@@ -216,6 +219,7 @@ def write_options(
         dry_run,
         validation,  # type: ignore[arg-type]
         call.warnings,
+        [],
         force,
     )
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from functools import cache, cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import defaults
 from .causes import Cause
 from .checks import check
 from .nodes import Node, builtin_kinds, builtin_node, crd_node
 from .prune import complete, fill_defaults, prune
+
+if TYPE_CHECKING:
+    from .paths import Path
 
 __all__ = ["Cause", "ObjectSchema", "from_crd", "load_builtin"]
 
@@ -77,13 +80,17 @@ class ObjectSchema:
             return {"f:metadata": {}, "f:spec": {}}
         return _SPEC | _STATUS_RESETS.get((self.group, self.kind), {})
 
-    def prune(self, obj: Document) -> list[str]:
+    def prune(self, obj: Document, emptied: list[tuple[Path, Any]] | None = None) -> list[str]:
         """Remove fields the schema does not know, in place; null fields too.
+
+        Args:
+            obj: the document.
+            emptied: see `prune.prune`.
 
         Returns:
             Paths of the unknown fields, such as ``spec.template.spec.containers[0].imag``.
         """
-        return prune(self.node, obj)
+        return prune(self.node, obj, emptied)
 
     def default(self, obj: Document) -> None:
         """Fill in the static defaults, in place."""

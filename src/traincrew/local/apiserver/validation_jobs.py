@@ -44,7 +44,7 @@ def job(found: list[Cause], obj: Document, old: Document | None) -> None:
         label_selector(found, selector, "spec.selector")
     if selector is None or not selects(selector, template_labels(spec)):
         here = "spec.template.metadata.labels"
-        found.append(why.invalid(here, template_labels(spec) or None, MISMATCH))
+        found.append(why.invalid(here, field(spec, "template", "metadata").get("labels"), MISMATCH))
     completions = spec.get("completions")
     name = obj["metadata"].get("name", "")
     if spec.get("completionMode") == "Indexed" and completions:

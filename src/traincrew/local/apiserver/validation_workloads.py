@@ -86,7 +86,8 @@ def _replicated(
     if selector is not None and not well_formed(selector):
         found.append(why.invalid("spec.selector", selector, "invalid label selector"))
     elif selector is None or not selects(selector, actual):
-        found.append(why.invalid("spec.template.metadata.labels", actual or None, MISMATCH))
+        shown = field(chosen, "metadata").get("labels")
+        found.append(why.invalid("spec.template.metadata.labels", shown, MISMATCH))
     pod_template(found, chosen, "spec.template")
     pod = field(chosen, "spec")
     if pod.get("restartPolicy", "Always") not in ("Always", "OnFailure", "Never"):
@@ -241,7 +242,7 @@ def replication_controller(found: list[Cause], obj: Document, _old: Document | N
         return
     if any(template_labels(spec).get(key) != value for key, value in selector.items()):
         here = "spec.template.metadata.labels"
-        found.append(why.invalid(here, template_labels(spec) or None, MISMATCH))
+        found.append(why.invalid(here, field(spec, "template", "metadata").get("labels"), MISMATCH))
     pod_template(found, spec["template"], "spec.template")
 
 

@@ -184,7 +184,7 @@ class Verbs:
             create(self, document)
         if resource.custom is None:
             defaults.after_uid(resource.group, resource.kind, document)
-        pipeline.check(resource, document, None, complete=complete)
+        pipeline.check(resource, document, None, options.dropped, complete=complete)
         options.warnings.extend(advise(resource.identifier, document))
         if (existing := self.storage.get(resource.identifier, key)) is not None:
             raise already_exists(
@@ -310,7 +310,7 @@ class Verbs:
         updates.keep_times(new, old)
         same = new == old
         if not same and not both_parts:
-            pipeline.check(resource, new, old, complete=complete)
+            pipeline.check(resource, new, old, options.dropped, complete=complete)
         if desired:
             options.warnings.extend(advise(resource.identifier, new, old))
         if same and entry.hidden == options.hidden:
