@@ -5,7 +5,7 @@ A user creates the jobs as fast as the server takes them, and waits until all ar
 status. Then, on another new cluster, a client that decides nothing sends the same writes; see
 `replay`. docs/design/performance.md says what is compared, and what was measured.
 
-    python -m benchmarks real_cluster [--kind ElasticJob] [--jobs N] [--workers N]
+    python -m benchmarks real_cluster [--kind ElasticJob] [--jobs N] [--workers N] [--rounds N]
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import signal
 import sys
 import tempfile
 from pathlib import Path
-from statistics import quantiles
+from statistics import median, quantiles
 from typing import TYPE_CHECKING
 
 from hack.cluster import missing
@@ -39,6 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--jobs", type=int, default=JOBS, help="how many (default %(default)s)")
     parser.add_argument("--kind", choices=KINDS, default="ChainerJob", help="(default %(default)s)")
     parser.add_argument("--workers", type=int, help="of each job (default: four pods in all)")
+    parser.add_argument("--rounds", type=int, default=1, help="pairs of runs (default %(default)s)")
     chosen = parser.parse_args(arguments)
     count = chosen.jobs
     make, workers = KINDS[chosen.kind]
@@ -46,18 +47,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if lacking := missing():
         print("NOT RUN, this machine lacks:", *lacking, sep="\n  ")
         return
-    from benchmarks.real_cluster.runs import Stage, operate, repeat
-
     # Whoever ends us by a signal wants the clusters gone, too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     with tempfile.TemporaryDirectory(prefix="traincrew-bench-") as name:
-        directory = Path(name)
-        with Stage(directory, load) as stage:
-            recorded = operate(stage, count)
-        show_operator(recorded, load, count)
-        with Stage(directory, load) as stage:
-            bare = repeat(stage, recorded)
-        show_comparison(recorded, bare, count)
+        ratios = [_round(Path(name), load, count) for _ in range(chosen.rounds)]
+    told = ", ".join(f"{ratio:.2f}" for ratio in sorted(ratios))
+    print(f"ratios until the last write: {told}; median {median(ratios):.2f}")
+
+
+def _round(directory: Path, load: jobs.Load, count: int) -> float:
+    from benchmarks.real_cluster.runs import Stage, operate, repeat
+
+    with Stage(directory, load) as stage:
+        recorded = operate(stage, count)
+    show_operator(recorded, load, count)
+    with Stage(directory, load) as stage:
+        bare = repeat(stage, recorded)
+    show_comparison(recorded, bare, count)
+    return recorded.last_write / bare.last_write
 
 
 def show_operator(recorded: Recorded, load: jobs.Load, count: int) -> None:
