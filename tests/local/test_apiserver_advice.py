@@ -152,9 +152,9 @@ async def test_rules_go_on_where_a_field_is_missing(api: Api) -> None:
     body = pod("p", containers=[{"image": "busybox:1", "volumeMounts": [{"mountPath": "/m"}]}])
     refusal = (await api.post(f"{CORE}/pods", body)).refused(422, "Invalid")
     assert [(each["field"], each["message"]) for each in refusal["details"]["causes"]] == [
+        ("spec.containers[0].name", "Required value"),
         ("spec.containers[0].volumeMounts[0].name", "Required value"),
         ("spec.containers[0].volumeMounts[0].name", 'Not found: ""'),
-        ("spec.containers[0].name", "Required value"),
     ]
 
 

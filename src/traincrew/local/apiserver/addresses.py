@@ -86,17 +86,19 @@ class Addresses:
                 other = "IPv6" if families == ["IPv4"] else "IPv4"
                 spec["ipFamilies"] = [*families, other]
             return
+        found = []
         if policy == "RequireDualStack":
             detail = "this cluster is not configured for dual-stack services"
-            self._refuse(new, "spec.ipFamilyPolicy", policy, detail)
+            found.append(causes.invalid("spec.ipFamilyPolicy", policy, detail))
         for index, family in enumerate(families):
             if family != "IPv4":
                 detail = "not configured on this cluster"
-                self._refuse(new, f"spec.ipFamilies[{index}]", family, detail)
+                found.append(causes.invalid(f"spec.ipFamilies[{index}]", family, detail))
+        self._refuse(new, *found)
 
-    def _refuse(self, new: Document, field: str, value: Any, detail: str) -> None:
-        cause = causes.invalid(field, value, detail)
-        raise invalid("", "Service", new["metadata"].get("name", ""), [cause])
+    def _refuse(self, new: Document, *found: causes.Cause) -> None:
+        if found:
+            raise invalid("", "Service", new["metadata"].get("name", ""), found)
 
     def _check(self, new: Document, wanted: str) -> None:
         problem = ""
@@ -114,7 +116,7 @@ class Addresses:
             elif wanted in self._taken():
                 problem = f"failed to allocate IP {wanted}: provided IP is already allocated"
         if problem:
-            self._refuse(new, "spec.clusterIPs", [wanted], problem)
+            self._refuse(new, causes.invalid("spec.clusterIPs", [wanted], problem))
 
     def _next(self) -> str:
         taken = self._taken()

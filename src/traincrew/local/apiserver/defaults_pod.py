@@ -150,8 +150,8 @@ def _volume(volume: Document) -> None:
                 token.setdefault("expirationSeconds", 3600)
             _downward(field(source, "downwardAPI"))
     if "ephemeral" in volume:
-        template = field(volume, "ephemeral", "volumeClaimTemplate")
-        if type(template.get("spec")) is dict:
+        template = field(volume, "ephemeral").get("volumeClaimTemplate")
+        if type(template) is dict and type(template.setdefault("spec", {})) is dict:
             volume_claim(template["spec"])
 
 

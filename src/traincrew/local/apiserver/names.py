@@ -16,6 +16,7 @@ __all__ = [
     "label_value_fault",
     "port_name_fault",
     "qualified_name_fault",
+    "qualified_name_faults",
     "relaxed_env_var_name_fault",
     "subdomain_fault",
 ]
@@ -120,6 +121,14 @@ def qualified_name_fault(value: str) -> str:
     if len(name) > 63:
         return f"name part {_too_long(63)}"
     return "" if _QUALIFIED_RE.fullmatch(name) else f"name part {_NAME_PART_TEXT}"
+
+
+def qualified_name_faults(value: str) -> tuple[str, ...]:
+    """All that is wrong with a key: of an empty name two rules are broken."""
+    fault = qualified_name_fault(value)
+    if fault and not value.rpartition("/")[2]:
+        return (fault, f"name part {_NAME_PART_TEXT}")
+    return (fault,) if fault else ()
 
 
 @lru_cache(maxsize=4096)

@@ -233,20 +233,23 @@ def _handler(found: list[Cause], document: Document, path: str, grace: int | Non
     if not kinds:
         found.append(why.required(path, "must specify a handler type"))
         return
+    _action(found, kinds[0], field(document, kinds[0]), f"{path}.{kinds[0]}", grace)
     found.extend(
         why.forbidden(f"{path}.{kind}", "may not specify more than 1 handler type")
         for kind in kinds[1:]
     )
-    here, action = f"{path}.{kinds[0]}", field(document, kinds[0])
-    if kinds[0] == "exec":
+
+
+def _action(found: list[Cause], kind: str, action: Document, here: str, grace: int | None) -> None:
+    if kind == "exec":
         if not action.get("command"):
             found.append(why.required(f"{here}.command"))
-    elif kinds[0] == "httpGet":
+    elif kind == "httpGet":
         port_or_name(found, f"{here}.port", action.get("port"))
         one_of(found, action, "scheme", here, ("HTTP", "HTTPS"))
-    elif kinds[0] == "tcpSocket":
+    elif kind == "tcpSocket":
         port_or_name(found, f"{here}.port", action.get("port"))
-    elif kinds[0] == "grpc":
+    elif kind == "grpc":
         port(found, f"{here}.port", action.get("port", 0))
     else:
         seconds = action.get("seconds", 0)
@@ -306,10 +309,11 @@ def _container(
         fault = label_fault(name)
         if fault:
             found.append(why.invalid(f"{path}.name", name, fault))
+    else:
+        found.append(why.required(f"{path}.name"))
     if not container.get("image"):
         found.append(why.required(f"{path}.image"))
     one_of(found, container, "terminationMessagePolicy", path, ("File", "FallbackToLogsOnError"))
-    one_of(found, container, "imagePullPolicy", path, ("Always", "IfNotPresent", "Never"))
     if "ports" in container:
         _ports(found, container, path)
     if "env" in container:
@@ -318,6 +322,7 @@ def _container(
         _env_from(found, container, path)
     if "volumeMounts" in container:
         _mounts(found, container, known, path)
+    one_of(found, container, "imagePullPolicy", path, ("Always", "IfNotPresent", "Never"))
     if "resources" in container:
         _resources(found, container, path)
     if "securityContext" in container:
@@ -401,7 +406,8 @@ def containers(
         name = container.get("name", "")
         if name in names:
             found.append(why.duplicate(f"{place}.name", name))
-        names.add(name)
+        elif name:
+            names.add(name)
         _lifecycle(found, container, place, grace)
         _probes(found, container, place, grace)
         _restart_rules(found, container, place)
@@ -412,7 +418,8 @@ def containers(
         name = container.get("name", "")
         if name in names:
             found.append(why.duplicate(f"{place}.name", name))
-        names.add(name)
+        elif name:
+            names.add(name)
         _restart_rules(found, container, place)
         _host_ports(found, [(index, container)], f"{path}.initContainers")
         if container.get("restartPolicy") == "Always":
@@ -429,7 +436,8 @@ def containers(
         name = container.get("name", "")
         if name in names:
             found.append(why.duplicate(f"{place}.name", name))
-        names.add(name)
+        elif name:
+            names.add(name)
         for key in ("lifecycle", "ports", "resources", *_PROBES):
             if container.get(key):
                 detail = "cannot be set for an Ephemeral Container"

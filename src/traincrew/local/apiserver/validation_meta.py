@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from . import causes as why
 from .defaults_pod import field, items
 from .internal import form
-from .names import label_value_fault, qualified_name_fault
+from .names import label_value_fault, qualified_name_fault, qualified_name_faults
 from .selectors import from_label_selector
 
 if TYPE_CHECKING:
@@ -182,9 +182,8 @@ def label_selector(found: list[Cause], selector: Document | None, path: str) -> 
                 found.append(why.forbidden(f"{here}.values", detail))
         else:
             found.append(why.invalid(f"{here}.operator", operator, "not a valid selector operator"))
-        fault = qualified_name_fault(expression.get("key", ""))
-        if fault:
-            found.append(why.invalid(f"{here}.key", expression.get("key", ""), fault))
+        key = expression.get("key", "")
+        found.extend(why.invalid(f"{here}.key", key, fault) for fault in qualified_name_faults(key))
         for position, value in enumerate(values):
             fault = label_value_fault(value)
             if fault:

@@ -9,7 +9,13 @@ from . import causes as why
 from .codec import clone
 from .defaults_pod import field, items
 from .internal import difference
-from .names import label_fault, label_value_fault, qualified_name_fault, subdomain_fault
+from .names import (
+    label_fault,
+    label_value_fault,
+    qualified_name_fault,
+    qualified_name_faults,
+    subdomain_fault,
+)
 from .validation_containers import containers, one_of, seccomp_profile
 from .validation_meta import annotation_rules, label_selector, labels
 from .validation_volumes import volumes
@@ -127,6 +133,9 @@ def _dns(found: list[Cause], spec: Document, path: str) -> None:
     if len(searches) > 32:
         detail = "must not have more than 32 search paths"
         found.append(why.invalid(f"{here}.searches", searches, detail))
+    for index, option in enumerate(items(config, "options")):
+        if not option.get("name"):
+            found.append(why.required(f"{here}.options[{index}]", "must not be empty"))
 
 
 def _spread(found: list[Cause], spec: Document, path: str) -> None:
@@ -208,8 +217,7 @@ def pod_spec(found: list[Cause], spec: Document, path: str, *, is_pod: bool = Fa
                 found.append(why.invalid(f"{here}.hostnames[{position}]", hostname, fault))
     for index, gate in enumerate(items(spec, "readinessGates")):
         name = gate.get("conditionType", "")
-        fault = qualified_name_fault(name)
-        if fault:
+        for fault in qualified_name_faults(name):
             here = f"{path}.readinessGates[{index}].conditionType"
             found.append(why.invalid(here, name, fault))
     if "schedulingGates" in spec:

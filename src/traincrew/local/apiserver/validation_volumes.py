@@ -130,7 +130,10 @@ def _empty_dir(found: list[Cause], source: Document, path: str) -> None:
 
 
 def _host_path(found: list[Cause], source: Document, path: str) -> None:
-    _no_backsteps(found, source.get("path", ""), f"{path}.path")
+    if not source.get("path"):
+        found.append(why.required(f"{path}.path"))
+        return
+    _no_backsteps(found, source["path"], f"{path}.path")
     if source.get("type", "") not in _HOST_PATH_TYPES:
         found.append(why.not_supported(f"{path}.type", source["type"], _HOST_PATH_TYPES))
 
@@ -157,6 +160,8 @@ def _downward(found: list[Cause], source: Document, path: str) -> None:
 def _downward_items(found: list[Cause], source: Document, path: str) -> None:
     for index, item in enumerate(items(source, "items")):
         here = f"{path}.items[{index}]"
+        if not item.get("path"):
+            found.append(why.required(f"{here}.path"))
         _local_path(found, item.get("path", ""), f"{here}.path")
         by_field, by_resource = item.get("fieldRef"), item.get("resourceFieldRef")
         if by_field is not None:
@@ -244,6 +249,7 @@ _SOURCES = {
 def _keys(found: list[Cause], source: Document, path: str) -> None:
     for index, item in enumerate(items(source, "items")):
         here = f"{path}.items[{index}]"
+        found.extend(why.required(f"{here}.{key}") for key in ("key", "path") if not item.get(key))
         _local_path(found, item.get("path", ""), f"{here}.path")
         _mode(found, item, "mode", here)
 
@@ -278,7 +284,8 @@ def field_reference(
     """A reference to a field of the pod itself."""
     wanted = reference.get("fieldPath", "")
     if not wanted:
-        return  # the schema says so already
+        found.append(why.required(f"{path}.fieldPath"))
+        return
     if reference.get("apiVersion", "v1") != "v1":
         detail = f"error converting fieldPath: unsupported pod version: {reference['apiVersion']}"
         found.append(why.invalid(f"{path}.fieldPath", wanted, detail))
@@ -310,10 +317,10 @@ def resource_reference(
     resource = reference.get("resource", "")
     if volume and not reference.get("containerName"):
         found.append(why.required(f"{path}.containerName"))
-    elif (
-        resource
-        and resource not in _RESOURCES
-        and not resource.startswith(("limits.hugepages-", "requests.hugepages-"))
+    elif not resource:
+        found.append(why.required(f"{path}.resource"))
+    elif resource not in _RESOURCES and not resource.startswith(
+        ("limits.hugepages-", "requests.hugepages-")
     ):
         found.append(why.not_supported(f"{path}.resource", resource, _RESOURCES))
 
@@ -328,3 +335,5 @@ def key_reference(found: list[Cause], reference: Document, path: str) -> None:
         fault = config_map_key_fault(key)
         if fault:
             found.append(why.invalid(f"{path}.key", key, fault))
+    else:
+        found.append(why.required(f"{path}.key"))

@@ -80,7 +80,8 @@ def _replicated(
         label_selector(found, selector, "spec.selector")
         if not selector.get("matchLabels") and not selector.get("matchExpressions"):
             detail = f"empty selector is invalid for {kind}"
-            found.append(why.invalid("spec.selector", selector, detail))
+            shown = form("metav1.LabelSelector", selector)
+            found.append(why.invalid("spec.selector", shown, detail))
     chosen = field(spec, "template") if template is None else template
     actual = field(chosen, "metadata", "labels")
     if selector is not None and not well_formed(selector):
