@@ -1,11 +1,11 @@
 """The differences that remain, each with its name and its reason.
 
-Hardly one is about what is stored: they are about what is said when both servers refuse, about
-advice, and about revisions. `docs/design/differential.md` shows the list. Taken out of the
-comparison before it starts are the times, uids, revisions and addresses every server chooses for
-itself (`compare.py`), and what two admission plugins add (`reference.py` turns them off): nobody
-here would take the finalizer of a claim off, and how long a pod stays on a lost node is not the
-API server's to say.
+Hardly one is about what is stored: they are about what is said when both servers refuse, and about
+what upstream itself answers differently from time to time. `docs/design/differential.md` shows the
+list. Taken out of the comparison before it starts are the times, uids, revisions and addresses
+every server chooses for itself (`compare.py`), and what two admission plugins add (`reference.py`
+turns them off): nobody here would take the finalizer of a claim off, and how long a pod stays on a
+lost node is not the API server's to say.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .compare import differences
+from .custom import GROUP
 from .wire import HUNG_UP
 
 if TYPE_CHECKING:
@@ -33,20 +34,23 @@ class Known(NamedTuple):
         name: for reports.
         why: what differs, and why it may.
         level: makes two answers equal where they differ in nothing else, in place.
+        ends: whether the servers hold different objects from here on, so that the history is over.
     """
 
     name: str
     why: str
     level: Callable[[Resource, Request, Canonical, Canonical], None]
+    ends: bool = False
 
 
-def _warnings(_resource: Resource, _request: Request, real: Canonical, embedded: Canonical) -> None:
+def _stale_advice(
+    _resource: Resource, _request: Request, real: Canonical, embedded: Canonical
+) -> None:
+    """Take out what only the real server says."""
     given = embedded["warnings"]
-    kept = [text for text in real["warnings"] if text in given or _READER.match(text)]
-    real["warnings"], embedded["warnings"] = sorted(kept), sorted(given)
-
-
-_READER = re.compile(r"(unknown|duplicate) field|json patch")
+    said = iter(real["warnings"])
+    if all(text in said for text in given):  # in the same order
+        real["warnings"] = list(given)
 
 
 def _both_invalid(real: Canonical, embedded: Canonical) -> bool:
@@ -58,10 +62,20 @@ def _both_invalid(real: Canonical, embedded: Canonical) -> bool:
     )
 
 
-def _wording(_resource: Resource, _request: Request, real: Canonical, embedded: Canonical) -> None:
+def _map_order(resource: Resource, _request: Request, real: Canonical, embedded: Canonical) -> None:
+    """Sort what upstream finds while it goes through a Go map: in a custom resource."""
     if real["code"] == embedded["code"] == 500:
-        for each in (real, embedded):  # upstream names the faults it meets first in a Go map
+        for each in (real, embedded):  # upstream stops at an unknown field, wherever it meets it
             each["body"]["message"] = each["body"]["message"].partition("): ")[0]
+    if not _both_invalid(real, embedded) or resource.group != GROUP:
+        return
+    for each in (real, embedded):
+        causes = each["body"]["details"]["causes"]
+        causes.sort(key=lambda cause: (cause.get("field", ""), cause.get("message", "")))
+        del each["body"]["message"]  # the causes once more
+
+
+def _wording(_resource: Resource, _request: Request, real: Canonical, embedded: Canonical) -> None:
     if not _both_invalid(real, embedded):
         return
     rules = [_rules(each) for each in (real, embedded)]
@@ -86,14 +100,19 @@ def _other_rules(
         _forget_causes(real, embedded)
 
 
-def _revision(_resource: Resource, _request: Request, real: Canonical, embedded: Canonical) -> None:
+def _revision(resource: Resource, _request: Request, real: Canonical, embedded: Canonical) -> None:
     numbers = [
         re.fullmatch(
             r"<revision (\d+)>", each["body"].get("metadata", {}).get("resourceVersion", "")
         )
         for each in (real, embedded)
     ]
-    if numbers[0] and numbers[1] and int(numbers[0][1]) > int(numbers[1][1]):
+    if (
+        resource.group == GROUP
+        and numbers[0]
+        and numbers[1]
+        and int(numbers[0][1]) == int(numbers[1][1]) + 1
+    ):
         for each in (real, embedded):
             del each["body"]["metadata"]["resourceVersion"]
 
@@ -131,31 +150,37 @@ KNOWN = (
         "A patch or an update that sends a StatefulSet's volumeClaimTemplates as they are takes "
         "their ownership upstream; here a value that does not change does not change hands.",
         _templates,
+        ends=True,
     ),
     Known(
-        "revision of the same object",
-        "A write that changes nothing makes a new revision upstream where the stored form is not "
-        "the one that is read: a new claim is stored without its phase, which is a default, and "
-        "with it by the next write. Every field is the same; here nothing is written.",
+        "revision of a custom object",
+        "A write that changes nothing makes a new revision upstream, seldom, and for a reason not "
+        "found yet, after somebody has applied what was there already. Every field is the same.",
         _revision,
+        ends=True,
     ),
     Known(
-        "advice",
-        "Warnings about what an object asks for (a null label selector, a repeated variable, an "
-        "external address) are not given; those about unknown and repeated fields are, in any "
-        "order.",
-        _warnings,
+        "advice of a first try",
+        "Upstream tries an update on what its cache holds, which may be a moment old, and again on "
+        "what is stored; the answer has the warnings of both. Ours has those of the second.",
+        _stale_advice,
+    ),
+    Known(
+        "order of a Go map",
+        "Upstream goes through the fields of a custom resource in no order, and stops at the first "
+        "unknown one of an applied configuration: its answer differs from itself.",
+        _map_order,
     ),
     Known(
         "wording of a refusal",
-        "Both refuse the same fields for the same reasons, in another order or with other "
-        "words: upstream prints wrong values as its internal Go types, we as they were sent.",
+        "Both refuse the same fields for the same reasons, and say one of them otherwise: a value "
+        "upstream has filled in by then (requests beside empty limits) or compared in another way.",
         _wording,
     ),
     Known(
         "rules named in a refusal",
-        "Both refuse with 422, and name different ones of the broken rules: ours stop once a "
-        "required field is missing or an address cannot be given, upstream goes on.",
+        "Both refuse with 422, and name different ones of the broken rules: upstream does not "
+        "check the rest of a thing it has found wrong, or goes on where ours stop.",
         _other_rules,
     ),
 )

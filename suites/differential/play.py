@@ -152,5 +152,6 @@ class _Player:
             elif "dryRun" not in request.query:
                 self.shown = shown[0]["body"]
         lines, known = explain(self.resource, request, shown[0], shown[1])
+        self.over = self.over or any(each.ends for each in known)
         self.stage.count(request.verb, known, same=not lines)
         return lines

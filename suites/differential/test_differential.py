@@ -34,12 +34,16 @@ CUSTOM_KINDS, CUSTOM_WRITES = 12, 80
 PATCHES = 600
 """Mostly strategic merge patches."""
 APPLY_SHARE = 1.0
-SHARE = 0.97
+SHARE = 0.99
 """Of the writes by a verb, how many must be answered the same or differ in a named class.
 
 Server-side apply has to agree always. Of the others fresh seeds find now and then a rule of
 upstream's that nobody has met before.
 """
+FEWEST = 2
+"""That many may differ however few writes there were."""
+LETTER = 0.98
+"""Of the writes to built-in kinds, how many must be answered the same to the letter."""
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +65,7 @@ async def campaign(kubeconfig: Path) -> AsyncIterator[Campaign]:
         yield await Campaign.start(pair, seed)
 
 
-async def judge(campaign: Campaign) -> dict[str, Tally]:
+async def judge(campaign: Campaign, letter: float = 0.0) -> dict[str, Tally]:
     """Show what is different and in no class of known.py, made small; fail if it is too much."""
     tallies = campaign.stage.tallies
     for verb, tally in sorted(tallies.items()):
@@ -71,8 +75,11 @@ async def judge(campaign: Campaign) -> dict[str, Tally]:
         print(report)  # noqa: T201
         for verb, tally in tallies.items():
             share = APPLY_SHARE if verb == "apply" else SHARE
-            if tally.writes - tally.different < share * tally.writes:
+            allowed = 0.0 if share == 1 else max(FEWEST, (1 - share) * tally.writes)
+            if tally.different > allowed:
                 pytest.fail(f"{verb}: {tally}\n{report}", pytrace=False)
+    writes = sum(tally.writes for tally in tallies.values())
+    assert sum(tally.alike for tally in tallies.values()) >= letter * writes
     return tallies
 
 
@@ -80,7 +87,7 @@ async def test_writes_to_builtin_kinds(campaign: Campaign) -> None:
     """Server-side apply, updates, JSON and merge patches, creations with their defaults."""
     for kind in KINDS.values():
         await campaign.run(kind.resource, builtin_story(kind), WRITES // len(KINDS))
-    tallies = await judge(campaign)
+    tallies = await judge(campaign, LETTER)
     assert tallies["apply"].writes > WRITES // 3
 
 
@@ -88,7 +95,7 @@ async def test_strategic_merge_patches(campaign: Campaign) -> None:
     verbs = {"strategic-patch": 10.0, "apply": 1.0, "update": 1.0}
     for kind in KINDS.values():
         await campaign.run(kind.resource, builtin_story(kind, verbs), PATCHES // len(KINDS))
-    tally = (await judge(campaign))["strategic-patch"]
+    tally = (await judge(campaign, LETTER))["strategic-patch"]
     assert tally.writes > PATCHES // 2
 
 

@@ -112,6 +112,8 @@ def _wrong_type(
     name = _TYPE_NAMES[type(value)]
     detail = f'{where} in body must be of type {wanted or node.type}: "{name}"'
     found.append(why.type_invalid(where, name, detail))
+    if node.schema and node.rules is not None and "enum" in node.rules:
+        found.append(why.not_supported(where, value, node.rules["enum"]))
 
 
 def _check_quantity(value: Any, path: Path, found: list[Cause]) -> None:
@@ -166,6 +168,7 @@ def _check_list(node: Node, value: list[Any], path: Path, found: list[Cause]) ->
 
 def _check_unique(node: Node, value: list[Any], path: Path, found: list[Cause]) -> None:
     seen: set[str] = set()
+    repeated: set[str] = set()
     for index, item in enumerate(value):
         identity = item
         if node.keys:
@@ -177,8 +180,9 @@ def _check_unique(node: Node, value: list[Any], path: Path, found: list[Cause]) 
                 if key in item or key in node.key_defaults
             }
         text = why.show(identity)
-        if text in seen:
+        if text in seen and text not in repeated:
             found.append(why.duplicate(render((path, index)), identity))
+            repeated.add(text)
         seen.add(text)
 
 

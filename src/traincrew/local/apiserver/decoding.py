@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["annotated_number_fault", "decode_fault"]
 
 _JSON_NAMES = {str: "string", bool: "bool", int: "number", float: "number", dict: "object"}
+_GO_KINDS = {"string": "string", "boolean": "bool", "integer": "", "number": "float64"}
 _BITS = {"int32": 31, "int64": 63}
 _QUANTITY = re.compile(r"[+-]?[0-9.]+[eEinumkKMGTP]*[-+]?[0-9]*")
 _QUANTITY_FORM = (
@@ -35,22 +36,25 @@ class _Place(NamedTuple):
 
     struct: str
     path: str
+    converted: bool
 
 
 class _RefusedError(Exception):
     """A type with a decoder of its own refused; Go stops at once."""
 
 
-def decode_fault(node: Node, document: dict[str, Any]) -> str | None:
+def decode_fault(node: Node, document: dict[str, Any], *, converted: bool = False) -> str | None:
     """The first thing Go cannot decode, None when it can decode everything.
 
     Args:
         node: schema of a built-in kind.
         document: fields in the order they were sent in.
+        converted: whether upstream does not decode JSON but converts maps, as it does after a
+            strategic merge patch.
     """
     found: list[str] = []
     try:
-        _walk(node, document, _Place("", ""), found)
+        _walk(node, document, _Place("", "", converted), found)
     except _RefusedError as refused:
         return str(refused)
     return found[0] if found else None
@@ -70,7 +74,7 @@ def _walk(node: Node, value: Any, place: _Place, found: list[str]) -> None:
             child = node.fields.get(key)
             if child is not None:
                 path = f"{place.path}.{key}" if place.path else key
-                _walk(child, item, _Place(struct, path), found)
+                _walk(child, item, _Place(struct, path, place.converted), found)
             elif node.values is not None:
                 _walk(node.values, item, place, found)
     elif node.type == "array" and kind is list:
@@ -99,6 +103,8 @@ def _fits(node: Node, value: Any) -> bool:
 
 def _cannot(node: Node, value: Any, place: _Place) -> str:
     kind = type(value)
+    if place.converted and kind in {dict, list} and node.type in _GO_KINDS:
+        return f"unrecognized type: {_GO_KINDS[node.type] or node.go_type}"
     name = "array" if kind is list else _JSON_NAMES[kind]
     if name == "number" and node.type in {"integer", "number"}:
         name += f" {msgspec.json.encode(value).decode()}"

@@ -132,7 +132,7 @@ def report_unknown(
     if options.validation == "Strict":
         why = "strict decoding error: " + ", ".join(found)
         if sent is not None:
-            why = decode_fault(resource.schema.node, sent) or why
+            why = decode_fault(resource.schema.node, sent, converted=_is_converted(options)) or why
         raise _cannot_be_handled(resource, why, options)
     if resource.custom is None and decode_fault(resource.schema.node, document):
         return  # refused soon, for that alone
@@ -142,9 +142,9 @@ def report_unknown(
 def after_apply(
     resource: ResourceType,
     document: Document,
+    config: Document,
     faults: Sequence[str],
     options: WriteOptions,
-    warnings: list[str],
 ) -> object:
     """Make an object of its kind of what server-side apply has merged.
 
@@ -154,13 +154,13 @@ def after_apply(
     Args:
         resource: what the document is.
         document: changed in place.
+        config: what was applied.
         faults: what a strict decoder found in the applied configuration.
-        options: of the write.
-        warnings: extended in Warn mode.
+        options: of the write; its warnings grow in Warn mode.
 
     Returns:
-        Metadata of a custom resource that upstream stores and does not read back, such as empty
-        labels: the next write goes without it, and so makes a new revision of the same object.
+        What upstream stores of a custom resource and does not read back, such as empty labels:
+        this write and the next one make new revisions, even of the same object.
 
     Raises:
         StatusError: 400 in Strict mode, 500 for values of a wrong type.
@@ -184,16 +184,19 @@ def after_apply(
             raise StatusError(500, "", message)
     elif type(document.get("metadata")) is dict:
         metadata = document["metadata"]
-        sent = {key: clone(item) for key, item in metadata.items() if key != "managedFields"}
+        sent = {
+            key for key in (*metadata, *(config.get("metadata") or ())) if key != "managedFields"
+        }
         prune(object_meta(), metadata)
-        hidden = {key: item for key, item in sent.items() if metadata.get(key) != item} or None
-        drop_unknown(resource.schema.node, document)
+        hidden = sorted(sent - metadata.keys()) or None
+        if drop_unknown(resource.schema.node, document):
+            hidden = [*(hidden or ()), "unknown fields"]
     if not faults or options.validation == "Ignore":
         return hidden
     text = f"error converting YAML to JSON: {faults[0]}"
     if options.validation == "Strict":
         raise bad_request(f"error strict decoding YAML: {text}")
-    warnings.append(text)
+    options.warnings.append(text)
     return hidden
 
 
@@ -210,13 +213,20 @@ def check_types(resource: ResourceType, document: Document, options: WriteOption
     Raises:
         StatusError: 400 or 422 for the first wrong value.
     """
-    fault, found = _type_fault(resource, document)
+    fault, found = _type_fault(resource, document, converted=_is_converted(options))
     if fault:
         raise _cannot_be_handled(resource, fault, options)
     return found
 
 
-def _type_fault(resource: ResourceType, document: Document) -> tuple[str, list[Cause]]:
+def _is_converted(options: WriteOptions) -> bool:
+    """Whether a strategic merge patch made the object: upstream shows it as a Go map."""
+    return (options.patched or "").startswith("map[")
+
+
+def _type_fault(
+    resource: ResourceType, document: Document, *, converted: bool = False
+) -> tuple[str, list[Cause]]:
     """What Go cannot decode, and all the schema has to say."""
     found: list[Cause] = []
     node = resource.schema.node
@@ -224,7 +234,7 @@ def _type_fault(resource: ResourceType, document: Document) -> tuple[str, list[C
     wrong = [cause for cause in found if cause.reason == "FieldValueTypeInvalid"]
     if not wrong and resource.identifier in _NUMBERED:
         return annotated_number_fault(document), found
-    text = decode_fault(node, document) if wrong else None
+    text = decode_fault(node, document, converted=converted) if wrong else None
     if text is None:
         text = ", ".join(f"{cause.field}: {cause.message}" for cause in wrong)
     return text, found

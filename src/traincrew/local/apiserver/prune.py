@@ -56,19 +56,26 @@ def restore(value: dict[str, Any], emptied: Iterable[tuple[Path, Any]]) -> None:
             continue  # the rest has been made anew
 
 
-def drop_unknown(node: Node, value: Any) -> None:
-    """Remove the fields a custom resource's schema does not know, and nothing else, in place."""
+def drop_unknown(node: Node, value: Any) -> bool:
+    """Remove the fields a custom resource's schema does not know, and nothing else, in place.
+
+    Returns:
+        Whether there were any.
+    """
     kind = type(value)
+    dropped = False
     if kind is dict and node is not ANY:
         for key in list(value):
             child = node.fields.get(key) or node.values
             if child is None and node.type == "object":
                 del value[key]
+                dropped = True
             elif child is not None:
-                drop_unknown(child, value[key])
+                dropped |= drop_unknown(child, value[key])
     elif kind is list and node.items is not None:
         for item in value:
-            drop_unknown(node.items, item)
+            dropped |= drop_unknown(node.items, item)
+    return dropped
 
 
 def _prune_object(

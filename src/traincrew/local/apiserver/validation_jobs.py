@@ -301,7 +301,8 @@ def _job_update(found: list[Cause], spec: Document, stored: Document) -> None:
     elif completions is not None and completions not in (before, spec.get("parallelism")):
         detail = "can only be modified in tandem with spec.parallelism"
         found.append(why.invalid("spec.completions", completions, detail))
-    immutable(found, "spec.selector", spec.get("selector"), old.get("selector"))
+    selectors = spec.get("selector"), old.get("selector")
+    immutable(found, "spec.selector", *selectors, "*metav1.LabelSelector")
     template, was = field(spec, "template"), field(old, "template")
     if template != was:
         # A job that is suspended may still be placed elsewhere (KEP-2926) and get other resources

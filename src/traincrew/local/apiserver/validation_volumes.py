@@ -111,15 +111,14 @@ def _source(found: list[Cause], volume: Document, path: str) -> None:
     kinds = sorted((kind for kind in volume if kind != "name"), key=_order)
     if not kinds:
         found.append(why.required(path, "must specify a volume type"))
-    found.extend(
-        why.forbidden(f"{path}.{_MISSPELT.get(kind, kind)}", _ONE_TYPE) for kind in kinds[1:]
-    )
-    if not kinds:
         return
     source, here = field(volume, kinds[0]), f"{path}.{kinds[0]}"
     check = _SOURCES.get(kinds[0])
     if check is not None:
         check(found, source, here)
+    found.extend(
+        why.forbidden(f"{path}.{_MISSPELT.get(kind, kind)}", _ONE_TYPE) for kind in kinds[1:]
+    )
 
 
 def _empty_dir(found: list[Cause], source: Document, path: str) -> None:

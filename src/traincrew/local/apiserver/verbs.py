@@ -313,7 +313,7 @@ class Verbs:
             pipeline.check(resource, new, old, options.dropped, complete=complete)
         if desired:
             options.warnings.extend(advise(resource.identifier, new, old))
-        if same and entry.hidden == options.hidden:
+        if same and entry.hidden is None and options.hidden is None:
             return entry
         gone = gone_after_update(resource, new)
         if resource.to_storage is not None:
@@ -400,7 +400,7 @@ class Verbs:
             resource, live, config, options, subresource=target.subresource, now=self.clock()
         )
         options = options._replace(emptied=updates.emptied(resource, merged))
-        hidden = pipeline.after_apply(resource, merged, faults, options, call.warnings)
+        hidden = pipeline.after_apply(resource, merged, config, faults, options)
         options = options._replace(hidden=hidden)
         metadata = meta_of(merged)
         if entry is None and (uid := metadata.get("uid")):
