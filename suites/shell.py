@@ -87,13 +87,20 @@ class User:
         """Create an object, or change it."""
         self.kubectl("apply", "-f", "-", given=json.dumps(document))
 
-    def until(self, what: str, condition: Callable[[], object], seconds: float = 120) -> None:
-        """Wait for a condition; fail with the state of the cluster."""
+    def until(
+        self,
+        what: str,
+        condition: Callable[[], object],
+        seconds: float = 120,
+        *,
+        every: float = 0.2,
+    ) -> None:
+        """Wait for a condition, looking every so many seconds; fail with the cluster's state."""
         deadline = time.monotonic() + seconds
         while not condition():
             if time.monotonic() > deadline:
                 pytest.fail(f"waited {seconds:.0f} s: {what}\n{self.state()}", pytrace=False)
-            time.sleep(0.2)
+            time.sleep(every)
 
     def state(self) -> str:
         """What there is to know when something has not happened."""

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import subprocess
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from suites import shell
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 Document = dict[str, Any]
 IMAGE = "suite/torch"
-# Written so that they do not find themselves.
-TRAINING = "u./train[.]py"
-"""In the command line of the process that the launcher has started."""
-LAUNCHER = "rdzv[_]id"
-"""In the command line of the launcher, the agent of TorchElastic."""
-KILL = """\
-for p in /proc/[0-9]*; do grep -qa '{}' $p/cmdline && kill -9 ${{p#/proc/}} && exit; done
+# Of the process the launcher has started; written so that it does not find itself.
+KILL_TRAINING = """\
+for p in /proc/[0-9]*; do grep -qa 'u./train[.]py' $p/cmdline && kill -9 ${p#/proc/} && exit; done
 exit 1
 """
 BEGIN = re.compile(r"begin: rank \d+ of (\d+) from epoch (\d+)")
@@ -142,7 +138,9 @@ class Job:
             best = max((epoch for epoch in epochs if epochs.count(epoch) >= world), default=-1)
             return best >= 0
 
-        self.user.until(f"{self.name}: {world} train, after epoch {after}", there, 180)
+        what = f"{self.name}: {world} train, after epoch {after}"
+        # Not too often: a kubectl takes a tenth of the CPU time that a training process begins in.
+        self.user.until(what, there, 180, every=1.0)
         return best
 
     # -- what is done to it -------------------------------------------------------------------
@@ -156,9 +154,23 @@ class Job:
         patch = f'{{"spec":{{"suspend":{str(suspended).lower()}}}}}'
         self.user.kubectl("patch", "elasticjob", self.name, "--type=merge", "-p", patch)
 
-    def kill(self, index: int, process: str) -> None:
-        """End one of a worker's processes with SIGKILL."""
-        self.user.kubectl("exec", self.pod(index), "--", "sh", "-c", KILL.format(process))
+    def kill_training(self, index: int) -> None:
+        """End the process that trains on a worker with SIGKILL."""
+        self.user.kubectl("exec", self.pod(index), "--", "sh", "-c", KILL_TRAINING)
+
+    def kill_launcher(self, index: int) -> None:
+        """End a worker's launcher (the agent of TorchElastic) with SIGKILL.
+
+        From outside, as the kernel would: in its pod it is process 1, which nobody there can kill.
+        """
+        host = f"HOSTNAME={self.pod(index)}".encode()
+        (launcher,) = [
+            int(process.name)
+            for process in Path("/proc").glob("[0-9]*")
+            if f"--rdzv_id={self.name}".encode() in _read(process / "cmdline")
+            and host in _read(process / "environ").split(b"\0")
+        ]
+        os.kill(launcher, signal.SIGKILL)
 
     def until_replaced(self, index: int, uid: str) -> None:
         """Wait until a worker has a successor."""
@@ -179,3 +191,11 @@ class Job:
         said, _ = follow.communicate(timeout=60)
         assert follow.returncode == 0, said
         return said
+
+
+def _read(path: Path) -> bytes:
+    """What /proc says of a process; nothing if that has ended or is not ours."""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""

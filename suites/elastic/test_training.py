@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from suites.elastic.jobs import END, LAUNCHER, TRAINING, Job, User
+from suites.elastic.jobs import END, Job, User
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -109,12 +109,12 @@ def test_workers_come_and_go(user: User, tmp_path: Path, kind: str) -> None:
     epoch = job.until_training(3, after=0)
     assert job.status["phase"] == "Running"
 
-    job.kill(2, TRAINING)
+    job.kill_training(2)
     epoch = job.until_training(3, after=epoch)
     assert job.counted == (0, 0)  # the launcher dealt with it
 
     lost = job.uid(1)
-    job.kill(1, LAUNCHER)
+    job.kill_launcher(1)
     job.until_replaced(1, lost)
     epoch = job.until_training(3, after=epoch)
     assert job.counted == (1, 1)
