@@ -120,18 +120,15 @@ def test_workers_come_and_go(user: User, tmp_path: Path, kind: str) -> None:
     assert job.counted == (1, 1)
     assert f"Pod: default.{job.pod(1)} exited with code 137" in user.kubectl("get", "events")
 
-    lost = job.uid(2)
-    user.kubectl("delete", "pod", job.pod(2), "--wait=false")
-    job.until_replaced(2, lost)
-    epoch = job.until_training(3, after=epoch)
-
     lost = job.uid(0)
     user.kubectl("delete", "pod", job.pod(0), "--wait=false")
     job.until_replaced(0, lost)
     epoch = job.until_training(3, after=epoch)
 
-    lost = job.uid(1)
+    deleted, lost = job.uid(2), job.uid(1)
+    user.kubectl("delete", "pod", job.pod(2), "--wait=false")
     lose_node(job, 1)
+    job.until_replaced(2, deleted)
     job.until_replaced(1, lost)
     epoch = job.until_training(3, after=epoch)
     user.kubectl("uncordon", "local-0", "local-1")

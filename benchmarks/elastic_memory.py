@@ -1,0 +1,311 @@
+"""Memory of the operator with 20,000 pods of ElasticJobs: 1,000 jobs of 20 workers, all running.
+
+The operator is a process of its own and does everything itself: it makes the pods and Services, at
+the embedded API server, and counts them in the jobs' status. The kubelets are this process: they
+say of every pod that it runs. Afterwards a second operator finds everything there, as after an
+upgrade.
+
+Reference in the same run: a client that keeps the same objects (jobs, pods, Services) as the
+standard library's json decodes them.
+
+    python -m benchmarks elastic_memory [--jobs N] [--workers N]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import collections
+import contextlib
+import functools
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from benchmarks.real_cluster.usage import cpu_seconds, peak_mebibytes
+from traincrew.api.crd import KINDS, definition
+from traincrew.engine.client import Client
+from traincrew.engine.config import load_config
+from traincrew.engine.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS, SERVICES
+from traincrew.local.apiserver.kubeconfig import write_kubeconfig
+from traincrew.local.apiserver.server import ApiServer
+from traincrew.local.apiserver.storage import Storage
+from traincrew.operator.kinds import ELASTIC_JOBS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+JOBS, WORKERS = 1000, 20
+SETTLE_SECONDS = 5.0
+"""Without a request of the operator, and everything is said."""
+STAMP = "2026-01-01T00:00:00Z"
+AT_ONCE = 16
+
+
+def _job(number: int, workers: int) -> dict[str, Any]:
+    container = {
+        "name": "elasticjob-worker",
+        "image": "registry.example/team/trainer:v1",
+        "args": ["--nproc_per_node=8", "/workspace/train.py", "--epochs=20"],
+        "env": [{"name": f"VARIABLE_{n}", "value": f"value-{n}"} for n in range(8)],
+        "resources": {"limits": {"cpu": "4", "memory": "16Gi", "nvidia.com/gpu": "1"}},
+        "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+    }
+    # On a node from the beginning: there is no scheduler here.
+    pod = {
+        "nodeName": f"node-{number}",
+        "containers": [container],
+        "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}],
+    }
+    worker = {"replicas": workers, "restartPolicy": "ExitCode", "template": {"spec": pod}}
+    return {
+        "apiVersion": ELASTIC_JOBS.api_version,
+        "kind": ELASTIC_JOBS.kind,
+        "metadata": {"name": f"job-{number}", "namespace": "default"},
+        "spec": {"minReplicas": 1, "maxReplicas": workers, "replicaSpecs": {"Worker": worker}},
+    }
+
+
+def _running(pod: dict[str, Any], number: int) -> dict[str, Any]:
+    """What a kubelet says of a pod that runs."""
+    (container,) = pod["spec"]["containers"]
+    address = f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}"
+    kinds = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
+    return {
+        "phase": "Running",
+        "startTime": STAMP,
+        "hostIP": "10.0.0.1",
+        "podIP": address,
+        "podIPs": [{"ip": address}],
+        "conditions": [
+            {"type": kind, "status": "True", "lastTransitionTime": STAMP} for kind in kinds
+        ],
+        "containerStatuses": [
+            {
+                "name": container["name"],
+                "ready": True,
+                "started": True,
+                "restartCount": 0,
+                "image": container["image"],
+                "imageID": f"{container['image']}@sha256:{'0' * 64}",
+                "containerID": f"containerd://{number:064x}",
+                "state": {"running": {"startedAt": STAMP}},
+            }
+        ],
+    }
+
+
+class _Kubelets:
+    """Say of every pod that it runs, as soon as it is there."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._pods: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self.said = 0
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for _ in range(AT_ONCE):
+                group.create_task(self._say())
+            rest = b""
+            selection = {"watch": "true", "allowWatchBookmarks": "true"}
+            async with self._client.stream(PODS.path("default"), selection) as chunks:
+                async for chunk in chunks:
+                    *lines, rest = (rest + chunk).split(b"\n")
+                    for line in lines:
+                        if line.startswith(b'{"type":"ADDED"'):
+                            self._pods.put_nowait(json.loads(line)["object"])
+
+    async def _say(self) -> None:
+        while True:
+            pod = await self._pods.get()
+            status = {"status": _running(pod, self.said)}
+            name = pod["metadata"]["name"]
+            await self._client.patch(PODS, name, "default", patch=status, subresource="status")
+            self.said += 1
+
+
+def _resident(pid: int) -> float:
+    """Resident memory of a process, MiB."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096 / 2**20
+
+
+class _Operator:
+    """An operator in a process of its own."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        command = ["operator", f"--kubeconfig={kubeconfig}", "--no-leader-elect"]
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "traincrew.cli", *command], stderr=subprocess.PIPE, text=True
+        )
+        self.pid = self._process.pid
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            if "operator is ready" in line:
+                break
+        else:
+            raise SystemExit("the operator has not started")
+        # Nobody reads what it says from now on, but it must be able to say it.
+        rest = functools.partial(collections.deque, self._process.stderr, 0)
+        threading.Thread(target=rest, daemon=True).start()
+
+    async def rest(self) -> None:
+        """Wait until it does nothing any more."""
+        used, since = cpu_seconds(self.pid), time.monotonic()
+        while time.monotonic() - since < SETTLE_SECONDS:
+            await asyncio.sleep(0.5)
+            if (now := cpu_seconds(self.pid)) > used + 0.05:
+                used, since = now, time.monotonic()
+
+    def stop(self) -> None:
+        """End it."""
+        self._process.terminate()
+        self._process.wait()
+
+
+async def _until_running(client: Client, jobs: int, workers: int) -> None:
+    """Wait until every job says that all its workers are ready."""
+    ready, most = f"{workers}/{workers}", time.monotonic() + 900
+    while True:
+        found = (await client.list(ELASTIC_JOBS, "default"))["items"]
+        done = sum(job.get("status", {}).get("workersReady") == ready for job in found)
+        if done == jobs:
+            return
+        if time.monotonic() > most:
+            raise SystemExit(f"{done} of {jobs} jobs run after 900 s")
+        await asyncio.sleep(2.0)
+
+
+class _Measured(NamedTuple):
+    """MiB, but for the last two: seconds until all ran, and of CPU."""
+
+    idle: float
+    lived: float
+    lived_peak: float
+    found: float
+    found_peak: float
+    took: float
+    used: float
+
+
+async def _measure(kubeconfig: Path, jobs: int, workers: int) -> _Measured:
+    operator = _Operator(kubeconfig)
+    idle = _resident(operator.pid)
+    async with Client(load_config(str(kubeconfig)), user_agent="benchmark") as client:
+        kubelets = asyncio.create_task(_Kubelets(client).run())
+        started = time.monotonic()
+        try:
+            for number in range(jobs):
+                await client.create(ELASTIC_JOBS, _job(number, workers))
+            await _until_running(client, jobs, workers)
+            took = time.monotonic() - started
+            await operator.rest()
+            lived, used = _resident(operator.pid), cpu_seconds(operator.pid)
+            peak = peak_mebibytes(operator.pid)
+            operator.stop()
+            operator = _Operator(kubeconfig)
+            await operator.rest()
+            found, found_peak = _resident(operator.pid), peak_mebibytes(operator.pid)
+        finally:
+            operator.stop()
+            kubelets.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await kubelets
+    return _Measured(idle, lived, peak, found, found_peak, took, used)
+
+
+def _report(measured: _Measured, kubeconfig: Path, jobs: int, workers: int) -> None:
+    program = "import benchmarks.elastic_memory as it; it.keep()"
+    command = [sys.executable, "-c", program, str(kubeconfig)]
+    kept = subprocess.run(command, capture_output=True, check=True, text=True)
+    reference, sizes = json.loads(kept.stdout)
+    pods, growth = jobs * workers, measured.found - measured.idle
+    print(f"{jobs:,} ElasticJobs, {pods:,} pods and as many Services; their JSON {sizes:.0f} MiB")
+    print(
+        f"operator: {measured.lived:.0f} MiB (peak {measured.lived_peak:.0f}) after it has made"
+        f" them, in {measured.took:.0f} s and {measured.used:.0f} s of CPU; before:"
+        f" {measured.idle:.0f} MiB"
+    )
+    print(
+        f"an operator that finds them there: {measured.found:.0f} MiB"
+        f" (peak {measured.found_peak:.0f}); {growth / pods * 1024:.1f} KiB for a pod and its"
+        " Service"
+    )
+    print(
+        f"a client that keeps them as json.loads makes them: {reference:.0f} MiB;"
+        f" ratio {growth / reference:.2f}"
+    )
+
+
+def keep() -> None:
+    """The reference, in a process of its own: prints the MiB it grew by, and the MiB it read."""
+    config = load_config(sys.argv[1])
+    read = 0
+
+    def get(path: str) -> list[Any]:
+        nonlocal read
+        with urllib.request.urlopen(config.server + path) as answer:
+            text = answer.read()
+        read += len(text)
+        items: list[Any] = json.loads(text)["items"]
+        return items
+
+    me = int(Path("/proc/self").resolve().name)
+    get(NAMESPACES.path())
+    before = _resident(me)
+    kept = [get(kind.path("default")) for kind in (ELASTIC_JOBS, PODS, SERVICES)]
+    print(json.dumps([_resident(me) - before, read / 2**20]))
+    assert kept
+
+
+def serve() -> None:
+    """The API server, in a process of its own; its kubeconfig is written to a file."""
+
+    async def run() -> None:
+        stop = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+        server = ApiServer(Storage(None), secret="memory-benchmark-0123456789")
+        await server.start()
+        write_kubeconfig(Path(sys.argv[1]), server.kubeconfig())
+        async with Client(load_config(sys.argv[1])) as client:
+            for kind in KINDS:
+                await client.create(CUSTOM_RESOURCE_DEFINITIONS, definition(kind))
+        print("ready", flush=True)
+        await stop.wait()
+        await server.stop()
+
+    asyncio.run(run())
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(prog="benchmarks elastic_memory", description=__doc__)
+    parser.add_argument("--jobs", type=int, default=JOBS, help="how many (default %(default)s)")
+    parser.add_argument("--workers", type=int, default=WORKERS, help="of each (%(default)s)")
+    chosen = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as scratch:
+        kubeconfig = Path(scratch) / "kubeconfig"
+        program = "import benchmarks.elastic_memory as it; it.serve()"
+        server = subprocess.Popen(
+            [sys.executable, "-c", program, str(kubeconfig)], stdout=subprocess.PIPE
+        )
+        try:
+            assert server.stdout is not None
+            server.stdout.readline()
+            measured = asyncio.run(_measure(kubeconfig, chosen.jobs, chosen.workers))
+            _report(measured, kubeconfig, chosen.jobs, chosen.workers)
+        finally:
+            server.terminate()
+            server.wait()
+
+
+if __name__ == "__main__":
+    main()
