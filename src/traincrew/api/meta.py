@@ -7,9 +7,12 @@ here are therefore never sent back to the API.
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
+
+Shared = Annotated[str, Meta(extra={"shared": True})]
+"""A string that many objects repeat; a cache keeps one copy of each distinct value."""
 
 
 class View(Struct, frozen=True, gc=False, rename="camel", kw_only=True):
@@ -19,10 +22,10 @@ class View(Struct, frozen=True, gc=False, rename="camel", kw_only=True):
 class OwnerReference(View, frozen=True, gc=False, kw_only=True):
     """``metadata.ownerReferences[]``."""
 
-    api_version: str = ""
-    kind: str = ""
-    name: str = ""
-    uid: str = ""
+    api_version: Shared = ""
+    kind: Shared = ""
+    name: Shared = ""
+    uid: Shared = ""
     controller: bool = False
 
 
@@ -30,14 +33,14 @@ class ObjectMeta(View, frozen=True, gc=False, kw_only=True):
     """The part of ``metadata`` that decisions are made from."""
 
     name: str = ""
-    namespace: str = ""
+    namespace: Shared = ""
     uid: str = ""
     resource_version: str = ""
     generation: int = 0
-    labels: dict[str, str] = field(default_factory=dict)
+    labels: dict[str, Shared] = field(default_factory=dict)
     annotations: dict[str, str] = field(default_factory=dict)
     owner_references: list[OwnerReference] = field(default_factory=list)
-    creation_timestamp: str = ""
+    creation_timestamp: Shared = ""
     deletion_timestamp: str | None = None
 
     @property

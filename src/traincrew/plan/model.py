@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 from msgspec import Struct, field
 
-from traincrew.api.meta import CustomObject, ObjectMeta, View
+from traincrew.api.meta import CustomObject, ObjectMeta, Shared, View
 
 FINGERPRINT = "traincrew.dev/fingerprint"
 """Annotation of every child: a digest of what we wrote, so that the same is not written again."""
@@ -98,7 +98,7 @@ class JobView(ChildView, frozen=True, gc=False, kw_only=True):
 class Waiting(View, frozen=True, gc=False, kw_only=True):
     """Why a container does not run."""
 
-    reason: str = ""
+    reason: Shared = ""
     message: str = ""
 
 
@@ -106,7 +106,7 @@ class Terminated(View, frozen=True, gc=False, kw_only=True):
     """How a container ended."""
 
     exit_code: int = 0
-    reason: str = ""
+    reason: Shared = ""
     message: str = ""
     finished_at: str | None = None
 
@@ -121,7 +121,7 @@ class ContainerState(View, frozen=True, gc=False, kw_only=True):
 class ContainerStatus(View, frozen=True, gc=False, kw_only=True):
     """The state of one container."""
 
-    name: str = ""
+    name: Shared = ""
     ready: bool = False
     restart_count: int = 0
     state: ContainerState = field(default_factory=ContainerState)
@@ -131,24 +131,24 @@ class ContainerStatus(View, frozen=True, gc=False, kw_only=True):
 class PodCondition(View, frozen=True, gc=False, kw_only=True):
     """A condition of a pod."""
 
-    type: str = ""
-    status: str = ""
-    reason: str = ""
+    type: Shared = ""
+    status: Shared = ""
+    reason: Shared = ""
     message: str = ""
-    last_transition_time: str | None = None
+    last_transition_time: Shared | None = None
 
 
 class PodSpecView(View, frozen=True, gc=False, kw_only=True):
     """Where a pod runs."""
 
-    node_name: str = ""
+    node_name: Shared = ""
 
 
 class PodStatusView(View, frozen=True, gc=False, kw_only=True):
     """How a pod is doing."""
 
-    phase: str = "Pending"
-    reason: str = ""
+    phase: Shared = "Pending"
+    reason: Shared = ""
     message: str = ""
     conditions: list[PodCondition] = field(default_factory=list)
     init_container_statuses: list[ContainerStatus] = field(default_factory=list)
