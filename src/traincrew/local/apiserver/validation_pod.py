@@ -77,6 +77,32 @@ def _node_expressions(found: list[Cause], term: Document, path: str) -> None:
             found.append(why.invalid(f"{here}.operator", operator, "not a valid selector operator"))
 
 
+def _affinities(found: list[Cause], affinity: Document, path: str) -> None:
+    """Terms of affinities to pods, and the weights of all that are preferred."""
+    name = "preferredDuringSchedulingIgnoredDuringExecution"
+    for kind in ("nodeAffinity", "podAffinity", "podAntiAffinity"):
+        here, of_pods = f"{path}.{kind}", kind != "nodeAffinity"
+        required = "requiredDuringSchedulingIgnoredDuringExecution"
+        for index, term in enumerate(items(affinity, kind, required) if of_pods else ()):
+            _pod_term(found, term, f"{here}.{required}[{index}]")
+        for index, weighted in enumerate(items(affinity, kind, name)):
+            weight, place = weighted.get("weight", 0), f"{here}.{name}[{index}]"
+            if not 1 <= weight <= 100:
+                found.append(why.invalid(f"{place}.weight", weight, "must be in the range 1-100"))
+            if of_pods:
+                _pod_term(found, field(weighted, "podAffinityTerm"), f"{place}.podAffinityTerm")
+
+
+def _pod_term(found: list[Cause], term: Document, path: str) -> None:
+    label_selector(found, term.get("labelSelector"), f"{path}.labelSelector")
+    label_selector(found, term.get("namespaceSelector"), f"{path}.namespaceSelector")
+    key = term.get("topologyKey", "")
+    if not key:
+        found.append(why.required(f"{path}.topologyKey", "can not be empty"))
+    here = f"{path}.topologyKey"
+    found.extend(why.invalid(here, key, fault) for fault in qualified_name_faults(key))
+
+
 def _tolerations(found: list[Cause], spec: Document, path: str) -> None:
     for index, toleration in enumerate(items(spec, "tolerations")):
         here = f"{path}.tolerations[{index}]"
@@ -208,6 +234,8 @@ def pod_spec(found: list[Cause], spec: Document, path: str, *, is_pod: bool = Fa
         where = f"{path}.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
         for index, term in enumerate(items(terms, "nodeSelectorTerms")):
             _node_expressions(found, term, f"{where}.nodeSelectorTerms[{index}]")
+    if "affinity" in spec:
+        _affinities(found, spec["affinity"], f"{path}.affinity")
     for index, alias in enumerate(items(spec, "hostAliases")):
         here = f"{path}.hostAliases[{index}]"
         _address(found, alias.get("ip", ""), f"{here}.ip")
