@@ -37,7 +37,7 @@ def list_command() -> None:
 def lock_command() -> None:
     """Build all images and write the versions of their Debian packages to the lock file."""
     try:
-        lock.write([build(name) for name in catalog.names()])
+        lock.write([(catalog.suite(catalog.image(name)), build(name)) for name in catalog.names()])
     except ImageError as error:
         raise click.ClickException(str(error)) from None
     click.echo(f"wrote {lock.FILE.relative_to(catalog.REPOSITORY)}")

@@ -55,7 +55,7 @@ def build(name: str, *, report: Report = _say) -> Path:
     workshop = Workshop(report)
     with workshop.alone():
         if not target.exists():
-            debian.ensure(workshop)
+            debian.ensure(workshop, catalog.suite(wanted))
             _build(workshop, wanted, files, target)
             _forget(wanted)
     return target
@@ -68,7 +68,7 @@ def archive(name: str) -> Path:
 
 
 def _archive(wanted: Image, files: Mapping[str, File]) -> Path:
-    key = catalog.key(wanted, files, f"{debian.key()} {OPTIONS}")
+    key = catalog.key(wanted, files, f"{debian.key(catalog.suite(wanted))} {OPTIONS}")
     return machine.cache_directory() / f"{wanted.name}-{catalog.version()}-{key}.tar"
 
 
@@ -88,7 +88,7 @@ def _build(workshop: Workshop, wanted: Image, files: Mapping[str, File], target:
         workshop.buildah(
             "bud",
             *OPTIONS,
-            *workshop.settings(directory / "machine"),
+            *workshop.settings(directory / "machine", catalog.suite(wanted)),
             f"--build-arg=VERSION={catalog.version()}",
             *([f"--target={wanted.target}"] if wanted.target else []),
             f"--file={context / wanted.dockerfile}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import shlex
 import tomllib
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+_BASE = re.compile(r"^FROM docker\.io/library/debian:([a-z]+)-slim\b", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,8 @@ IMAGES: Mapping[str, Image] = {
         Image("chainermn", "traincrew/chainermn", "images/chainermn/Dockerfile"),
         Image("chainer", "traincrew/chainer", "images/chainermn/Dockerfile", target="chainer"),
         Image("busybox", "traincrew/busybox", "images/busybox/Dockerfile"),
+        Image("torch", "traincrew/torch", "images/torch/Dockerfile"),
+        Image("etcd", "traincrew/etcd", "images/etcd/Dockerfile"),
     )
 }
 
@@ -79,6 +83,23 @@ def image(name: str) -> Image:
         return IMAGES[name]
     except KeyError:
         raise ImageError(f'there is no image "{name}"; there are {", ".join(IMAGES)}') from None
+
+
+def suite(wanted: Image) -> str:
+    """The release of Debian that an image is made of: ``bookworm``.
+
+    Raises:
+        ImageError: The Dockerfile names none, or several: a build has the packages of one.
+    """
+    text = (REPOSITORY / wanted.dockerfile).read_text()
+    found = {match[1] for match in _BASE.finditer(text)}
+    if len(found) != 1:
+        named = " and ".join(sorted(found)) or "none"
+        raise ImageError(
+            f"{wanted.dockerfile}: FROM has to name one release of Debian, as in"
+            f" docker.io/library/debian:bookworm-slim; it names {named}"
+        )
+    return found.pop()
 
 
 def version() -> str:

@@ -19,31 +19,45 @@ if TYPE_CHECKING:
 
 FILE = catalog.REPOSITORY / "images" / "debian-packages.lock"
 HEADER = """\
-# Debian packages in the images, with the lowest version accepted.
+# Debian packages in the images, by release, with the lowest version accepted.
 # Renewed by `python -m hack.images lock`.
 """
 
 
-def read() -> dict[str, str]:
-    """The locked version of each package."""
-    lines = [line for line in FILE.read_text().splitlines() if not line.startswith("#")]
-    return dict(line.split(" ", 1) for line in lines)
+def read() -> dict[str, dict[str, str]]:
+    """The locked version of each package, by release of Debian."""
+    found: dict[str, dict[str, str]] = {}
+    for line in FILE.read_text().splitlines():
+        if line.startswith("["):
+            release = found.setdefault(line.strip("[]"), {})
+        elif line and not line.startswith("#"):
+            package, version = line.split(" ", 1)
+            release[package] = version
+    return found
 
 
-def write(archives: Iterable[Path]) -> None:
-    """Lock the versions that images have."""
-    found: dict[str, str] = {}
-    for path in archives:
+def write(archives: Iterable[tuple[str, Path]]) -> None:
+    """Lock the versions that images have.
+
+    Args:
+        archives: Each with the release of Debian it is made of.
+    """
+    releases: dict[str, dict[str, str]] = {}
+    for release, path in archives:
+        found = releases.setdefault(release, {})
         for package, version in Archive(path).packages().items():
             if package not in found or older(found[package], version):
                 found[package] = version
-    lines = [f"{package} {version}\n" for package, version in sorted(found.items())]
-    FILE.write_text(HEADER + "".join(lines))
+    text = HEADER
+    for release, found in sorted(releases.items()):
+        lines = [f"{package} {version}\n" for package, version in sorted(found.items())]
+        text += f"\n[{release}]\n{''.join(lines)}"
+    FILE.write_text(text)
 
 
-def differences(packages: Mapping[str, str]) -> list[str]:
+def differences(packages: Mapping[str, str], release: str) -> list[str]:
     """Say what about the packages of an image is not as locked; empty when all is well."""
-    locked = read()
+    locked = read().get(release, {})
     return [
         f"{package} is not in {FILE.name}"
         if package not in locked

@@ -14,7 +14,6 @@ import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
-SUITE = "bookworm"
 GIBIBYTE = 1 << 30
 DISK = 4 * GIBIBYTE
 PROGRAMS = {"buildah": "buildah", "debootstrap": "debootstrap", "mount": "mount"}
@@ -71,9 +70,9 @@ def mirrors() -> dict[str, str]:
     return found if "debian" in found else {}
 
 
-def apt_sources() -> str:
-    """The sources of a build, in the format of ``*.sources``."""
-    suites = {"debian": f"{SUITE} {SUITE}-updates", "debian-security": f"{SUITE}-security"}
+def apt_sources(suite: str) -> str:
+    """The sources of a release of Debian, in the format of ``*.sources``."""
+    suites = {"debian": f"{suite} {suite}-updates", "debian-security": f"{suite}-security"}
     return "\n".join(
         f"Types: deb\nURIs: {address}\nSuites: {suites[archive]}\n"
         f"Components: main\nSigned-By: {KEYRING}\n"

@@ -105,7 +105,7 @@ class Workshop:
                 f"{command[0]} failed with exit code {done.returncode}; the end of {log}:\n{last}"
             )
 
-    def settings(self, directory: Path) -> list[str]:
+    def settings(self, directory: Path, suite: str) -> list[str]:
         """This machine's apt and pip settings, as options of ``buildah run`` and ``buildah bud``.
 
         All of them are mounted over directories that the base image has, so that nothing of them,
@@ -113,11 +113,12 @@ class Workshop:
 
         Args:
             directory: Where to write them.
+            suite: The release of Debian that packages come from.
         """
         sources, settings, home = (directory / name for name in ("sources", "settings", "home"))
         for path in (sources, settings, home):
             path.mkdir(parents=True)
-        (sources / "debian.sources").write_text(machine.apt_sources())
+        (sources / "debian.sources").write_text(machine.apt_sources(suite))
         shutil.copy(Path(__file__).parent / "base" / "apt.conf", settings / "build")
         (settings / "machine").write_text(machine.apt_settings())
         chosen = machine.pip_settings()

@@ -22,7 +22,15 @@ if TYPE_CHECKING:
 Containers = Callable[[str], Container]
 
 # Megabytes, as files; a tenth above what they were when this was written.
-SIZES = {"operator": 60, "helper": 68, "chainermn": 435, "chainer": 435, "busybox": 3}
+SIZES = {
+    "operator": 60,
+    "helper": 68,
+    "chainermn": 435,
+    "chainer": 435,
+    "busybox": 3,
+    "torch": 950,
+    "etcd": 31,
+}
 LABELS = {"title", "description", "version", "licenses"}
 # Directories that hold what was downloaded or is only of use while packages are installed.
 CACHES = (
@@ -98,7 +106,7 @@ def test_debian_packages_are_those_of_the_lock_file_or_newer(
 ) -> None:
     packages = container(name).archive.packages()
     assert packages
-    assert lock.differences(packages) == []
+    assert lock.differences(packages, catalog.suite(catalog.image(name))) == []
 
 
 @pytest.mark.parametrize("name", images.names())
@@ -274,3 +282,53 @@ class TestChainerMN:
         ):
             lines = (catalog.REPOSITORY / "images/chainermn" / name).read_text().splitlines()
             assert [line for line in lines if not line.startswith("#")] == requirements
+
+
+class TestTorch:
+    @pytest.fixture
+    def image(self, container: Containers) -> Container:
+        return container("torch")
+
+    @pytest.fixture
+    def names(self, tmp_path: Path) -> dict[str, Path]:
+        """What the kubelet gives every container: its own name has an address."""
+        hosts = tmp_path / "hosts"
+        hosts.write_text(f"127.0.0.1 localhost\n10.77.0.1 {HOST}\n")
+        return {"/etc/hosts": hosts}
+
+    @pytest.mark.parametrize("user", [USER, STRANGER])
+    def test_trains_by_default(self, image: Container, names: dict[str, Path], user: int) -> None:
+        """Its entrypoint is the launcher, as manifests expect that have arguments only."""
+        done = image.run(
+            *image.archive.config["Entrypoint"],
+            *("--standalone", "--nproc_per_node=2", "/examples/train_digits.py"),
+            *("--epochs=20", "--checkpoints=/tmp/checkpoints", "--require-accuracy=0.9"),
+            volumes=names,
+            user=user,
+        )
+        assert done.returncode == 0, done.stderr
+        lines = done.stdout.splitlines()
+        assert lines[0] == "2 process(es), from epoch 0 on"
+        assert lines[-1].startswith("validation accuracy: 0.9")
+
+    @pytest.mark.parametrize("launcher", ["torchrun", "python3 -m torchelastic.distributed.launch"])
+    def test_has_the_launchers_that_manifests_name(
+        self, image: Container, names: dict[str, Path], launcher: str
+    ) -> None:
+        train = "/examples/train_digits.py --epochs=1 --checkpoints=/tmp/checkpoints"
+        done = image.run(*launcher.split(), "--standalone", *train.split(), volumes=names)
+        assert done.returncode == 0, done.stderr
+        assert "1 process(es), from epoch 0 on" in done.stdout
+
+    def test_its_script_is_the_one_of_the_embedded_cluster(self, image: Container) -> None:
+        example = catalog.REPOSITORY / "examples/elastic/train_digits.py"
+        assert image.file("/examples/train_digits.py").read_bytes() == example.read_bytes()
+
+
+class TestEtcd:
+    def test_has_the_v2_api(self, container: Containers) -> None:
+        image = container("etcd")
+        (program,) = image.archive.config["Entrypoint"]
+        assert "--enable-v2" in image.run(program, "--help").stdout
+        version = image.run(program, "--version").stdout.splitlines()[0]
+        assert version.startswith("etcd Version: 3.5.")
