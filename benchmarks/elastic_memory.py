@@ -291,6 +291,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--jobs", type=int, default=JOBS, help="how many (default %(default)s)")
     parser.add_argument("--workers", type=int, default=WORKERS, help="of each (%(default)s)")
     chosen = parser.parse_args(arguments)
+    # Whoever ends us by a signal wants the server and the operator gone, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     with tempfile.TemporaryDirectory() as scratch:
         kubeconfig = Path(scratch) / "kubeconfig"
         program = "import benchmarks.elastic_memory as it; it.serve()"

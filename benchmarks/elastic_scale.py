@@ -381,6 +381,8 @@ def serve() -> None:
 
 def main() -> None:
     """Measure and print."""
+    # Whoever ends us by a signal wants the cluster and its pods gone, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     with tempfile.TemporaryDirectory() as scratch:
         asyncio.run(_measure(Path(scratch)))
 
