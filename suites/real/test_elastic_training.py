@@ -1,0 +1,188 @@
+"""ElasticJobs train for real on the real cluster, while workers and pods are lost.
+
+The operator runs in its own containers, PyTorch in those of `images/torch`. Each story is told once
+with the first worker serving the rendezvous (c10d), and once with an etcd.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from hack import images
+
+from .elastic_support import ETCD, SCRIPT, SCRIPTS, Job, followed
+from .install_support import DEPLOY, ROOT, User, namespace, uninstall
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from hack.cluster import RealCluster
+
+SPACE = "elastic"
+EXAMPLE = ROOT / "examples" / "elastic" / "elasticjob.yaml"
+ETCD_PORT = 2379
+BACKENDS = {"c10d": {}, "etcd": {"rdzvEndpoint": f"etcd:{ETCD_PORT}"}}
+
+
+@pytest.fixture(scope="module")
+def user(real_cluster: RealCluster) -> Iterator[User]:
+    """Somebody with a namespace, the training script in it, and an etcd on the first node."""
+    real_cluster.load_images([images.build(name) for name in ("torch", "etcd")])
+    uninstall(real_cluster)
+    with namespace(real_cluster, SPACE) as found:
+        try:
+            real_cluster.kubectl("create", "-f", str(DEPLOY))
+            found.kubectl("create", "configmap", SCRIPTS, f"--from-file={SCRIPT}")
+            found.create(etcd(real_cluster.nodes[0].name))
+            found.create({
+                "apiVersion": "v1",
+                "kind": "Service",
+                "metadata": {"name": "etcd"},
+                "spec": {"selector": {"run": "etcd"}, "ports": [{"port": ETCD_PORT}]},
+            })  # fmt: skip
+            found.rolled_out()
+            found.kubectl("wait", "pod/etcd", "--for=condition=Ready", "--timeout=60s")
+            yield found
+        finally:
+            uninstall(real_cluster)
+
+
+def etcd(node: str) -> dict[str, Any]:
+    """A pod with an etcd as PyTorch wants it."""
+    container = {
+        "name": "etcd",
+        "image": ETCD,
+        "args": [
+            "--enable-v2",
+            "--log-level=error",
+            "--data-dir=/tmp/etcd",
+            f"--listen-client-urls=http://0.0.0.0:{ETCD_PORT}",
+            f"--advertise-client-urls=http://etcd:{ETCD_PORT}",
+        ],
+        "readinessProbe": {"tcpSocket": {"port": ETCD_PORT}, "periodSeconds": 1},
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "etcd", "labels": {"run": "etcd"}},
+        "spec": {"nodeName": node, "containers": [container]},
+    }
+
+
+@pytest.fixture(scope="module")
+def example(user: User, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The example, as it is, training while other tests run; the name of the job."""
+    claim, job = yaml.safe_load_all(EXAMPLE.read_text())
+    directory = tmp_path_factory.mktemp("volume")
+    directory.chmod(0o777)
+    name = f"{SPACE}-volume"
+    volume = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": name},
+        "spec": {
+            "capacity": claim["spec"]["resources"]["requests"],
+            "accessModes": claim["spec"]["accessModes"],
+            "hostPath": {"path": str(directory)},
+            "claimRef": {"namespace": SPACE, "name": claim["metadata"]["name"]},
+        },
+    }
+    user.create(volume)
+    user.kubectl("create", "-f", str(EXAMPLE))
+    yield job["metadata"]["name"]
+    user.kubectl("delete", "-f", str(EXAMPLE))
+    user.cluster.kubectl("delete", "persistentvolume", name)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_workers_come_and_go(user: User, example: str, backend: str, tmp_path: Path) -> None:
+    job = Job(user, f"digits-{backend}", tmp_path / "checkpoints", **BACKENDS[backend])
+    job.until_training(2)
+    assert job.row() | {"AGE": ""} == {
+        "NAME": job.name, "PHASE": "Running", "MIN": "1", "MAX": "3", "DESIRED": "2", "READY": "2",
+        "AGE": "",
+    }  # fmt: skip
+    assert {job.node_of(0), job.node_of(1)} == {node.name for node in user.cluster.nodes}
+
+    printed = tmp_path / "printed"
+    with followed(user, job.pod(0), printed) as following:
+        job.scale(3)
+        epoch = job.until_training(3)
+        job.kill_training(1)
+        epoch = job.until_training(3, after=epoch)
+        before = job.uids()
+        assert job.status["restarts"] == 0, "the launchers deal with it by themselves"
+
+        killed = job.uid(2)
+        job.kill_launcher(2)
+        job.until_another(2, killed)
+        epoch = job.until_training(3, after=epoch)
+        assert (job.status["restarts"], job.status["failures"]) == (1, 1)
+        assert job.events("ExitedWithCode") == [f"Pod: {SPACE}.{job.pod(2)} exited with code 137"]
+        (restarting,) = job.events("ElasticJobRestarting")
+        assert restarting.startswith(
+            f"ElasticJob {job.name} is restarting because 1 Worker replica(s) failed."
+        )
+
+        deleted = job.uid(1)
+        user.kubectl("delete", "pod", job.pod(1), "--wait=false")
+        job.until_another(1, deleted)
+        epoch = job.until_training(3, after=epoch)
+        # Deleted is no failure.
+        assert (job.status["restarts"], job.status["failures"]) == (2, 1)
+        assert job.uid(0) in before, "the others were left alone"
+        assert following.poll() is None
+
+        host, others = job.uid(0), {job.uid(1), job.uid(2)}
+        user.kubectl("delete", "pod", job.pod(0), "--wait=false")
+        job.until_another(0, host)
+        epoch = job.until_training(3, after=epoch)
+        assert following.wait(60) == 0, "kubectl logs -f ends with its pod"
+    assert "begin: rank" in printed.read_text()
+    if backend == "c10d":
+        assert not others & job.uids(), "without their rendezvous the others begin again, too"
+    else:
+        assert others < job.uids(), "the rendezvous was not lost"
+    assert job.status["failures"] == 1
+    assert job.condition("Running")["status"] == "True"
+
+    job.scale(1)
+    job.until_training(1, after=epoch)
+    assert job.uid(1) == job.uid(2) == ""
+    assert job.end() >= 0.95
+    ended_well(job)
+
+
+def ended_well(job: Job) -> None:
+    """What a user reads of a job that has succeeded."""
+    said = job.described()
+    for line in (
+        f"Message: ElasticJob {job.name} is successfully completed.",
+        "Reason: ElasticJobSucceeded",
+        "Phase: Succeeded",
+        "Normal SuccessfulCreateService",
+        f"elastic-job-controller Created pod: {job.pod(0)}",
+        f"elastic-job-controller Deleted pod: {job.pod(2)}",
+        f"elastic-job-controller ElasticJob {job.name} is successfully completed.",
+    ):
+        assert line in said, f"{line!r} is not in:\n{said}"
+    assert job.condition("Running")["status"] == "False"
+    assert job.status["replicaStatuses"]["Worker"]["succeeded"] == 1
+
+
+def test_the_example_as_it_is(user: User, example: str) -> None:
+    user.until(f"{example} ends", lambda: phase(user, example) in {"Succeeded", "Failed"})
+    said = user.kubectl("logs", f"{example}-worker-0").splitlines()
+
+    assert phase(user, example) == "Succeeded", "\n".join(said)
+    assert said[-1].startswith("validation accuracy: 0.9")
+    assert float(said[-1].rpartition(" ")[2]) >= 0.95
+
+
+def phase(user: User, job: str) -> str:
+    """The phase of a job."""
+    return str(user.get("elasticjob", job).get("status", {}).get("phase"))
