@@ -1,4 +1,4 @@
-"""ElasticJobs train for real on the real cluster, while workers and pods are lost.
+"""ElasticJobs train for real on the real cluster, while workers, pods and a node are lost.
 
 The operator runs in its own containers, PyTorch in those of `images/torch`. Each story is told once
 with the first worker serving the rendezvous (c10d), and once with an etcd.
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from suites.scenarios.clusters import FragileNode
 
 from hack import images
 
@@ -181,6 +182,45 @@ def test_the_example_as_it_is(user: User, example: str) -> None:
     assert phase(user, example) == "Succeeded", "\n".join(said)
     assert said[-1].startswith("validation accuracy: 0.9")
     assert float(said[-1].rpartition(" ")[2]) >= 0.95
+
+
+def test_the_loss_of_a_node(user: User, tmp_path: Path) -> None:
+    """It takes the rendezvous of one job, and a worker of another one."""
+    cluster = user.cluster
+    node = FragileNode(cluster)
+    other = cluster.nodes[0].name
+    cluster.kubectl("cordon", other)
+    hosted = Job(user, "loses-host", tmp_path / "hosted", replicas=1)
+    user.until("the host is there", lambda: hosted.status.get("workersReady") == "1/1")
+    cluster.kubectl("uncordon", other)
+    hosted.scale(3)
+    kept = Job(user, "loses-worker", tmp_path / "kept", replicas=3, **BACKENDS["etcd"])
+    first = {job.name: job.until_training(3) for job in (hosted, kept)}
+    assert hosted.node_of(0) == node.name
+    lost = [index for index in range(3) if kept.node_of(index) == node.name]
+    assert len(lost) in {1, 2}
+    before = kept.uids()
+
+    try:
+        node.lose()
+        left = 3 - len(lost)
+        epoch = kept.until_training(left, after=first[kept.name])
+        assert len(before & kept.uids()) == 3, "nobody has noticed but those that train"
+        user.until(
+            "the pods are given up",
+            lambda: "Terminating" in user.kubectl("get", "pods", "-l", f"job-name={kept.name}"),
+        )
+        node.give_up()
+        # All of them where there is room now.
+        kept.until_training(3, after=epoch)
+        hosted.until_training(3, after=first[hosted.name])
+        for job in (hosted, kept):
+            assert job.status.get("failures", 0) == 0, "the loss of a node is no failure of a job"
+            assert job.status["restarts"] >= len(lost)
+            assert {job.node_of(index) for index in range(3)} == {other}
+            assert job.end() >= 0.95
+    finally:
+        node.mend()
 
 
 def phase(user: User, job: str) -> str:
