@@ -66,10 +66,12 @@ images: setup ## Build the container images (root, no container engine needed)
 
 NAME  ?= default
 NODES ?= 2
+# What the nodes are given; etcd and torch (0.9 GB, for ElasticJobs) have to be asked for.
+IMAGES ?= busybox chainer chainermn helper operator
 
 cluster-up: setup ## Start a real Kubernetes on this machine, with our images (root, Go)
 	@$(BIN)/python -m hack.cluster check
-	images="$$($(BIN)/python -m hack.images build)" && \
+	images="$$($(BIN)/python -m hack.images build $(IMAGES))" && \
 	  $(BIN)/python -m hack.cluster up --name $(NAME) --nodes $(NODES) $$(printf -- '--image=%s ' $$images)
 
 cluster-down: setup ## End it; nothing is left behind
