@@ -103,12 +103,13 @@ async def test_a_job_fails_and_its_pods_are_counted(world: World) -> None:
 
 
 async def test_a_deadline_ends_a_job(world: World) -> None:
+    # Times are whole seconds, so that the end may come a moment after the start.
     await world.create(JOBS, job(activeDeadlineSeconds=1))
-    await world.until_pods(1)
 
     condition = await world.until_condition(JOBS, "pi", "Failed")
 
     assert condition["reason"] == "DeadlineExceeded"
+    await world.until_status(JOBS, "pi", failed=1)
     await world.until_pods(0)
 
 
