@@ -142,6 +142,8 @@ def _birth(pid: int) -> int | None:
             child.poll()
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        threads = list(Path(f"/proc/{pid}/task").iterdir())
     except (FileNotFoundError, ProcessLookupError):
         return None
-    return None if fields[0] in "ZX" else int(fields[19])
+    # While threads are left, a process whose first one has ended holds its ports and files.
+    return None if fields[0] in "ZX" and len(threads) <= 1 else int(fields[19])

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,25 @@ def test_a_process_is_found_again_and_paused_and_ended(tmp_path: Path) -> None:
     assert process.pid not in {None, pid}
     process.kill()
     assert again.pid is None
+
+
+LEADERLESS = """
+import ctypes, threading, time
+threading.Thread(target=time.sleep, args=(60,)).start()
+print("alone", flush=True)
+ctypes.CDLL(None).pthread_exit(None)  # of this thread, as when SIGKILL has got to it
+"""
+
+
+def test_a_process_is_there_as_long_as_one_of_its_threads(tmp_path: Path) -> None:
+    """Until then its ports are in use."""
+    process = Process("threads", tmp_path, tmp_path / "threads.log")
+    process.start([sys.executable, "-c", LEADERLESS])
+    state = Path(f"/proc/{process.pid}/stat")
+    process.wait(lambda: ") Z" in state.read_text(), 30)
+    assert process.pid is not None
+    process.kill()
+    assert process.pid is None
 
 
 def test_a_process_that_ends_while_starting_shows_its_log(tmp_path: Path) -> None:
