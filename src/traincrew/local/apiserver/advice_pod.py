@@ -58,6 +58,7 @@ _OLD_VOLUMES = {  # in the order upstream looks for them
     "rbd": "deprecated in v1.28, non-functional in v1.31+",
 }
 _SECCOMP = 'non-functional in v1.27+; use the "seccompProfile" field instead'
+_BYTES = ("memory", "ephemeral-storage")
 _NULL_SELECTOR = "a null labelSelector results in matching no pod"
 
 
@@ -224,9 +225,9 @@ def _repeated(spec: Document, key: str, name: str, here: str) -> Iterator[str]:
         seen.add(value)
 
 
-def _fractions(amounts: Document, path: str) -> Iterator[str]:
+def _fractions(amounts: Document, path: str, names: tuple[str, ...] = _BYTES) -> Iterator[str]:
     """Bytes cannot be shared."""
-    for name in ("memory", "ephemeral-storage"):
+    for name in names:
         amount = amounts.get(name)
         if amount is not None and _is_fraction(amount):
             yield f'{path}[{name}]: fractional byte value "{amount}" is invalid, must be an integer'
@@ -251,12 +252,9 @@ def _container(container: Document, path: str, annotations: Document, notes: str
         yield from _profiles(container, annotations, notes)
     resources = container.get("resources")
     if resources:
-        memory = [(resources.get(part) or {}, part) for part in ("limits", "requests")]
-        for name in ("memory", "ephemeral-storage"):
-            for amounts, part in memory:
-                if name in amounts:
-                    only = {name: amounts[name]}
-                    yield from _fractions(only, f"{path}.resources.{part}")
+        for name in _BYTES:
+            for part in ("limits", "requests"):
+                yield from _fractions(field(resources, part), f"{path}.resources.{part}", (name,))
     seen: set[str] = set()
     for index, variable in enumerate(container.get("env") or ()):
         name = variable.get("name", "")
@@ -274,7 +272,11 @@ def _profiles(container: Document, annotations: Document, notes: str) -> Iterato
     if key in annotations and not context.get("seccompProfile"):
         yield f"{notes}[{key}]: {_SECCOMP}"
     key = f"container.apparmor.security.beta.kubernetes.io/{name}"
-    if key in annotations and not context.get("appArmorProfile") and notes[:5] != "metad":
+    if (
+        key in annotations
+        and not context.get("appArmorProfile")
+        and notes != "metadata.annotations"
+    ):
         yield f'{notes}[{key}]: deprecated since v1.30; use the "appArmorProfile" field instead'
 
 
@@ -331,10 +333,8 @@ def _null_selectors(affinity: Document, path: str) -> Iterator[str]:
 def claim_spec(spec: Document, path: str) -> Iterator[str]:
     """Warnings about what a claim for storage asks for."""
     for part in ("requests", "limits"):
-        amount = field(spec, "resources", part).get("storage")
-        if amount is not None and _is_fraction(amount):
-            text = f'fractional byte value "{amount}" is invalid, must be an integer'
-            yield f"{path}.resources.{part}[storage]: {text}"
+        amounts = field(spec, "resources", part)
+        yield from _fractions(amounts, f"{path}.resources.{part}", ("storage",))
 
 
 def ip_address(value: str, path: str) -> Iterator[str]:

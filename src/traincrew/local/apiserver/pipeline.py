@@ -261,8 +261,8 @@ def default(resource: ResourceType, document: Document, options: WriteOptions) -
         if faults:
             _fill_required_lists(node, document)
         complete = not faults
-        meant = _MEANT_EMPTY.get(resource.identifier)
-        restore(document, [each for each in options.dropped if each[0][1] == meant])
+        if meant := _MEANT_EMPTY.get(resource.identifier):
+            restore(document, [each for each in options.dropped if each[0][1] == meant])
     resource.schema.default(document)
     resource.schema.complete(document)
     return complete
