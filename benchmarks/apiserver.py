@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 import urllib.request
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -142,6 +143,7 @@ class Exchange(asyncio.Protocol):
         self.buffer = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:  # noqa: D102 - asyncio's
+        assert isinstance(transport, asyncio.Transport)
         self.transport = transport
         transport.write(self.requests.pop())
 
@@ -174,7 +176,7 @@ async def creates_per_second(port: int, prefix: str, count: int = CREATES) -> fl
     for i in range(CONNECTIONS):
         future = loop.create_future()
         mine = requests[i * share : (i + 1) * share]
-        await loop.create_connection(lambda m=mine, f=future: Exchange(m, f), "127.0.0.1", port)
+        await loop.create_connection(partial(Exchange, mine, future), "127.0.0.1", port)
         done.append(future)
     await asyncio.gather(*done)
     return share * CONNECTIONS / (time.perf_counter() - started)
@@ -189,6 +191,7 @@ class Watcher(asyncio.Protocol):
         self.open = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:  # noqa: D102 - asyncio's
+        assert isinstance(transport, asyncio.Transport)
         self.transport = transport
         transport.write(
             f"GET /{SECRET}/api/v1/pods?watch=1&resourceVersion=0&labelSelector=watched "
@@ -215,7 +218,7 @@ async def latencies(port: int, watchers: int) -> list[float]:
     connections = []
     for table in tables:
         transport, protocol = await loop.create_connection(
-            lambda t=table: Watcher(t, changed), "127.0.0.1", port
+            partial(Watcher, table, changed), "127.0.0.1", port
         )
         await protocol.open
         connections.append(transport)

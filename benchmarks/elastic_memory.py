@@ -17,7 +17,6 @@ import argparse
 import asyncio
 import collections
 import contextlib
-import functools
 import json
 import signal
 import subprocess
@@ -29,7 +28,7 @@ import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from benchmarks.real_cluster.usage import cpu_seconds, peak_mebibytes
+from benchmarks.real_cluster.usage import cpu_seconds, peak_mebibytes, resident_mebibytes
 from traincrew.api.crd import KINDS, definition
 from traincrew.engine.client import Client
 from traincrew.engine.config import load_config
@@ -133,11 +132,6 @@ class _Kubelets:
             self.said += 1
 
 
-def _resident(pid: int) -> float:
-    """Resident memory of a process, MiB."""
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096 / 2**20
-
-
 class _Operator:
     """An operator in a process of its own."""
 
@@ -154,8 +148,8 @@ class _Operator:
         else:
             raise SystemExit("the operator has not started")
         # Nobody reads what it says from now on, but it must be able to say it.
-        rest = functools.partial(collections.deque, self._process.stderr, 0)
-        threading.Thread(target=rest, daemon=True).start()
+        rest = self._process.stderr
+        threading.Thread(target=lambda: collections.deque(rest, 0), daemon=True).start()
 
     async def rest(self) -> None:
         """Wait until it does nothing any more."""
@@ -198,7 +192,7 @@ class _Measured(NamedTuple):
 
 async def _measure(kubeconfig: Path, jobs: int, workers: int) -> _Measured:
     operator = _Operator(kubeconfig)
-    idle = _resident(operator.pid)
+    idle = resident_mebibytes(operator.pid)
     async with Client(load_config(str(kubeconfig)), user_agent="benchmark") as client:
         kubelets = asyncio.create_task(_Kubelets(client).run())
         started = time.monotonic()
@@ -208,12 +202,12 @@ async def _measure(kubeconfig: Path, jobs: int, workers: int) -> _Measured:
             await _until_running(client, jobs, workers)
             took = time.monotonic() - started
             await operator.rest()
-            lived, used = _resident(operator.pid), cpu_seconds(operator.pid)
+            lived, used = resident_mebibytes(operator.pid), cpu_seconds(operator.pid)
             peak = peak_mebibytes(operator.pid)
             operator.stop()
             operator = _Operator(kubeconfig)
             await operator.rest()
-            found, found_peak = _resident(operator.pid), peak_mebibytes(operator.pid)
+            found, found_peak = resident_mebibytes(operator.pid), peak_mebibytes(operator.pid)
         finally:
             operator.stop()
             kubelets.cancel()
@@ -258,11 +252,10 @@ def keep() -> None:
         items: list[Any] = json.loads(text)["items"]
         return items
 
-    me = int(Path("/proc/self").resolve().name)
     get(NAMESPACES.path())
-    before = _resident(me)
+    before = resident_mebibytes()
     kept = [get(kind.path("default")) for kind in (ELASTIC_JOBS, PODS, SERVICES)]
-    print(json.dumps([_resident(me) - before, read / 2**20]))
+    print(json.dumps([resident_mebibytes() - before, read / 2**20]))
     assert kept
 
 

@@ -122,7 +122,7 @@ class Ear:
                 yield _Heard(answer, ear) if ours else answer
 
         AiohttpTransport.request = request  # type: ignore[method-assign]
-        AiohttpTransport.stream = stream  # type: ignore[method-assign, assignment]
+        AiohttpTransport.stream = stream  # type: ignore[method-assign]
 
     def heard_answer(self, request: HttpRequest) -> None:
         """A request was answered."""

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -27,7 +28,7 @@ ROUNDS = 3
 GOAL_SECONDS = 2.0
 
 
-def timed(command: list[str], **options: object) -> tuple[float, str]:
+def timed(command: list[str], **options: Any) -> tuple[float, str]:
     started = time.perf_counter()
     result = subprocess.run(command, capture_output=True, text=True, check=False, **options)
     elapsed = time.perf_counter() - started

@@ -1,6 +1,6 @@
 """Write the data file of the Go types behind the API, which some refusals print.
 
-    python hack/generate_internal.py
+    python -m hack.generate_internal
 
 Needs Go. Kubernetes checks objects in a form of its own that has no version; where a rule shows a
 whole struct, people see that one: fields by their Go names, with everything that is not set.
@@ -8,17 +8,14 @@ Written is ``src/traincrew/local/apiserver/data/internal.json.xz``: for every st
 ``[name shown, name in the API, Go type, whether it is left out when empty]``.
 """
 
-import json
-import lzma
 import re
 from pathlib import Path
 
-import gotypes
+from hack.generate_openapi import RELEASE, SERVER_DATA, write_xz
 
-RELEASE = "v1.36.3"
-TARGET = Path(__file__).resolve().parent.parent / (
-    "src/traincrew/local/apiserver/data/internal.json.xz"
-)
+from hack import gotypes
+
+TARGET = SERVER_DATA / "internal.json.xz"
 # Structs some message shows whole.
 ROOTS = (
     "core.PersistentVolumeClaimSpec",
@@ -88,8 +85,7 @@ def main() -> None:
                 fields.append([go_name, own, resolved, False])
             if base in packages_of(packages):
                 wanted.append(base)
-    TARGET.write_bytes(lzma.compress(json.dumps(result, separators=(",", ":")).encode()))
-    print(f"{len(result)} structs, {TARGET.stat().st_size} bytes")
+    write_xz(TARGET, result)
 
 
 def packages_of(packages: dict[str, tuple[dict[str, Fields], dict[str, str]]]) -> set[str]:

@@ -1,6 +1,6 @@
 """Write the schema data files from the published Kubernetes OpenAPI definitions.
 
-    python hack/generate_openapi.py
+    python -m hack.generate_openapi
 
 Needs Go: the definitions are those of the Kubernetes release itself, whose module is downloaded,
 and the Go types say the rest (see ``gotypes.py``). Written are:
@@ -22,7 +22,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import gotypes
+from hack import gotypes
 
 RELEASE = "v1.36.3"
 ROOT = Path(__file__).resolve().parent.parent

@@ -1,6 +1,6 @@
 """Write the table that decodes protobuf request bodies.
 
-    python hack/generate_protobuf.py
+    python -m hack.generate_protobuf
 
 Needs Go. Reads ``generated.proto`` and the Go types of the API modules (see ``gotypes.py``) and
 writes ``src/traincrew/local/apiserver/data/protobuf.json.xz``: for every message, by the name its
@@ -10,13 +10,10 @@ schema has in OpenAPI, its fields by number as ``[JSON name, type, flags]``:
 - flags: ``r`` repeated, ``m`` map from strings, ``o`` left out when empty, ``n`` inlined.
 """
 
-import json
-import lzma
 import re
 from pathlib import Path
 
-import generate_openapi
-import gotypes
+from hack import generate_openapi, gotypes
 
 TARGET = generate_openapi.SERVER_DATA / "protobuf.json.xz"
 
@@ -52,7 +49,10 @@ def open_api_name(name: str, package: str) -> str:
 def read_messages(path: Path) -> tuple[str, dict[str, list[tuple[int, str, str, str]]]]:
     """Package and messages of a generated.proto: number, name, type, ``r`` or ``m`` or nothing."""
     text = re.sub(r"^\s*//.*$", "", path.read_text(), flags=re.MULTILINE)
-    package = re.search(r"^package ([\w.]+);", text, re.MULTILINE)[1]
+    declared = re.search(r"^package ([\w.]+);", text, re.MULTILINE)
+    if declared is None:
+        raise SystemExit(f"{path} declares no package")
+    package = declared[1]
     messages = {}
     for message, body in _MESSAGE.findall(text):
         fields = []
@@ -68,7 +68,8 @@ def read_messages(path: Path) -> tuple[str, dict[str, list[tuple[int, str, str, 
 def main() -> None:
     """Write the table."""
     modules = gotypes.download(dict.fromkeys(gotypes.MODULES, gotypes.VERSION))
-    messages, structs = {}, {}
+    messages: dict[str, list[tuple[int, str, str, str]]] = {}
+    structs: dict[str, tuple[list[gotypes.Field], dict[str, list[gotypes.Field]]]] = {}
     for directory in modules.values():
         for path in sorted(directory.rglob("generated.proto")):
             package, found = read_messages(path)
@@ -96,10 +97,7 @@ def main() -> None:
             if len(kind) > 1:
                 pending.append(kind)
         table[name] = rows
-    text = json.dumps(table, separators=(",", ":"), sort_keys=True)
-    data = lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME)
-    TARGET.write_bytes(data)
-    print(f"{TARGET.name}: {len(table)} messages, {len(text):,} bytes, {len(data):,} packed")
+    generate_openapi.write_xz(TARGET, table)
 
 
 if __name__ == "__main__":

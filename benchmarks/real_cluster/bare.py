@@ -4,36 +4,43 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 import aiohttp
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 from yarl import URL
 
 from traincrew.engine.config import load_config
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
 JSON = "application/json"
 
 
-class _Metadata(Struct, rename="camel"):
+T = TypeVar("T", bound="Watched")
+
+
+class Metadata(Struct, rename="camel"):
+    """What the benchmark reads of the metadata of an object."""
+
+    name: str = ""
+    uid: str = ""
     resource_version: str = ""
+    labels: dict[str, str] = field(default_factory=dict)
 
 
-class _Object(Struct):
-    metadata: _Metadata
+class Watched(Struct):
+    """An object that is watched; a kind adds what is of interest of it."""
+
+    metadata: Metadata = field(default_factory=Metadata)
 
 
-class _Event(Struct):
+class _Event(Struct, Generic[T]):
     type: str
-    object: _Object
-
-
-_decode_event = msgspec.json.Decoder(_Event).decode
+    object: T
 
 
 class RefusedError(Exception):
@@ -83,15 +90,20 @@ class BareClient:
             return data
 
     async def watch(
-        self, path: str, selector: str = "", listening: asyncio.Event | None = None
-    ) -> AsyncIterator[bytes]:
-        """Lines of a watch from now on, until cancelled.
+        self,
+        path: str,
+        kind: type[T],
+        selector: str = "",
+        listening: asyncio.Event | None = None,
+    ) -> AsyncIterator[T]:
+        """Objects of a watch from now on, until cancelled.
 
         The API server ends a watch whose reader is too slow for it, as happens on a machine that
         is out of processors; the watch then goes on from where it was.
 
         Args:
             path: Of the collection.
+            kind: What the objects are decoded as.
             selector: More of the query, ``&`` first.
             listening: Set once no change can be missed any more.
 
@@ -99,6 +111,8 @@ class BareClient:
             RefusedError: There is no watching this, or not from where the watch was.
         """
         timeout = aiohttp.ClientTimeout(total=None)
+        decode: Callable[[bytes], _Event[T]]
+        decode = msgspec.json.Decoder(_Event[kind]).decode  # type: ignore[valid-type]
         listed = json.loads(await self.send("GET", f"{path}?limit=1{selector}"))
         version = listed["metadata"]["resourceVersion"]
         while True:
@@ -116,11 +130,11 @@ class BareClient:
                 while chunk := await answer.content.readany():
                     *lines, rest = (rest + chunk).split(b"\n")
                     for line in lines:
-                        event = _decode_event(line)
+                        event = decode(line)
                         if event.type == "ERROR":
                             raise RefusedError(f"watch {path}: {line!r}")
                         version = event.object.metadata.resource_version
-                        yield line
+                        yield event.object
                     await asyncio.sleep(0)
 
 

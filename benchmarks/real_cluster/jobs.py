@@ -8,10 +8,9 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 from msgspec import Struct, field
 
-from benchmarks.real_cluster.bare import BareClient, dump
+from benchmarks.real_cluster.bare import BareClient, Watched, dump
 from traincrew.operator.kinds import CHAINER_JOBS, ELASTIC_JOBS
 
 if TYPE_CHECKING:
@@ -107,17 +106,8 @@ class _Status(Struct):
     phase: str = ""
 
 
-class _Metadata(Struct):
-    name: str = ""
-
-
-class _Job(Struct):
-    metadata: _Metadata = field(default_factory=_Metadata)
+class _Job(Watched):
     status: _Status = field(default_factory=_Status)
-
-
-class _Event(Struct):
-    object: _Job
 
 
 class Phases:
@@ -140,9 +130,7 @@ class Phases:
 
     async def follow(self) -> None:
         """Watch until cancelled."""
-        decode = msgspec.json.Decoder(_Event).decode
-        async for line in self._client.watch(self._path, listening=self.listening):
-            job = decode(line).object
+        async for job in self._client.watch(self._path, _Job, listening=self.listening):
             times = self.seen.setdefault(job.status.phase, {})
             times.setdefault(job.metadata.name, time.monotonic())
             self._changed.set()

@@ -23,6 +23,7 @@ import msgspec
 from msgspec import Struct, field
 
 from benchmarks.real_cluster import jobs
+from benchmarks.real_cluster.bare import Metadata, Watched
 from traincrew.engine.resources import JOBS, PODS, STATEFUL_SETS
 from traincrew.plan import elasticjob_children as elastic
 from traincrew.plan.chainerjob_children import LABEL_NAME, LABEL_ROLE, ROLE_MASTER
@@ -42,13 +43,6 @@ _WORKERS_READY = re.compile(rb'"workersReady":"([0-9]+)/')
 _CREATES_MASTER = JOBS.path(jobs.NAMESPACE)
 
 
-class _Metadata(Struct, rename="camel"):
-    name: str = ""
-    uid: str = ""
-    resource_version: str = ""
-    labels: dict[str, str] = field(default_factory=dict)
-
-
 class _Spec(Struct):
     replicas: int = 0
 
@@ -58,18 +52,12 @@ class _Status(Struct, rename="camel"):
     ready_replicas: int = 0
 
 
-class _Object(Struct):
-    metadata: _Metadata
+class _Object(Watched):
     spec: _Spec = field(default_factory=_Spec)
     status: _Status = field(default_factory=_Status)
 
 
-class _Event(Struct):
-    object: _Object
-
-
 _decode_object = msgspec.json.Decoder(_Object).decode
-_decode_event = msgspec.json.Decoder(_Event).decode
 
 
 def by_job(exchanges: Iterable[Exchange]) -> dict[str, list[Exchange]]:
@@ -149,8 +137,8 @@ class Cluster(ABC):
         path = resource.path(jobs.NAMESPACE)
         listening = asyncio.Event()
         self._listening.append(listening)
-        async for line in self._client.watch(path, f"&labelSelector={selector}", listening):
-            found = _decode_event(line).object
+        watched = self._client.watch(path, _Object, f"&labelSelector={selector}", listening)
+        async for found in watched:
             job = found.metadata.labels[label]
             note(job, found)
             async with self._changed[job]:
@@ -269,11 +257,11 @@ class Replay:
                 f"not everything is written after {seconds:.0f} s; waiting: {waiting}"
             ) from None
 
-    async def _replay(self, name: str, job: _Metadata) -> None:
+    async def _replay(self, name: str, job: Metadata) -> None:
         for step in steps(self._writes[name]):
             await asyncio.gather(*(self._write(name, job, write) for write in step))
 
-    async def _write(self, name: str, job: _Metadata, write: Exchange) -> None:
+    async def _write(self, name: str, job: Metadata, write: Exchange) -> None:
         if self._cluster is not None:
             self._waiting[name] = f"{write.method} {write.path}"
             await self._cluster.wait(name, write)
@@ -286,7 +274,7 @@ class Replay:
         if write.path.startswith(self._path):
             job.resource_version = _decode_object(answer).metadata.resource_version
 
-    def _fill_in(self, name: str, job: _Metadata, body: bytes) -> bytes:
+    def _fill_in(self, name: str, job: Metadata, body: bytes) -> bytes:
         recorded = self._uids[name].encode()
         for uid in set(_UID.findall(body)):
             if uid != recorded:

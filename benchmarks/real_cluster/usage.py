@@ -22,6 +22,12 @@ def machine_busy_seconds() -> float:
     return (user + nice + system + irq + soft) / _TICKS
 
 
+def resident_mebibytes(pid: int | str = "self") -> float:
+    """Resident memory of a process now."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
 def peak_mebibytes(pid: int) -> float:
     """Largest resident memory the process ever had."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
