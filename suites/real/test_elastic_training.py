@@ -160,15 +160,18 @@ def test_workers_come_and_go(user: User, example: str, backend: str, tmp_path: P
 
 def ended_well(job: Job) -> None:
     """What a user reads of a job that has succeeded."""
+    ended = f"ElasticJob {job.name} is successfully completed."
+    # Events follow the status.
+    job.user.until("the event", lambda: ended in job.events("ElasticJobSucceeded"), seconds=10)
     said = job.described()
     for line in (
-        f"Message: ElasticJob {job.name} is successfully completed.",
+        f"Message: {ended}",
         "Reason: ElasticJobSucceeded",
         "Phase: Succeeded",
         "Normal SuccessfulCreateService",
         f"elastic-job-controller Created pod: {job.pod(0)}",
         f"elastic-job-controller Deleted pod: {job.pod(2)}",
-        f"elastic-job-controller ElasticJob {job.name} is successfully completed.",
+        f"elastic-job-controller {ended}",
     ):
         assert line in said, f"{line!r} is not in:\n{said}"
     assert job.condition("Running")["status"] == "False"

@@ -135,8 +135,10 @@ def test_a_hot_loop_cannot_bury_the_server() -> None:
             assert len(server.all(EVENTS)) <= 30
             other = {**JOB, "metadata": {**JOB["metadata"], "uid": "u2", "name": "k"}}  # type: ignore[dict-item]
             recorder.event(other, "Normal", "Fine", "others are still heard")
+            recorder.event(JOB, "Normal", "Completed", "and so is what else is said of the job")
             await asyncio.sleep(1)
         assert ("others are still heard", 1) in written(server)
+        assert ("and so is what else is said of the job", 1) in written(server)
         assert recording.metrics.events_dropped.value("budget") >= 970
 
     simulate(main())
@@ -148,7 +150,7 @@ def test_recording_never_waits_and_the_backlog_is_bounded() -> None:
         recording = Recording(server)
         server.fail("POST", "/events", delay=1000, times=10)
         async with recording as recorder:
-            for number in range(3000):
+            for number in range(7000):
                 reference = {"kind": "Pod", "namespace": "team", "name": f"p{number}", "uid": "u"}
                 recorder.event(reference, "Normal", "X", "y")
             assert recording.metrics.events_dropped.value("backlog") == 2000
@@ -252,6 +254,41 @@ def test_a_container_of_a_pod_can_be_named() -> None:
             await until(lambda: len(server.all(EVENTS)) == 2)
         paths = {event["involvedObject"]["fieldPath"] for event in server.all(EVENTS)}
         assert paths == {"spec.containers{a}", "spec.containers{b}"}
+
+    simulate(main())
+
+
+def test_objects_do_not_wait_for_each_other() -> None:
+    async def main() -> None:
+        server = FakeServer()
+        server.fail("POST", "/events", delay=60, times=1)
+        jobs = [{**JOB, "metadata": {"name": f"j{number}"}} for number in range(200)]
+        async with Recording(server) as recorder:
+            recorder.event(jobs[0], "Normal", "First", "this one takes a minute")
+            for job in jobs:
+                recorder.event(job, "Normal", "Second", "this does not")
+            await asyncio.sleep(1)
+            at_once = len(written(server))
+            assert at_once >= 50
+            await until(lambda: len(written(server)) == 201)
+        told = [event for event in server.all(EVENTS) if event["involvedObject"]["name"] == "j0"]
+        told.sort(key=lambda event: event["metadata"]["name"])
+        assert [event["reason"] for event in told] == ["First", "Second"]
+
+    simulate(main())
+
+
+def test_events_of_one_second_are_shown_in_their_order() -> None:
+    """Which is by name, where the time is the same."""
+
+    async def main() -> None:
+        server = FakeServer()
+        async with Recording(server) as recorder:
+            for number in range(20):
+                recorder.event(JOB, "Normal", "X", f"{number}")
+            await until(lambda: len(server.all(EVENTS)) == 20)
+        told = sorted(server.all(EVENTS), key=lambda event: event["metadata"]["name"])
+        assert [event["message"] for event in told] == [str(number) for number in range(20)]
 
     simulate(main())
 

@@ -1,8 +1,9 @@
 """Events for people: what happened to an object, and why.
 
-Recording never blocks and never fails: an event goes into a bounded backlog and is written later.
-The same event again only raises the count of the first (as client-go's event correlator), and each
-object has a small budget, so that a hot loop somewhere cannot bury the API server.
+Recording never blocks and never fails: an event goes into a bounded backlog and is written later,
+those of one object in their order. The same event again only raises the count of the first (as
+client-go's event correlator), and each object has a small budget for every reason, so that a hot
+loop somewhere cannot bury the API server, nor what else is to be said of that object.
 """
 
 from __future__ import annotations
@@ -27,25 +28,28 @@ from traincrew.engine.logs import get_logger
 from traincrew.engine.resources import EVENTS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
 
     from traincrew.engine.client import Client
     from traincrew.engine.metrics import Metrics
 
-# client-go's EventSourceObjectSpamFilter: 25 at once, then one every five minutes.
-_OBJECT_BURST = 25.0
-_OBJECT_REFILL = 1.0 / 300.0
-# For all objects together.
-_TOTAL_BURST = 200.0
-_TOTAL_REFILL = 50.0
-_MAX_BACKLOG = 1000
-_MAX_SERIES = 4096
+# As much as client-go's EventSourceObjectSpamFilter: 25 at once, then one every five minutes. There
+# it is for everything that is said of an object, and the end of a job whose workers have come and
+# gone often is never told.
+_REASON_BURST = 25.0
+_REASON_REFILL = 1.0 / 300.0
+# For all objects together; a thousand jobs that start at once say three thousand things.
+_TOTAL_BURST = 1000.0
+_TOTAL_REFILL = 200.0
+_MAX_BACKLOG = 5000
+_MAX_SERIES = 5000
+_WRITERS = 4
 _ATTEMPTS = 3
 _MAX_MESSAGE = 1024  # API validation
 _FLUSH_TIMEOUT = 2.0
 
-_SeriesKey = tuple[str, ...]
-_OBJECT = 4  # so many parts of a series' key name the object
+_Key = tuple[str, ...]
 
 
 class Source(NamedTuple):
@@ -88,18 +92,137 @@ class _Budget:
         self._tokens = burst
         self._at = now
 
-    def wait(self, now: float) -> float:
-        """Seconds until a token is there; 0 if there is one."""
-        self._tokens = min(self._burst, self._tokens + (now - self._at) * self._rate)
-        self._at = now
-        return max(0.0, (1.0 - self._tokens) / self._rate) if self._tokens < 1.0 else 0.0
-
     def take(self, now: float) -> bool:
         """Take a token if there is one."""
-        if self.wait(now) > 0:
+        self._refill(now)
+        if self._tokens < 1.0:
             return False
         self._tokens -= 1.0
         return True
+
+    def reserve(self, now: float) -> float:
+        """Take the next token; returns the seconds until it is there."""
+        self._refill(now)
+        self._tokens -= 1.0
+        return max(0.0, -self._tokens / self._rate)
+
+    def _refill(self, now: float) -> None:
+        self._tokens = min(self._burst, self._tokens + (now - self._at) * self._rate)
+        self._at = now
+
+
+class _Writer:
+    """Writes the events of some of the objects, one after another."""
+
+    def __init__(
+        self,
+        client: Client,
+        component: str,
+        total: _Budget,
+        clock: Clock,
+        dropped: Callable[[str], None],
+    ) -> None:
+        self._client = client
+        self._total = total
+        self._clock = clock
+        self._dropped = dropped
+        self.backlog: deque[_Series] = deque()
+        self._ready = asyncio.Event()
+        self._writing = asyncio.Lock()
+        self._log = get_logger(component=component)
+        self._stamp = 0
+
+    def add(self, series: _Series) -> None:
+        """Have an event written, or its count; it must not be in the backlog."""
+        series.queued = True
+        self.backlog.append(series)
+        self._ready.set()
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        while True:
+            await self._ready.wait()
+            self._ready.clear()
+            while self.backlog:
+                await asyncio.sleep(self._total.reserve(self._clock.monotonic()))
+                await self._write_next()
+
+    async def flush(self) -> None:
+        """Write the whole backlog now; gives up after two seconds."""
+        try:
+            async with asyncio.timeout(_FLUSH_TIMEOUT):
+                async with self._writing:
+                    pass  # what `run` is writing at this moment
+                while self.backlog:
+                    await self._write_next()
+        except TimeoutError:
+            for _ in self.backlog:
+                self._dropped("stopped")
+            self.backlog.clear()
+
+    async def _write_next(self) -> None:
+        async with self._writing:
+            if not self.backlog:
+                return
+            series = self.backlog.popleft()
+            series.queued = False
+            for attempt in range(_ATTEMPTS):
+                try:
+                    await self._write(series)
+                except asyncio.CancelledError:
+                    self.backlog.appendleft(series)  # under the same name, so never twice
+                    raise
+                except (UnreachableError, ServerError) as error:
+                    self._log.debug("event not written", error=str(error))
+                    await asyncio.sleep(0.2 * 2.0**attempt * (1.0 + random.random()))  # noqa: S311
+                except ApiError as error:
+                    # A namespace on its way out refuses events; nobody would read them anyway.
+                    self._log.debug("event refused", error=str(error))
+                    break
+                else:
+                    return
+            self._dropped("error")
+
+    async def _write(self, series: _Series) -> None:
+        namespace = series.regarding.get("namespace") or "default"
+        last = _time(series.last)
+        if series.stored:
+            patch = {"count": series.count, "lastTimestamp": last}
+            try:
+                await self._client.patch(EVENTS, series.name, namespace, patch=patch)
+            except NotFoundError:
+                series.name, series.stored = "", False  # events expire; start a new one
+                series.count = 1
+                series.first = series.last
+            else:
+                return
+        if not series.name:
+            # As client-go's, from the time in ns: of one second, kubectl shows events by name.
+            now = int(self._clock.now().timestamp() * 1e6) * 1000
+            self._stamp = max(self._stamp + 1, now)
+            unique = f".{self._stamp:016x}"
+            series.name = series.regarding["name"][: 253 - len(unique)] + unique
+        component, instance = series.source
+        source = {"component": component} | ({"host": instance} if instance else {})
+        document = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": series.name, "namespace": namespace},
+            "involvedObject": series.regarding,
+            "type": series.type,
+            "reason": series.reason,
+            "message": series.message,
+            "count": series.count,
+            "firstTimestamp": _time(series.first),
+            "lastTimestamp": last,
+            "source": source,
+            "reportingComponent": component,
+            "reportingInstance": instance,
+        }
+        # That it exists means that an earlier attempt got through, and only its answer was lost.
+        with contextlib.suppress(AlreadyExistsError):
+            await self._client.create(EVENTS, document)
+        series.stored = True
 
 
 class EventRecorder:
@@ -125,17 +248,15 @@ class EventRecorder:
         clock: Clock = SYSTEM_CLOCK,
         metrics: Metrics | None = None,
     ) -> None:
-        self._client = client
         self._source = Source(component, instance)
         self._clock = clock
         self._metrics = metrics
-        self._series: OrderedDict[_SeriesKey, _Series] = OrderedDict()
-        self._budgets: OrderedDict[_SeriesKey, _Budget] = OrderedDict()
-        self._total = _Budget(_TOTAL_BURST, _TOTAL_REFILL, clock.monotonic())
-        self._backlog: deque[_Series] = deque()
-        self._ready = asyncio.Event()
-        self._writing = asyncio.Lock()
-        self._log = get_logger(component=component)
+        self._series: OrderedDict[_Key, _Series] = OrderedDict()
+        self._budgets: OrderedDict[_Key, _Budget] = OrderedDict()
+        total = _Budget(_TOTAL_BURST, _TOTAL_REFILL, clock.monotonic())
+        self._writers = [
+            _Writer(client, component, total, clock, self._dropped) for _ in range(_WRITERS)
+        ]
 
     def reporter(self, component: str, instance: str = "") -> Reporter:
         """Somebody else who reports through this recorder."""
@@ -164,16 +285,10 @@ class EventRecorder:
         reference = _reference(regarding)
         if len(message) > _MAX_MESSAGE:
             message = message[: _MAX_MESSAGE - 3] + "..."
-        key = (
-            reference["kind"],
-            reference.get("namespace", ""),
-            reference["name"],
-            reference.get("uid", "") + reference.get("fieldPath", ""),
-            type,
-            reason,
-            message,
-            *source,
-        )
+        named = (reference.get("namespace", ""), reference["name"])
+        identity = reference.get("uid", "") + reference.get("fieldPath", "")
+        about = (reference["kind"], *named, identity, type, reason)
+        key = (*about, message, *source)
         now = self._clock.now()
         series = self._series.get(key)
         if series is None:
@@ -187,106 +302,31 @@ class EventRecorder:
         series.last = now
         if series.queued:
             return
-        if not self._budget(key[:_OBJECT]).take(self._clock.monotonic()):
+        if not self._budget(about).take(self._clock.monotonic()):
             self._dropped("budget")
-        elif len(self._backlog) >= _MAX_BACKLOG:
+        elif sum(len(writer.backlog) for writer in self._writers) >= _MAX_BACKLOG:
             self._dropped("backlog")
         else:
-            series.queued = True
-            self._backlog.append(series)
-            self._ready.set()
+            # Always the same for what has the same name: it is part of that of the event.
+            self._writers[hash(named) % _WRITERS].add(series)
 
     async def run(self) -> None:
         """Write what is recorded until cancelled; then write the rest and return."""
         try:
-            while True:
-                await self._ready.wait()
-                self._ready.clear()
-                while self._backlog:
-                    await asyncio.sleep(self._total.wait(self._clock.monotonic()))
-                    self._total.take(self._clock.monotonic())
-                    await self._write_next()
+            async with asyncio.TaskGroup() as group:
+                for writer in self._writers:
+                    group.create_task(writer.run())
         finally:
             await self.flush()
 
     async def flush(self) -> None:
         """Write the whole backlog now; gives up after two seconds."""
-        try:
-            async with asyncio.timeout(_FLUSH_TIMEOUT):
-                async with self._writing:
-                    pass  # what `run` is writing at this moment
-                while self._backlog:
-                    await self._write_next()
-        except TimeoutError:
-            for _ in self._backlog:
-                self._dropped("stopped")
-            self._backlog.clear()
+        await asyncio.gather(*(writer.flush() for writer in self._writers))
 
-    async def _write_next(self) -> None:
-        async with self._writing:
-            if not self._backlog:
-                return
-            series = self._backlog.popleft()
-            series.queued = False
-            for attempt in range(_ATTEMPTS):
-                try:
-                    await self._write(series)
-                except asyncio.CancelledError:
-                    self._backlog.appendleft(series)  # under the same name, so never twice
-                    raise
-                except (UnreachableError, ServerError) as error:
-                    self._log.debug("event not written", error=str(error))
-                    await asyncio.sleep(0.2 * 2.0**attempt * (1.0 + random.random()))  # noqa: S311
-                except ApiError as error:
-                    # A namespace on its way out refuses events; nobody would read them anyway.
-                    self._log.debug("event refused", error=str(error))
-                    break
-                else:
-                    return
-            self._dropped("error")
-
-    async def _write(self, series: _Series) -> None:
-        namespace = series.regarding.get("namespace") or "default"
-        last = _time(series.last)
-        if series.stored:
-            patch = {"count": series.count, "lastTimestamp": last}
-            try:
-                await self._client.patch(EVENTS, series.name, namespace, patch=patch)
-            except NotFoundError:
-                series.name, series.stored = "", False  # events expire; start a new one
-                series.count = 1
-                series.first = series.last
-            else:
-                return
-        if not series.name:
-            unique = f".{random.getrandbits(64):016x}"
-            series.name = series.regarding["name"][: 253 - len(unique)] + unique
-        component, instance = series.source
-        source = {"component": component} | ({"host": instance} if instance else {})
-        document = {
-            "apiVersion": "v1",
-            "kind": "Event",
-            "metadata": {"name": series.name, "namespace": namespace},
-            "involvedObject": series.regarding,
-            "type": series.type,
-            "reason": series.reason,
-            "message": series.message,
-            "count": series.count,
-            "firstTimestamp": _time(series.first),
-            "lastTimestamp": last,
-            "source": source,
-            "reportingComponent": component,
-            "reportingInstance": instance,
-        }
-        # That it exists means that an earlier attempt got through, and only its answer was lost.
-        with contextlib.suppress(AlreadyExistsError):
-            await self._client.create(EVENTS, document)
-        series.stored = True
-
-    def _budget(self, key: _SeriesKey) -> _Budget:
+    def _budget(self, key: _Key) -> _Budget:
         budget = self._budgets.get(key)
         if budget is None:
-            budget = _Budget(_OBJECT_BURST, _OBJECT_REFILL, self._clock.monotonic())
+            budget = _Budget(_REASON_BURST, _REASON_REFILL, self._clock.monotonic())
             self._budgets[key] = budget
             if len(self._budgets) > _MAX_SERIES:
                 self._budgets.popitem(last=False)
