@@ -32,7 +32,7 @@ test: setup ## Fast tests (under 3 minutes)
 	$(BIN)/python -m pytest -n 2 tests
 
 suites: setup ## Heavier suites: real kubectl, real training, faults, sandboxes
-	$(BIN)/python -m pytest -v --timeout 600 -n 2 --durations 20 suites
+	$(BIN)/python -m pytest -v --tb short --timeout 600 -n 2 --durations 20 suites
 
 test-all: test suites ## Everything this machine can run
 
