@@ -24,7 +24,8 @@ class OperatorOptions(Struct, frozen=True, kw_only=True):
         namespace: Only jobs of this namespace; all when None.
         helper_image: Image of the init steps that are added to distributed pods. Has kubectl at
             /usr/local/bin/kubectl and a POSIX shell.
-        workers: How many jobs are looked at at the same time.
+        workers: How many jobs are looked at at the same time. They mostly wait for the API server,
+            which needs less time for many requests when it has several of them at once.
         leader_elect: Take part in the election for a Lease before doing anything, so that two
             operators never act at once.
         lease_namespace: Where the Lease is; the namespace of the configuration when None.
@@ -35,7 +36,7 @@ class OperatorOptions(Struct, frozen=True, kw_only=True):
 
     namespace: str | None = None
     helper_image: str = HELPER_IMAGE
-    workers: int = 4
+    workers: int = 16
     leader_elect: bool = True
     lease_namespace: str | None = None
     lease_name: str = LEASE_NAME
