@@ -43,6 +43,7 @@ class Job:
         directory: Of the checkpoints.
         replicas: Workers to begin with.
         restarts: How often a launcher starts its process again.
+        policy: Restart policy of the workers.
         resources: Of a worker.
         spec: More of the spec.
     """
@@ -55,6 +56,7 @@ class Job:
         *,
         replicas: int = 2,
         restarts: int = 20,
+        policy: str = "ExitCode",
         resources: Document | None = None,
         **spec: Any,
     ) -> None:
@@ -77,7 +79,7 @@ class Job:
             "containers": [container],
             "volumes": [{"name": "c", "hostPath": {"path": str(directory)}}],
         }
-        worker = {"replicas": replicas, "restartPolicy": "ExitCode", "template": {"spec": pod}}
+        worker = {"replicas": replicas, "restartPolicy": policy, "template": {"spec": pod}}
         limits = {"minReplicas": 1, "maxReplicas": 3}
         user.create(
             {

@@ -52,7 +52,7 @@ def rendezvous(user: User, kind: str) -> Document:
     if kind == "c10d":
         return {}
     for document in ETCD:
-        user.create(document)
+        user.apply(document)
     user.kubectl("wait", "pod/etcd", "--for=condition=Ready", "--timeout=60s")
     return {"rdzvEndpoint": "etcd-service:2379"}
 
@@ -148,6 +148,29 @@ def test_workers_come_and_go(user: User, tmp_path: Path, kind: str) -> None:
     assert int(ended[2]) > epoch
     assert float(ended[3]) >= 0.95
     assert job.counted[1] == 1
+
+
+def test_the_etcd_is_lost_with_all_it_knew(user: User, tmp_path: Path) -> None:
+    """The launchers exit with code 1, which is for good unless the policy is to try again."""
+    meet = rendezvous(user, "etcd")
+    patient = Job(user, "patient", tmp_path / "c", policy="OnFailure", **meet)
+    epoch = patient.until_training(2)
+    user.kubectl("delete", "pod", "etcd", "--grace-period=0", "--force")
+    workers = {patient.uid(0), patient.uid(1)}
+
+    user.until("the launchers give up", lambda: min(map(restarts, patient.pods())) > 0)
+    rendezvous(user, "etcd")
+    patient.until_training(2, after=epoch)
+
+    assert {patient.uid(0), patient.uid(1)} == workers, "they begin again in their pods"
+    patient.end()
+
+
+def restarts(pod: Document) -> int:
+    """How often the container of a worker was started again."""
+    (container,) = pod["status"]["containerStatuses"]
+    count: int = container["restartCount"]
+    return count
 
 
 def test_a_job_makes_do_with_the_room_there_is(user: User, tmp_path: Path) -> None:

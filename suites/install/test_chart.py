@@ -29,7 +29,7 @@ EVERYTHING: Document = {
     "replicas": 3,
     "leaderElection": {"enabled": False},
     "watchNamespace": "team",
-    "workers": 16,
+    "workers": 8,
     "log": {"level": "debug", "format": "json"},
     "metrics": {
         "port": 9090,
