@@ -150,7 +150,7 @@ def test_recording_never_waits_and_the_backlog_is_bounded() -> None:
         recording = Recording(server)
         server.fail("POST", "/events", delay=1000, times=10)
         async with recording as recorder:
-            for number in range(7000):
+            for number in range(12000):
                 reference = {"kind": "Pod", "namespace": "team", "name": f"p{number}", "uid": "u"}
                 recorder.event(reference, "Normal", "X", "y")
             assert recording.metrics.events_dropped.value("backlog") == 2000

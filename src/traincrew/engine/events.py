@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 # gone often is never told.
 _REASON_BURST = 25.0
 _REASON_REFILL = 1.0 / 300.0
-# For all objects together; a thousand jobs that start at once say three thousand things.
+# For all objects together; a thousand jobs that start at once say thousands of things.
 _TOTAL_BURST = 1000.0
 _TOTAL_REFILL = 200.0
-_MAX_BACKLOG = 5000
+_MAX_BACKLOG = 10000
 _MAX_SERIES = 5000
-_WRITERS = 4
+_WRITERS = 16
 _ATTEMPTS = 3
 _MAX_MESSAGE = 1024  # API validation
 _FLUSH_TIMEOUT = 2.0
