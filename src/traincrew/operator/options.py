@@ -36,7 +36,7 @@ class OperatorOptions(Struct, frozen=True, kw_only=True):
 
     namespace: str | None = None
     helper_image: str = HELPER_IMAGE
-    workers: int = 16
+    workers: int = 64
     leader_elect: bool = True
     lease_namespace: str | None = None
     lease_name: str = LEASE_NAME

@@ -98,7 +98,7 @@ class Logs(_Values, frozen=True):
 
 
 def _resources() -> dict[str, Any]:
-    return {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}}
+    return {"requests": {"cpu": "100m", "memory": "160Mi"}, "limits": {"memory": "512Mi"}}
 
 
 class Values(_Values, frozen=True):
