@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 END_FILE = "/tmp/end"
 UNTIL_TOLD = f"until [ -e {END_FILE} ]; do sleep 0.2; done; exit 0"
-"""A script that runs until `User.end_master`."""
+"""A script that runs until `User.end`."""
 
 
 class User:
@@ -105,9 +105,17 @@ class User:
 
     def end_master(self, job: str) -> None:
         """Have a master that runs `UNTIL_TOLD` succeed."""
-        selector = f"job-name={job}-master"
-        (pod,) = self.items("pods", "-l", selector)
-        self.kubectl("exec", pod["metadata"]["name"], "--", "touch", END_FILE)
+        (pod,) = self.items("pods", "-l", f"job-name={job}-master")
+        self.end(pod["metadata"]["name"])
+
+    def end(self, pod: str) -> None:
+        """Have a pod that runs `UNTIL_TOLD` succeed, in two seconds.
+
+        By then the command that says so has left the container: with one that is still in there
+        when it ends, ``kubectl exec`` may fail.
+        """
+        script = f"(sleep 2; touch {END_FILE}) </dev/null >/dev/null 2>&1 &"
+        self.kubectl("exec", pod, "--", "sh", "-c", script)
 
     def sees_a_job_through(self, job: str = "one") -> None:
         """Create a small job and wait for its success."""

@@ -316,7 +316,7 @@ class Life:
         user.until("one is left", lambda: len(user.items("pods,services", "-l", ELASTIC)) == 2)
         user.until("it runs", lambda: self.elastic_status("grows").get("workersReady") == "1/1")
         self.edit_elastic("grows", {"ttlSecondsAfterFinished": 1})
-        user.kubectl("exec", "grows-worker-0", "--", "touch", "/tmp/end")
+        user.end("grows-worker-0")
         user.until("the job is deleted", lambda: not user.get("elasticjob", "grows"))
 
     def elastic_status(self, job: str) -> Document:
