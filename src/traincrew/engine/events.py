@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import random
 from collections import OrderedDict, deque
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from msgspec import Struct
 
@@ -50,6 +50,7 @@ _MAX_MESSAGE = 1024  # API validation
 _FLUSH_TIMEOUT = 2.0
 
 _Key = tuple[str, ...]
+T = TypeVar("T")
 
 
 class Source(NamedTuple):
@@ -290,19 +291,18 @@ class EventRecorder:
         about = (reference["kind"], *named, identity, type, reason)
         key = (*about, message, *source)
         now = self._clock.now()
-        series = self._series.get(key)
-        if series is None:
-            series = _Series(source, reference, type, reason, message, now, now)
-            self._series[key] = series
-            if len(self._series) > _MAX_SERIES:
-                self._series.popitem(last=False)
-        else:
-            self._series.move_to_end(key)
+        series = _recent(
+            self._series,
+            key,
+            lambda: _Series(source, reference, type, reason, message, now, now),
+        )
         series.count += 1
         series.last = now
         if series.queued:
             return
-        if not self._budget(about).take(self._clock.monotonic()):
+        at = self._clock.monotonic()
+        budget = _recent(self._budgets, about, lambda: _Budget(_REASON_BURST, _REASON_REFILL, at))
+        if not budget.take(at):
             self._dropped("budget")
         elif sum(len(writer.backlog) for writer in self._writers) >= _MAX_BACKLOG:
             self._dropped("backlog")
@@ -322,17 +322,6 @@ class EventRecorder:
     async def flush(self) -> None:
         """Write the whole backlog now; gives up after two seconds."""
         await asyncio.gather(*(writer.flush() for writer in self._writers))
-
-    def _budget(self, key: _Key) -> _Budget:
-        budget = self._budgets.get(key)
-        if budget is None:
-            budget = _Budget(_REASON_BURST, _REASON_REFILL, self._clock.monotonic())
-            self._budgets[key] = budget
-            if len(self._budgets) > _MAX_SERIES:
-                self._budgets.popitem(last=False)
-        else:
-            self._budgets.move_to_end(key)
-        return budget
 
     def _dropped(self, reason: str) -> None:
         if self._metrics is not None:
@@ -355,6 +344,18 @@ class Reporter:
     ) -> None:
         """Record that something happened, as `EventRecorder.event`."""
         self._recorder.event(regarding, type, reason, message, source=self._source)
+
+
+def _recent(known: OrderedDict[_Key, T], key: _Key, make: Callable[[], T]) -> T:
+    """What is known under a key, or made now; what is not asked for is forgotten in the end."""
+    found = known.get(key)
+    if found is None:
+        found = known[key] = make()
+        if len(known) > _MAX_SERIES:
+            known.popitem(last=False)
+    else:
+        known.move_to_end(key)
+    return found
 
 
 def _reference(regarding: dict[str, Any]) -> dict[str, str]:
