@@ -28,7 +28,7 @@ import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from benchmarks.real_cluster.usage import cpu_seconds, peak_mebibytes, resident_mebibytes
+from benchmarks._usage import cpu_seconds, peak_mebibytes, resident_mebibytes
 from traincrew.api.crd import KINDS, definition
 from traincrew.engine.client import Client
 from traincrew.engine.config import load_config

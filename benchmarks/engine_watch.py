@@ -21,11 +21,11 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import field
 
+from benchmarks._usage import resident_mebibytes
 from traincrew.engine.client import Client
 from traincrew.engine.config import ClientConfig
 from traincrew.engine.controller import Controller, Request, owner_key
@@ -225,7 +225,7 @@ def _resident() -> float:
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
     try:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 2**20
+        return resident_mebibytes()
     except OSError:
         done = subprocess.run(
             ["ps", "-o", "rss=", "-p", str(os.getpid())], capture_output=True, check=True

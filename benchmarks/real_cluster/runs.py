@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from hack.cluster import Options, RealCluster
 
-from benchmarks.real_cluster import audit, jobs, kwok, recording, replay, usage
+from benchmarks._usage import Meter, Usage, peak_mebibytes
+from benchmarks.real_cluster import audit, jobs, kwok, recording, replay
 from benchmarks.real_cluster.bare import BareClient
 from traincrew.engine.client import Client
 from traincrew.engine.config import load_config
@@ -32,7 +33,6 @@ from traincrew.operator.manifests.values import NAME
 
 if TYPE_CHECKING:
     from benchmarks.real_cluster.recording import Exchange
-    from benchmarks.real_cluster.usage import Usage
 
 ROOT = Path(__file__).resolve().parents[2]
 OPERATOR = f"system:serviceaccount:{NAMESPACE}:{NAME}"
@@ -219,7 +219,7 @@ async def _operate(
         phases = jobs.Phases(user, stage.load, count)
         following = asyncio.create_task(phases.follow())
         await phases.listening.wait()
-        meter = usage.Meter({"operator": process.pid, **stage.pids()})
+        meter = Meter({"operator": process.pid, **stage.pids()})
         requests = stage.requests()
         started = time.monotonic()
         await jobs.create(user, stage.load, count)
@@ -228,7 +228,7 @@ async def _operate(
         last_write = await _rest(path)
         used = meter.read()
         following.cancel()
-        peak = usage.peak_mebibytes(process.pid)
+        peak = peak_mebibytes(process.pid)
         uids = await jobs.uids(user, stage.load)
     process.send_signal(signal.SIGTERM)
     await asyncio.to_thread(process.wait, 30)
@@ -300,7 +300,7 @@ async def _repeat(stage: Stage, recorded: Recorded, *, wait: bool) -> Run:
             at_once=at_once,
             cluster=cluster if wait else None,
         )
-        meter = usage.Meter(stage.pids())
+        meter = Meter(stage.pids())
         requests = stage.requests()
         started = time.monotonic()
         await jobs.create(user, stage.load, count, repeating.created)
