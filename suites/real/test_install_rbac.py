@@ -225,12 +225,12 @@ class Life:
 
     def scaled_mended_and_suspended(self) -> None:
         user = self.user
-        rank = f"{AGENT} life-workerset-ws0-0 echo over there && {UNTIL_TOLD}"
+        rank = f"set -e; {AGENT} life-workerset-ws0-0 echo over there; {UNTIL_TOLD}"
         manifest = chainer_job("life", rank, workers=2, cleanPodPolicy="All")
         del manifest["spec"]["backend"]  # which is filled in
         user.create(manifest)
         user.until_phase("life", "Running", workersReady="2/2")
-        user.until("a rank on a worker", lambda: "over there" in self.master_log())
+        self.rank_has_run()
 
         user.edit("life", {"workerSets": {"ws0": {"replicas": 3}}})
         user.until_phase("life", "Running", workersReady="3/3")
@@ -249,13 +249,16 @@ class Life:
         user.until_phase("life", "Suspended", reason="ChainerJobSuspended")
         user.edit("life", {"runPolicy": {"suspend": False, "activeDeadlineSeconds": 3600}})
         user.until_phase("life", "Running", workersReady="3/3")
+        self.rank_has_run()  # before its worker goes away: without it, the master fails
 
         worker_set = manifest["spec"]["workerSets"]["ws0"]
         user.edit("life", {"workerSets": {"ws0": None, "other": {**worker_set, "replicas": 1}}})
         user.until("the set is gone", lambda: not user.get("statefulset", "life-workerset-ws0"))
 
-    def master_log(self) -> str:
-        return self.user.kubectl("logs", "-l", "job-name=life-master", "-c", "chainer")
+    def rank_has_run(self) -> None:
+        """Wait until the master, which has started, has run its rank on a worker."""
+        log = ("logs", "-l", "job-name=life-master", "-c", "chainer")
+        self.user.until("a rank on a worker", lambda: "over there" in self.user.kubectl(*log))
 
     def synced_again(self) -> bool:
         events = self.user.items("events", "--field-selector=reason=Synced")
