@@ -1,9 +1,13 @@
 """Certificates, against a real TLS server."""
 
 import asyncio
+import gc
 import os
 import ssl
 import subprocess
+import threading
+import time
+import warnings
 from base64 import b64encode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -20,15 +24,32 @@ from traincrew.engine.errors import UnreachableError
 from traincrew.engine.testing import ManualClock
 from traincrew.engine.tls import TlsSettings
 
+SECONDS = 10.0
+"""Patience with a server that does not answer."""
+
 
 @asynccontextmanager
 async def serving(
-    authority: Authority, name: str = "server", *, demand: bool = False
+    authority: Authority,
+    name: str = "server",
+    *,
+    demand: bool = False,
+    let_go: threading.Event | None = None,
 ) -> AsyncIterator[int]:
-    """A TLS server that says who the client is; yields its port."""
+    """A TLS server that says who the client is; yields its port.
 
-    async def handler(request: web.Request) -> web.Response:
+    A watch has it do nothing at all, not even close connections, until ``let_go`` is set.
+    """
+
+    async def handler(request: web.Request) -> web.StreamResponse:
         assert request.transport is not None
+        if "watch" in request.query:
+            stream = web.StreamResponse()
+            await stream.prepare(request)
+            await stream.write(b"{}")
+            assert let_go is not None
+            let_go.wait(SECONDS)
+            return stream
         peer = request.transport.get_extra_info("peercert") or {}
         subject = [value for ((key, value),) in peer.get("subject", ()) if key == "commonName"]
         authorization = request.headers.get("Authorization", "")
@@ -252,3 +273,33 @@ async def test_a_proxy_is_used_for_tls_too(authority: Authority) -> None:
         }
         assert await ask(from_kubeconfig(kubeconfig(port, cluster, {})))
         assert tunnels == [[b"CONNECT", f"127.0.0.1:{port}".encode()]]
+
+
+async def test_nothing_is_left_open_when_a_loop_ends_that_had_a_stream(
+    authority: Authority,
+) -> None:
+    let_go = threading.Event()
+
+    async def watch(config: ClientConfig) -> None:
+        parameters = {"watch": "true"}
+        async with Client(config) as client, client.stream("/api", parameters) as chunks:
+            assert await anext(aiter(chunks)) == b"{}"
+
+    def run(config: ClientConfig) -> None:
+        try:
+            asyncio.run(watch(config))
+        finally:
+            let_go.set()
+
+    async with serving(authority, let_go=let_go) as port:
+        document = kubeconfig(port, {"certificate-authority": "ca.crt"}, {})
+        config = from_kubeconfig(document, directory=authority.directory)
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            began = time.monotonic()
+            await asyncio.to_thread(run, config)
+            took = time.monotonic() - began
+            gc.collect()
+
+    assert [str(warning.message) for warning in seen] == []
+    assert took < SECONDS  # nobody waited for the server's goodbye

@@ -161,6 +161,7 @@ class AiohttpTransport:
         self._config = config
         self._delivery_limit = delivery_limit
         self._session: aiohttp.ClientSession | None = None
+        self._hanging_up: set[asyncio.Future[None]] = set()
         self._proxy = config.proxy_for_server()
 
     def _open(self) -> aiohttp.ClientSession:
@@ -238,10 +239,26 @@ class AiohttpTransport:
             # Errors of whoever reads are not ours to translate.
             yield _AiohttpStream(response, request.url)
         finally:
-            response.close()
+            self._hang_up(response)
+
+    def _hang_up(self, response: aiohttp.ClientResponse) -> None:
+        """Drop an answer's connection now, without TLS's goodbye.
+
+        A server that is cut off does not answer it, and the socket would stay open meanwhile, also
+        after `close`.
+        """
+        connection = response.connection
+        protocol = connection.protocol if connection is not None else None
+        if protocol is not None:
+            if (closed := protocol.closed) is not None:
+                self._hanging_up.add(closed)
+                closed.add_done_callback(self._hanging_up.discard)
+            protocol.abort()
+        response.close()
 
     async def close(self) -> None:
         """Release all connections."""
         if self._session is not None:
             session, self._session = self._session, None
             await session.close()
+            await asyncio.gather(*self._hanging_up, return_exceptions=True)
