@@ -198,6 +198,15 @@ def test_out_of_memory_is_named() -> None:
     assert texts(shown) == [f"{MASTER}: exit code 137 (OOMKilled)"]
 
 
+def test_what_a_failed_program_said_last_is_shown() -> None:
+    view = followed()
+    log = 'File "train.py", line 3\nValueError: no data\n-----\nmpiexec: 1 process has failed\n'
+    view.pod(master("Failed", ended(1, message=log)), 2)
+    view.job(job("Failed"), 3)
+    shown = texts(summary(view, 3))
+    assert f"Pod {MASTER}, container chainer: exit code 1: ValueError: no data" in shown
+
+
 def test_a_job_deleted_by_hand_ends_the_run() -> None:
     view = followed()
     shown = view.job(job("Running"), 3, deleted=True)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from traincrew.cli.news import News
 from traincrew.cli.text import PodState, Tone, clean, clock, how_it_ended, moment, pod_state
 from traincrew.engine.objects import controller_of
+from traincrew.plan.pods import last_words
 
 if TYPE_CHECKING:
     from traincrew.cli.objects import ContainerStatus, Event, Pod, TrainingJob, Workload
@@ -244,8 +245,8 @@ class View:
             if ended is not None and ended.exit_code != 0:
                 words = how_it_ended(_with_end(container))
                 text = words[0] if words else f"exit code {ended.exit_code}"
-                if ended.message:
-                    text += f": {_one_line(ended.message)}"
+                if said := last_words(ended.message):
+                    text += f": {_one_line(said)}"
                 when = ended.finished_at or ""
                 record.failure = (container.name, ended.exit_code, text, when)
 

@@ -285,6 +285,7 @@ def master(owner: Owner, spec: ChainerJobSpec, helper_image: str) -> Document:
             _generator(template, helper_image, slots(spec.master)),
         ]
         template = _wired(owner, template, steps)
+    template = podtemplate.with_last_words(template)
     content: Document = {"completions": 1, "parallelism": 1}
     if spec.backoff_limit is not None:
         content["backoffLimit"] = spec.backoff_limit
@@ -316,6 +317,7 @@ def workers(owner: Owner, spec: ChainerJobSpec, set_name: str, helper_image: str
     labels = {LABEL_NAME: owner.name, LABEL_ROLE: ROLE_WORKERS, LABEL_SET: set_name}
     template = _pod(owner, workers.template, labels)
     template = _wired(owner, template, [_downloader(template, helper_image)])
+    template = podtemplate.with_last_words(template)
     name = Names(owner.name).workers(set_name)
     return _document(
         "apps/v1",

@@ -122,6 +122,7 @@ def pod(owner: Owner, spec: ElasticJobSpec, place: Place) -> Document:
     )
     if place.type == WORKER or _names_launcher(template):
         template = _launched(template, launcher_arguments(owner, spec), spec)
+    template = podtemplate.with_last_words(template)
     kept = {
         name: template["metadata"][name]
         for name in ("labels", "annotations", "finalizers")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,6 +13,13 @@ if TYPE_CHECKING:
 _NORMAL_WAITS = {"", "ContainerCreating", "PodInitializing"}
 _LONGEST = 300
 _SHOWN = 3
+_LAST_LINES = 3
+
+_EXCEPTION = re.compile(r"(\[[^\]]*\](<\w+>)?: ?)?[A-Za-z_][\w.]*(Error|Exception): \S")
+"""The line that ends a Python traceback and says something, also behind a rank's tag.
+
+torchrun ends its own with a ``ChildFailedError:`` that does not.
+"""
 
 
 def shorten(text: str, limit: int = _LONGEST) -> str:
@@ -57,9 +65,21 @@ def exit_text(container: ContainerStatus) -> str:
     text = f"container {container.name} exited with code {ended.exit_code}"
     if ended.reason and ended.reason != "Error":
         text += f" ({ended.reason})"
-    if ended.message:
-        text += f": {ended.message}"
+    if words := last_words(ended.message):
+        text += f": {words}"
     return shorten(text)
+
+
+def last_words(message: str) -> str:
+    """What matters of a termination message, which may be the end of a log.
+
+    That is the last Python exception in it; else its last lines, but for mere rulers.
+    """
+    lines = [line.strip() for line in message.splitlines() if any(map(str.isalnum, line))]
+    for line in reversed(lines):
+        if _EXCEPTION.match(line):
+            return line
+    return " ".join(lines[-_LAST_LINES:])
 
 
 def failure(pod: PodView) -> str:

@@ -73,3 +73,19 @@ def add_env(container: Document, variables: Mapping[str, str]) -> Document:
 def add_mounts(container: Document, mounts: Iterable[Document]) -> Document:
     """Append volume mounts."""
     return {**container, "volumeMounts": [*(container.get("volumeMounts") or []), *mounts]}
+
+
+def with_last_words(template: Document) -> Document:
+    """Have containers that fail without a word of their own report the end of their log.
+
+    The kubelet keeps it (the last 80 lines, 2 KiB) with the exit code, so that it is still known
+    when the pod and its log are gone. A policy that the user chose stays.
+    """
+
+    def reporting(container: Document) -> Document:
+        if container.get("terminationMessagePolicy"):
+            return container
+        return {**container, "terminationMessagePolicy": "FallbackToLogsOnError"}
+
+    template = map_containers(template, reporting)
+    return map_containers(template, reporting, init=True)
