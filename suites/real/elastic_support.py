@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 TORCH = "docker.io/traincrew/torch:0.1.0"
 ETCD = "docker.io/traincrew/etcd:0.1.0"
-SCRIPT = Path(__file__).with_name("train.py")
+SCRIPT = Path(__file__).parents[1] / "train.py"
 """Trains until told to end; says when it begins, and from which epoch on."""
 SCRIPTS = "scripts"
 

@@ -30,9 +30,14 @@ async def worker_deleted(stage: Stage) -> None:
 
 @scenario()
 async def worker_crashes(stage: Stage) -> None:
-    """A worker's container that ends is started again in its pod."""
+    """A worker's container that ends is started again in its pod.
+
+    It is not ready for a while then; else it would depend on the kubelet's pace who sees that.
+    """
     document = job("crash", workers=1)
-    document["spec"]["workerSets"]["ws"]["template"] = template(GATE)
+    probe = {"exec": {"command": ["true"]}, "initialDelaySeconds": 2, "periodSeconds": 1}
+    worker_template = template(GATE, readinessProbe=probe)
+    document["spec"]["workerSets"]["ws"]["template"] = worker_template
     await stage.create(document)
     master = await stage.master()
     await stage.phase("crash", "Running", workersReady="1/1")

@@ -234,7 +234,8 @@ def test_a_communicator_for_gpus_is_replaced_and_said(hosts: Hosts) -> None:
 
 
 def test_ranks_are_not_bound_to_one_processor(hosts: Hosts) -> None:
-    script = "import os; print('usable', len(os.sched_getaffinity(0)))"
+    # In one piece: ranks whose output is not buffered would come between each other's words.
+    script = "import os; print(f'usable {len(os.sched_getaffinity(0))}\\n', end='')"
     result = hosts.run("mpiexec", "-n", "2", "-N", "1", "python3", "-c", script)
     here = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True

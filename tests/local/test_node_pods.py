@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -274,12 +275,13 @@ async def test_mounted_objects_follow_the_api(world: World) -> None:
         }
     )
     await world.ready()
+
+    async def seen(word: str) -> bool:
+        return word in await world.logs(tail=1)
+
+    await world.until(partial(seen, "old"))
     await world.client.patch(CONFIG_MAPS, "c", "default", patch={"data": {"a": "new"}})
-
-    async def seen() -> bool:
-        return "new" in await world.logs(tail=1)
-
-    await world.until(seen)
+    await world.until(partial(seen, "new"))
     assert set((await world.logs()).split()) == {"old", "new"}
 
 

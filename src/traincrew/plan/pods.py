@@ -20,6 +20,9 @@ _EXCEPTION = re.compile(r"(\[[^\]]*\](<\w+>)?: ?)?[A-Za-z_][\w.]*(Error|Exceptio
 
 torchrun ends its own with a ``ChildFailedError:`` that does not.
 """
+_RULER = re.compile(r"^-{20,}$", re.MULTILINE)
+_EPILOGUE = re.compile(r"\s*(Primary job|\w+ detected that one or more processes)\b")
+"""What Open MPI adds, between rulers, to what a failed program has said."""
 
 
 def shorten(text: str, limit: int = _LONGEST) -> str:
@@ -73,9 +76,12 @@ def exit_text(container: ContainerStatus) -> str:
 def last_words(message: str) -> str:
     """What matters of a termination message, which may be the end of a log.
 
-    That is the last Python exception in it; else its last lines, but for mere rulers.
+    That is the last Python exception in it; else its last lines, but for mere rulers and, if there
+    is anything else, the epilogue of mpiexec.
     """
-    lines = [line.strip() for line in message.splitlines() if any(map(str.isalnum, line))]
+    parts = [part for part in _RULER.split(message) if part.strip()]
+    told = "\n".join(part for part in parts if not _EPILOGUE.match(part)) or message
+    lines = [line.strip() for line in told.splitlines() if any(map(str.isalnum, line))]
     for line in reversed(lines):
         if _EXCEPTION.match(line):
             return line

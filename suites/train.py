@@ -2,7 +2,8 @@
 
 One line is printed whenever training begins (again), when its first epoch has been saved: when
 somebody is lost after that line, the others go on from a later epoch. The file ``enough`` in the
-directory of the checkpoints ends it, after at least ten epochs.
+directory of the checkpoints ends it, after at least twenty epochs: from then on the accuracy stays
+above 0.96, however often training began again.
 
 Tests start it again many times, so nothing is imported that takes a second to start: gradients are
 averaged and applied by hand, and scikit-learn's data are read without it.
@@ -57,7 +58,7 @@ while not told:
         new.replace(checkpoint)
     time.sleep(0.2)
     # One rank decides for all.
-    decision = torch.tensor([int(enough.exists() and epoch >= 10)])
+    decision = torch.tensor([int(enough.exists() and epoch >= 20)])
     dist.broadcast(decision, 0)
     told = bool(decision)
     if epoch == begin + 1:
