@@ -117,4 +117,23 @@ DIFFERENCES: tuple[Difference, ...] = (
         " serviceaccounts .* is forbidden: .*: no relationship found between node .*",
         sometimes=True,
     ),
+    Difference(
+        "deleted once more",
+        "The StatefulSet controller deletes a pod again, and says so again, as long as it has not"
+        " seen that the pod is being deleted.",
+        section="StatefulSet .*, events of statefulset-controller",
+        embedded="Normal SuccessfulDelete: Delete Pod .* successful",
+        real=r"Normal SuccessfulDelete: Delete Pod .* successful x\d+",
+        sometimes=True,
+    ),
+    Difference(
+        "a probe of what has ended",
+        "The kubelet learns up to a second later that a container has ended, and may probe it"
+        " meanwhile.",
+        section="Pod .*, events of kubelet",
+        real="Warning Unhealthy .*: Readiness probe errored and resulted in unknown state: rpc"
+        " error: .*",
+        scenarios="worker-crashes",
+        sometimes=True,
+    ),
 )
