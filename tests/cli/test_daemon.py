@@ -10,6 +10,8 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
@@ -139,22 +141,42 @@ def test_only_one_command_works_on_a_cluster(monkeypatch: pytest.MonkeyPatch) ->
         pass
 
 
-def test_a_lock_survives_the_removal_of_its_directory(home: Path) -> None:
+def test_a_lock_survives_the_removal_of_its_directory(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     files, entered = ClusterFiles("default"), threading.Event()
+    waiting, go_on = threading.Event(), threading.Event()
 
     def second() -> None:
         with ClusterFiles("default").locked():
             assert files.directory.exists()
             entered.set()
 
+    def sleep(_: float) -> None:
+        waiting.set()
+        go_on.wait(60)
+
+    monkeypatch.setattr(daemon, "time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep))
     thread = threading.Thread(target=second)
     with files.locked():
         thread.start()
+        assert waiting.wait(60)
         files.remove()
         assert not home.exists()
         assert not entered.is_set()
-    thread.join(10)
+        go_on.set()
+    thread.join(60)
     assert entered.is_set()
+
+
+def test_what_an_interrupted_removal_left_goes_with_the_next_one(home: Path) -> None:
+    files = ClusterFiles("default")
+    files.make()
+    left = files.directory.with_name(".default.removed")
+    (left / "pods").mkdir(parents=True)
+    assert [each.name for each in daemon.all_clusters()] == ["default"]
+    files.remove()
+    assert not home.exists()
 
 
 def test_options_are_remembered() -> None:
@@ -212,16 +234,20 @@ def test_a_server_that_never_gets_ready_is_ended(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(daemon, "START_SECONDS", 0.5)
-    program = (
-        "import os, sys, time\n"
-        "open(os.environ['TRAINCREW_HOME'] + '/pid', 'w').write(str(os.getpid()))\n"
-        "time.sleep(60)\n"
+    servers = []
+
+    def noted(*arguments: Any, **options: Any) -> subprocess.Popen[bytes]:
+        servers.append(subprocess.Popen(*arguments, **options))
+        return servers[-1]
+
+    files = fake_server(monkeypatch, tmp_path, "import time; time.sleep(60)")
+    monkeypatch.setattr(
+        daemon, "subprocess", SimpleNamespace(**vars(subprocess) | {"Popen": noted})
     )
-    files = fake_server(monkeypatch, tmp_path, program)
     with pytest.raises(CommandFailed, match="not ready after"):
         daemon.spawn(files, print)
-    pid = int((daemon.home() / "pid").read_text())
-    assert process.start_token(pid) is None
+    (server,) = servers
+    assert process.start_token(server.pid) is None
 
 
 def test_a_ready_server_is_left_running_in_its_own_session(

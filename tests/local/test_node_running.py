@@ -173,6 +173,23 @@ async def test_large_input_and_output_pass(world: World) -> None:
     assert len(streams.out) == 3_000_000
 
 
+async def test_a_slow_client_gets_all_that_a_command_has_written(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Slow(Streams):
+        async def write_stdout(self, data: bytes) -> None:
+            await asyncio.sleep(0.2)
+            await super().write_stdout(data)
+
+    monkeypatch.setattr("traincrew.local.node.commands._DRAIN_SECONDS", 0.01)
+    monkeypatch.setattr("traincrew.local.node.commands._CHUNK", 10_000)
+    await world.pod({"containers": [shell("main", SLEEP)]})
+    await world.ready()
+    streams = Slow()
+    assert await execute(world, streams, "head", "-c", "60000", "/dev/zero") == 0
+    assert len(streams.out) == 60_000
+
+
 async def test_a_command_ends_when_its_client_goes_away(world: World) -> None:
     await world.pod({"containers": [shell("main", SLEEP)]})
     await world.ready()

@@ -274,6 +274,14 @@ async def test_no_mount_reaches_the_machine(sandboxes: Sandboxes) -> None:
     await instance.wait()
 
 
+async def test_a_start_has_one_time_whoever_asks(sandboxes: Sandboxes) -> None:
+    instance, started = await sandboxes.start("true", namespaces=False)
+    end = await asyncio.wait_for(instance.wait(), 60)
+    found_again = Instance(instance.directory)
+    assert started.started_at
+    assert {instance.started_at(), found_again.started_at(), end.started_at} == {started.started_at}
+
+
 async def test_plain_processes_of_bare_mode(sandboxes: Sandboxes) -> None:
     instance, started = await sandboxes.start("sh", "-c", "exec sleep 1000", namespaces=False)
     assert started.program is not None

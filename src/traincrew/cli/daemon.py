@@ -164,16 +164,22 @@ class ClusterFiles:
     def remove(self) -> None:
         """Remove the directory with everything in it.
 
+        It goes away at once: who waits for the lock would find a new one in what is left of it.
+
         Raises:
             CommandFailed: Something in it cannot be removed.
         """
+        doomed = self.directory.with_name(f".{self.name}.removed")
         try:
-            shutil.rmtree(self.directory)
+            if doomed.exists():  # of a removal that was interrupted
+                shutil.rmtree(doomed)
+            self.directory.rename(doomed)
+            shutil.rmtree(doomed)
         except FileNotFoundError:
             return
         except OSError as error:
             raise CommandFailed(
-                f"cannot remove {error.filename}: {error.strerror}; remove {self.directory} by hand"
+                f"cannot remove {error.filename}: {error.strerror}; remove {doomed} by hand"
             ) from error
         for parent in (self.directory.parent, home()):
             with contextlib.suppress(OSError):  # other clusters live there

@@ -77,8 +77,7 @@ async def run_command(
         async with fork_server.command(process, [empty, write, write]) as running:
             os.close(write)
             write = -1
-            pump = asyncio.create_task(_copy_out(read, keep))
-            code = await _finish(running, [pump])
+            code = await _finish(running, [_Pump(read, keep)])
         return CommandResult(code, output.decode("utf-8", "replace"))
     finally:
         for descriptor in (empty, read, write):
@@ -117,20 +116,17 @@ async def _with_pipes(
         closing.close(*theirs)
         feeding = asyncio.create_task(_copy_in(in_write, streams, lambda: closing.close(in_write)))
         stack.push_async_callback(_cancel, feeding)
-        pumps = [
-            asyncio.create_task(_copy_out(out_read, streams.write_stdout)),
-            asyncio.create_task(_copy_out(error_read, streams.write_stderr)),
-        ]
+        pumps = [_Pump(out_read, streams.write_stdout), _Pump(error_read, streams.write_stderr)]
         return await _finish(running, pumps)
 
 
 async def _with_terminal(running: RunningCommand, streams: ExecStreams) -> int:
     master = running.terminal
-    feeding = asyncio.create_task(_copy_in(master, streams, lambda: None))
+    # The size first: what is typed may ask for it.
     resizing = asyncio.create_task(_follow_size(master, streams))
+    feeding = asyncio.create_task(_copy_in(master, streams, lambda: None))
     try:
-        pump = asyncio.create_task(_copy_out(master, streams.write_stdout))
-        return await _finish(running, [pump])
+        return await _finish(running, [_Pump(master, streams.write_stdout)])
     finally:
         await _cancel(feeding)
         await _cancel(resizing)
@@ -153,39 +149,59 @@ class _Descriptors:
         self.close(*list(self._open))
 
 
-async def _finish(running: RunningCommand, pumps: list[asyncio.Task[None]]) -> int:
+class _Pump:
+    """Passes on what a command writes, in a task.
+
+    Attributes:
+        task: Ends with the output.
+        idle: Whether there is nothing to pass on just now.
+    """
+
+    def __init__(self, descriptor: int, write: Callable[[bytes], Awaitable[None]]) -> None:
+        self.idle = False
+        self._descriptor = descriptor
+        self._write = write
+        os.set_blocking(descriptor, False)
+        self.task = asyncio.create_task(self._run())
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                data = os.read(self._descriptor, _CHUNK)
+            except BlockingIOError:
+                self.idle = True
+                await readable(self._descriptor)
+                self.idle = False
+                continue
+            except OSError:
+                return  # a terminal whose last program has gone
+            if not data:
+                return
+            await self._write(data)
+
+
+async def _finish(running: RunningCommand, pumps: list[_Pump]) -> int:
     """Wait for the end of a command and of its output."""
+    tasks = [pump.task for pump in pumps]
     try:
         code = await running.wait()
-        # What it left in the background may keep the pipes open for good.
-        _, late = await asyncio.wait(pumps, timeout=_DRAIN_SECONDS)
-        if not late:
-            for pump in pumps:
-                await pump
-        return code
+        while True:
+            _, late = await asyncio.wait(tasks, timeout=_DRAIN_SECONDS)
+            if not late:
+                await asyncio.gather(*tasks)
+                return code
+            # What it left in the background may keep the pipes open for good. A client that is
+            # slow to take what there is gets all of it.
+            if all(pump.idle for pump in pumps if pump.task in late):
+                return code
     finally:
-        for pump in pumps:
-            await _cancel(pump)
+        for task in tasks:
+            await _cancel(task)
 
 
 async def _cancel(task: asyncio.Task[None]) -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-
-
-async def _copy_out(descriptor: int, write: Callable[[bytes], Awaitable[None]]) -> None:
-    os.set_blocking(descriptor, False)
-    while True:
-        try:
-            data = os.read(descriptor, _CHUNK)
-        except BlockingIOError:
-            await readable(descriptor)
-            continue
-        except OSError:
-            return  # a terminal whose last program has gone
-        if not data:
-            return
-        await write(data)
 
 
 async def _copy_in(descriptor: int, streams: ExecStreams, at_end: Callable[[], None]) -> None:

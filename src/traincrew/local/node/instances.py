@@ -62,9 +62,10 @@ class Exit(Struct, frozen=True, rename="camel"):
     message: str = ""
 
 
-class _Processes(Struct, frozen=True):
+class _Processes(Struct, frozen=True, rename="camel"):
     shim: Process
     program: Process | None = None
+    started_at: str = ""
 
 
 class Instance:
@@ -127,12 +128,9 @@ class Instance:
         return found
 
     def started_at(self) -> str:
-        """When its shim wrote its first file, RFC 3339."""
-        try:
-            status = (self.directory / "process.json").stat()
-        except FileNotFoundError:
-            return files.now()
-        return files.stamp(status.st_mtime_ns)
+        """When its shim came to life, RFC 3339; now, if it never did."""
+        self.processes()
+        return files.now() if self._processes is None else self._processes.started_at
 
     def is_alive(self) -> bool:
         """Whether its shim runs."""

@@ -36,9 +36,12 @@ def run(specification: dict[str, Any], connection: socket.socket) -> None:
     os.setsid()
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
-    process = {"shim": {"pid": os.getpid(), "start": files.start_time(os.getpid())}}
-    files.write_json(f"{directory}/process.json", process)
     started_at = files.now()
+    process: dict[str, Any] = {
+        "startedAt": started_at,
+        "shim": {"pid": os.getpid(), "start": files.start_time(os.getpid())},
+    }
+    files.write_json(f"{directory}/process.json", process)
     failure: dict[str, str] | None
     container: _Container | None = None
     log = _Log(f"{directory}/log")
@@ -53,7 +56,7 @@ def run(specification: dict[str, Any], connection: socket.socket) -> None:
     except OSError as error:
         failure = {"reason": "ContainerCannotRun", "message": program.describe(error)}
     if container is not None and failure is None:
-        _reply(connection, {"started": {**process, "startedAt": started_at}})
+        _reply(connection, {"started": process})
         code, signaled = program.exit_code(container.follow(log))
         outcome: dict[str, Any] = {"exitCode": code, "signal": signaled}
     else:
