@@ -91,7 +91,7 @@ class User:
         self,
         what: str,
         condition: Callable[[], object],
-        seconds: float = 120,
+        seconds: float = 300,
         *,
         every: float = 0.2,
     ) -> None:

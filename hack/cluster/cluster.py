@@ -231,7 +231,7 @@ class RealCluster:
             self._report(f"logs are in {kept}")
         shutil.rmtree(self.directory)
 
-    def wait(self, seconds: float = 60) -> None:
+    def wait(self, seconds: float = 180) -> None:
         """Wait until the API server and every node is ready, and pods can be created.
 
         Raises:
@@ -246,15 +246,21 @@ class RealCluster:
             time.sleep(0.1)
 
     def _unready(self) -> list[str]:
-        result = self.kubectl("get", "nodes", "-o", "json")
+        try:
+            result = self.kubectl("get", "nodes", "-o", "json")
+            # Made by a controller. Pods are refused without it.
+            account = self.kubectl(
+                "get", "serviceaccounts", "--field-selector=metadata.name=default"
+            )
+        except NotReady as error:
+            return [str(error)]
         ready = set()
         for node in json.loads(result)["items"]:
             conditions = {entry["type"]: entry["status"] for entry in node["status"]["conditions"]}
             if conditions.get("Ready") == "True":
                 ready.add(node["metadata"]["name"])
         unready = [node.name for node in self.nodes if node.name not in ready]
-        # Made by a controller. Pods are refused without it.
-        if not self.kubectl("get", "serviceaccounts", "--field-selector=metadata.name=default"):
+        if not account:
             unready.append("serviceaccount default")
         return unready
 

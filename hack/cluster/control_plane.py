@@ -143,12 +143,12 @@ class ControlPlane:
         for name in self.components():
             self.process(name).start(self.command(name))
             if name == "etcd":
-                self.process(name).wait(self._etcd_ready, 30)
+                self.process(name).wait(self._etcd_ready, 120)
             if name == "kube-apiserver":
                 self.wait()
                 report("API server ready")
 
-    def wait(self, seconds: float = 60) -> None:
+    def wait(self, seconds: float = 180) -> None:
         """Wait until the API server is ready.
 
         Raises:

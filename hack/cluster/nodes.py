@@ -75,7 +75,7 @@ class Node:
             _enable_controllers(cgroup)
         containerd = self.process("containerd")
         containerd.start(self._containerd())
-        containerd.wait(self._runtime_ready, 30)
+        containerd.wait(self._runtime_ready, 120)
         self.load([pause_image(self.control_plane.directory)])
         self.process("kubelet").start(self._kubelet())
         self.process("kube-proxy").start(self._kube_proxy())

@@ -50,7 +50,7 @@ def test_signals_end_everything(
     started: subprocess.Popen[str], environment: dict[str, str], number: signal.Signals, code: int
 ) -> None:
     started.send_signal(number)
-    output, errors = started.communicate(timeout=20)
+    output, errors = started.communicate(timeout=60)
     assert started.returncode == code
     assert "everything is removed" in output
     assert "small: not finished (Running)" in output
@@ -63,7 +63,7 @@ def test_a_reader_that_leaves_ends_everything(
 ) -> None:
     assert started.stdout is not None
     started.stdout.close()
-    assert started.wait(timeout=20) == 141
+    assert started.wait(timeout=60) == 141
     until(lambda: nothing_is_left(environment))
 
 
@@ -95,7 +95,7 @@ def test_keep_keeps_the_cluster_until_ctrl_c(tmp_path: Path, environment: dict[s
                 break
         assert Path(kubeconfig).exists()
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 3
+        assert process.wait(60) == 3
     assert not Path(kubeconfig).exists()
     assert nothing_is_left(environment)
 

@@ -80,7 +80,7 @@ def test_in_the_foreground(machine: Machine) -> None:
         assert machine.status()["process"] == process.pid
         assert "cluster default: running" in machine("status").stdout
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=20)
+        process.communicate(timeout=60)
         assert process.returncode == 0
 
 
@@ -114,12 +114,12 @@ def test_the_operator_runs_elsewhere_and_ends_cleanly(
         manifest(tmp_path, "echo hello")
         create = ["kubectl", "--kubeconfig", str(kubeconfig), "create", "-f"]
         subprocess.run([*create, str(tmp_path / "job.yaml")], check=True, capture_output=True)
-        wait = ["kubectl", "--kubeconfig", str(kubeconfig), "wait", "--timeout=30s"]
+        wait = ["kubectl", "--kubeconfig", str(kubeconfig), "wait", "--timeout=120s"]
         subprocess.run(
             [*wait, "--for=condition=Succeeded", "chj/small"], check=True, capture_output=True
         )
         process.send_signal(signal.SIGTERM)
-        rest = process.communicate(timeout=20)[1]
+        rest = process.communicate(timeout=60)[1]
         assert process.returncode == 0
         assert "Traceback" not in rest
 
@@ -154,6 +154,6 @@ def test_the_operator_runs_in_its_own_pod(machine: Machine, tmp_path: Path) -> N
     assert user.strip() == "65532"
     manifest(tmp_path, "echo hello")
     kubectl("create", "-f", str(tmp_path / "job.yaml"))
-    kubectl("wait", "--timeout=30s", "--for=condition=Succeeded", "chj/small")
+    kubectl("wait", "--timeout=120s", "--for=condition=Succeeded", "chj/small")
     lease = kubectl("--namespace=chainer-operator", "get", "lease", "chainer-operator")
     assert "chainer-operator-" in lease

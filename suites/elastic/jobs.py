@@ -142,7 +142,7 @@ class Job:
 
         what = f"{self.name}: {world} train, after epoch {after}"
         # Not too often: a kubectl takes a tenth of the CPU time that a training process begins in.
-        self.user.until(what, there, 180, every=1.0)
+        self.user.until(what, there, 400, every=1.0)
         return best
 
     # -- what is done to it -------------------------------------------------------------------

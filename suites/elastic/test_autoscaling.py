@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.timeout(1500)
 PROGRAM = "kube-controller-manager"
 REQUIRE = "TRAINCREW_REQUIRE_REAL_CLUSTER"
 METRICS: dict[str, Any] = {

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.timeout(1500)
 HERE = Path(__file__).parent
 MANIFESTS = sorted(
     path

@@ -11,6 +11,7 @@ from suites.elastic.jobs import END, Job, User
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.timeout(1500)
 Document = dict[str, Any]
 ETCD: list[Document] = [
     {
@@ -135,7 +136,10 @@ def test_workers_come_and_go(user: User, tmp_path: Path, kind: str) -> None:
 
     job.scale(1)
     epoch = job.until_training(1, after=epoch)
-    assert [pod["metadata"]["name"] for pod in job.pods()] == [job.pod(0)]
+    user.until(
+        "only the first worker is left",
+        lambda: [pod["metadata"]["name"] for pod in job.pods()] == [job.pod(0)],
+    )
 
     job.suspend(True)
     user.until("no pods", lambda: not job.pods())

@@ -58,7 +58,7 @@ class Container:
         user: int = USER,
         environment: Mapping[str, str] | None = None,
         volumes: Mapping[str, Path] | None = None,
-        timeout: float = 120,
+        timeout: float = 300,
     ) -> subprocess.CompletedProcess[str]:
         """Run a program; return what became of it.
 

@@ -48,7 +48,7 @@ def runner(program: Path) -> Run:
             cwd=ROOT,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
             check=False,
             **options,
         )

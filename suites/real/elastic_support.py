@@ -173,7 +173,7 @@ class Job:
 
         what = f"{self.name}: {world} train, after epoch {after}"
         try:
-            return max(self.user.until(what, there))
+            return max(self.user.until(what, there, seconds=400))
         except AssertionError as error:
             pods = self.user.kubectl("get", "pods", "-o", "wide")
             tails = ["\n".join(log.splitlines()[-25:]) for log in self.logs()]

@@ -103,7 +103,7 @@ class Desk:
         self._witness.cancel()
         await asyncio.gather(self._witness, return_exceptions=True)
         await insist(lambda: self.client.delete(NAMESPACES, self.namespace))
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while await self._exists():
             assert time.monotonic() < deadline, f"namespace {self.namespace} does not go away"
             await asyncio.sleep(0.2)
@@ -168,6 +168,15 @@ class Desk:
 
     # -- what they see ------------------------------------------------------------------------
 
+    async def round_trip(self) -> float:
+        """Seconds that a request takes at present: the longest of three."""
+        took = []
+        for _ in range(3):
+            began = time.monotonic()
+            await self.client.get(NAMESPACES, self.namespace)
+            took.append(time.monotonic() - began)
+        return max(took)
+
     def phase(self, name: str) -> str:
         """The phase of a job; `GONE` if there is none."""
         job = self.jobs.get(name)
@@ -178,7 +187,7 @@ class Desk:
         name: str,
         condition: Callable[[dict[str, Any]], object],
         wanted: str,
-        seconds: float = 180,
+        seconds: float = 400,
     ) -> float:
         """Wait until a job's status is as wanted; returns when, by ``time.monotonic()``."""
         deadline = time.monotonic() + seconds
@@ -190,7 +199,7 @@ class Desk:
         return time.monotonic()
 
     async def until_phase(
-        self, name: str, phase: str, reason: str = "", seconds: float = 180
+        self, name: str, phase: str, reason: str = "", seconds: float = 400
     ) -> float:
         """Wait for a phase, and a reason if one is given."""
         return await self.until(
@@ -231,7 +240,7 @@ class Desk:
         """Where the pods of a job are."""
         return {pod["spec"].get("nodeName", "") for pod in await self.pods_of(name)}
 
-    async def until_given_up(self, name: str, seconds: float = 60) -> None:
+    async def until_given_up(self, name: str, seconds: float = 180) -> None:
         """Wait until some pod of the job is to go."""
         deadline = time.monotonic() + seconds
         while not any("deletionTimestamp" in pod["metadata"] for pod in await self.pods_of(name)):
@@ -313,7 +322,7 @@ class Desk:
 
     async def _at_rest(self, name: str) -> None:
         """Wait until only the finished pods of the master are left."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while left := [
             pod["metadata"]["name"]
             for pod in await self.pods_of(name)

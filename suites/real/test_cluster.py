@@ -1,5 +1,6 @@
 """The real cluster itself: what its users take for granted."""
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from hack.cluster import RealCluster
 from hack.cluster.network import NAMESPACES
+from hack.cluster.processes import NotReady
 
 IMAGE = "docker.io/traincrew/busybox:0.1.0"
 SPACE = "cluster-test"
@@ -97,24 +99,52 @@ def nodes_of(kubectl: Callable[..., str]) -> dict[str, str]:
     return {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in pods}
 
 
+def said(kubectl: Callable[..., str], *arguments: str) -> str:
+    """What kubectl prints; nothing when it fails."""
+    try:
+        return kubectl(*arguments)
+    except NotReady:
+        return ""
+
+
+def until_said(kubectl: Callable[..., str], text: str, *arguments: str) -> None:
+    """Wait until kubectl prints something."""
+    until(lambda: text in said(kubectl, *arguments), f"{' '.join(arguments)}: {text.strip()}")
+
+
+def until_all_run(kubectl: Callable[..., str]) -> None:
+    """Wait until there are four web servers, and none on its way out."""
+
+    def do() -> bool:
+        pods = said(kubectl, "get", "pods")
+        return pods.count("1/1") == 4 and "Terminating" not in pods
+
+    until(do, "four pods run")
+
+
 def test_pods_are_spread_and_their_logs_can_be_read(web: Callable[..., str]) -> None:
     assert set(nodes_of(web).values()) == {"node-1", "node-2"}
     for name in nodes_of(web):
+        until_said(web, "serving\n", "logs", name)
         assert web("logs", name) == "serving\n"
 
 
 def test_pods_of_both_nodes_reach_each_other_by_name_and_by_service(
     web: Callable[..., str],
 ) -> None:
+    execute = ("exec", "web-0", "--")
     for name in nodes_of(web):
-        address = f"{name}.each.{SPACE}.svc.cluster.local"
-        lookup = web("exec", "web-0", "--", "nslookup", address)
         ip = json.loads(web("get", "pod", name, "-o", "json"))["status"]["podIP"]
-        assert f"Address: {ip}" in lookup
-        page = web("exec", "web-0", "--", "wget", "-qO-", f"http://{ip}:8080")
-        assert page == f"{name}\n"
+        # Names and routes follow the pods.
+        lookup = (*execute, "nslookup", f"{name}.each.{SPACE}.svc.cluster.local")
+        until_said(web, f"Address: {ip}", *lookup)
+        fetch = (*execute, "wget", "-qO-", f"http://{ip}:8080")
+        until_said(web, "web-", *fetch)
+        assert web(*fetch) == f"{name}\n"
     service = json.loads(web("get", "service", "any", "-o", "json"))["spec"]["clusterIP"]
-    answers = {web("exec", "web-0", "--", "wget", "-qO-", f"http://{service}") for _ in range(40)}
+    fetch = (*execute, "wget", "-qO-", f"http://{service}")
+    until_said(web, "web-", *fetch)
+    answers = {web(*fetch) for _ in range(40)}
     assert len(answers) > 1, "one Service, several pods behind it"
     assert answers <= {f"{name}\n" for name in nodes_of(web)}
 
@@ -131,7 +161,7 @@ def test_a_lost_node_is_noticed_its_pods_move_and_it_comes_back(
     finally:
         node.start()
     real_cluster.wait()
-    until(lambda: web("get", "pods").count("1/1") == 4, "pods are back")
+    until_all_run(web)
 
 
 def test_a_node_that_is_cut_off_is_missed_and_mended(real_cluster: RealCluster) -> None:
@@ -152,6 +182,7 @@ def test_the_control_plane_survives_the_loss_of_a_component(
     process.kill()
     process.start()
     real_cluster.wait()
+    until_all_run(web)
     assert len(nodes_of(web)) == 4
 
 
@@ -186,11 +217,10 @@ def test_stopping_leaves_nothing_behind(program: list[str], tmp_path: Path) -> N
     assert not brief.directory.exists()
     assert not list(NAMESPACES.glob("traincrew-brief*"))
     assert "traincrew-cluster/brief" not in Path("/proc/self/mountinfo").read_text()
-    assert "/brief/" not in "".join(
-        (entry / "cmdline").read_text(errors="replace")
-        for entry in Path("/proc").iterdir()
-        if entry.name.isdigit() and (entry / "cmdline").exists()
-    )
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):  # it has ended meanwhile
+                assert "/brief/" not in (entry / "cmdline").read_text(errors="replace")
     assert not list(Path("/sys/fs/cgroup").glob("*/traincrew-brief*"))
     down = subprocess.run(
         [*program, "down", "--name", "brief"], capture_output=True, text=True, check=False

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 SPACE = "elastic"
 EXAMPLE = ROOT / "examples" / "elastic" / "elasticjob.yaml"
 ETCD_PORT = 2379
+pytestmark = pytest.mark.timeout(1500)
 BACKENDS = {"c10d": {}, "etcd": {"rdzvEndpoint": f"etcd:{ETCD_PORT}"}}
 
 
@@ -153,7 +154,7 @@ def test_workers_come_and_go(user: User, example: str, backend: str, tmp_path: P
 
     job.scale(1)
     job.until_training(1, after=epoch)
-    assert job.uid(1) == job.uid(2) == ""
+    user.until("only the first worker is left", lambda: job.uid(1) == job.uid(2) == "")
     assert job.end() >= 0.95
     ended_well(job)
 
@@ -162,7 +163,7 @@ def ended_well(job: Job) -> None:
     """What a user reads of a job that has succeeded."""
     ended = f"ElasticJob {job.name} is successfully completed."
     # Events follow the status.
-    job.user.until("the event", lambda: ended in job.events("ElasticJobSucceeded"), seconds=10)
+    job.user.until("the event", lambda: ended in job.events("ElasticJobSucceeded"))
     said = job.described()
     for line in (
         f"Message: {ended}",

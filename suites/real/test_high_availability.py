@@ -19,6 +19,8 @@ import pytest
 from .faults_support_desk import Desk
 from .faults_support_jobs import (
     HELPER_IMAGE,
+    UNTIL_TOLD,
+    Story,
     chainer_job,
     is_deleted,
     is_scaled,
@@ -67,21 +69,28 @@ class Pair:
     leader: Replica
     standby: Replica
 
-    async def take_over(self, ended: float) -> float:
-        """Create a job, wait until the standby has written; returns seconds since ``ended``."""
+    async def take_over(self, ended: float, *, within: float) -> None:
+        """Create a job; the standby has to write so many seconds after ``ended`` at most.
+
+        It may take ten requests longer, as long as those take here and now: a machine that does
+        other things besides answers late, and the operator can do nothing about that.
+        """
+        slowest = await self.desk.round_trip()
         await self.desk.create(chainer_job("next", work(1)))
         wire = self.standby.wire
         async with asyncio.timeout(60):
             while not wire.job_writes():
                 await asyncio.sleep(0.001)
+        slowest = max(slowest, await self.desk.round_trip())
         wrote = wire.job_writes()[0].sent
         warm = wrote - self.standby.acquired_at()
         self.tell(
             f"the other one wrote {wrote - ended:.2f} s later,"
-            f" {1000 * warm:.0f} ms after it had got the Lease"
+            f" {1000 * warm:.0f} ms after it had got the Lease;"
+            f" a request took {1000 * slowest:.0f} ms"
         )
+        assert wrote - ended <= within + 10 * slowest
         await self.desk.until_phase("next", "Succeeded")
-        return wrote - ended
 
 
 @pytest.fixture
@@ -117,14 +126,14 @@ async def pair(
 async def test_a_killed_leader_is_followed_within_the_lease(pair: Pair) -> None:
     await pair.leader.operator.kill()
     killed = time.monotonic()
-    assert await pair.take_over(killed) <= LEASE + 1
+    await pair.take_over(killed, within=LEASE + 1)
 
 
 async def test_a_leader_cut_off_is_followed_within_the_lease_and_ends(pair: Pair) -> None:
     pair.leader.wire.cut()
     cut = time.monotonic()
-    assert await pair.take_over(cut) <= LEASE + 1
-    assert await pair.leader.operator.ended(5) == 1
+    await pair.take_over(cut, within=LEASE + 1)
+    assert await pair.leader.operator.ended(30) == 1
     pair.leader.wire.mend()
     assert pair.leader.wire.job_writes(since=cut + 10.5) == []
 
@@ -136,21 +145,22 @@ async def test_a_frozen_leader_is_followed_within_the_lease_and_wakes_up_harmles
     await pair.desk.edit("running", {"runPolicy": {"suspend": True}})
     pair.leader.operator.signal(signal.SIGSTOP)
     frozen = time.monotonic()
-    assert await pair.take_over(frozen) <= LEASE + 1
+    await pair.take_over(frozen, within=LEASE + 1)
     await pair.desk.until_phase("running", "Suspended", "ChainerJobSuspended")
 
+    woken = time.monotonic()
     pair.leader.operator.signal(signal.SIGCONT)
-    assert await pair.leader.operator.ended(5) == 1
+    assert await pair.leader.operator.ended(30) == 1
     assert "not renewed within 10 s" in pair.leader.operator.said()
-    assert pair.leader.wire.job_writes(since=frozen + 0.1) == []
+    assert pair.leader.wire.job_writes(since=woken) == []
 
 
 async def test_a_leader_told_to_end_hands_over_at_once(pair: Pair) -> None:
     """Milliseconds, but for what else this machine has to do: the Lease is released."""
     pair.leader.operator.signal(signal.SIGTERM)
     told = time.monotonic()
-    assert await pair.take_over(told) <= 2
-    assert await pair.leader.operator.ended(5) == 0
+    await pair.take_over(told, within=2)
+    assert await pair.leader.operator.ended(30) == 0
 
 
 # -- what arrives late ----------------------------------------------------------------------------
@@ -171,7 +181,7 @@ async def hand_over(pair: Pair, *writes: Held) -> None:
         for write in writes:
             await write.caught.wait()
     pair.leader.operator.signal(signal.SIGTERM)
-    assert await pair.leader.operator.ended(10) == 0
+    assert await pair.leader.operator.ended(30) == 0
     await pair.standby.operator.says(LEADING)
 
 
@@ -196,8 +206,10 @@ async def test_late_creates_make_no_second_child_and_leave_no_orphan(pair: Pair)
 
 async def test_late_changes_undo_nothing(pair: Pair) -> None:
     desk = pair.desk
-    scaled, stopped = is_scaled("scaled", [1]), succeeds("stopped", 10)
-    told = succeeds("told", 1)
+    scaled = is_scaled("scaled", [1])
+    stopped = Story(chainer_job("stopped", UNTIL_TOLD), "Succeeded")
+    # Long enough for the operator to see it run.
+    told = succeeds("told", 4)
     for story in (scaled, stopped):
         await desk.create(story.manifest)
     for story in (scaled, stopped):
@@ -222,6 +234,7 @@ async def test_late_changes_undo_nothing(pair: Pair) -> None:
     before = len(pair.standby.wire.job_writes())
 
     assert [await patch.deliver() for patch in patches] == [409, 409, 409]
+    await desk.let_master_end("stopped")
     await desk.until_phase("stopped", "Succeeded")
     await desk.let_master_end("scaled")
     for story in (scaled, stopped, told):

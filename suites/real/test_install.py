@@ -113,7 +113,12 @@ def metrics(user: User, name: str) -> str:
         "run", "prometheus", f"--image={IMAGE}", "--restart=Never", "--",
         "sh", "-c", f"wget -q -O - {address} | grep {name} && echo hello",
     )  # fmt: skip
-    user.kubectl("wait", "pod/prometheus", "--for=jsonpath={.status.phase}=Succeeded")
+    user.kubectl(
+        "wait",
+        "pod/prometheus",
+        "--for=jsonpath={.status.phase}=Succeeded",
+        f"--timeout={SECONDS}s",
+    )
     return user.kubectl("logs", "prometheus")
 
 
@@ -128,12 +133,19 @@ def test_one_replica_is_evicted_at_a_time(cluster: RealCluster, user: User) -> N
     cluster.kubectl("create", "-f", str(DEPLOY))
     user.rolled_out()
     first, second = [pod["metadata"]["name"] for pod in user.operators()]
+    # Counted by a controller, after the pods have become ready.
+    user.until("one may be evicted", lambda: evictions_allowed(cluster) == "1")
     evict(cluster, first)
 
     with pytest.raises(NotReady, match="would violate the pod's disruption budget"):
         evict(cluster, second)
     user.rolled_out()
     user.sees_a_job_through()
+
+
+def evictions_allowed(cluster: RealCluster) -> str:
+    allowed = "jsonpath={.status.disruptionsAllowed}"
+    return cluster.kubectl(f"--namespace={NAME}", "get", "poddisruptionbudget", NAME, "-o", allowed)
 
 
 def evict(cluster: RealCluster, pod: str) -> None:
@@ -179,6 +191,14 @@ def test_every_supported_kubectl(cluster: RealCluster, user: User, minor: str) -
     assert conditions["Established"] == "True"
     assert "NonStructuralSchema" not in conditions
 
+    def can_explain() -> bool:
+        try:
+            run(program, cluster, "explain", "chainerjob.spec")
+        except AssertionError:
+            return False
+        return True
+
+    user.until("the schema is published", can_explain)
     explained = run(program, cluster, "explain", "chainerjob.spec")
     for text in ("workerSets", "runPolicy", "The pod that starts and ends the job", "backend"):
         assert text in explained

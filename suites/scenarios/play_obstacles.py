@@ -91,7 +91,7 @@ async def foreign_object(stage: Stage) -> None:
 @scenario()
 async def unschedulable(stage: Stage) -> None:
     """A worker that fits on no node is waited for as long as is allowed."""
-    policy = {"schedulingPolicy": {"scheduleTimeoutSeconds": 8}}
+    policy = {"schedulingPolicy": {"scheduleTimeoutSeconds": 20}}
     document = job("big", workers=1, runPolicy=policy)
     worker = document["spec"]["workerSets"]["ws"]["template"]["spec"]["containers"][0]
     worker["resources"] = {"requests": {"cpu": "1000"}}

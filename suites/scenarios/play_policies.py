@@ -57,7 +57,7 @@ async def created_suspended(stage: Stage) -> None:
 @scenario()
 async def time_to_live(stage: Stage) -> None:
     """A finished job deletes itself, and everything it made goes with it."""
-    await stage.create(job("brief", workers=1, runPolicy={"ttlSecondsAfterFinished": 5}))
+    await stage.create(job("brief", workers=1, runPolicy={"ttlSecondsAfterFinished": 15}))
     master = await stage.master()
     await stage.phase("brief", "Running")
     await stage.end(master, 0)

@@ -15,7 +15,12 @@ if TYPE_CHECKING:
 @scenario()
 async def worker_deleted(stage: Stage) -> None:
     """A worker's pod that is deleted comes back; the job says so, and that it succeeded anyway."""
-    await stage.create(job("lost", workers=2))
+    document = job("lost", workers=2)
+    # A worker is lost as soon as it is to go. It takes a second for that, so that the operator sees
+    # it before its successor is ready, however busy the machine is.
+    slow = template(WAIT.replace("exit 0", "sleep 1; exit 0"))
+    document["spec"]["workerSets"]["ws"]["template"] = slow
+    await stage.create(document)
     master = await stage.master()
     await stage.phase("lost", "Running", workersReady="2/2")
     _, victim = await stage.running("workerset", 2)

@@ -94,8 +94,13 @@ class Stage:
             raise AssertionError(f"{what} was not refused: {document}")
 
     async def end(self, pod: Document, code: int) -> None:
-        """Have a pod that runs `manifests.GATE` end with an exit code."""
-        await self.execute(pod["metadata"]["name"], f"echo {code} > /tmp/exit")
+        """Have a pod that runs `manifests.GATE` end with an exit code, in a second.
+
+        By then the command that says so has left the container: with one that is still in there
+        when it ends, ``kubectl exec`` may fail.
+        """
+        script = f"(sleep 1; echo {code} > /tmp/exit) </dev/null >/dev/null 2>&1 &"
+        await self.execute(pod["metadata"]["name"], script)
 
     async def keep_log(self, pod: Document) -> str:
         """Keep what a pod has printed so far for the comparison, and return it."""

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 from .normal import Normaliser
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from .recording import Document, Observation, Recording
+    from .recording import Document, Observation
 
 Story = dict[str, list[str]]
 """Lines, by the title of their section."""
@@ -45,7 +45,7 @@ _TRACKING = "batch.kubernetes.io/job-tracking"
 
 
 def tell(
-    recording: Recording,
+    observations: Sequence[Observation],
     nodes: Iterable[str],
     logs: Mapping[str, str],
     answers: Mapping[str, str],
@@ -53,12 +53,11 @@ def tell(
     """The whole story of a recording.
 
     Args:
-        recording: What was seen.
+        observations: What was seen, in the order in which it was stored.
         nodes: The names of the cluster's nodes.
         logs: What pods printed, by their names.
         answers: What the API said to what it did not take.
     """
-    observations = recording.observations
     normaliser = Normaliser(observations, nodes)
     story: Story = {"Steps of the operator": _steps(observations, normaliser)}
     lives: dict[str, list[Observation]] = defaultdict(list)

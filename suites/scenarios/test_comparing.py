@@ -34,7 +34,7 @@ def story(*observations: Observation) -> Story:
     recording = Recording("play")
     for each in observations:
         recording.add(each)
-    return tell(recording, ["node-1", "node-2"], {}, {})
+    return tell(recording.observations, ["node-1", "node-2"], {}, {})
 
 
 # -- normalising --------------------------------------------------------------------------------

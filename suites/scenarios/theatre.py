@@ -106,14 +106,21 @@ class Theatre:
         await client.create(NAMESPACES, body)
         stage = Stage(self._cluster, recorder, recording)
         try:
-            # Pods are refused before there is the account they run as by default.
+            # Pods are refused before there is the account they run as by default, and wait for the
+            # certificates they know the API server by.
             await stage.until(
-                "the namespace has its account",
-                lambda: recording.find("ServiceAccount", "default"),
+                "the namespace has its account and its certificates",
+                lambda: (
+                    recording.find("ServiceAccount", "default")
+                    and recording.find("ConfigMap", "kube-root-ca.crt")
+                ),
             )
             await scenario.play(stage)
             await recorder.catch_up(recording)
-            story = tell(recording, NODES, stage.logs, stage.told)
+            # On another thread: it takes long, and the other scenarios would be shown what happens
+            # meanwhile all at once, so that they miss the states in between.
+            seen = recording.observations
+            story = await asyncio.to_thread(tell, seen, NODES, stage.logs, stage.told)
             self._keep(scenario, story)
             return story
         finally:

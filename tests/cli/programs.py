@@ -68,7 +68,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
 def run(environment: dict[str, str], *arguments: object) -> subprocess.CompletedProcess[str]:
     command = [PROGRAM, "run", *map(str, arguments)]
     return subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=60, check=False
+        command, env=environment, capture_output=True, text=True, timeout=180, check=False
     )
 
 
@@ -87,7 +87,7 @@ def nothing_is_left(environment: dict[str, str]) -> bool:
     return True
 
 
-def until(condition: object, seconds: float = 20) -> None:
+def until(condition: object, seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
     while not condition():  # type: ignore[operator]
         assert time.monotonic() < deadline
@@ -103,9 +103,13 @@ def started(tmp_path: Path, environment: dict[str, str]) -> Iterator[subprocess.
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
+        # What the pod prints and what the job says come by watches of their own, in any order.
+        missing = {"| ready\n", "small: Running\n"}
         for line in process.stdout:
-            if line.endswith("| ready\n"):
+            missing = {end for end in missing if not line.endswith(end)}
+            if not missing:
                 break
+        assert not missing
         yield process
         process.kill()
 
@@ -128,7 +132,7 @@ class Machine:
             env=self.environment,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=180,
             check=False,
         )
         assert result.returncode == code, result.stdout + result.stderr
@@ -140,7 +144,7 @@ class Machine:
             env=self.environment,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=180,
             check=False,
         )
         report = json.loads(result.stdout)[0]
@@ -179,7 +183,7 @@ async def start_pod(kubeconfig: Path) -> None:
 async def until_pod(
     kubeconfig: Path, condition: Callable[[dict[str, Any]], bool]
 ) -> dict[str, Any]:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     async with Client(load_config(str(kubeconfig))) as client:
         while True:
             pod = await client.get(PODS, "sleeper", "default")

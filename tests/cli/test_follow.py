@@ -14,6 +14,7 @@ from traincrew.cli.objects import Pod
 from traincrew.engine.errors import NotFoundError, UnreachableError
 
 NAME = "digits-master-x"
+DEADLINE = 60.0
 
 
 class FakeNode:
@@ -111,7 +112,7 @@ async def test_every_line_arrives_once_through_breaks_and_restarts(
     received: list[str] = []
     follower = LogFollower(node, node.as_pod(), "chainer", received.append)  # type: ignore[arg-type]
     task = asyncio.create_task(follower.run())
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(DEADLINE):
         for run in range(3):
             node.start()
             if node.random.random() < 0.7:
@@ -142,7 +143,7 @@ async def test_a_run_that_ended_unread_is_read_from_the_previous_log() -> None:
     received: list[str] = []
     follower = LogFollower(node, node.as_pod(), "chainer", received.append)  # type: ignore[arg-type]
     task = asyncio.create_task(follower.run())
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(DEADLINE):
         while len(received) < 2:
             await asyncio.sleep(0.001)
         node.end(over=True)
@@ -158,7 +159,7 @@ async def test_a_pod_that_is_deleted_ends_the_follower() -> None:
     received: list[str] = []
     follower = LogFollower(node, node.as_pod(), "chainer", received.append)  # type: ignore[arg-type]
     task = asyncio.create_task(follower.run())
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(DEADLINE):
         while not received:
             await asyncio.sleep(0.001)
         node.gone = True
@@ -173,7 +174,7 @@ async def test_a_pod_that_never_ran_ends_the_follower() -> None:
     follower = LogFollower(node, node.as_pod(), "chainer", print)  # type: ignore[arg-type]
     task = asyncio.create_task(follower.run())
     follower.update(node.as_pod(), gone=True)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(DEADLINE):
         await task
 
 
@@ -187,7 +188,7 @@ async def test_a_last_line_without_an_end_is_delivered() -> None:
     received: list[str] = []
     node.end(over=True)
     follower = LogFollower(node, node.as_pod(), "chainer", received.append)  # type: ignore[arg-type]
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(DEADLINE):
         await follower.run()
     assert received == ["whole", "no end"]
 

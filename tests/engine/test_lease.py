@@ -103,6 +103,33 @@ def test_a_released_lease_is_followed_at_once() -> None:
     simulate(main())
 
 
+def test_a_lease_is_released_although_the_answer_to_its_last_renewal_was_lost() -> None:
+    async def main() -> None:
+        server = FakeServer()
+        one = Candidate(server, "one")
+        await until(lambda: one.started)
+        renewed = spec(server)["renewTime"]
+        server.fail("PUT", applied=True, error=ConnectionResetError())
+        await until(lambda: spec(server)["renewTime"] > renewed)
+        await one.stop()
+        assert spec(server)["holderIdentity"] == ""
+
+    simulate(main())
+
+
+def test_the_lease_of_a_successor_is_not_released() -> None:
+    async def main() -> None:
+        server = FakeServer()
+        one = Candidate(server, "one")
+        await until(lambda: one.started)
+        lease = server.stored(LEASES, "lock", "system") or {}
+        server.put(LEASES, lease | {"spec": lease["spec"] | {"holderIdentity": "two"}})
+        await one.stop()
+        assert spec(server)["holderIdentity"] == "two"
+
+    simulate(main())
+
+
 def test_expiry_is_measured_locally_not_by_the_clock_of_another_machine() -> None:
     """A holder whose clock is an hour behind is not robbed; one far ahead does not hold longer."""
 

@@ -101,7 +101,7 @@ async def test_health_ready_and_metrics() -> None:
     with pytest.raises(RuntimeError, match="not started"):
         _ = server.port
     task = asyncio.create_task(server.run())
-    async with asyncio.timeout(5), aiohttp.ClientSession() as session:
+    async with asyncio.timeout(60), aiohttp.ClientSession() as session:
         while True:
             try:
                 port = server.port

@@ -16,7 +16,7 @@ from traincrew.local.apiserver.server import ApiServer
 from traincrew.local.apiserver.storage import Storage
 
 SECRET = "a-secret-for-tests-only"
-DEADLINE = 10.0
+DEADLINE = 60.0
 
 Document = dict[str, Any]
 

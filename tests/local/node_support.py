@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from traincrew.engine.resources import Resource
 
 Document = dict[str, Any]
-DEADLINE = 20.0
+DEADLINE = 60.0
 
 
 class AnyImage:
@@ -118,6 +118,15 @@ class World:
     async def logs(self, name: str = "p", container: str | None = None, **kwargs: Any) -> str:
         chunks = self.client.logs(name, "default", container=container, **kwargs)
         return b"".join([chunk async for chunk in chunks]).decode()
+
+    async def output(self, name: str = "p") -> str:
+        """Wait until there is output, and return it: a container is ready before it wrote any."""
+
+        async def written() -> str:
+            return await self.logs(name)
+
+        text: str = await self.until(written, f"output of pod {name}")
+        return text
 
     async def result(self, script: Document | str, name: str = "p", **metadata: Any) -> str:
         """The output of a pod that has to succeed."""

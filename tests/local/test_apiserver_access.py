@@ -9,7 +9,16 @@ from typing import Any
 import aiohttp
 import pytest
 
-from local.apiserver_support import MAPS, PODS, SECRET, Api, config_map, pod, running_server
+from local.apiserver_support import (
+    DEADLINE,
+    MAPS,
+    PODS,
+    SECRET,
+    Api,
+    config_map,
+    pod,
+    running_server,
+)
 from traincrew.local.apiserver.auth import Gate
 from traincrew.local.apiserver.kubeconfig import write_kubeconfig
 
@@ -29,7 +38,7 @@ async def raw(api: Api, text: str) -> tuple[int, str]:
     reader, writer = await asyncio.open_connection("127.0.0.1", api.server.port)
     writer.write(text.replace("\n", "\r\n").encode())
     answer = b""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(DEADLINE):
         head = await reader.readuntil(b"\r\n\r\n")
         length = next(
             (

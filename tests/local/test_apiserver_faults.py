@@ -59,7 +59,7 @@ async def test_watches_cut_in_the_middle(api: Api) -> None:
         nonlocal seen
         for number in range(20):
             (await api.post(MAPS, config_map(f"map-{number}"))).ok(201)
-            await watching.next(2)
+            await watching.next()
             seen += 1
 
     seen = 0

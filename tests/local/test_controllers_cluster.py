@@ -491,7 +491,13 @@ async def test_endpoints_follow_readiness(world: World) -> None:
 
     (subset,) = await world.until(serving)
     assert subset["ports"] == [{"name": "http", "port": 8080, "protocol": "TCP"}]
-    (piece,) = await slices_of_web()
+
+    async def sliced() -> Any:
+        slices = await slices_of_web()
+        ready = [item["conditions"]["ready"] for each in slices for item in each["endpoints"]]
+        return slices if any(ready) else None
+
+    (piece,) = await world.until(sliced)
     assert piece["endpoints"][0]["conditions"] == {
         "ready": True,
         "serving": True,

@@ -58,7 +58,7 @@ async def test_commands_logs_and_deletion(world: World) -> None:
     streams = Streams(b"in")
     assert await execute(world, streams, "sh", "-c", "cat; exit 2") == 2
     assert streams.out == b"in"
-    assert await world.logs() == "up\n"
+    assert await world.output() == "up\n"
     streams = Streams(b"tty\n", b"exit 6\n", tty=True, hold=True)
     assert await execute(world, streams, "sh") == 6
     assert b"/dev/pts/" in streams.out

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from local.node_support import DEADLINE
 from traincrew.local.apiserver.streams import LogOptions
 from traincrew.local.node.bare import mount_variable
 from traincrew.local.node.capabilities import Capabilities, detect
@@ -75,7 +76,7 @@ class Sandboxes:
 
     async def output(self, script: str, *mounts: Mount, **options: Any) -> list[str]:
         instance, _ = await self.start("sh", "-c", script, mounts=mounts, **options)
-        end = await asyncio.wait_for(instance.wait(), 10)
+        end = await asyncio.wait_for(instance.wait(), DEADLINE)
         lines = instance.log.read_text().splitlines()
         assert end.exit_code == 0, lines
         return [line.split(" ", 3)[3] for line in lines]
@@ -251,7 +252,7 @@ async def test_a_terminal(sandboxes: Sandboxes) -> None:
 async def test_the_end_of_the_shim_is_the_end_of_the_program(sandboxes: Sandboxes) -> None:
     instance, started = await sandboxes.start("sleep", "1000")
     os.kill(started.shim.pid, signal.SIGKILL)
-    end = await asyncio.wait_for(instance.wait(), 10)
+    end = await asyncio.wait_for(instance.wait(), DEADLINE)
     assert (end.exit_code, end.reason) == (137, "ContainerStatusUnknown")
     assert started.program is not None
     await until(lambda: not files.is_running(started.program.pid, started.program.start))
@@ -287,7 +288,7 @@ async def test_plain_processes_of_bare_mode(sandboxes: Sandboxes) -> None:
     assert started.program is not None
     assert os.getsid(started.program.pid) == started.program.pid
     instance.kill()
-    end = await asyncio.wait_for(instance.wait(), 10)
+    end = await asyncio.wait_for(instance.wait(), DEADLINE)
     assert (end.exit_code, end.signal) == (137, 9)
 
 
@@ -297,7 +298,7 @@ async def test_bare_mode_leaves_no_process_either(sandboxes: Sandboxes, tmp_path
         f"setsid sh -c 'echo $$ > {mark}; exec sleep 1000' & while ! test -s {mark}; do :; done"
     )
     instance, _ = await sandboxes.start("sh", "-c", script, namespaces=False)
-    assert (await asyncio.wait_for(instance.wait(), 10)).exit_code == 0
+    assert (await asyncio.wait_for(instance.wait(), DEADLINE)).exit_code == 0
     left = int(mark.read_text())
     await until(lambda: not is_there(left))
 
@@ -349,9 +350,17 @@ async def test_a_killed_fork_server_is_replaced(sandboxes: Sandboxes) -> None:
     assert (await instance.wait()).exit_code == 0
 
 
-async def test_long_lines_come_out_as_they_were(sandboxes: Sandboxes) -> None:
-    script = "head -c 40000 /dev/zero | tr '\\0' x; sleep 0.05; echo end; printf unfinished"
+async def test_long_lines_come_out_as_they_were(sandboxes: Sandboxes, tmp_path: Path) -> None:
+    # The rest of the line comes when its first pieces are in the log: all of it fits in the pipe,
+    # and what is read at once with its end is not cut.
+    go = tmp_path / "go"
+    script = (
+        "head -c 40000 /dev/zero | tr '\\0' x; "
+        f"while ! test -e {go}; do sleep 0.01; done; echo end; printf unfinished"
+    )
     instance, _ = await sandboxes.start("sh", "-c", script, namespaces=False)
+    await until(lambda: instance.log.read_bytes().count(b" P ") == 2)
+    go.touch()
     await instance.wait()
     tags = [line.split(b" ", 3)[2] for line in instance.log.read_bytes().splitlines()]
     assert tags == [b"P", b"P", b"F", b"P"]
@@ -393,7 +402,7 @@ def test_mount_points_with_odd_names() -> None:
 
 
 async def until(test: Any) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + DEADLINE
     while not test():
         assert time.monotonic() < deadline
         await asyncio.sleep(0.01)

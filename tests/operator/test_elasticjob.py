@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from traincrew.api.meta import format_time
 from traincrew.engine.errors import InvalidError
 from traincrew.engine.resources import EVENTS, JOBS, SERVICES
 from traincrew.operator.kinds import ELASTIC_JOBS
+from traincrew.operator.reconciler import STATUS_INTERVAL
 
 if TYPE_CHECKING:
     from traincrew.local.apiserver.faults import AuditRecord
@@ -218,6 +220,7 @@ async def test_how_many_writes_a_job_costs(cluster: Cluster) -> None:
     records: list[AuditRecord] = []
     cluster.server.audit = records.append
     await cluster.start_operator()
+    began = time.monotonic()
     await cluster.create(elastic(3, minReplicas=None, maxReplicas=None))
     pods = await cluster.run_members(NAME, 3)
     await cluster.until_phase(NAME, "Running", workersReady="3/3")
@@ -232,12 +235,15 @@ async def test_how_many_writes_a_job_costs(cluster: Cluster) -> None:
         return await cluster.events_of(NAME)
 
     await cluster.until(told)
+    # A change of the status that can wait is stored at most once in so many seconds, so a slow
+    # machine may store some that a fast one stores together.
+    slow = int((time.monotonic() - began) / STATUS_INTERVAL)
     writes = [
         f"{record.method} {record.path.partition('?')[0]} {record.code}"
         for record in records
         if record.user_agent.startswith(OPERATOR_AGENT) and record.method != "GET"
     ]
-    assert len(writes) <= 3 + 3 + 12, "\n".join(writes)
+    assert len(writes) <= 3 + 3 + 12 + slow, "\n".join(writes)
 
 
 async def test_a_settled_job_costs_nothing(cluster: Cluster) -> None:

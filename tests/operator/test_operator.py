@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from harness import OPERATOR_AGENT, STATEFUL_SETS, Cluster
 from plan.world import distributed, plain
+from traincrew.operator.reconciler import STATUS_INTERVAL
 
 if TYPE_CHECKING:
     from traincrew.local.apiserver.faults import AuditRecord
@@ -33,6 +35,7 @@ async def test_how_many_writes_a_job_costs(cluster: Cluster) -> None:
     records: list[AuditRecord] = []
     cluster.server.audit = records.append
     await cluster.start_operator()
+    began = time.monotonic()
     await cluster.create(distributed())
     await cluster.run_workers(2)
     master = await cluster.run_master()
@@ -40,12 +43,15 @@ async def test_how_many_writes_a_job_costs(cluster: Cluster) -> None:
     await cluster.end_pod(master, 0)
     await cluster.until_phase("digits-mn", "Succeeded", workersReady="0/0")
 
+    # A change of the status that can wait is stored at most once in so many seconds, so a slow
+    # machine may store some that a fast one stores together.
+    slow = int((time.monotonic() - began) / STATUS_INTERVAL)
     writes = [
         f"{record.method} {record.path.partition('?')[0]} {record.code}"
         for record in records
         if record.user_agent.startswith(OPERATOR_AGENT) and record.method != "GET"
     ]
-    assert len(writes) <= 6 + 6, "\n".join(writes)
+    assert len(writes) <= 6 + 6 + slow, "\n".join(writes)
 
 
 async def test_a_plain_job_fails(cluster: Cluster) -> None:

@@ -139,7 +139,12 @@ async def test_the_first_job_after_an_installation_does_not_wait(cluster: Cluste
     (owner,) = workers["metadata"]["ownerReferences"]
     assert owner["controller"] is True
     assert "blockOwnerDeletion" not in owner
-    assert [reason for _, reason, _ in await cluster.events_of(NAME)] == ["Synced"]
+
+    async def told() -> list[str]:
+        return [reason for _, reason, _ in await cluster.events_of(NAME)]
+
+    # Events are written by a task of their own, after the status.
+    assert await cluster.until(told) == ["Synced"]
 
 
 # -- what others do -----------------------------------------------------------------------------
@@ -193,7 +198,13 @@ async def test_a_job_made_again_under_the_same_name_begins_anew(cluster: Cluster
     await cluster.create(distributed())
     await cluster.run_workers(2)
     await cluster.end_pod(await cluster.run_master(), 0)
-    first = await cluster.until_phase(NAME, "Succeeded")
+    first = await cluster.until_phase(NAME, "Succeeded", workersReady="0/0")
+
+    async def no_workers() -> bool:
+        return not await cluster.pods("workerset")
+
+    # Those of the new job have the same names.
+    await cluster.until(no_workers)
     await cluster.client.delete(CHAINER_JOBS, NAME, "default")
 
     async def created() -> bool:

@@ -16,6 +16,7 @@ Without the watch (not allowed, broken) it falls back to looking every ``retry_p
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from typing import TYPE_CHECKING, Any
 
@@ -347,21 +348,30 @@ class LeaderElector:
 
     async def release(self) -> None:
         """Give leadership back, so that a successor need not wait; call after all work stopped."""
-        if not self.is_leader() or self._lease is None:
-            self._renewed_at = None
+        led, self._renewed_at = self.is_leader(), None
+        lease, self._lease = self._lease, None
+        if not led:
             return
-        self._renewed_at = None
-        spec = (self._lease.get("spec") or {}) | {
+        try:
+            async with asyncio.timeout(_RELEASE_TIMEOUT):
+                if lease is not None:
+                    with contextlib.suppress(ConflictError):
+                        await self._give_back(lease)
+                        return
+                # A renewal may have been stored without an answer that reached us.
+                lease = await self._client.get(LEASES, self.name, self._namespace)
+                if (lease.get("spec") or {}).get("holderIdentity") == self.identity:
+                    await self._give_back(lease)
+        except (ApiError, TimeoutError) as error:
+            self._log.info("lease not released", error=str(error) or "time out")
+
+    async def _give_back(self, lease: dict[str, Any]) -> None:
+        spec = (lease.get("spec") or {}) | {
             "holderIdentity": "",
             "leaseDurationSeconds": 1,
             "renewTime": _micro_time(self._clock.now()),
         }
-        try:
-            async with asyncio.timeout(_RELEASE_TIMEOUT):
-                await self._client.replace(LEASES, self._lease | {"spec": spec})
-        except (ApiError, TimeoutError) as error:
-            self._log.info("lease not released", error=str(error) or "time out")
-        self._lease = None
+        await self._client.replace(LEASES, lease | {"spec": spec})
 
 
 def _micro_time(moment: datetime) -> str:
