@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self
 
 import msgspec
 
-from traincrew.engine.errors import ApiError
+from traincrew.engine.errors import ApiError, TooManyRequestsError
 from traincrew.engine.resources import (
     CONFIG_MAPS,
     CONTROLLER_REVISIONS,
@@ -107,7 +107,11 @@ class Recorder:
     async def _watch(self, resource: Resource, version: str) -> None:
         try:
             while True:
-                version = await self._follow(resource, version)
+                try:
+                    version = await self._follow(resource, version)
+                except TooManyRequestsError:
+                    # It has not begun: a kind's storage is being made, or the server sheds load.
+                    await asyncio.sleep(0.5)
         except ApiError as error:
             for recording in self._recordings.values():
                 recording.lose(f"the watch of {resource.plural} broke: {error}")

@@ -283,6 +283,16 @@ async def test_a_start_has_one_time_whoever_asks(sandboxes: Sandboxes) -> None:
     assert {instance.started_at(), found_again.started_at(), end.started_at} == {started.started_at}
 
 
+def test_what_others_remove_while_a_sandbox_is_made_is_left_out(tmp_path: Path) -> None:
+    root, layers = tmp_path / "root", tmp_path / "layers"
+    (root / "volume").mkdir(parents=True)
+    layers.mkdir()
+    tree = rootfs._Tree(str(root), str(layers), overlay=True, user_namespace=True)
+    tree._directory(str(tmp_path / "unmounted"), str(root / "volume"))
+    assert tree.overlays == 0
+    assert list((root / "volume").iterdir()) == []
+
+
 async def test_plain_processes_of_bare_mode(sandboxes: Sandboxes) -> None:
     instance, started = await sandboxes.start("sh", "-c", "exec sleep 1000", namespaces=False)
     assert started.program is not None

@@ -144,7 +144,8 @@ class _Tree:
         """Mirror one directory entry at the same path."""
         target = self.root + entry.path
         if entry.is_symlink():
-            os.symlink(os.readlink(entry.path), target)
+            with suppress(FileNotFoundError):
+                os.symlink(os.readlink(entry.path), target)
         elif entry.is_dir(follow_symlinks=False):
             os.mkdir(target, 0o755)
             self._directory(entry.path, target)
@@ -157,7 +158,14 @@ class _Tree:
             syscalls.bind(source, target, read_only=True)
 
     def _directory(self, source: str, target: str) -> None:
-        """Make `source` appear at the existing directory `target`, privately writable."""
+        """Make `source` appear at the existing directory `target`, privately writable.
+
+        It may be anybody's (a kubelet's volume, say) and go away meanwhile: `target` is empty then.
+        """
+        with suppress(FileNotFoundError):
+            self._mirror(source, target)
+
+    def _mirror(self, source: str, target: str) -> None:
         nested = self._nested(source)
         if self.overlay and len(nested) <= _MAXIMUM_NESTED and self.lay_over(source, target):
             for point in nested:
