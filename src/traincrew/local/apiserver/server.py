@@ -44,8 +44,10 @@ _log = logging.getLogger(__name__)
 # Upstream's limit, in bytes.
 _LARGEST_BODY = 3 * 1024 * 1024
 
-
 _ADDRESS = "127.0.0.1"
+
+# For requests that are being served when the server stops.
+_SHUTDOWN_SECONDS = 1.0
 
 
 def _listen(port: int) -> socket.socket:
@@ -149,7 +151,7 @@ class ApiServer:
             max_line_size=64 * 1024,
             max_field_size=64 * 1024,
         )
-        self._runner = web.ServerRunner(server, shutdown_timeout=1.0)
+        self._runner = web.ServerRunner(server, shutdown_timeout=_SHUTDOWN_SECONDS)
         await self._runner.setup()
         listener = _listen(port)
         self.port = listener.getsockname()[1]
