@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from .manifests import OPEN_MPI_WARNING
+
 if TYPE_CHECKING:
     from .compare import Finding
 
@@ -134,6 +136,15 @@ DIFFERENCES: tuple[Difference, ...] = (
         real="Warning Unhealthy .*: Readiness probe errored and resulted in unknown state: rpc"
         " error: .*",
         scenarios="worker-crashes",
+        sometimes=True,
+    ),
+    Difference(
+        "mpiexec and its agent",
+        "Open MPI warns when the agent it has started is a moment faster than itself.",
+        section="Pod .*, log",
+        embedded=OPEN_MPI_WARNING,
+        real=OPEN_MPI_WARNING,
+        scenarios="training",
         sometimes=True,
     ),
 )

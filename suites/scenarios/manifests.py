@@ -23,6 +23,9 @@ while read -r host slots; do
 done < "$OMPI_MCA_orte_default_hostfile"
 """
 
+OPEN_MPI_WARNING = r"\[.*\] plm:rsh: Warning: setpgid\(.*\) failed in parent with errno=.*"
+"""Said when the agent, a child of mpiexec, is faster than mpiexec; it means nothing."""
+
 
 def container(script: str, **fields: Any) -> Document:
     """The container of a pod, running a shell script."""
