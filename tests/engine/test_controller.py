@@ -15,7 +15,13 @@ from traincrew.engine.controller import (
     own_key,
     owner_key,
 )
-from traincrew.engine.errors import AlreadyExistsError, ConflictError, TooManyRequestsError
+from traincrew.engine.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    ServerError,
+    TooManyRequestsError,
+    UnreachableError,
+)
 from traincrew.engine.logs import configure_logging, current_reconcile
 from traincrew.engine.manager import Manager
 from traincrew.engine.resources import JOBS, PODS
@@ -139,6 +145,25 @@ def test_a_terminal_error_is_counted_and_not_retried(capfd: pytest.CaptureFixtur
 
     simulate(main())
     assert "cannot ever work" in capfd.readouterr().err
+
+
+def test_failures_of_the_server_are_told_in_a_line_each(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    configure_logging(level="info")
+
+    async def main() -> None:
+        errors = ServerError("etcd: EOF"), TooManyRequestsError("later"), UnreachableError("away")
+        async with Running(Script(*errors)) as controller:
+            controller.enqueue(JOB)
+            await asyncio.sleep(3600)
+            assert outcomes(controller) == {"error": 3, "success": 1}
+
+    simulate(main())
+    text = capfd.readouterr().err
+    for said in ("ServerError: etcd: EOF", "TooManyRequestsError: later", "away"):
+        assert said in text
+    assert "Traceback" not in text
 
 
 def test_lost_races_are_retried_quietly_and_failures_show_their_traceback_once(

@@ -19,6 +19,8 @@ from traincrew.engine.errors import (
     AlreadyExistsError,
     ApiError,
     ConflictError,
+    ServerError,
+    TooManyRequestsError,
     UnreachableError,
 )
 from traincrew.engine.lease import LeadershipLost
@@ -234,9 +236,10 @@ class Controller:
             self._last_errors.pop(request, None)
 
     def _log_failure(self, request: Request, error: Exception, delay: float) -> None:
-        """Log in one line what repeats, and an absent server; with traceback what is new."""
+        """Log in one line what repeats, or is the server's failure; with traceback what is new."""
         text = f"{type(error).__name__}: {error}"
-        brief = self._last_errors.get(request) == text or isinstance(error, UnreachableError)
+        servers = isinstance(error, (UnreachableError, ServerError, TooManyRequestsError))
+        brief = servers or self._last_errors.get(request) == text
         self._last_errors[request] = text
         self._log.error(
             "reconcile failed",

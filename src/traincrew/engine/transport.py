@@ -252,9 +252,14 @@ class AiohttpTransport:
         if protocol is not None:
             if (closed := protocol.closed) is not None:
                 self._hanging_up.add(closed)
-                closed.add_done_callback(self._hanging_up.discard)
+                closed.add_done_callback(self._has_hung_up)
             protocol.abort()
         response.close()
+
+    def _has_hung_up(self, closed: asyncio.Future[None]) -> None:
+        self._hanging_up.discard(closed)
+        if not closed.cancelled():
+            closed.exception()  # asked for, so that nobody is told of an end that does not matter
 
     async def close(self) -> None:
         """Release all connections."""
