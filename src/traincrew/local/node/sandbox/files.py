@@ -68,12 +68,6 @@ def describe_by_ps(process: int) -> tuple[str, int]:
 
 def now() -> str:
     """The time as RFC 3339 in UTC with nanoseconds, as in CRI logs."""
-    nanoseconds = time.time_ns()
-    return stamp(nanoseconds)
-
-
-def stamp(nanoseconds: int) -> str:
-    """A time in nanoseconds since the epoch as RFC 3339 in UTC."""
-    seconds, rest = divmod(nanoseconds, 1_000_000_000)
+    seconds, rest = divmod(time.time_ns(), 1_000_000_000)
     year, month, day, hour, minute, second = time.gmtime(seconds)[:6]
     return f"{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{rest:09}Z"
