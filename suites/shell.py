@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -57,14 +58,17 @@ class User:
             check=False,
         )
         if code is not None:
-            said = f"{' '.join(command)}\n{result.stdout}\n{self.log()}"
-            assert result.returncode == code, said
+            assert result.returncode == code, f"{' '.join(command)}\n{result.stdout}\n{self.log()}"
         return result.stdout
 
     def log(self) -> str:
-        """What the processes of clusters have logged."""
-        logs = self.home.glob("clusters/**/daemon.log")
-        return "\n".join(path.read_text() for path in logs)
+        """What the processes of clusters have logged, of those that still run."""
+        # Not "**": nodes make and delete directories of pods meanwhile, under which it would fall.
+        texts = []
+        for path in self.home.glob("clusters/clusters/*/daemon.log"):
+            with contextlib.suppress(FileNotFoundError):  # `traincrew down` deletes it
+                texts.append(path.read_text())
+        return "\n".join(texts)
 
     def traincrew(self, *words: str, code: int | None = 0, given: str | None = None) -> str:
         """Run `traincrew`."""
