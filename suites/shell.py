@@ -9,14 +9,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import pytest
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 Document = dict[str, Any]
+T = TypeVar("T")
 
 
 class User:
@@ -94,17 +93,22 @@ class User:
     def until(
         self,
         what: str,
-        condition: Callable[[], object],
+        condition: Callable[[], T],
         seconds: float = 300,
         *,
         every: float = 0.2,
-    ) -> None:
-        """Wait for a condition, looking every so many seconds; fail with the cluster's state."""
+    ) -> T:
+        """Wait until a condition gives something true, looking every so many seconds; return it.
+
+        Raises:
+            AssertionError: It never did; the message has the cluster's state.
+        """
         deadline = time.monotonic() + seconds
-        while not condition():
+        while not (found := condition()):
             if time.monotonic() > deadline:
-                pytest.fail(f"waited {seconds:.0f} s: {what}\n{self.state()}", pytrace=False)
+                raise AssertionError(f"waited {seconds:.0f} s: {what}\n{self.state()}")
             time.sleep(every)
+        return found
 
     def state(self) -> str:
         """What there is to know when something has not happened."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hack.cluster.processes import NotReady
+from suites import elastic_training
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,28 +20,14 @@ if TYPE_CHECKING:
 
 TORCH = "docker.io/traincrew/torch:0.1.0"
 ETCD = "docker.io/traincrew/etcd:0.1.0"
-SCRIPT = Path(__file__).parents[1] / "train.py"
-"""Trains until told to end; says when it begins, and from which epoch on."""
 SCRIPTS = "scripts"
-
-KILL_TRAINING = """\
-for p in /proc/[0-9]*; do grep -qa 'u./scripts/train[.]py' $p/cmdline && kill -9 ${p#/proc/} && exit
-done
-exit 1
-"""
-"""Kills the process that the launcher has started; written so that it does not find itself."""
+"""The ConfigMap with what the jobs run."""
 
 Document = dict[str, Any]
 
-_BEGIN = re.compile(r"^begin: rank \d+ of (\d+) from epoch (\d+)$", re.MULTILINE)
-_END = re.compile(r"^end: rank \d+ of \d+ after epoch (\d+), accuracy (\S+)$", re.MULTILINE)
 
-
-class Job:
-    """An ElasticJob with one to three workers, and what is known of its training.
-
-    Its checkpoints are in a directory of this machine, which both nodes see, as the machines of a
-    cluster see a file server.
+class Job(elastic_training.Job["User"]):
+    """One in containers, its workers on as many nodes as there are.
 
     Args:
         user: Whose it is.
@@ -54,74 +40,31 @@ class Job:
     def __init__(
         self, user: User, name: str, directory: Path, *, replicas: int = 2, **spec: Any
     ) -> None:
-        self.user, self.name, self.directory = user, name, directory
-        directory.mkdir()
-        directory.chmod(0o777)  # the image's user is not root
-        selector = {"matchLabels": {"job-name": name}}
-        template = {
-            "spec": {
-                "terminationGracePeriodSeconds": 5,
-                "topologySpreadConstraints": [
-                    {
-                        "maxSkew": 1,
-                        "topologyKey": "kubernetes.io/hostname",
-                        "whenUnsatisfiable": "ScheduleAnyway",
-                        "labelSelector": selector,
-                    }
-                ],
-                "containers": [
-                    {
-                        "name": "elasticjob-worker",
-                        "image": TORCH,
-                        "args": [
-                            "--nproc_per_node=1",
-                            "--max_restarts=20",
-                            "--rdzv_conf=last_call_timeout=2",
-                            "/scripts/train.py",
-                        ],
-                        "volumeMounts": [
-                            {"name": "checkpoints", "mountPath": "/checkpoints"},
-                            {"name": "scripts", "mountPath": "/scripts"},
-                        ],
-                    }
-                ],
-                "volumes": [
-                    {"name": "checkpoints", "hostPath": {"path": str(directory)}},
-                    {"name": "scripts", "configMap": {"name": SCRIPTS}},
-                ],
-            }
+        spread = {
+            "maxSkew": 1,
+            "topologyKey": "kubernetes.io/hostname",
+            "whenUnsatisfiable": "ScheduleAnyway",
+            "labelSelector": {"matchLabels": {"job-name": name}},
         }
-        worker = {"replicas": replicas, "restartPolicy": "ExitCode", "template": template}
-        user.create({
-            "apiVersion": "elastic.pytorch.org/v1alpha1",
-            "kind": "ElasticJob",
-            "metadata": {"name": name},
-            "spec": {
-                "minReplicas": 1, "maxReplicas": 3, **spec, "replicaSpecs": {"Worker": worker}
+        super().__init__(
+            user,
+            name,
+            directory,
+            image=TORCH,
+            script=f"/scripts/{elastic_training.SCRIPT.name}",
+            replicas=replicas,
+            container={"volumeMounts": [{"name": "scripts", "mountPath": "/scripts"}]},
+            pod={
+                "topologySpreadConstraints": [spread],
+                "volumes": [{"name": "scripts", "configMap": {"name": SCRIPTS}}],
             },
-        })  # fmt: skip
-
-    # -- what there is ------------------------------------------------------------------------
-
-    @property
-    def status(self) -> Document:
-        """What the job says of itself."""
-        status: Document = self.user.get("elasticjob", self.name).get("status", {})
-        return status
-
-    def condition(self, name: str) -> Document:
-        """One of its conditions; empty if it has none of that type."""
-        found = (each for each in self.status.get("conditions", []) if each["type"] == name)
-        return next(found, {})
+            spec=spec,
+        )
 
     def row(self) -> dict[str, str]:
         """What ``kubectl get`` shows in its columns."""
         head, line = self.user.kubectl("get", "elasticjob", self.name).splitlines()
         return dict(zip(head.split(), line.split(), strict=True))
-
-    def described(self) -> str:
-        """What ``kubectl describe`` says, with one blank between words."""
-        return re.sub(" +", " ", self.user.kubectl("describe", "elasticjob", self.name))
 
     def events(self, reason: str) -> list[str]:
         """Messages of the job's events of a reason, in order."""
@@ -132,72 +75,18 @@ class Job:
         )
         return [event["message"] for event in found]
 
-    def pod(self, index: int) -> str:
-        """The name of the pod in a place."""
-        return f"{self.name}-worker-{index}"
-
-    def uid(self, index: int) -> str:
-        """Of the pod in a place; empty if there is none."""
-        return str(self.user.get("pod", self.pod(index)).get("metadata", {}).get("uid", ""))
-
-    def uids(self) -> set[str]:
-        """Of all pods."""
-        found = self.user.items("pods", "-l", f"job-name={self.name}")
-        return {pod["metadata"]["uid"] for pod in found}
-
     def node_of(self, index: int) -> str:
         """Where the pod in a place runs."""
         return str(self.user.get("pod", self.pod(index))["spec"].get("nodeName", ""))
 
-    # -- what it trains -----------------------------------------------------------------------
-
-    def logs(self) -> Iterator[str]:
-        """What each pod has printed, those that can be asked."""
+    def logs(self) -> list[str]:
+        """What the pods have printed, those that can be asked."""
+        found = []
         for index in range(3):
             # Not there, not started yet, or its node is lost.
             with contextlib.suppress(NotReady):
-                yield self.user.kubectl("logs", self.pod(index), "--request-timeout=5s")
-
-    def until_training(self, world: int, after: int = -1) -> int:
-        """Wait until so many train together from a later epoch on; returns that epoch."""
-        begun: list[tuple[int, int]] = []
-
-        def there() -> list[int]:
-            begun[:] = [
-                (int(size), int(epoch))
-                for log in self.logs()
-                for size, epoch in _BEGIN.findall(log)
-            ]
-            epochs = [epoch for size, epoch in begun if size == world and epoch > after]
-            return [epoch for epoch in epochs if epochs.count(epoch) >= world]
-
-        what = f"{self.name}: {world} train, after epoch {after}"
-        try:
-            return max(self.user.until(what, there, seconds=400))
-        except AssertionError as error:
-            pods = self.user.kubectl("get", "pods", "-o", "wide")
-            tails = ["\n".join(log.splitlines()[-25:]) for log in self.logs()]
-            raise AssertionError(
-                "\n\n".join([f"{error}; begun: {begun}", pods, self.described(), *tails])
-            ) from None
-
-    def until_another(self, index: int, than: str) -> str:
-        """Wait for another pod in a place; returns its UID."""
-
-        def other() -> str:
-            return found if (found := self.uid(index)) != than else ""
-
-        return self.user.until(f"{self.pod(index)} is made again", other)
-
-    # -- what is done to it -------------------------------------------------------------------
-
-    def scale(self, replicas: int) -> None:
-        """Say how many workers there are to be."""
-        self.user.kubectl("scale", "elasticjob", self.name, f"--replicas={replicas}")
-
-    def kill_training(self, index: int) -> None:
-        """Kill what the launcher of a pod has started."""
-        self.user.kubectl("exec", self.pod(index), "--", "sh", "-c", KILL_TRAINING)
+                found.append(self.user.kubectl("logs", self.pod(index), "--request-timeout=5s"))
+        return found
 
     def kill_launcher(self, index: int) -> None:
         """Kill the first process of a pod's container, as the kernel does for want of memory.
@@ -215,14 +104,6 @@ class Job:
                     os.kill(int(entry.name), signal.SIGKILL)
                     return
         raise AssertionError(f"{self.pod(index)} ({uid}): no launcher runs")
-
-    def end(self) -> float:
-        """Training has lasted long enough; wait for success, and return the accuracy."""
-        (self.directory / "enough").touch()
-        self.user.until(f"{self.name} ends", lambda: self.status.get("completionTime"))
-        assert self.status["phase"] == "Succeeded", self.described()
-        found = [float(accuracy) for log in self.logs() for _, accuracy in _END.findall(log)]
-        return min(found)
 
 
 @contextlib.contextmanager

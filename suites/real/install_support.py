@@ -75,12 +75,19 @@ class User:
         patch = json.dumps({"spec": spec})
         self.kubectl("patch", "chainerjob", job, "--type=merge", "--patch", patch)
 
-    def until(self, what: str, check: Callable[[], T], seconds: float = SECONDS) -> T:
-        """Wait until a check gives something true, and return it."""
+    def until(
+        self,
+        what: str,
+        condition: Callable[[], T],
+        seconds: float = SECONDS,
+        *,
+        every: float = 0.2,
+    ) -> T:
+        """Wait until a condition gives something true, looking every so many seconds; return it."""
         deadline = time.monotonic() + seconds
-        while not (found := check()):
+        while not (found := condition()):
             assert time.monotonic() < deadline, f"{what}: not in {seconds:g} s"
-            time.sleep(0.2)
+            time.sleep(every)
         return found
 
     def until_phase(self, job: str, phase: str, **texts: str) -> Document:

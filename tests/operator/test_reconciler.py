@@ -168,7 +168,7 @@ async def test_children_that_others_change_are_put_right(cluster: Cluster) -> No
         assets = await cluster.client.get(CONFIG_MAPS, f"{NAME}-assets", "default")
         return bool(
             workers["spec"]["template"]["spec"]["containers"][0]["image"].startswith("everpeace")
-            and len(role["rules"]) == 3
+            and len(role["rules"] or ()) == 3
             and "kubectl" in assets["data"]["kubexeb.sh"]
         )
 
