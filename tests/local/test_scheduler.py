@@ -502,6 +502,11 @@ async def test_room_appears_when_a_pod_ends_or_a_node_changes() -> None:
             await world.create(PODS, pod_document(name, containers=greedy()))
         await node_of(world, "a")
         await waits(world, "d")
+        # Who waits longest goes first, whatever was written about it meanwhile.
+        for name in ("b", "c"):
+            await world.client.patch(
+                PODS, name, "default", patch={"metadata": {"labels": {"x": "y"}}}
+            )
 
         first = await world.get(PODS, "a")
         assert first is not None

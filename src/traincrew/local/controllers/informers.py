@@ -38,8 +38,6 @@ CONTROLLER = "controller"
 
 NAMESPACE = "namespace"
 """Index: namespace -> what is in it."""
-PENDING = "pending"
-"""Index of pods: the empty string -> those without a node."""
 
 
 def _orphans(obj: AnyObject) -> Iterable[str]:
@@ -55,16 +53,11 @@ def _namespace(obj: AnyObject) -> Iterable[str]:
     return (obj.metadata.namespace,)
 
 
-def _pending(obj: AnyObject) -> Iterable[str]:
-    return () if obj.spec.get("nodeName") else ("",)
-
-
 _INDEXERS: Mapping[str, Indexer[AnyObject]] = {
     ORPHANS: _orphans,
     CONTROLLER: _controller,
     NAMESPACE: _namespace,
 }
-_POD_INDEXERS: Mapping[str, Indexer[AnyObject]] = {**_INDEXERS, PENDING: _pending}
 
 SHARED = frozenset(
     {
@@ -90,8 +83,7 @@ SHARED = frozenset(
 
 def informer(manager: Manager, resource: Resource) -> Informer[AnyObject]:
     """The shared cache of a resource, bodies included."""
-    indexers = _POD_INDEXERS if resource == PODS else _INDEXERS
-    return manager.informer(resource, indexers=indexers)
+    return manager.informer(resource, indexers=_INDEXERS)
 
 
 def pods(manager: Manager) -> Informer[AnyObject]:

@@ -19,7 +19,7 @@ from traincrew.engine.resources import (
     Resource,
 )
 from traincrew.local.controllers.common import format_time
-from traincrew.local.controllers.informers import PENDING, informer, pods
+from traincrew.local.controllers.informers import informer, pods
 from traincrew.local.controllers.shell import Shell
 from traincrew.local.controllers.writes import Note
 from traincrew.local.scheduler.plan import Assignment, condition, place
@@ -48,6 +48,8 @@ class Scheduler:
         self._claims = informer(manager, PERSISTENT_VOLUME_CLAIMS)
         self._shell = Shell(manager.client, events.reporter("default-scheduler"), PODS)
         self._state = ClusterState()
+        self._waiting: dict[tuple[str, str], AnyObject] = {}
+        """Pods without a node by namespace and name, in the order in which they came."""
         self._priorities = Priorities()
         self._told: set[tuple[str, str]] = set()
         self.controller = Controller("scheduler", self.reconcile, workers=1)
@@ -68,9 +70,13 @@ class Scheduler:
             if old is not None:
                 self._forget(old)
             return
+        key = (new.metadata.namespace, new.metadata.name)
         if is_pending(new):
+            self._waiting[key] = new
             self.controller.enqueue(_ALL)
-        elif new.spec.get("nodeName"):
+            return
+        self._waiting.pop(key, None)
+        if new.spec.get("nodeName"):
             known = self._state.is_placed(new.metadata.uid)
             self._state.set_pod(new)
             if known and not self._state.is_placed(new.metadata.uid):
@@ -78,6 +84,7 @@ class Scheduler:
 
     def _forget(self, pod: AnyObject) -> None:
         uid = pod.metadata.uid
+        self._waiting.pop((pod.metadata.namespace, pod.metadata.name), None)
         self._told = {item for item in self._told if item[0] != uid}
         if self._state.is_placed(uid):
             self._state.drop_pod(uid)
@@ -110,8 +117,8 @@ class Scheduler:
         """Place what waits."""
         waiting = []
         writes = []
-        for pod in self._pods.store.by_index(PENDING, ""):
-            if not is_pending(pod) or self._state.is_placed(pod.metadata.uid):
+        for pod in self._waiting.values():
+            if self._state.is_placed(pod.metadata.uid):
                 continue  # decided, and the cache does not show it yet
             for message in not_emulated(pod, self._priorities):
                 self._warn_once(pod, message)

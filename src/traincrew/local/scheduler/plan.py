@@ -59,7 +59,8 @@ def place(
     """Decide for every pending pod.
 
     Args:
-        pending: Pods without a node.
+        pending: Pods without a node. The more important go first, then the older; those of one
+            second in this order, in which they should have come.
         state: Nodes and what is taken of them; assignments are counted in.
         priority: Importance of a pod.
         missing: What keeps a pod off every node, such as a volume claim that does not exist;
@@ -67,7 +68,7 @@ def place(
     """
     plan = Plan()
     hopeless: dict[bytes, Failure] = {}
-    for pod in sorted(pending, key=lambda pod: _order(pod, priority)):
+    for pod in sorted(pending, key=lambda pod: (-priority(pod), pod.metadata.creation_timestamp)):
         try:
             info = info_of(pod)
         except ValueError as error:
@@ -89,16 +90,6 @@ def place(
         state.set_pod(pod, chosen.name)
         plan.assignments.append(Assignment(pod, chosen.name))
     return plan
-
-
-def _order(pod: AnyObject, priority: Callable[[AnyObject], int]) -> tuple[int, str, int, str]:
-    version = pod.metadata.resource_version
-    return (
-        -priority(pod),
-        pod.metadata.creation_timestamp,
-        int(version) if version.isdigit() else 0,
-        pod.metadata.name,
-    )
 
 
 def _signature(info: PodInfo, priority: int, absent: str) -> bytes:
