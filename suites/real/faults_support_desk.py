@@ -41,7 +41,7 @@ from traincrew.engine.resources import (
 )
 from traincrew.operator.kinds import CHAINER_JOBS
 
-from .faults_support_jobs import GONE, Story
+from .faults_support_jobs import END_FILE, GONE, Story
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -162,7 +162,7 @@ class Desk:
 
     def _touch_end(self, pod: str) -> None:
         try:
-            self._cluster.kubectl("exec", "-n", self.namespace, pod, "--", "touch", "/tmp/end")
+            self._cluster.kubectl("exec", "-n", self.namespace, pod, "--", "touch", END_FILE)
         except NotReady:
             return  # the pod, its node or the API server is not there at the moment
 

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 IMAGE = "docker.io/traincrew/busybox:0.1.0"
 HELPER_IMAGE = "docker.io/traincrew/helper:0.1.0"
 GONE = "gone"
-UNTIL_TOLD = "until [ -e /tmp/end ]; do sleep 0.5 & wait $!; done; exit 0"
-"""A script that ends when somebody makes a file, however long everything else takes."""
+END_FILE = "/tmp/end"
+UNTIL_TOLD = f"until [ -e {END_FILE} ]; do sleep 0.2 & wait $!; done; exit 0"
+"""A script that ends when somebody makes the file, however long everything else takes."""
 
 
 def template(script: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from hack.cluster.processes import NotReady
 
-from .faults_support_jobs import chainer_job, template
+from .faults_support_jobs import END_FILE, chainer_job, template
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,10 +29,6 @@ SECONDS = 180.0
 
 Document = dict[str, Any]
 T = TypeVar("T")
-
-END_FILE = "/tmp/end"
-UNTIL_TOLD = f"until [ -e {END_FILE} ]; do sleep 0.2; done; exit 0"
-"""A script that runs until `User.end`."""
 
 
 class User:

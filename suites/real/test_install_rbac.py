@@ -18,12 +18,11 @@ from authorization import Permission, implied, judge, of_account, of_rules
 from traincrew.plan.chainerjob_children import LABEL_NAME
 from traincrew.plan.openmpi import AGENT
 
-from .faults_support_jobs import IMAGE, chainer_job, work
+from .faults_support_jobs import IMAGE, UNTIL_TOLD, chainer_job, work
 from .install_support import (
     ACCOUNT,
     DEPLOY,
     NAME,
-    UNTIL_TOLD,
     User,
     denied,
     elastic_job,
