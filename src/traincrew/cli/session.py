@@ -12,6 +12,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from traincrew.cli.catch_up import catch_up
 from traincrew.cli.console import Console, ConsoleStream, wants_colour
 from traincrew.cli.embedded import Embedded
 from traincrew.cli.follow import LogFollower
@@ -91,6 +92,7 @@ class Session:
         self._embedded = Embedded(chosen, None, self._pulled)
         self._client: Client
         self._jobs: list[Document] = []
+        self._watched: list[Informer[Any]] = []
 
     # -- the run ------------------------------------------------------------------------------
 
@@ -230,7 +232,10 @@ class Session:
                 self._say(f"{job.name} scaled to {replicas}")
 
     async def _drain(self) -> None:
-        """Wait, for a bounded time, for the last lines of pods that have ended."""
+        """Wait, for a bounded time, for all that is known of the end, and pods' last lines."""
+        with contextlib.suppress(TimeoutError, ApiError):
+            async with asyncio.timeout(DRAIN_SECONDS):
+                await catch_up(self._client, self._watched)
         finished = [
             task
             for (uid, _), (_, task) in self._followers.items()
@@ -314,10 +319,10 @@ class Session:
         workloads = [Informer(self._client, r, Workload) for r in (JOBS, STATEFUL_SETS)]
         for workload in workloads:
             workload.add_handler(self._handler(view.workload))
-        everything: list[Informer[Any]] = [*self._informers.values(), *workloads, pods, events]
-        for one in everything:
+        self._watched = [*self._informers.values(), *workloads, pods, events]
+        for one in self._watched:
             self._tasks.append(asyncio.create_task(one.run(), name=f"watch {one.resource.plural}"))
-        await asyncio.gather(*(one.wait_synced() for one in everything))
+        await asyncio.gather(*(one.wait_synced() for one in self._watched))
 
     def _handler(self, note: Callable[..., list[Line]]) -> Callable[[Any, Any], None]:
         def handle(old: Any, new: Any) -> None:

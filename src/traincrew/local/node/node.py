@@ -35,6 +35,7 @@ from traincrew.local.node.nodeobjects import NodeObjects, machine_resources, nod
 from traincrew.local.node.pod import Pod
 from traincrew.local.node.references import Reference
 from traincrew.local.node.serviceproxy import ServiceProxy, listeners
+from traincrew.local.node.threads import in_thread
 from traincrew.local.node.unsupported import Isolation, unsupported_service
 from traincrew.local.node.views import PodView
 
@@ -148,7 +149,7 @@ class Node:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         for directory in (self._paths.pods, self._paths.root, self._paths.hosts):
             directory.mkdir(exist_ok=True)
-        await asyncio.to_thread(self._paths.sweep_memory)
+        await in_thread(self._paths.sweep_memory)
         context.fork_server.start()
         context.addresses.open()
         context.capabilities = capabilities = await self._capabilities()
@@ -238,7 +239,7 @@ class Node:
     def _on_claim(self, old: MetadataOnly | None, new: MetadataOnly | None) -> None:
         if new is None and old is not None:
             path = self._paths.claims / old.metadata.namespace / old.metadata.uid
-            self._spawn(asyncio.to_thread(shutil.rmtree, path, ignore_errors=True))
+            self._spawn(in_thread(shutil.rmtree, path, ignore_errors=True))
 
     def _on_service(self, old: AnyObject | None, new: AnyObject | None) -> None:
         known = self._informers.services.delivering_list
@@ -302,7 +303,7 @@ class Node:
         for directory in list(self._paths.pods.iterdir()):
             if directory.name not in self._pods:
                 await self._kill(self._instances(directory.name))
-                await asyncio.to_thread(self._paths.remove_pod, directory.name)
+                await in_thread(self._paths.remove_pod, directory.name)
 
     def _instances(self, uid: str) -> list[Instance]:
         containers = self._paths.containers(uid)
@@ -333,7 +334,7 @@ class Node:
             uids = [directory.name for directory in self._paths.pods.iterdir()]
             await self._kill([each for uid in uids for each in self._instances(uid)])
         for directory in (self._paths.pods, self._paths.hosts, self._paths.memory):
-            await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
+            await in_thread(shutil.rmtree, directory, ignore_errors=True)
 
 
 class _Informers:

@@ -19,6 +19,7 @@ from traincrew.local.node.records import PodRecord, is_sidecar
 from traincrew.local.node.references import Reference
 from traincrew.local.node.reporting import StatusReporter
 from traincrew.local.node.status import FINISHED
+from traincrew.local.node.threads import in_thread
 from traincrew.local.node.unsupported import unsupported
 from traincrew.local.node.volumes import NamespaceNotReadyError, PodVolumes, VolumeError
 
@@ -176,7 +177,7 @@ class Pod:
         if self._task is not None:
             await asyncio.gather(self._task, return_exceptions=True)
         self._release()
-        await asyncio.to_thread(self.context.paths.remove_pod, self.uid)
+        await in_thread(self.context.paths.remove_pod, self.uid)
 
     async def detach(self) -> None:
         """Look after it no longer; what runs goes on."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 import stat
@@ -21,6 +20,7 @@ from traincrew.local.node.payloads import (
     volume_files,
 )
 from traincrew.local.node.references import MissingReferenceError, Reference, volume_references
+from traincrew.local.node.threads import in_thread
 
 if TYPE_CHECKING:
     from traincrew.local.node.context import Context
@@ -231,7 +231,7 @@ class PodVolumes:
             self._context.paths.volumes(uid),
             self._context.paths.shared_memory(uid),
         ):
-            await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
+            await in_thread(shutil.rmtree, directory, ignore_errors=True)
         self._places.clear()
 
 
