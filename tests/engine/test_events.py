@@ -160,7 +160,12 @@ def test_recording_never_waits_and_the_backlog_is_bounded() -> None:
 
 @pytest.mark.parametrize(
     "fault",
-    [{"status": 500}, {"error": ConnectionResetError("reset")}, {"status": 503, "retry_after": 1}],
+    [
+        {"status": 500},
+        {"error": ConnectionResetError("reset")},
+        {"status": 503, "retry_after": 1},
+        {"status": 429},
+    ],
 )
 def test_a_server_in_trouble_is_tried_again(fault: dict[str, Any]) -> None:
     async def main() -> None:

@@ -15,14 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from msgspec import Struct
 
 from traincrew.engine.clock import SYSTEM_CLOCK, Clock
-from traincrew.engine.errors import (
-    AlreadyExistsError,
-    ApiError,
-    ConflictError,
-    ServerError,
-    TooManyRequestsError,
-    UnreachableError,
-)
+from traincrew.engine.errors import AlreadyExistsError, ApiError, ConflictError
 from traincrew.engine.lease import LeadershipLost
 from traincrew.engine.logs import ReconcileContext, current_reconcile, get_logger
 from traincrew.engine.metrics import Metrics
@@ -238,8 +231,8 @@ class Controller:
     def _log_failure(self, request: Request, error: Exception, delay: float) -> None:
         """Log in one line what repeats, or is the server's failure; with traceback what is new."""
         text = f"{type(error).__name__}: {error}"
-        servers = isinstance(error, (UnreachableError, ServerError, TooManyRequestsError))
-        brief = servers or self._last_errors.get(request) == text
+        passing = isinstance(error, ApiError) and error.passing
+        brief = passing or self._last_errors.get(request) == text
         self._last_errors[request] = text
         self._log.error(
             "reconcile failed",

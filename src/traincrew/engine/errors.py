@@ -22,6 +22,8 @@ class ApiError(Exception):
 
     default_code: ClassVar[int] = 500
     default_reason: ClassVar[str] = "Unknown"
+    passing: ClassVar[bool] = False
+    """The server is away, in trouble or busy: the same request may do well later."""
 
     def __init__(
         self,
@@ -135,12 +137,14 @@ class TooManyRequestsError(ApiError):
 
     default_code = 429
     default_reason = "TooManyRequests"
+    passing = True
 
 
 class ServerError(ApiError):
     """5xx: the server failed."""
 
     default_reason = "InternalError"
+    passing = True
 
 
 class UnreachableError(ApiError):
@@ -148,6 +152,7 @@ class UnreachableError(ApiError):
 
     default_code = 0
     default_reason = "Unreachable"
+    passing = True
 
 
 def _kinds(*kinds: type[ApiError]) -> tuple[type[ApiError], ...]:

@@ -17,13 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from msgspec import Struct
 
 from traincrew.engine.clock import SYSTEM_CLOCK, Clock
-from traincrew.engine.errors import (
-    AlreadyExistsError,
-    ApiError,
-    NotFoundError,
-    ServerError,
-    UnreachableError,
-)
+from traincrew.engine.errors import AlreadyExistsError, ApiError, NotFoundError
 from traincrew.engine.logs import get_logger
 from traincrew.engine.resources import EVENTS
 
@@ -173,13 +167,13 @@ class _Writer:
                 except asyncio.CancelledError:
                     self.backlog.appendleft(series)  # under the same name, so never twice
                     raise
-                except (UnreachableError, ServerError) as error:
+                except ApiError as error:
+                    if not error.passing:
+                        # A namespace on its way out refuses them; nobody would read them anyway.
+                        self._log.debug("event refused", error=str(error))
+                        break
                     self._log.debug("event not written", error=str(error))
                     await asyncio.sleep(0.2 * 2.0**attempt * (1.0 + random.random()))  # noqa: S311
-                except ApiError as error:
-                    # A namespace on its way out refuses events; nobody would read them anyway.
-                    self._log.debug("event refused", error=str(error))
-                    break
                 else:
                     return
             self._dropped("error")
