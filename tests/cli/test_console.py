@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from traincrew.cli.console import Console, ConsoleStream, wants_colour
-from traincrew.cli.view import Line
+from traincrew.cli.records import Line
 
 
 class Terminal(io.StringIO):

@@ -3,8 +3,8 @@
 import pytest
 
 from traincrew.cli.console import Painter, cut
+from traincrew.cli.records import Line
 from traincrew.cli.text import clean, clock, duration, parse_duration, seconds_between
-from traincrew.cli.view import Line
 
 
 @pytest.mark.parametrize(

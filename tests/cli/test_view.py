@@ -1,8 +1,9 @@
 """What a person sees, from watch events and log lines alone."""
 
 from cli.builders import condition, ended, event, job, pod, running, waiting, workload
+from traincrew.cli.records import Line
 from traincrew.cli.summary import summary
-from traincrew.cli.view import Line, View
+from traincrew.cli.view import View
 
 MASTER = "digits-master-x"
 WORKER = "digits-workerset-ws0-0"

@@ -18,7 +18,7 @@ import threading
 import unicodedata
 from typing import TYPE_CHECKING, TextIO
 
-from traincrew.cli.view import Line
+from traincrew.cli.records import Line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -18,11 +18,12 @@ from traincrew.cli.embedded import Embedded
 from traincrew.cli.follow import LogFollower
 from traincrew.cli.main import BadInput
 from traincrew.cli.objects import Event, Pod, TrainingJob, Workload
+from traincrew.cli.records import Line
 from traincrew.cli.scaling import require_scalable, scale
 from traincrew.cli.submit import Submitter, jobs_among
 from traincrew.cli.summary import summary
 from traincrew.cli.text import duration
-from traincrew.cli.view import Line, View
+from traincrew.cli.view import View
 from traincrew.engine.errors import ApiError
 from traincrew.engine.informer import Informer
 from traincrew.engine.resources import EVENTS, JOBS, PODS, STATEFUL_SETS

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from traincrew.cli.records import Line
 from traincrew.cli.text import duration, how_it_ended, seconds_between
-from traincrew.cli.view import Line
 
 if TYPE_CHECKING:
+    from traincrew.cli.records import JobRecord, PodRecord
     from traincrew.cli.text import Tone
-    from traincrew.cli.view import JobRecord, PodRecord, View
+    from traincrew.cli.view import View
 
 WARNINGS_SHOWN = 8
 

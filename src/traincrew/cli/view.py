@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from traincrew.cli.news import News
-from traincrew.cli.text import PodState, Tone, clean, clock, how_it_ended, moment, pod_state
+from traincrew.cli.records import JobRecord, Line, Outcome, PodRecord, Warned
+from traincrew.cli.text import Tone, clean, clock, how_it_ended, moment, pod_state
 from traincrew.engine.objects import controller_of
 from traincrew.plan.pods import last_words
 
@@ -21,81 +22,6 @@ if TYPE_CHECKING:
 
 TAIL_LINES = 12
 """Log lines kept per container, to show again when it fails."""
-
-
-class Line(NamedTuple):
-    """One line to show.
-
-    Attributes:
-        text: What it says; one line, already cleaned.
-        tone: How good that is.
-        source: The pod that wrote it (``pod`` or ``pod/container``), or nothing for our own lines.
-        at: Seconds since the start, for our own lines that mark a moment.
-    """
-
-    text: str
-    tone: Tone = "plain"
-    source: str = ""
-    at: float | None = None
-
-
-class Outcome(NamedTuple):
-    """How a job ended."""
-
-    succeeded: bool
-    exit_code: int
-    reason: str
-
-
-class PodRecord:
-    """What is known of one pod, kept when the pod is gone."""
-
-    def __init__(self, pod: Pod, now: float) -> None:
-        self.pod = pod
-        self.state = PodState("", settled=False)
-        self.first_seen = now
-        self.gone = False
-        self.announced = ("", "")
-        self.failure: tuple[str, int, str, str] | None = None
-        """Container, exit code, how it ended in words, when: of a failure of its own."""
-        self.tails: dict[str, deque[str]] = {}
-
-    @property
-    def name(self) -> str:
-        """Name of the pod."""
-        return self.pod.metadata.name
-
-    @property
-    def restarts(self) -> int:
-        """Restarts of all its containers."""
-        return sum(status.restart_count for status in self.pod.status.container_statuses)
-
-
-class JobRecord:
-    """What is known of a job that is waited for."""
-
-    def __init__(self, kind: str, namespace: str, name: str) -> None:
-        self.kind = kind
-        self.namespace = namespace
-        self.name = name
-        self.uid = ""
-        self.phase = ""
-        self.job: TrainingJob | None = None
-        self.outcome: Outcome | None = None
-        self.started = 0.0
-        self.finished: float | None = None
-        self.message = ""
-        self.problem = ""
-
-
-class Warned(NamedTuple):
-    """A Warning event as it is listed at the end."""
-
-    about: str
-    reason: str
-    message: str
-    times: int
-
 
 _FINISHED_WELL = {"Succeeded", "Complete"}
 _WAITING = {"Created", "Pending"}
