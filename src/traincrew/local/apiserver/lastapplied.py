@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from .codec import clone
-from .fieldsets import FieldSet, compare, difference, field_set
+from .fieldsets import FieldSet, difference
 from .typedvalues import type_faults
+from .valuefields import compare, field_set
 
 if TYPE_CHECKING:
     from .schema import ObjectSchema

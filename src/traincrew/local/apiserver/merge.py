@@ -6,10 +6,13 @@ Semantics: sigs.k8s.io/structured-merge-diff ``typed/merge.go`` and ``typed/remo
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .fieldsets import FieldSet, item_key
 from .nodes import ANY, Node
+from .valuefields import item_key
+
+if TYPE_CHECKING:
+    from .fieldsets import FieldSet
 
 __all__ = ["merge", "remove"]
 

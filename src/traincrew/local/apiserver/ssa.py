@@ -13,21 +13,11 @@ from typing import TYPE_CHECKING, Any
 from . import lastapplied, managers
 from .causes import Cause
 from .codec import clone
-from .fieldsets import (
-    FieldSet,
-    UnidentifiableError,
-    compare,
-    difference,
-    exclude,
-    field_set,
-    intersection,
-    paths,
-    union,
-    with_named_fields,
-)
+from .fieldsets import FieldSet, difference, exclude, intersection, paths, union
 from .managers import APPLY, UPDATE, Entry
 from .merge import merge, remove
 from .typedvalues import same, type_faults
+from .valuefields import UnidentifiableError, compare, field_set, with_named_fields
 
 if TYPE_CHECKING:
     from .schema import ObjectSchema

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .fieldsets import item_key, print_step
+from .fieldsets import print_step
 from .goformat import TYPES, shown, syntax
 from .nodes import ANY
+from .valuefields import item_key
 
 if TYPE_CHECKING:
     from .nodes import Node
