@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from .advice_pod import claim_spec, ip_address, pod_template
-from .defaults import TEMPLATE_GENERATION
 from .defaults_pod import field, items
+from .defaults_workloads import TEMPLATE_GENERATION
 from .names import label_fault
 
 __all__ = ["advise", "repeated_owners"]

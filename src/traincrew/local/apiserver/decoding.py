@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from . import quantity, times
-from .defaults import TEMPLATE_GENERATION
+from .defaults_workloads import TEMPLATE_GENERATION
 from .nodes import ANY
 
 if TYPE_CHECKING:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING, Any
 
+from . import defaults_workloads as workloads
 from .codec import clone
-from .defaults_pod import field, items, pod, pod_template, volume_claim
+from .defaults_pod import claim, field, items, pod, set_phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["TEMPLATE_GENERATION", "after_uid", "apply", "externally_accessible"]
+__all__ = ["after_uid", "apply", "externally_accessible"]
 
 Document = dict[str, Any]
 
@@ -59,167 +60,7 @@ def after_uid(group: str, kind: str, obj: Document) -> None:
     wanted.setdefault(_JOB_UID[1], uid)
 
 
-# --- workloads ----------------------------------------------------------------------------------
-
-
-def _job(obj: Document) -> None:
-    spec = obj.get("spec")
-    if type(spec) is not dict:
-        return
-    if "completions" not in spec and "parallelism" not in spec:
-        spec["completions"] = 1
-    spec.setdefault("parallelism", 1)
-    if "backoffLimit" not in spec:
-        spec["backoffLimit"] = 2**31 - 1 if "backoffLimitPerIndex" in spec else 6
-    spec.setdefault("completionMode", "NonIndexed")
-    spec.setdefault("suspend", False)
-    spec.setdefault("manualSelector", False)
-    policy = "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed"
-    spec.setdefault("podReplacementPolicy", policy)
-    _failure_policy(spec)
-    # A struct in Go, without a pointer: its defaults are there when nothing was sent.
-    pod_template(spec.setdefault("template", {}))
-    labels = field(spec, "template", "metadata").get("labels")
-    metadata = obj.get("metadata")
-    if type(labels) is dict and labels and type(metadata) is dict and not metadata.get("labels"):
-        # Upstream's are one map: what `after_uid` adds to the one is in the other, too.
-        metadata["labels"] = labels
-
-
-def _failure_policy(spec: Document) -> None:
-    for rule in items(spec, "podFailurePolicy", "rules"):
-        for pattern in items(rule, "onPodConditions"):
-            pattern.setdefault("status", "True")
-
-
-def _cron_job(obj: Document) -> None:
-    spec = obj.get("spec")
-    if type(spec) is not dict:
-        return
-    spec.setdefault("concurrencyPolicy", "Allow")
-    spec.setdefault("suspend", False)
-    spec.setdefault("successfulJobsHistoryLimit", 3)
-    spec.setdefault("failedJobsHistoryLimit", 1)
-    template = spec.setdefault("jobTemplate", {})
-    if type(template) is dict:
-        template.setdefault("metadata", {})
-        inner = template.setdefault("spec", {})
-        if type(inner) is dict:
-            _failure_policy(inner)
-            pod_template(inner.setdefault("template", {}))
-
-
-def _deployment(obj: Document) -> None:
-    spec = obj.get("spec")
-    if type(spec) is not dict:
-        return
-    spec.setdefault("replicas", 1)
-    strategy = spec.setdefault("strategy", {})
-    if type(strategy) is dict:
-        if not strategy.get("type"):
-            strategy["type"] = "RollingUpdate"
-        if strategy["type"] == "RollingUpdate":
-            rolling = strategy.setdefault("rollingUpdate", {})
-            if type(rolling) is dict:
-                rolling.setdefault("maxUnavailable", "25%")
-                rolling.setdefault("maxSurge", "25%")
-    spec.setdefault("revisionHistoryLimit", 10)
-    spec.setdefault("progressDeadlineSeconds", 600)
-    pod_template(spec.get("template"))
-
-
-def _replica_set(obj: Document) -> None:
-    spec = obj.get("spec")
-    if type(spec) is dict:
-        spec.setdefault("replicas", 1)
-        pod_template(spec.get("template"))
-
-
-def _replication_controller(obj: Document) -> None:
-    _replica_set(obj)
-    spec = field(obj, "spec")
-    labels = field(spec, "template", "metadata").get("labels")
-    if type(labels) is dict and labels:
-        if not spec.get("selector"):
-            spec["selector"] = dict(labels)
-        metadata = obj.get("metadata")
-        if type(metadata) is dict and not metadata.get("labels"):
-            metadata["labels"] = dict(labels)
-
-
-TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
-"""Annotation that holds a DaemonSet's template generation, a field of upstream's internal type."""
-
-
-def _daemon_set(obj: Document) -> None:
-    spec = obj.get("spec")
-    if type(spec) is not dict:
-        return
-    metadata = obj.setdefault("metadata", {})
-    if type(metadata) is dict:
-        annotations = metadata["annotations"] = metadata.get("annotations") or {}
-        if type(annotations) is dict:
-            annotations.setdefault(TEMPLATE_GENERATION, "0")
-    strategy = spec.setdefault("updateStrategy", {})
-    if type(strategy) is dict:
-        if not strategy.get("type"):
-            strategy["type"] = "RollingUpdate"
-        if strategy["type"] == "RollingUpdate":
-            rolling = strategy.setdefault("rollingUpdate", {})
-            if type(rolling) is dict:
-                rolling.setdefault("maxUnavailable", 1)
-        if type(strategy.get("rollingUpdate")) is dict:
-            # Not pointers in upstream's internal type, so they are always written.
-            strategy["rollingUpdate"].setdefault("maxUnavailable", 0)
-            strategy["rollingUpdate"].setdefault("maxSurge", 0)
-    spec.setdefault("revisionHistoryLimit", 10)
-    pod_template(spec.get("template"))
-
-
-def _stateful_set(obj: Document) -> None:
-    spec = obj.get("spec")
-    if type(spec) is not dict:
-        return
-    if not spec.get("podManagementPolicy"):
-        spec["podManagementPolicy"] = "OrderedReady"
-    strategy = spec.setdefault("updateStrategy", {})
-    if type(strategy) is dict:
-        if not strategy.get("type"):
-            strategy["type"] = "RollingUpdate"
-            strategy.setdefault("rollingUpdate", {})
-        rolling = strategy.get("rollingUpdate")
-        if strategy["type"] == "RollingUpdate" and type(rolling) is dict:
-            rolling.setdefault("partition", 0)
-    retention = spec.setdefault("persistentVolumeClaimRetentionPolicy", {})
-    if type(retention) is dict:
-        retention.setdefault("whenDeleted", "Retain")
-        retention.setdefault("whenScaled", "Retain")
-    spec.setdefault("replicas", 1)
-    spec.setdefault("revisionHistoryLimit", 10)
-    for claim in items(spec, "volumeClaimTemplates"):
-        claim.setdefault("apiVersion", "v1")
-        claim.setdefault("kind", "PersistentVolumeClaim")
-        _claim(claim)
-    pod_template(spec.get("template"))
-
-
-def _pod_template(obj: Document) -> None:
-    pod_template(obj.get("template"))
-
-
 # --- core ---------------------------------------------------------------------------------------
-
-
-def _claim(obj: Document) -> None:
-    if type(obj.get("spec")) is dict:
-        volume_claim(obj["spec"])
-    _phase(obj, "Pending")
-
-
-def _phase(obj: Document, phase: str) -> None:
-    status = obj.setdefault("status", {})
-    if type(status) is dict and not status.get("phase"):
-        status["phase"] = phase
 
 
 def _persistent_volume(obj: Document) -> None:
@@ -229,7 +70,7 @@ def _persistent_volume(obj: Document) -> None:
         spec.setdefault("volumeMode", "Filesystem")
         if type(spec.get("hostPath")) is dict:
             spec["hostPath"].setdefault("type", "")
-    _phase(obj, "Pending")
+    set_phase(obj, "Pending")
 
 
 def _service(obj: Document) -> None:
@@ -307,7 +148,7 @@ def _namespace(obj: Document) -> None:
     spec = obj.setdefault("spec", {})
     if type(spec) is dict and "deletionTimestamp" not in field(obj, "metadata"):
         spec.setdefault("finalizers", ["kubernetes"])
-    _phase(obj, "Active")
+    set_phase(obj, "Active")
 
 
 def _node(obj: Document) -> None:
@@ -440,28 +281,21 @@ def _token_request(obj: Document) -> None:
 
 
 _BY_KIND: dict[tuple[str, str], Callable[[Document], None]] = {
+    **workloads.BY_KIND,
     ("", "Endpoints"): _endpoints,
     ("", "LimitRange"): _limit_range,
     ("", "Namespace"): _namespace,
     ("", "Node"): _node,
     ("", "PersistentVolume"): _persistent_volume,
-    ("", "PersistentVolumeClaim"): _claim,
+    ("", "PersistentVolumeClaim"): claim,
     ("", "Pod"): pod,
-    ("", "PodTemplate"): _pod_template,
-    ("", "ReplicationController"): _replication_controller,
     ("", "Secret"): _secret,
     ("", "Service"): _service,
     ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): _webhooks,
     ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): _webhooks,
     ("apiextensions.k8s.io", "CustomResourceDefinition"): _definition,
-    ("apps", "DaemonSet"): _daemon_set,
-    ("apps", "Deployment"): _deployment,
-    ("apps", "ReplicaSet"): _replica_set,
-    ("apps", "StatefulSet"): _stateful_set,
     ("authentication.k8s.io", "TokenRequest"): _token_request,
     ("autoscaling", "HorizontalPodAutoscaler"): _autoscaler,
-    ("batch", "CronJob"): _cron_job,
-    ("batch", "Job"): _job,
     ("discovery.k8s.io", "EndpointSlice"): _endpoint_slice,
     ("networking.k8s.io", "NetworkPolicy"): _network_policy,
     (_RBAC, "ClusterRoleBinding"): _binding,

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["field", "items", "pod", "pod_spec", "pod_template", "volume_claim"]
+__all__ = [
+    "claim",
+    "field",
+    "items",
+    "pod",
+    "pod_spec",
+    "pod_template",
+    "set_phase",
+    "volume_claim",
+]
 
 Document = dict[str, Any]
 
@@ -214,6 +223,18 @@ def pod(obj: Document) -> None:
                 for port in items(container, "ports"):
                     if not port.get("hostPort") and "containerPort" in port:
                         port["hostPort"] = port["containerPort"]
+    set_phase(obj, "Pending")
+
+
+def claim(obj: Document) -> None:
+    """Fill in the defaults of a PersistentVolumeClaim, in place."""
+    if type(obj.get("spec")) is dict:
+        volume_claim(obj["spec"])
+    set_phase(obj, "Pending")
+
+
+def set_phase(obj: Document, phase: str) -> None:
+    """Fill in the phase that a new object is in."""
     status = obj.setdefault("status", {})
     if type(status) is dict and not status.get("phase"):
-        status["phase"] = "Pending"
+        status["phase"] = phase

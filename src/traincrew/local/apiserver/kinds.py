@@ -10,7 +10,7 @@ import base64
 from typing import TYPE_CHECKING, Any, Protocol
 
 from . import causes, podadmission
-from .defaults import TEMPLATE_GENERATION
+from .defaults_workloads import TEMPLATE_GENERATION
 from .errors import invalid
 from .objectmeta import timestamp
 
