@@ -1,10 +1,12 @@
 """What becomes of a ChainerJob: told as stories of its pods."""
 
+import copy
 from typing import Any
 
 import pytest
 
 from plan.world import World, distributed, plain
+from traincrew.plan.chainerjob_facts import LAG_SECONDS
 from traincrew.plan.model import ChildKey, Refusal
 
 MASTER = ChildKey("Job", "digits-mn-master")
@@ -271,6 +273,43 @@ def test_a_failed_master_is_tried_again_and_then_the_job_fails() -> None:
     assert world.status["restarts"] == 1
     assert world.condition("Failed")["lastProbeTime"]
     assert reasons(world) == ["Synced", "Restarting", "Failed"]
+
+
+def test_a_job_that_is_heard_to_fail_before_its_pod_is_waits_for_the_reason() -> None:
+    """Jobs and pods are watched separately: one may be behind the other."""
+    manifest = plain()
+    manifest["spec"]["master"]["backoffLimit"] = 0
+    world = running(manifest)
+    pod = world.master_pod
+    before = copy.deepcopy(pod["status"])
+    world.end(pod, 3, message="boom")
+    known = pod["status"]
+    world.controllers()
+    pod["status"] = before
+    world.settle()
+    assert world.status["phase"] == "Running"
+    assert world.plan().look_again_after == LAG_SECONDS
+
+    pod["status"] = known
+    world.settle()
+    assert world.status["phase"] == "Failed"
+    assert world.status["message"].endswith("container chainer exited with code 3: boom")
+    assert reasons(world) == ["Synced", "Failed"]
+
+
+def test_a_job_that_fails_does_not_wait_for_ever_for_its_pod() -> None:
+    manifest = plain()
+    manifest["spec"]["master"]["backoffLimit"] = 0
+    world = running(manifest)
+    pod = world.master_pod
+    before = copy.deepcopy(pod["status"])
+    world.end(pod, 3)
+    world.controllers()
+    pod["status"] = before
+    world.settle()
+    world.pass_time(LAG_SECONDS)
+    world.settle()
+    assert world.status["phase"] == "Failed"
 
 
 def test_the_retry_limit_of_the_run_policy_is_the_masters() -> None:

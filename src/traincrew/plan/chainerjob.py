@@ -17,7 +17,7 @@ from traincrew.api.chainerjob_rules import problems
 from traincrew.api.runpolicy import RunPolicy
 from traincrew.plan import chainerjob_notes as notes
 from traincrew.plan import lifecycle, runpolicy
-from traincrew.plan.chainerjob_facts import Facts
+from traincrew.plan.chainerjob_facts import LAG_SECONDS, Facts
 from traincrew.plan.chainerjob_status import counted, document
 from traincrew.plan.chainerjob_writes import Writes
 from traincrew.plan.lifecycle import Outcome, Progress, Status
@@ -65,7 +65,7 @@ class _Look(Look[api.ChainerJobSpec]):
 
     def __init__(self, observed: Observed, now: datetime, options: Options) -> None:
         super().__init__(observed, now)
-        self.facts = Facts(observed, self.stored)
+        self.facts = Facts(observed, self.stored, now)
         self.writes = Writes(observed, self.owner, options.helper_image)
 
     # -- what it is made of -------------------------------------------------------------------
@@ -140,6 +140,8 @@ class _Look(Look[api.ChainerJobSpec]):
         plan.events += self.sync_events(spec, status, progress)
         if not self.facts.started:
             plan.look_again_after = left
+        elif self.facts.waiting_for_pods:
+            plan.look_again_after = LAG_SECONDS
         if progress.sync_reason == RESOURCE_EXISTS:
             plan.look_again_after = min(left, FOREIGN_RETRY_SECONDS)
         return self.complete(plan)
@@ -162,7 +164,7 @@ class _Look(Look[api.ChainerJobSpec]):
             return Progress(
                 reason=reason, message=message, sync_problem=sync_message, sync_reason=sync_reason
             )
-        word, reason, message = self.facts.master_progress(spec, numbers, self.now)
+        word, reason, message = self.facts.master_progress(spec, numbers)
         return Progress(
             reason=reason,
             message=message,

@@ -20,13 +20,16 @@ if TYPE_CHECKING:
     from traincrew.api.meta import Condition
 
 DEFAULT_BACKOFF_LIMIT = 6  # of batch/v1
+LAG_SECONDS = 5.0
+"""How far what is known of pods may be behind what is known of their Job: two watches."""
 
 
 class Facts:
     """One look at one job."""
 
-    def __init__(self, observed: Observed, stored: Status) -> None:
+    def __init__(self, observed: Observed, stored: Status, now: datetime) -> None:
         self.observed = observed
+        self.now = now
         self.names = Names(observed.job.metadata.name)
         self.stored = stored
         self.job = observed.child(ChildKey("Job", self.names.master), JobView)
@@ -41,32 +44,43 @@ class Facts:
 
     def outcome(self) -> Outcome | None:
         """How the master's Job has ended, if it has: that is how the job has ended."""
-        if self.job is None:
+        if self.job is None or self.waiting_for_pods:
             return None
-        for condition in self.job.status.get("conditions", []):
-            if condition.get("status") != "True":
-                continue
-            at = condition.get("lastTransitionTime")
-            if condition.get("type") == "Complete":
-                return Outcome(
-                    succeeded=True,
-                    reason=f"{api.KIND}Succeeded",
-                    message="The master has completed.",
-                    at=self.job.status.get("completionTime") or at,
-                )
-            if condition.get("type") == "Failed":
-                message = condition.get("message", "")
-                last = self._last_failure()
-                if last is not None:
-                    message = f"{message}; {pods.failure(last)}" if message else pods.failure(last)
-                return Outcome(
-                    succeeded=False,
-                    reason=condition.get("reason") or f"{api.KIND}Failed",
-                    message=message,
-                    at=at,
-                    probed_at=condition.get("lastProbeTime"),
-                )
+        if (complete := self.job.condition("Complete")) is not None:
+            at = self.job.status.get("completionTime") or complete.get("lastTransitionTime")
+            return Outcome(
+                succeeded=True,
+                reason=f"{api.KIND}Succeeded",
+                message="The master has completed.",
+                at=at,
+            )
+        if (failed := self.job.condition("Failed")) is not None:
+            message = failed.get("message", "")
+            last = self._last_failure()
+            if last is not None:
+                message = f"{message}; {pods.failure(last)}" if message else pods.failure(last)
+            return Outcome(
+                succeeded=False,
+                reason=failed.get("reason") or f"{api.KIND}Failed",
+                message=message,
+                at=failed.get("lastTransitionTime"),
+                probed_at=failed.get("lastProbeTime"),
+            )
         return None
+
+    @property
+    def waiting_for_pods(self) -> bool:
+        """Whether the Job has failed, and the pod by which it did is not known to have ended.
+
+        A Job fails after its pods; those it ends itself, for a deadline, are being deleted.
+        """
+        failed = self.job.condition("Failed") if self.job is not None else None
+        if failed is None or not failed.get("lastTransitionTime"):
+            return False
+        age = abs(self.now - parse_time(failed["lastTransitionTime"]))
+        return age < timedelta(seconds=LAG_SECONDS) and any(
+            not pod.finished and pod.metadata.deletion_timestamp is None for pod in self.master_pods
+        )
 
     def waiting_for(self, spec: ChainerJobSpec) -> str | None:
         """What the workers still lack; None when all of them are ready."""
@@ -96,9 +110,7 @@ class Facts:
         troubles = pods.list_troubles(names, self.worker_pods)
         return f"{text}; {troubles}" if troubles else text
 
-    def master_progress(
-        self, spec: ChainerJobSpec, counted: Status, now: datetime
-    ) -> tuple[str, str, str]:
+    def master_progress(self, spec: ChainerJobSpec, counted: Status) -> tuple[str, str, str]:
         """Condition that is true (or none), reason and message, once the master was let go."""
         assert self.job is not None
         newest = pods.newest(self.master_pods)
@@ -118,7 +130,7 @@ class Facts:
             return lifecycle.RUNNING, f"{api.KIND}Running", text
         leaving = newest is not None and newest.metadata.deletion_timestamp is not None
         was = self.stored.condition(lifecycle.RUNNING)
-        if (newest is None or leaving) and was is not None and self._overdue(spec, now):
+        if (newest is None or leaving) and was is not None and self._overdue(spec):
             return self._as_before(was)
         trouble = pods.trouble(newest) if newest is not None and not newest.finished else None
         if self._retrying(spec) or counted.replica_statuses[MASTER].restarts:
@@ -150,7 +162,7 @@ class Facts:
         word = lifecycle.RESTARTING if self.stored.holds(lifecycle.RESTARTING) else word
         return word, was.reason, was.message
 
-    def _overdue(self, spec: ChainerJobSpec, now: datetime) -> bool:
+    def _overdue(self, spec: ChainerJobSpec) -> bool:
         """Whether the Job ends its pods because it has been active for too long.
 
         Pods go first; the Job says why a moment later.
@@ -160,7 +172,7 @@ class Facts:
         over = (
             limit is not None
             and began is not None
-            and now - parse_time(began) >= timedelta(seconds=limit)
+            and self.now - parse_time(began) >= timedelta(seconds=limit)
         )
         return over or self.job.holds("FailureTarget")
 

@@ -82,12 +82,17 @@ class JobView(ChildView, frozen=True, gc=False, kw_only=True):
     spec: JobSpecView = field(default_factory=JobSpecView)
     status: dict[str, Any] = field(default_factory=dict)
 
+    def condition(self, kind: str) -> dict[str, Any] | None:
+        """A condition of the Job that is true."""
+        for condition in self.status.get("conditions", []):
+            if condition.get("type") == kind and condition.get("status") == "True":
+                found: dict[str, Any] = condition
+                return found
+        return None
+
     def holds(self, kind: str) -> bool:
         """Whether a condition of the Job is true."""
-        return any(
-            condition.get("type") == kind and condition.get("status") == "True"
-            for condition in self.status.get("conditions", [])
-        )
+        return self.condition(kind) is not None
 
     @property
     def finished(self) -> bool:
