@@ -139,6 +139,16 @@ DIFFERENCES: tuple[Difference, ...] = (
         sometimes=True,
     ),
     Difference(
+        "the log of an earlier run",
+        "When a container has been started again, the kubelet may have deleted the log of its"
+        " earlier run before it looks for last words in it.",
+        section="Pod .*, last status",
+        real=r"containerStatuses\[.*\]\.lastState\.terminated\.message: Error on reading"
+        " termination message from logs: .*",
+        scenarios="worker-crashes",
+        sometimes=True,
+    ),
+    Difference(
         "mpiexec and its agent",
         "Open MPI warns when the agent it has started is a moment faster than itself.",
         section="Pod .*, log",

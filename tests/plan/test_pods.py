@@ -55,6 +55,8 @@ cupy.cuda.memory.OutOfMemoryError: out of memory to allocate 4096 bytes
         ("epoch 1\nepoch 2\nepoch 3\n-----\nKilled\n\n", "epoch 2 epoch 3 Killed"),
         ("LR: 0.1\nError: 3 files missing", "LR: 0.1 Error: 3 files missing"),
         ("=====\n", ""),
+        ("Error on reading termination message from logs: failed to try resolving symlinks", ""),
+        ("Error on reading termination log /var/lib/kubelet/pods/x: permission denied", ""),
     ],
 )
 def test_last_words(message: str, shown: str) -> None:

@@ -23,6 +23,8 @@ torchrun ends its own with a ``ChildFailedError:`` that does not.
 _RULER = re.compile(r"^-{20,}$", re.MULTILINE)
 _EPILOGUE = re.compile(r"\s*(Primary job|\w+ detected that one or more processes)\b")
 """What Open MPI adds, between rulers, to what a failed program has said."""
+_UNREADABLE = re.compile(r"Error on reading termination (log |message from logs: )")
+"""A kubelet's own trouble: the file, or the log of an earlier run, was gone when it looked."""
 
 
 def shorten(text: str, limit: int = _LONGEST) -> str:
@@ -77,8 +79,10 @@ def last_words(message: str) -> str:
     """What matters of a termination message, which may be the end of a log.
 
     That is the last Python exception in it; else its last lines, but for mere rulers and, if there
-    is anything else, the epilogue of mpiexec.
+    is anything else, the epilogue of mpiexec. Empty if the kubelet could read nothing.
     """
+    if _UNREADABLE.match(message):
+        return ""
     parts = [part for part in _RULER.split(message) if part.strip()]
     told = "\n".join(part for part in parts if not _EPILOGUE.match(part)) or message
     lines = [line.strip() for line in told.splitlines() if any(map(str.isalnum, line))]
