@@ -177,6 +177,22 @@ def test_a_conflict_with_an_update_says_so() -> None:
     )
 
 
+def test_conflicts_are_sorted_as_upstream_writes_managers() -> None:
+    entry = {"manager": "carol", "operation": "Update", "apiVersion": "t.io/v1"}
+    error = ssa.ApplyConflictError([
+        (entry, {"f:spec": {"f:a": {}}}),
+        (entry | {"subresource": "status"}, {"f:metadata": {"f:labels": {"f:x": {}}}}),
+        ({"manager": "bob", "operation": "Update", "apiVersion": "t.io/v1"}, {"f:spec": {}}),
+        ({"manager": "carol", "operation": "Apply", "apiVersion": "t.io/v1"}, {"f:spec": {}}),
+    ])  # fmt: skip
+    assert error.message == (
+        'Apply failed with 4 conflicts: conflicts with "bob" using t.io/v1:\n- .spec\n'
+        'conflicts with "carol":\n- .spec\n'
+        'conflicts with "carol" with subresource "status" using t.io/v1:\n- .metadata.labels.x\n'
+        'conflicts with "carol" using t.io/v1:\n- .spec.a'
+    )
+
+
 def test_force_takes_over() -> None:
     live = apply(None, "one", a="1", b="1")
     live = apply_body(live, "two", thing(a="2"), force=True)

@@ -323,6 +323,7 @@ def test_unknown_resources() -> None:
     ]
 
 
+SPREAD = {"topologyKey": "z", "whenUnsatisfiable": "ScheduleAnyway", "maxSkew": 1}
 SPECS: list[tuple[dict[str, Any], str, str]] = [
     ({"containers": []}, "spec.containers", "Required value"),
     (
@@ -410,6 +411,47 @@ SPECS: list[tuple[dict[str, Any], str, str]] = [
         {"topologySpreadConstraints": [{"topologyKey": "z", "whenUnsatisfiable": "DoNotSchedule"}]},
         "spec.topologySpreadConstraints[0].maxSkew",
         "Invalid value: 0: must be greater than zero",
+    ),
+    (
+        {"topologySpreadConstraints": [SPREAD, SPREAD | {"maxSkew": 2}]},
+        "spec.topologySpreadConstraints[0].{topologyKey, whenUnsatisfiable}",
+        'Duplicate value: "{z, ScheduleAnyway}"',
+    ),
+    (
+        {"topologySpreadConstraints": [SPREAD | {"minDomains": 2}]},
+        "spec.topologySpreadConstraints[0].minDomains",
+        (
+            "Invalid value: 2: can only use minDomains if whenUnsatisfiable=DoNotSchedule, not "
+            "ScheduleAnyway"
+        ),
+    ),
+    (
+        {
+            "topologySpreadConstraints": [
+                SPREAD | {"minDomains": 0, "whenUnsatisfiable": "DoNotSchedule"}
+            ]
+        },
+        "spec.topologySpreadConstraints[0].minDomains",
+        "Invalid value: 0: must be greater than zero",
+    ),
+    (
+        {"topologySpreadConstraints": [SPREAD | {"nodeTaintsPolicy": "x"}]},
+        "spec.topologySpreadConstraints[0].nodeTaintsPolicy",
+        'Unsupported value: "x": supported values: "Honor", "Ignore"',
+    ),
+    (
+        {"topologySpreadConstraints": [SPREAD | {"matchLabelKeys": ["a"]}]},
+        "spec.topologySpreadConstraints[0].matchLabelKeys",
+        "Forbidden: must not be specified when labelSelector is not set",
+    ),
+    (
+        {
+            "topologySpreadConstraints": [
+                SPREAD | {"matchLabelKeys": ["a" * 64], "labelSelector": {}}
+            ]
+        },
+        "spec.topologySpreadConstraints[0].matchLabelKeys[0]",
+        f'Invalid value: "{"a" * 64}": name part must be no more than 63 bytes',
     ),
     (
         {"schedulingGates": [{"name": "a"}, {"name": "a"}]},

@@ -223,7 +223,6 @@ def pod(obj: Document) -> None:
                 for port in items(container, "ports"):
                     if not port.get("hostPort") and "containerPort" in port:
                         port["hostPort"] = port["containerPort"]
-    set_phase(obj, "Pending")
 
 
 def claim(obj: Document) -> None:

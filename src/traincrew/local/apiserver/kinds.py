@@ -92,8 +92,8 @@ def _update_pod(_around: Surroundings, new: Document, old: Document, _sent: froz
         if field in before:
             spec.setdefault(field, before[field])
     # qosClass is decided once, whoever writes the status.
-    if "status" in new and "qosClass" in old.get("status", {}):
-        new["status"].setdefault("qosClass", old["status"]["qosClass"])
+    if "qosClass" in old.get("status", {}):
+        new.setdefault("status", {}).setdefault("qosClass", old["status"]["qosClass"])
 
 
 def _fold_string_data(_around: Surroundings, new: Document) -> None:

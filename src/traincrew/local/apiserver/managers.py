@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
+
 from .fieldorder import in_order
 from .fieldsets import FieldSet, difference, union
 
@@ -19,6 +21,7 @@ __all__ = [
     "cap",
     "entry",
     "identity",
+    "printed",
     "readable",
     "sort",
     "without",
@@ -52,6 +55,20 @@ def identity(item: Entry) -> Identity:
     operation = item["operation"]
     version = "" if operation == APPLY else item.get("apiVersion", "")
     return Identity(item.get("manager", ""), operation, item.get("subresource", ""), version)
+
+
+def printed(who: Identity) -> bytes:
+    """The identity as upstream writes it, by which conflicts are sorted.
+
+    (``managedfields/internal/managers.go``, ``BuildManagerIdentifier``.)
+    """
+    parts = {
+        "manager": who.manager,
+        "operation": who.operation,
+        "apiVersion": who.version,
+        "subresource": who.subresource,
+    }
+    return msgspec.json.encode({name: text for name, text in parts.items() if text})
 
 
 def entry(who: Identity, fields: FieldSet, *, api_version: str, time: str | None) -> Entry:

@@ -70,7 +70,7 @@ class ApplyConflictError(Exception):
     def __init__(self, conflicts: list[tuple[Entry, FieldSet]]) -> None:
         self.causes: list[Cause] = []
         lines = []
-        for item, fields in sorted(conflicts, key=lambda conflict: managers.identity(conflict[0])):
+        for item, fields in sorted(conflicts, key=_sorting):
             name = _describe(item)
             lines.append(f"conflicts with {name}:")
             for path in paths(fields):
@@ -82,6 +82,10 @@ class ApplyConflictError(Exception):
         else:
             self.message = f"Apply failed with {len(self.causes)} conflicts: " + "\n".join(lines)
         super().__init__(self.message)
+
+
+def _sorting(conflict: tuple[Entry, FieldSet]) -> bytes:
+    return managers.printed(managers.identity(conflict[0]))
 
 
 def _describe(item: Entry) -> str:

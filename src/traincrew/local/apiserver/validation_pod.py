@@ -165,14 +165,48 @@ def _dns(found: list[Cause], spec: Document, path: str) -> None:
 
 
 def _spread(found: list[Cause], spec: Document, path: str) -> None:
-    for index, constraint in enumerate(items(spec, "topologySpreadConstraints")):
+    constraints = list(items(spec, "topologySpreadConstraints"))
+    kinds = [(each.get("topologyKey", ""), each.get("whenUnsatisfiable")) for each in constraints]
+    for index, constraint in enumerate(constraints):
         here = f"{path}.topologySpreadConstraints[{index}]"
         skew = constraint.get("maxSkew", 0)
         if skew <= 0:
             found.append(why.invalid(f"{here}.maxSkew", skew, "must be greater than zero"))
+        key, action = kinds[index]
+        if not key:
+            found.append(why.required(f"{here}.topologyKey", "can not be empty"))
         supported = ("DoNotSchedule", "ScheduleAnyway")
         one_of(found, constraint, "whenUnsatisfiable", here, supported)
+        if kinds[index] in kinds[index + 1 :]:
+            both = f"{here}.{{topologyKey, whenUnsatisfiable}}"
+            found.append(why.duplicate(both, f"{{{key}, {action}}}"))
+        _fewest_domains(found, constraint, here)
+        for policy in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
+            one_of(found, constraint, policy, here, ("Honor", "Ignore"))
+        _match_label_keys(found, constraint, here)
         label_selector(found, constraint.get("labelSelector"), f"{here}.labelSelector")
+
+
+def _fewest_domains(found: list[Cause], constraint: Document, path: str) -> None:
+    fewest, action = constraint.get("minDomains"), constraint.get("whenUnsatisfiable")
+    if fewest is None:
+        return
+    if fewest <= 0:
+        found.append(why.invalid(f"{path}.minDomains", fewest, "must be greater than zero"))
+    if action != "DoNotSchedule":
+        detail = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
+        found.append(why.invalid(f"{path}.minDomains", fewest, detail))
+
+
+def _match_label_keys(found: list[Cause], constraint: Document, path: str) -> None:
+    keys = constraint.get("matchLabelKeys") or ()
+    if keys and constraint.get("labelSelector") is None:
+        detail = "must not be specified when labelSelector is not set"
+        found.append(why.forbidden(f"{path}.matchLabelKeys", detail))
+        return
+    for index, key in enumerate(keys):
+        here = f"{path}.matchLabelKeys[{index}]"
+        found += [why.invalid(here, key, fault) for fault in qualified_name_faults(key)]
 
 
 def _gates(found: list[Cause], spec: Document, path: str) -> None:
