@@ -309,7 +309,7 @@ async def test_put_cannot_change_who_an_object_is(api: Api) -> None:
     assert "generation" not in kept
 
 
-async def test_put_of_a_missing_object_is_404_except_for_leases(api: Api) -> None:
+async def test_put_of_a_missing_object_is_404_for_most_kinds(api: Api) -> None:
     (await api.put(f"{MAPS}/a", config_map("a"))).refused(404, "NotFound")
     lease = {"metadata": {"name": "l"}, "spec": {"holderIdentity": "me"}}
     created = (await api.put(f"{LEASES}/l", lease)).ok(201)
@@ -319,6 +319,24 @@ async def test_put_of_a_missing_object_is_404_except_for_leases(api: Api) -> Non
         'leases.coordination.k8s.io "l" is invalid: metadata.resourceVersion: Invalid value: 0: '
         "must be specified for an update"
     )
+
+
+@pytest.mark.parametrize(
+    ("group", "kind", "plural"),
+    [
+        ("", "Service", "services"),
+        ("", "LimitRange", "limitranges"),
+        ("rbac.authorization.k8s.io", "Role", "roles"),
+    ],
+)
+async def test_put_makes_some_kinds(api: Api, group: str, kind: str, plural: str) -> None:
+    """Those whose strategy upstream says so (``AllowCreateOnUpdate``)."""
+    version = f"{group}/v1" if group else "v1"
+    path = f"/{'apis' if group else 'api'}/{version}/namespaces/default/{plural}/new"
+    body: dict[str, Any] = {"apiVersion": version, "kind": kind, "metadata": {"name": "new"}}
+    if kind == "Service":
+        body["spec"] = {"ports": [{"port": 80}]}
+    assert (await api.put(path, body)).ok(201)["metadata"]["name"] == "new"
 
 
 async def test_custom_objects_are_put_with_their_version_only(api: Api) -> None:

@@ -36,7 +36,7 @@ def _core() -> Iterator[ResourceType]:
     yield core("configmaps", "ConfigMap", "cm", tells_empty=("binaryData",))
     yield core("endpoints", "Endpoints", "ep", create_on_update=True)
     yield core("events", "Event", "ev", create_on_update=True)
-    yield core("limitranges", "LimitRange", "limits")
+    yield core("limitranges", "LimitRange", "limits", create_on_update=True)
     yield core(
         "namespaces",
         "Namespace",
@@ -100,6 +100,7 @@ def _core() -> Iterator[ResourceType]:
         "svc",
         categories=("all",),
         status=True,
+        create_on_update=True,
         returns_deleted=True,
         subresources=(Subresource("proxy", "ServiceProxyOptions", _PROXY),),
     )
@@ -212,7 +213,14 @@ def _cluster() -> Iterator[ResourceType]:
         generation="spec",
         tells_empty=("spec",),
     )
-    yield of("node.k8s.io", "runtimeclasses", "RuntimeClass", namespaced=False, **versioned)
+    yield of(
+        "node.k8s.io",
+        "runtimeclasses",
+        "RuntimeClass",
+        namespaced=False,
+        create_on_update=True,
+        **versioned,
+    )
     yield of(
         "policy",
         "poddisruptionbudgets",
@@ -223,10 +231,13 @@ def _cluster() -> Iterator[ResourceType]:
         **versioned,
     )
     rbac = "rbac.authorization.k8s.io"
-    yield of(rbac, "clusterrolebindings", "ClusterRoleBinding", namespaced=False)
-    yield of(rbac, "clusterroles", "ClusterRole", namespaced=False)
-    yield of(rbac, "rolebindings", "RoleBinding")
-    yield of(rbac, "roles", "Role")
+    for plural, kind, namespaced in (
+        ("clusterrolebindings", "ClusterRoleBinding", False),
+        ("clusterroles", "ClusterRole", False),
+        ("rolebindings", "RoleBinding", True),
+        ("roles", "Role", True),
+    ):
+        yield of(rbac, plural, kind, namespaced=namespaced, create_on_update=True)
     yield of(
         "scheduling.k8s.io",
         "priorityclasses",
