@@ -7,6 +7,7 @@ ends.
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
@@ -48,7 +49,7 @@ class User(Protocol):
 U = TypeVar("U", bound=User)
 
 
-class Job(Generic[U]):
+class Job(ABC, Generic[U]):
     """An ElasticJob with one to three workers, and what is known of its training.
 
     Its checkpoints are in a directory of this machine, which all nodes see, as the machines of a
@@ -166,9 +167,9 @@ class Job(Generic[U]):
 
     # -- what it trains -----------------------------------------------------------------------
 
+    @abstractmethod
     def logs(self) -> list[str]:
         """What the pods have printed, those that can be asked."""
-        raise NotImplementedError
 
     def until_training(self, world: int, after: int = -1) -> int:
         """Wait until so many train together from a later epoch on; returns that epoch."""

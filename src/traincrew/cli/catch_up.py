@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     from traincrew.engine.client import Client
     from traincrew.engine.informer import Informer
-    from traincrew.engine.objects import HasMetadata
 
 
 async def catch_up(client: Client, informers: Iterable[Informer[Any]]) -> None:
@@ -24,15 +23,9 @@ async def catch_up(client: Client, informers: Iterable[Informer[Any]]) -> None:
     Raises:
         ApiError: A list could not be had.
     """
+    changed = asyncio.Event()
     for informer in informers:
-        changed = asyncio.Event()
-
-        def note(
-            _old: HasMetadata | None, _new: HasMetadata | None, changed: Any = changed
-        ) -> None:
-            changed.set()
-
-        informer.add_handler(note)
+        informer.add_handler(lambda _old, _new: changed.set())
         while True:
             changed.clear()
             # Asked again after each change, for what was there may have been deleted since.
