@@ -1,10 +1,11 @@
 # Everything a person needs: Python 3.11+ and make. Nothing here needs root.
+# Another Python beside the first: make test PYTHON=python3.13 VENV=.venv-3.13
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run run-elastic test suites test-all lint format bench lock manifests \
+.PHONY: help setup run run-elastic test suites test-all newest lint format bench lock manifests \
         programs images cluster-up cluster-down clean
 
 help: ## Show what can be done here
@@ -14,6 +15,7 @@ $(VENV)/.run: requirements/run.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/run.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	$(BIN)/python -m compileall -q src  # also where PYTHONDONTWRITEBYTECODE is set
 	@touch $@
 
 $(VENV)/.dev: requirements/dev.txt $(VENV)/.run
@@ -36,6 +38,10 @@ suites: setup ## Heavier suites: real kubectl, real training, faults, sandboxes
 
 test-all: test suites ## Everything this machine can run
 
+newest: ## Lint and fast tests on the newest Python of this machine
+	newest="$$($(PYTHON) -m hack.pythons newest)" && \
+	  $(MAKE) --no-print-directory lint test PYTHON="$$newest" VENV=.venv-newest
+
 lint: setup ## Style, types and layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -55,7 +61,9 @@ lock: ## Renew requirements/*.txt from pyproject.toml
 manifests: $(VENV)/.run ## Regenerate deploy/, config/, charts/ and the field reference from the types
 	$(BIN)/traincrew manifests --directory deploy
 	$(BIN)/traincrew manifests --format kustomize --directory config
-	$(BIN)/traincrew manifests --format helm --directory charts/traincrew
+	for chart in traincrew mx-job-operator-chart mx_job; do \
+	  $(BIN)/traincrew manifests --format helm --chart $$chart --directory charts/$$chart || exit 1; \
+	done
 	$(BIN)/python hack/reference.py
 
 programs: setup ## Build Kubernetes and what the suites need from Go modules
@@ -66,7 +74,8 @@ images: setup ## Build the container images (root, no container engine needed)
 
 NAME  ?= default
 NODES ?= 2
-# What the nodes are given; etcd and torch (0.9 GB, for ElasticJobs) have to be asked for.
+# What the nodes are given; others have to be asked for: etcd and torch (0.9 GB) for ElasticJobs, mxnet
+# (0.6 GB) for MxJobs.
 IMAGES ?= busybox chainer chainermn helper operator
 
 cluster-up: setup ## Start a real Kubernetes on this machine, with our images (root, Go)
@@ -78,4 +87,4 @@ cluster-down: setup ## End it; nothing is left behind
 	$(BIN)/python -m hack.cluster down --name $(NAME)
 
 clean: ## Remove the environment and caches
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis

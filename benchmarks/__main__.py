@@ -2,7 +2,7 @@
 
 Options of a single benchmark follow its name: `python -m benchmarks real_cluster --jobs 200`.
 
-A benchmark is a module of this package with a `main()` that prints. They run in processes of their
+A benchmark is a module of this package with a `main()` that prints. Each runs in a process of its
 own, one after the other, so that memory figures and imports do not mix.
 """
 

@@ -1,7 +1,7 @@
-"""What the workers of `elastic_scale` run: the smallest training there is, and when it began.
+"""The program of `elastic_scale`'s workers: a minimal training that records when it began.
 
-Each start appends one line to the file of its worker: how many train, when this process began, and
-when the first step of all of them was done; seconds on the clock that all processes share.
+Each start appends one line to the file of its worker: the number of workers, when this process
+began, and when their first step was done, in seconds on the clock that all processes share.
 """
 
 import os

@@ -10,26 +10,26 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time of a process, and of its children that have ended."""
+    """Return the user and system time of a process and of its finished children."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return sum(map(int, fields[11:15])) / _TICKS
 
 
 def machine_busy_seconds() -> float:
-    """CPU time of everything on the machine since it was started, idle time left out."""
+    """Return the CPU time of the whole machine since it was started, without idle time."""
     fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
     user, nice, system, _idle, _wait, irq, soft, *_ = map(int, fields)
     return (user + nice + system + irq + soft) / _TICKS
 
 
 def resident_mebibytes(pid: int | str = "self") -> float:
-    """Resident memory of a process now."""
+    """Return the current resident memory of a process."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 def peak_mebibytes(pid: int) -> float:
-    """Largest resident memory the process ever had."""
+    """Return the peak resident memory of a process."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmHWM"):
             return int(line.split()[1]) / 1024
@@ -41,14 +41,19 @@ class Usage(NamedTuple):
 
     by_process: dict[str, float]
     others: float
-    """By programs that have nothing to do with the measurement: they disturb it."""
+    """Used by unrelated programs, which disturb the measurement."""
+
+    @property
+    def total(self) -> float:
+        """All of the processes together."""
+        return sum(self.by_process.values())
 
 
 class Meter:
-    """Measures what processes use from its creation on.
+    """Measures the CPU time of processes since its creation.
 
     Args:
-        pids: By the name that is shown.
+        pids: Process ids by displayed name.
     """
 
     def __init__(self, pids: dict[str, int]) -> None:

@@ -1,12 +1,15 @@
 """The API server over HTTP: creates per second, watch latency, cold start.
 
 Server and clients are separate processes. The clients are as thin as HTTP/1.1 can be (prepared
-bytes on plain sockets), so the figures are the server's. Reference in the same run: a bare
-aiohttp handler that keeps the posted bytes in a dict and answers them.
+bytes on sockets), so the figures are the server's. Clients in its own process use plain HTTP, all
+others TLS: creates are measured both ways, the cold start with TLS, including a new certificate.
+Reference in the same run: a bare aiohttp handler that keeps the posted bytes in a dict and returns
+them.
 """
 
 import asyncio
 import json
+import ssl
 import statistics
 import subprocess
 import sys
@@ -24,18 +27,22 @@ LATENCY_SAMPLES = 300
 GOAL_LATENCY_MS = 1.0
 COLD_STARTS = 5
 GOAL_COLD_SECONDS = 0.5
-SECRET = "benchmark-benchmark"
+AUTHORIZATION = "Authorization: Bearer benchmark-benchmark\r\n"
 
 REAL = """
 import asyncio, sys
 from pathlib import Path
-from traincrew.local.apiserver.server import ApiServer
+from traincrew.local.apiserver.http.server import ApiServer
 from traincrew.local.apiserver.storage import Storage
 
 async def serve():
-    path = Path(sys.argv[1]) if len(sys.argv) > 1 else None
-    server = ApiServer(Storage(path), secret="benchmark-benchmark")
-    await server.start()
+    file, certificates = sys.argv[1:]
+    certificate = None
+    if certificates:
+        from traincrew.local.authority import make_certificate
+        certificate = asyncio.to_thread(make_certificate, Path(certificates))
+    server = ApiServer(Storage(Path(file) if file else None), secret="benchmark-benchmark")
+    await server.start(certificate=certificate and await certificate)
     print(server.port, flush=True)
     await asyncio.Event().wait()
 
@@ -69,20 +76,29 @@ asyncio.run(serve())
 class Server:
     """A server process."""
 
-    def __init__(self, program: str, *arguments: str) -> None:
+    def __init__(self, program: str, file: str = "", certificates: str = "") -> None:
         self.started = time.perf_counter()
+        self.certificates = certificates
         self.process = subprocess.Popen(
-            [sys.executable, "-c", program, *arguments], stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", program, file, certificates], stdout=subprocess.PIPE, text=True
         )
         assert self.process.stdout is not None
         self.port = int(self.process.stdout.readline())
 
     def until_ready(self) -> float:
-        """Seconds from the start of the process until it said that it is ready."""
-        url = f"http://127.0.0.1:{self.port}/{SECRET}/readyz"
-        with urllib.request.urlopen(url, timeout=10) as response:
+        """Return the seconds from the start of the process until it was ready."""
+        scheme = "https" if self.certificates else "http"
+        request = urllib.request.Request(f"{scheme}://127.0.0.1:{self.port}/readyz")
+        request.add_header(*AUTHORIZATION.strip().split(": "))
+        with urllib.request.urlopen(request, timeout=10, context=self.trust()) as response:
             assert response.status == 200
         return time.perf_counter() - self.started
+
+    def trust(self) -> ssl.SSLContext | None:
+        """Return the TLS context of clients; None for plain HTTP."""
+        if not self.certificates:
+            return None
+        return ssl.create_default_context(cafile=f"{self.certificates}/ca.crt")
 
     def memory_mib(self) -> float:
         """Resident memory in MiB."""
@@ -128,7 +144,7 @@ def pod(name: str) -> bytes:
 
 def post(body: bytes) -> bytes:
     return (
-        f"POST /{SECRET}/api/v1/namespaces/default/pods HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+        f"POST /api/v1/namespaces/default/pods HTTP/1.1\r\nHost: 127.0.0.1\r\n{AUTHORIZATION}"
         f"User-Agent: benchmark\r\nContent-Type: application/json\r\n"
         f"Content-Length: {len(body)}\r\n\r\n"
     ).encode() + body
@@ -167,7 +183,9 @@ class Exchange(asyncio.Protocol):
                 self.done.set_result(None)
 
 
-async def creates_per_second(port: int, prefix: str, count: int = CREATES) -> float:
+async def creates_per_second(
+    port: int, prefix: str, count: int = CREATES, tls: ssl.SSLContext | None = None
+) -> float:
     loop = asyncio.get_running_loop()
     requests = [post(pod(f"{prefix}-{i}")) for i in range(count)]
     share = count // CONNECTIONS
@@ -176,14 +194,14 @@ async def creates_per_second(port: int, prefix: str, count: int = CREATES) -> fl
     for i in range(CONNECTIONS):
         future = loop.create_future()
         mine = requests[i * share : (i + 1) * share]
-        await loop.create_connection(partial(Exchange, mine, future), "127.0.0.1", port)
+        await loop.create_connection(partial(Exchange, mine, future), "127.0.0.1", port, ssl=tls)
         done.append(future)
     await asyncio.gather(*done)
     return share * CONNECTIONS / (time.perf_counter() - started)
 
 
 class Watcher(asyncio.Protocol):
-    """Notes when each pod's first event arrives."""
+    """Records when each pod's first event arrives."""
 
     def __init__(self, arrived: dict[bytes, float], every: asyncio.Event | None) -> None:
         self.arrived = arrived
@@ -194,8 +212,8 @@ class Watcher(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
         transport.write(
-            f"GET /{SECRET}/api/v1/pods?watch=1&resourceVersion=0&labelSelector=watched "
-            f"HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
+            "GET /api/v1/pods?watch=1&resourceVersion=0&labelSelector=watched "
+            f"HTTP/1.1\r\nHost: 127.0.0.1\r\n{AUTHORIZATION}\r\n".encode()
         )
 
     def data_received(self, data: bytes) -> None:  # noqa: D102 - asyncio's
@@ -211,7 +229,7 @@ class Watcher(asyncio.Protocol):
 
 
 async def latencies(port: int, watchers: int) -> list[float]:
-    """Milliseconds from sending a create to the event at the last of all watchers."""
+    """Return the milliseconds from sending a create to the event at the last watcher."""
     loop = asyncio.get_running_loop()
     tables: list[dict[bytes, float]] = [{} for _ in range(watchers)]
     changed = asyncio.Event()
@@ -250,10 +268,13 @@ async def latencies(port: int, watchers: int) -> list[float]:
     return figures
 
 
-def cold_starts(program: str) -> list[float]:
+def cold_starts(program: str, *, tls: bool = False) -> list[float]:
     figures = []
     for _ in range(COLD_STARTS):
-        with Server(program) as server:
+        with (
+            tempfile.TemporaryDirectory() as directory,
+            Server(program, certificates=directory if tls else "") as server,
+        ):
             figures.append(server.until_ready())
     return figures
 
@@ -270,11 +291,16 @@ def main() -> None:
         asyncio.run(creates_per_second(server.port, "warm", 400))
         memory = asyncio.run(creates_per_second(server.port, "bench"))
         resident = server.memory_mib()
+    with tempfile.TemporaryDirectory() as directory, Server(REAL, "", directory) as server:
+        trusted = server.trust()
+        asyncio.run(creates_per_second(server.port, "warm", 400, trusted))
+        secure = asyncio.run(creates_per_second(server.port, "bench", tls=trusted))
     with tempfile.TemporaryDirectory() as directory, Server(REAL, f"{directory}/db") as server:
         asyncio.run(creates_per_second(server.port, "warm", 400))
         durable = asyncio.run(creates_per_second(server.port, "bench"))
     print(
-        f"creates/s of a {len(pod('x'))} B Pod: {memory:.0f} in memory, {durable:.0f} with a file"
+        f"creates/s of a {len(pod('x'))} B Pod: {memory:.0f} in memory, {durable:.0f} with a file,"
+        f" {secure:.0f} over TLS"
         f" (goal {GOAL_CREATES}: {verdict(memory >= GOAL_CREATES)});"
         f" bare aiohttp {reference:.0f}; ratio {memory / reference:.2f};"
         f" {resident:.0f} MiB with {CREATES + 400} pods"
@@ -289,12 +315,13 @@ def main() -> None:
                 f"create to event at the last of {watchers} watchers: p50 {median:.2f} ms,"
                 f" p99 {worst:.2f} ms{goal if watchers == 1 else ''}"
             )
-    bare, figures = cold_starts(REFERENCE), cold_starts(REAL)
+    bare, figures = cold_starts(REFERENCE), cold_starts(REAL, tls=True)
     cold = statistics.median(figures)
+    plain = statistics.median(cold_starts(REAL))
     print(
-        f"cold start to /readyz: {cold:.2f} s (goal {GOAL_COLD_SECONDS} s:"
+        f"cold start to /readyz over TLS: {cold:.2f} s (goal {GOAL_COLD_SECONDS} s:"
         f" {verdict(cold <= GOAL_COLD_SECONDS)}), worst {max(figures):.2f} s;"
-        f" bare aiohttp {statistics.median(bare):.2f} s"
+        f" without TLS {plain:.2f} s; bare aiohttp {statistics.median(bare):.2f} s"
     )
 
 

@@ -1,12 +1,11 @@
 """Memory of the operator with 20,000 pods of ElasticJobs: 1,000 jobs of 20 workers, all running.
 
-The operator is a process of its own and does everything itself: it makes the pods and Services, at
-the embedded API server, and counts them in the jobs' status. The kubelets are this process: they
-say of every pod that it runs. Afterwards a second operator finds everything there, as after an
-upgrade.
+The operator runs in a process of its own: it creates the pods and Services in the embedded API
+server, and counts them in the jobs' status. This process simulates the kubelets, which report every
+pod as running. Afterwards a second operator starts with all existing objects, as after an upgrade.
 
-Reference in the same run: a client that keeps the same objects (jobs, pods, Services) as the
-standard library's json decodes them.
+Reference in the same run: a client that keeps the same objects (jobs, pods, Services) as decoded by
+the standard library's json.
 
     python -m benchmarks elastic_memory [--jobs N] [--workers N]
 """
@@ -28,22 +27,23 @@ import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from benchmarks._kinds import ELASTIC_JOBS
 from benchmarks._usage import cpu_seconds, peak_mebibytes, resident_mebibytes
-from traincrew.api.crd import KINDS, definition
+from traincrew.api.crd import definition
+from traincrew.api.kinds import KINDS
 from traincrew.engine.client import Client
 from traincrew.engine.config import load_config
 from traincrew.engine.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS, SERVICES
-from traincrew.local.apiserver.kubeconfig import write_kubeconfig
-from traincrew.local.apiserver.server import ApiServer
+from traincrew.local.apiserver.http.kubeconfig import write_kubeconfig
+from traincrew.local.apiserver.http.server import ApiServer
 from traincrew.local.apiserver.storage import Storage
-from traincrew.operator.kinds import ELASTIC_JOBS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 JOBS, WORKERS = 1000, 20
 SETTLE_SECONDS = 5.0
-"""Without a request of the operator, and everything is said."""
+"""Seconds without a request of the operator after which it is done."""
 STAMP = "2026-01-01T00:00:00Z"
 AT_ONCE = 16
 
@@ -57,7 +57,7 @@ def _job(number: int, workers: int) -> dict[str, Any]:
         "resources": {"limits": {"cpu": "4", "memory": "16Gi", "nvidia.com/gpu": "1"}},
         "volumeMounts": [{"name": "data", "mountPath": "/data"}],
     }
-    # On a node from the beginning: there is no scheduler here.
+    # Assigned to a node from the beginning: there is no scheduler here.
     pod = {
         "nodeName": f"node-{number}",
         "containers": [container],
@@ -73,7 +73,7 @@ def _job(number: int, workers: int) -> dict[str, Any]:
 
 
 def _running(pod: dict[str, Any], number: int) -> dict[str, Any]:
-    """What a kubelet says of a pod that runs."""
+    """Return the status of a running pod."""
     (container,) = pod["spec"]["containers"]
     address = f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}"
     kinds = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
@@ -102,7 +102,7 @@ def _running(pod: dict[str, Any], number: int) -> dict[str, Any]:
 
 
 class _Kubelets:
-    """Say of every pod that it runs, as soon as it is there."""
+    """Report every pod as running as soon as it is created."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -147,12 +147,12 @@ class _Operator:
                 break
         else:
             raise SystemExit("the operator has not started")
-        # Nobody reads what it says from now on, but it must be able to say it.
+        # Its further output is not needed, but its pipe must not fill up.
         rest = self._process.stderr
         threading.Thread(target=lambda: collections.deque(rest, 0), daemon=True).start()
 
     async def rest(self) -> None:
-        """Wait until it does nothing any more."""
+        """Wait until it is idle."""
         used, since = cpu_seconds(self.pid), time.monotonic()
         while time.monotonic() - since < SETTLE_SECONDS:
             await asyncio.sleep(0.5)
@@ -166,7 +166,7 @@ class _Operator:
 
 
 async def _until_running(client: Client, jobs: int, workers: int) -> None:
-    """Wait until every job says that all its workers are ready."""
+    """Wait until the status of every job reports all workers as ready."""
     ready, most = f"{workers}/{workers}", time.monotonic() + 900
     while True:
         found = (await client.list(ELASTIC_JOBS, "default"))["items"]
@@ -179,7 +179,7 @@ async def _until_running(client: Client, jobs: int, workers: int) -> None:
 
 
 class _Measured(NamedTuple):
-    """MiB, but for the last two: seconds until all ran, and of CPU."""
+    """MiB, except for the last two: seconds until all pods ran, and CPU seconds."""
 
     idle: float
     lived: float
@@ -240,13 +240,15 @@ def _report(measured: _Measured, kubeconfig: Path, jobs: int, workers: int) -> N
 
 
 def keep() -> None:
-    """The reference, in a process of its own: prints the MiB it grew by, and the MiB it read."""
+    """Run the reference, in a process of its own: print the MiB it grew by and the MiB it read."""
     config = load_config(sys.argv[1])
+    headers = {"Authorization": asyncio.run(config.authorization()) or ""}
     read = 0
 
     def get(path: str) -> list[Any]:
         nonlocal read
-        with urllib.request.urlopen(config.server + path) as answer:
+        request = urllib.request.Request(config.server + path, headers=headers)
+        with urllib.request.urlopen(request) as answer:
             text = answer.read()
         read += len(text)
         items: list[Any] = json.loads(text)["items"]
@@ -260,7 +262,7 @@ def keep() -> None:
 
 
 def serve() -> None:
-    """The API server, in a process of its own; its kubeconfig is written to a file."""
+    """Run the API server, in a process of its own; write its kubeconfig to a file."""
 
     async def run() -> None:
         stop = asyncio.Event()
@@ -284,7 +286,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--jobs", type=int, default=JOBS, help="how many (default %(default)s)")
     parser.add_argument("--workers", type=int, default=WORKERS, help="of each (%(default)s)")
     chosen = parser.parse_args(arguments)
-    # Whoever ends us by a signal wants the server and the operator gone, too.
+    # On a signal, stop the server and the operator, too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     with tempfile.TemporaryDirectory() as scratch:
         kubeconfig = Path(scratch) / "kubeconfig"

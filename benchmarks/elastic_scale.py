@@ -1,11 +1,11 @@
-"""From `kubectl scale` of an ElasticJob to its new worker training, and who takes how long.
+"""Time from `kubectl scale` of an ElasticJob to its new worker training, by component.
 
-A job of two workers trains on an embedded cluster; a third one is asked for and taken away again,
-in rounds. The operator is in this process, so that it can be listened to: its share is from the
-moment its watch brings the change until its last create of a pod or Service is answered.
+A job of two workers trains on an embedded cluster; a third one is added and removed again, in
+rounds. The operator runs in this process, so that its requests can be observed: its share is from
+the moment its watch delivers the change until its last create of a pod or Service is answered.
 
 Reference in the same run: a bare torchrun that joins two others of the same program on this
-machine, without any cluster: what PyTorch alone needs.
+machine, without any cluster: the share of PyTorch alone.
 """
 
 from __future__ import annotations
@@ -26,22 +26,21 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from traincrew.cli.daemon import Options
-from traincrew.cli.embedded import Embedded
-from traincrew.engine.client import Client
+from benchmarks._kinds import ELASTIC_JOBS
+from traincrew.cli.cluster.embedded import Embedded
+from traincrew.cli.cluster.options import Options
+from traincrew.engine.client import AiohttpTransport, Client
 from traincrew.engine.config import load_config
 from traincrew.engine.resources import PODS
-from traincrew.engine.transport import AiohttpTransport
 from traincrew.local.cluster import default_cache
 from traincrew.local.images import ImageStore
 from traincrew.operator.app import USER_AGENT, run_operator
-from traincrew.operator.kinds import ELASTIC_JOBS
 from traincrew.operator.options import OperatorOptions
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from traincrew.engine.transport import HttpRequest, HttpResponse, HttpStream
+    from traincrew.engine.client import HttpRequest, HttpResponse, HttpStream
 
 ROUNDS = 5
 GOAL_OPERATOR_SECONDS = 0.050
@@ -51,7 +50,7 @@ PROGRAM = Path(__file__).with_name("_elastic_worker.py")
 FEW, MANY = 2, 3
 LAUNCH = [f"--nnodes=1:{MANY}", "--nproc_per_node=1", "--max_restarts=1000"]
 CONFIGURATION = "--rdzv_conf=last_call_timeout=1"
-"""Of the rendezvous; it waits for more only while there are fewer than there can be."""
+"""Of the rendezvous: it waits for more workers only while there are fewer than the maximum."""
 
 
 class Training(NamedTuple):
@@ -63,10 +62,10 @@ class Training(NamedTuple):
 
 
 class Workers:
-    """What the workers have written down.
+    """The records of the workers.
 
     Args:
-        directory: Where.
+        directory: Directory of the records.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -74,7 +73,7 @@ class Workers:
         directory.mkdir(mode=0o777)
 
     def last(self, name: str) -> Training | None:
-        """The newest start on a worker."""
+        """Return the latest start on a worker."""
         with contextlib.suppress(FileNotFoundError):
             lines = (self.directory / name).read_text().splitlines()
             if lines:
@@ -83,7 +82,7 @@ class Workers:
         return None
 
     async def until(self, names: list[str], since: float) -> Training:
-        """Wait until just these train together, since some moment; what the last one has to say."""
+        """Wait until exactly these train together since a moment; return the last record."""
         while True:
             found = [self.last(name) for name in names]
             fresh = [one for one in found if one and one.began > since]
@@ -97,35 +96,35 @@ class Workers:
 # -- the job ------------------------------------------------------------------------------------
 
 
-class Ear:
-    """Notes when the operator is told of a change, and when its creates are answered."""
+class OperatorObserver:
+    """Records when the operator receives a change, and when its creates are answered."""
 
     def __init__(self) -> None:
         self._changed = re.compile(rb'"replicas": ?%d\b' % MANY)
-        self.told: list[float] = []
+        self.notified: list[float] = []
         self.created: list[float] = []
 
-    def listen(self) -> None:
-        """Listen to the operator's transport from now on."""
+    def observe(self) -> None:
+        """Observe the operator's transport from now on."""
         send, watch = AiohttpTransport.request, AiohttpTransport.stream
-        ear = self
+        observer = self
 
         async def request(self: AiohttpTransport, request: HttpRequest) -> HttpResponse:
             response = await send(self, request)
-            ear.heard_answer(request)
+            observer.record_response(request)
             return response
 
         @contextlib.asynccontextmanager
         async def stream(self: AiohttpTransport, request: HttpRequest) -> AsyncIterator[HttpStream]:
             async with watch(self, request) as answer:
                 ours = _is_operators(request) and f"/{ELASTIC_JOBS.plural}?" in request.url
-                yield _Heard(answer, ear) if ours else answer
+                yield _ObservedStream(answer, observer) if ours else answer
 
         AiohttpTransport.request = request  # type: ignore[method-assign]
         AiohttpTransport.stream = stream  # type: ignore[method-assign]
 
-    def heard_answer(self, request: HttpRequest) -> None:
-        """A request was answered."""
+    def record_response(self, request: HttpRequest) -> None:
+        """Record the response to a request."""
         path = request.url.partition("?")[0]
         if (
             _is_operators(request)
@@ -134,26 +133,26 @@ class Ear:
         ):
             self.created.append(time.monotonic())
 
-    def heard_event(self, chunk: bytes) -> None:
-        """A part of the operator's watch of jobs has arrived."""
+    def record_event(self, chunk: bytes) -> None:
+        """Record a chunk of the operator's watch of jobs."""
         if self._changed.search(chunk):
-            self.told.append(time.monotonic())
+            self.notified.append(time.monotonic())
 
 
 def _is_operators(request: HttpRequest) -> bool:
     return request.headers.get("User-Agent", "").startswith(USER_AGENT)
 
 
-class _Heard:
-    """A stream whose parts are noted."""
+class _ObservedStream:
+    """A stream whose chunks are recorded."""
 
-    def __init__(self, stream: HttpStream, ear: Ear) -> None:
-        self._stream, self._ear = stream, ear
+    def __init__(self, stream: HttpStream, observer: OperatorObserver) -> None:
+        self._stream, self._observer = stream, observer
         self.status, self.headers = stream.status, stream.headers
 
     async def chunks(self) -> AsyncIterator[bytes]:
         async for chunk in self._stream.chunks():
-            self._ear.heard_event(chunk)
+            self._observer.record_event(chunk)
             yield chunk
 
     async def read(self) -> bytes:
@@ -161,7 +160,7 @@ class _Heard:
 
 
 class Moments(NamedTuple):
-    """When the new pod was seen to be on a node, and to run."""
+    """When the new pod was observed on a node, and running."""
 
     scheduled: float
     running: float
@@ -220,8 +219,8 @@ class Shares(NamedTuple):
 
 async def _scalings(kubeconfig: Path, scratch: Path) -> list[Shares]:
     """Scale the job in rounds."""
-    ear = Ear()
-    ear.listen()
+    observer = OperatorObserver()
+    observer.observe()
     shutil.copy(PROGRAM, scratch / "program.py")
     workers = Workers(scratch / "times")
     names = [f"job-worker-{index}" for index in range(MANY)]
@@ -240,18 +239,18 @@ async def _scalings(kubeconfig: Path, scratch: Path) -> list[Shares]:
         await client.create(ELASTIC_JOBS, _manifest(scratch))
         await workers.until(names[:FEW], started)
         for _ in range(ROUNDS + 1):
-            ear.told.clear()
-            ear.created.clear()
+            observer.notified.clear()
+            observer.created.clear()
             following = asyncio.create_task(_follow(client, names[-1]))
             started = await scale(MANY)
             new = await workers.until(names, started)
             pod = await following
-            told, created = ear.told[0], ear.created[-1]
+            notified, created = observer.notified[0], observer.created[-1]
             found.append(
                 Shares(
                     whole=new.trained - started,
-                    api=told - started,
-                    operator=created - told,
+                    api=notified - started,
+                    operator=created - notified,
                     scheduler=pod.scheduled - created,
                     node=pod.running - pod.scheduled,
                     meeting=new.began - pod.running,

@@ -1,14 +1,14 @@
-"""The engine's watch: CPU per event with everything a controller does, memory of a large cache.
+"""The engine's watch: CPU per event including the reconcile, and memory of a large cache.
 
 A server in a process of its own streams 20,000 Pods of 4.6 KB and then changes them, one HTTP
 chunk per event, as a real API server does. The engine decodes into a minimal view, keeps store and
 owner index, enqueues the owning Job and reconciles it; the reconcile looks up its pods by owner.
 
-Changes come in two orders: the eight pods of a Job one after the other, as when Jobs start or end,
-and scattered, so that hardly any two events share a reconcile: the worst case.
+Changes arrive in two orders: the eight pods of a Job one after the other, as when Jobs start or
+end, and scattered, so that hardly any two events share a reconcile, which is the worst case.
 
 Reference in the same run: the same bytes over the same transport, decoded with the standard
-library's json, and thrown away.
+library's json, and discarded.
 """
 
 import asyncio
@@ -28,13 +28,12 @@ from msgspec import field
 from benchmarks._usage import resident_mebibytes
 from traincrew.engine.client import Client
 from traincrew.engine.config import ClientConfig
-from traincrew.engine.controller import Controller, Request, owner_key
-from traincrew.engine.manager import Manager
+from traincrew.engine.controller import Controller, Manager, Request, owner_key
 from traincrew.engine.objects import ObjectMeta, Shared, View
 from traincrew.engine.resources import PODS
 
 if TYPE_CHECKING:
-    from traincrew.engine.informer import Informer
+    from traincrew.engine.cache import Informer
 
 PODS_COUNT = 20_000
 JOBS_COUNT = 2_500
@@ -157,7 +156,7 @@ def _pod(number: int, version: int) -> bytes:
 
 
 def serve() -> None:
-    """The server process: prints its port; each line on stdin starts a round of changes."""
+    """Run the server process: print its port; each line on stdin starts a round of changes."""
 
     def chunk(line: bytes) -> bytes:
         return b"%x\r\n%s\r\n" % (len(line), line)
@@ -183,7 +182,7 @@ def serve() -> None:
     initial = [event(b"ADDED", n, n + 1) for n in range(PODS_COUNT)]
 
     async def send(writer: asyncio.StreamWriter, lines: list[bytes]) -> None:
-        # In large writes, so that the server is never what is measured.
+        # In large writes, so that the server is not the bottleneck.
         for start in range(0, len(lines), 50):
             writer.write(b"".join(lines[start : start + 50]))
             await writer.drain()
@@ -220,7 +219,7 @@ def serve() -> None:
 
 
 def _resident() -> float:
-    """Resident memory after everything free has been given back, MiB."""
+    """Return the resident memory after free memory has been returned to the system, in MiB."""
     gc.collect()
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
@@ -234,7 +233,7 @@ def _resident() -> float:
 
 
 class _Server:
-    """The server process, seen from here."""
+    """A handle of the server process."""
 
     def __init__(self) -> None:
         program = "import benchmarks.engine_watch as benchmark; benchmark.serve()"
@@ -248,7 +247,7 @@ class _Server:
         self.port = int(self._process.stdout.readline())
 
     async def start_round(self, order: str = "scattered") -> None:
-        """Start a round of changes; returns when they are about to come."""
+        """Start a round of changes; return when they are about to arrive."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(f"{order}\n")
@@ -265,7 +264,7 @@ class _Server:
 
 
 class _Measured(NamedTuple):
-    """What was measured in one order of changes."""
+    """The measurements for one order of changes."""
 
     microseconds: float
     rate: float
@@ -273,7 +272,7 @@ class _Measured(NamedTuple):
 
 
 async def _engine(server: _Server) -> tuple[float, dict[str, _Measured]]:
-    """MiB of the cache; per order of changes, CPU and rate of the best round."""
+    """Return the MiB of the cache, and CPU and rate of the best round for each order of changes."""
     async with Client(ClientConfig(f"http://127.0.0.1:{server.port}")) as client:
         manager = Manager(client)
         informer: Informer[_Pod] = manager.informer(PODS, _Pod)
@@ -318,7 +317,7 @@ async def _engine(server: _Server) -> tuple[float, dict[str, _Measured]]:
 
 
 async def _reference(server: _Server) -> float:
-    """CPU microseconds per event of json.loads over the same transport."""
+    """Return the CPU microseconds per event of json.loads over the same transport."""
     async with Client(ClientConfig(f"http://127.0.0.1:{server.port}")) as client:
         best = float("inf")
         async with client.stream(PODS.path(), {"watch": "true"}) as chunks:

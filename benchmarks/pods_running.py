@@ -1,7 +1,7 @@
-"""From `create` of a StatefulSet to all 8 of its pods Running in the API.
+"""Time from `create` of a StatefulSet to all 8 of its pods Running in the API.
 
-Each pod has one init container and one container. Reference in the same run: starting 16 bare
-processes of the same programs, the first 8 awaited, which is what the machine alone needs.
+Each pod has one init container and one container. Reference in the same run: 16 bare processes of
+the same programs, waiting for the first 8, which is what the machine alone needs.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""`traincrew run` of an MPI job against the bare `mpiexec` of the same script.
+"""`traincrew run` of an MPI job compared with a bare `mpiexec` of the same script.
 
 Both in one run, alternating, after one of each to warm up (the environment is built, pages are in
 memory). The difference is what the cluster costs: its start, the operator, three sandboxed pods

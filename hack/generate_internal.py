@@ -1,10 +1,10 @@
-"""Write the data file of the Go types behind the API, which some refusals print.
+"""Write the data file of Kubernetes' internal Go types, which some validation errors print.
 
     python -m hack.generate_internal
 
-Needs Go. Kubernetes checks objects in a form of its own that has no version; where a rule shows a
-whole struct, people see that one: fields by their Go names, with everything that is not set.
-Written is ``src/traincrew/local/apiserver/data/internal.json.xz``: for every struct its fields as
+Needs Go. Kubernetes validates objects in an internal, unversioned form. Errors that show a whole
+struct print that form: fields by their Go names, unset ones included. The script writes
+``src/traincrew/local/apiserver/schema/data/internal.json.xz``: for every struct its fields as
 ``[name shown, name in the API, Go type, whether it is left out when empty]``.
 """
 
@@ -16,7 +16,7 @@ from hack.generate_openapi import RELEASE, SERVER_DATA, write_xz
 from hack import gotypes
 
 TARGET = SERVER_DATA / "internal.json.xz"
-# Structs some message shows whole.
+# Structs that error messages print whole.
 ROOTS = (
     "core.PersistentVolumeClaimSpec",
     "core.PodTemplateSpec",
@@ -40,7 +40,7 @@ Fields = list[tuple[str, str, str]]
 
 
 def read(*files: Path) -> tuple[dict[str, Fields], dict[str, str]]:
-    """Structs, and named types that are none."""
+    """Return the structs, and the named types that are not structs."""
     text = "\n".join(file.read_text() for file in files)
     text = re.sub(r"^type \(\n(.*?)^\)", "", text, flags=re.MULTILINE | re.DOTALL)
     structs = {name: _FIELD.findall(body) for name, body in _STRUCT.findall(text)}
@@ -48,13 +48,13 @@ def read(*files: Path) -> tuple[dict[str, Fields], dict[str, str]]:
 
 
 def tag(tags: str) -> list[str]:
-    """Name and options in a field's ``json`` tag; none without one."""
+    """Return the name and options in a field's ``json`` tag; empty without one."""
     found = re.search(r'json:"([^"]*)"', tags)
     return found[1].split(",") if found else []
 
 
 def main() -> None:
-    """Write the structs the roots need."""
+    """Write the structs that the roots refer to."""
     kubernetes = gotypes.download({"k8s.io/kubernetes": RELEASE})["k8s.io/kubernetes"]
     modules = gotypes.download(dict.fromkeys(gotypes.MODULES, gotypes.VERSION))
     packages = {group: read(kubernetes / "pkg/apis" / group / "types.go") for group in GROUPS}
@@ -89,14 +89,14 @@ def main() -> None:
 
 
 def packages_of(packages: dict[str, tuple[dict[str, Fields], dict[str, str]]]) -> set[str]:
-    """All structs, as ``core.PodSpec``."""
+    """Return all structs, as ``core.PodSpec``."""
     return {f"{group}.{name}" for group, (structs, _) in packages.items() for name in structs}
 
 
 def resolve(
     packages: dict[str, tuple[dict[str, Fields], dict[str, str]]], group: str, go_type: str
 ) -> tuple[str, str]:
-    """A type in terms of scalars and structs, and its innermost part."""
+    """Return a type in terms of scalars and structs, and its innermost part."""
     for prefix in ("*", "[]"):
         if go_type.startswith(prefix):
             inner, base = resolve(packages, group, go_type[len(prefix) :])

@@ -3,16 +3,16 @@
     python -m hack.generate_openapi
 
 Needs Go: the definitions are those of the Kubernetes release itself, whose module is downloaded,
-and the Go types say the rest (see ``gotypes.py``). Written are:
+supplemented by its Go types (see ``gotypes.py``). The script writes:
 
-- ``src/traincrew/local/apiserver/data/schemas.json.xz``: the definitions of every kind the
-  embedded API server stores or answers with, without descriptions;
-- ``src/traincrew/local/apiserver/data/descriptions.json.xz``: their descriptions, which only
-  ``kubectl explain`` asks for;
+- ``src/traincrew/local/apiserver/schema/data/schemas.json.xz``: the definitions of every kind the
+  embedded API server stores or returns, without descriptions;
+- ``src/traincrew/local/apiserver/schema/data/descriptions.json.xz``: their descriptions, which only
+  ``kubectl explain`` requests;
 - ``src/traincrew/api/data/pod-template.schema.json``: PodTemplateSpec as one structural schema, to
   be embedded in the ``openAPIV3Schema`` of a custom resource definition.
 
-The definitions are in the form of OpenAPI v2 and carry everything server-side apply and strategic
+The definitions are in the form of OpenAPI v2 and contain everything server-side apply and strategic
 merge need (list types, map keys, merge keys), but hardly any defaults.
 """
 
@@ -26,7 +26,7 @@ from hack import gotypes
 
 RELEASE = "v1.36.3"
 ROOT = Path(__file__).resolve().parent.parent
-SERVER_DATA = ROOT / "src/traincrew/local/apiserver/data"
+SERVER_DATA = ROOT / "src/traincrew/local/apiserver/schema/data"
 API_DATA = ROOT / "src/traincrew/api/data"
 
 CORE = "io.k8s.api.core.v1"
@@ -44,12 +44,13 @@ NULL_STRUCTS = {
     f"{EXTENSIONS}.JSON",
 }
 
-# Stored kinds get a List beside them; the others only travel in requests and answers.
+# Stored kinds have a List kind, too; the others only occur in requests and responses.
 STORED = {
     CORE: """ConfigMap Endpoints Event LimitRange Namespace Node PersistentVolume
         PersistentVolumeClaim Pod PodTemplate ReplicationController ResourceQuota Secret Service
         ServiceAccount""",
     "io.k8s.api.apps.v1": "ControllerRevision DaemonSet Deployment ReplicaSet StatefulSet",
+    "io.k8s.api.autoscaling.v1": "HorizontalPodAutoscaler",
     "io.k8s.api.autoscaling.v2": "HorizontalPodAutoscaler",
     "io.k8s.api.batch.v1": "CronJob Job",
     "io.k8s.api.coordination.v1": "Lease",
@@ -91,11 +92,11 @@ DROPPED = {"x-kubernetes-unions", "enum"}
 
 
 def download() -> dict[str, Any]:
-    """The published definitions by name."""
+    """Return the published definitions by name."""
     directory = gotypes.download({"k8s.io/kubernetes": RELEASE})["k8s.io/kubernetes"]
     text = (directory / "api/openapi-spec/swagger.json").read_text()
     definitions: dict[str, Any] = json.loads(text)["definitions"]
-    # Here v3 says more than v2 can.
+    # Here v3 is more precise than v2.
     definitions[QUANTITY] = definitions[QUANTITY] | {"oneOf": _either("number")}
     definitions[INT_OR_STRING] = definitions[INT_OR_STRING] | {"oneOf": _either("integer")}
     for name in (QUANTITY, INT_OR_STRING):
@@ -108,7 +109,7 @@ def _either(other: str) -> list[dict[str, str]]:
 
 
 def clean(schema: Any) -> Any:
-    """The schema as an OpenAPI v3 server publishes it, descriptions kept."""
+    """Return the schema as an OpenAPI v3 server publishes it, with descriptions."""
     if not isinstance(schema, dict):
         return schema
     result: dict[str, Any] = {}
@@ -129,7 +130,7 @@ def clean(schema: Any) -> Any:
 
 
 def references(schema: Any) -> set[str]:
-    """Names of the definitions a schema refers to."""
+    """Return the names of the definitions that a schema refers to."""
     if isinstance(schema, list):
         return set().union(*map(references, schema)) if schema else set()
     if not isinstance(schema, dict):
@@ -140,7 +141,7 @@ def references(schema: Any) -> set[str]:
 
 
 def closure(definitions: dict[str, Any], roots: list[str]) -> dict[str, Any]:
-    """The roots and all they refer to, cleaned, in name order."""
+    """Return the roots and all they refer to, cleaned, in name order."""
     wanted: dict[str, Any] = {}
     pending = list(roots)
     while pending:
@@ -160,7 +161,7 @@ def closure(definitions: dict[str, Any], roots: list[str]) -> dict[str, Any]:
 
 
 def split_descriptions(schema: Any) -> tuple[Any, Any]:
-    """The schema without descriptions, and a tree of just the descriptions (or None)."""
+    """Return the schema without descriptions, and a tree of just the descriptions (or None)."""
     texts: dict[str, Any] = {}
     bare = dict(schema)
     if "description" in bare:
@@ -180,7 +181,7 @@ def split_descriptions(schema: Any) -> tuple[Any, Any]:
 
 
 def structural(name: str, definitions: dict[str, Any]) -> dict[str, Any]:
-    """One definition with every reference expanded, as a CRD structural schema."""
+    """Return one definition with every reference expanded, as a CRD structural schema."""
     if name == QUANTITY:
         return {
             "anyOf": [{"type": "integer"}, {"type": "string"}],
@@ -193,8 +194,8 @@ def structural(name: str, definitions: dict[str, Any]) -> dict[str, Any]:
             "x-kubernetes-int-or-string": True,
         }
     if name == f"{META}.ObjectMeta":
-        # What a template may say about its objects. creationTimestamp: null is what `kubectl create
-        # --dry-run` and Go programs print, so it must be let through.
+        # Metadata that a template may set. creationTimestamp: null is printed by `kubectl create
+        # --dry-run` and Go programs, so it must be accepted.
         text = {"type": "string"}
         return {
             "type": "object",
@@ -239,7 +240,7 @@ def structural(name: str, definitions: dict[str, Any]) -> dict[str, Any]:
 
 
 def write_xz(path: Path, document: Any) -> None:
-    """Compact JSON, compressed as small as xz gets it."""
+    """Write compact JSON, compressed by xz as far as possible."""
     text = json.dumps(document, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
     filters = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME}]
     data = lzma.compress(text.encode(), format=lzma.FORMAT_XZ, filters=filters)
@@ -248,7 +249,7 @@ def write_xz(path: Path, document: Any) -> None:
 
 
 def root_names() -> list[str]:
-    """Names of the definitions of all kinds the server knows."""
+    """Return the names of the definitions of all kinds the server serves."""
     stored = [
         f"{prefix}.{kind}{suffix}"
         for prefix, kinds in STORED.items()
@@ -261,12 +262,12 @@ def root_names() -> list[str]:
 
 
 def add_go_rules(schemas: dict[str, Any]) -> None:
-    """Say what Go makes of fields that are empty or missing.
+    """Add how Go encodes fields that are empty or missing.
 
-    ``x-omit-empty`` lists the fields that are left out when they are empty: what a client reads
-    back of ``hostNetwork: false`` or ``env: []`` is nothing. ``x-go-zero`` has the fields that
-    are always there, and their value when nobody sets them: ``resources: {}``, ``rules: null``.
-    ``x-go-type`` is the name of a type, which errors mention, where the schema does not tell it.
+    ``x-omit-empty`` lists the fields that are omitted when they are empty, such as
+    ``hostNetwork: false`` or ``env: []``. ``x-go-zero`` has the fields that are always present,
+    and their value when they are not set: ``resources: {}``, ``rules: null``. ``x-go-type`` is the
+    name of a type, which errors mention, where it does not follow from the schema.
     """
     modules = gotypes.download(dict.fromkeys(gotypes.MODULES, gotypes.VERSION))
     packages: dict[str, Any] = {}
@@ -281,7 +282,7 @@ def add_go_rules(schemas: dict[str, Any]) -> None:
         while pending:
             for field in structs.get(pending.pop(), ()):
                 if not field.json:
-                    pending.append(field.type)  # inlined: its fields are ours
+                    pending.append(field.type)  # inlined: its fields belong to this struct
                     continue
                 schema_of_field = properties.get(field.json)
                 if schema_of_field is None:
@@ -300,7 +301,7 @@ def add_go_rules(schemas: dict[str, Any]) -> None:
 
 
 def evident_type(schema: dict[str, Any]) -> str:
-    """The Go type a schema stands for as long as nothing else is said."""
+    """Return the Go type that follows from a schema without ``x-go-type``."""
     if "$ref" in schema:
         return ".".join(schema["$ref"].rsplit("/", 1)[-1].split(".")[-2:])
     if schema["type"] == "array":
@@ -312,7 +313,7 @@ def evident_type(schema: dict[str, Any]) -> str:
 
 
 def zero_value(field: gotypes.Field, schema: dict[str, Any]) -> Any:
-    """What Go writes for a field nobody has set."""
+    """Return what Go writes for a field that is not set."""
     if field.type.startswith(("*", "[]", "map[")):
         return None
     target = schema.get("$ref", "").rsplit("/", 1)[-1]
@@ -333,7 +334,7 @@ def main() -> None:
     add_go_rules(schemas)
     write_xz(SERVER_DATA / "schemas.json.xz", schemas)
     write_xz(SERVER_DATA / "descriptions.json.xz", texts)
-    # Defaults belong into the template too: the key fields of its lists.
+    # The template needs defaults, too: for the key fields of its lists.
     for (name, field), default in DEFAULTS.items():
         definitions[name]["properties"][field]["default"] = default
     template = structural(f"{CORE}.PodTemplateSpec", definitions)

@@ -3,8 +3,8 @@
     python -m hack.generate_protobuf
 
 Needs Go. Reads ``generated.proto`` and the Go types of the API modules (see ``gotypes.py``) and
-writes ``src/traincrew/local/apiserver/data/protobuf.json.xz``: for every message, by the name its
-schema has in OpenAPI, its fields by number as ``[JSON name, type, flags]``:
+writes ``src/traincrew/local/apiserver/schema/data/protobuf.json.xz``: for every message, by the
+name its schema has in OpenAPI, its fields by number as ``[JSON name, type, flags]``:
 
 - type: ``s`` string, ``b`` bool, ``i`` integer, ``d`` double, ``y`` bytes, otherwise a message;
 - flags: ``r`` repeated, ``m`` map from strings, ``o`` left out when empty, ``n`` inlined.
@@ -35,7 +35,7 @@ _TYPES = {
 
 
 def open_api_name(name: str, package: str) -> str:
-    """``k8s.io.api.core.v1.Pod`` as OpenAPI calls it."""
+    """Return the OpenAPI name of a message such as ``k8s.io.api.core.v1.Pod``."""
     full = name.lstrip(".") if "." in name else f"{package}.{name}"
     return (
         full.replace("k8s.io.", "io.k8s.", 1).replace(
@@ -47,7 +47,7 @@ def open_api_name(name: str, package: str) -> str:
 
 
 def read_messages(path: Path) -> tuple[str, dict[str, list[tuple[int, str, str, str]]]]:
-    """Package and messages of a generated.proto: number, name, type, ``r`` or ``m`` or nothing."""
+    """Read package and messages of a generated.proto: number, name, type, ``r``, ``m`` or empty."""
     text = re.sub(r"^\s*//.*$", "", path.read_text(), flags=re.MULTILINE)
     declared = re.search(r"^package ([\w.]+);", text, re.MULTILINE)
     if declared is None:

@@ -1,4 +1,4 @@
-"""What only the Go types of the Kubernetes API know: JSON names, omitempty, inlining, protobuf.
+"""Reads from Kubernetes' Go types what no schema has: omitempty, inlining, protobuf numbers.
 
 Downloads the API modules with ``go mod download`` and reads their ``types.go`` and
 ``generated.proto`` files. Used by the two generate scripts next to it.
@@ -43,7 +43,7 @@ class Field:
 
 
 def download(wanted: dict[str, str]) -> dict[str, Path]:
-    """Directory of each module.
+    """Download modules and return the directory of each.
 
     Args:
         wanted: version of each module.
@@ -66,7 +66,7 @@ def download(wanted: dict[str, str]) -> dict[str, Path]:
 
 
 def package_directory(modules: dict[str, Path], package: str) -> Path:
-    """Where the Go package behind an OpenAPI package name is."""
+    """Return the directory of the Go package of an OpenAPI package name."""
     for prefix, (module, _) in PREFIXES.items():
         if package.startswith(prefix):
             return modules[module] / package.removeprefix(prefix).replace(".", "/")
@@ -79,7 +79,7 @@ _NAMED = re.compile(r"^type (\w+) (string|bool|u?int\d*|float\d+|\[\]\w+|map\[.*
 
 
 def read_structs(directory: Path) -> tuple[dict[str, list[Field]], dict[str, str]]:
-    """The structs of a package, and its named types that are no structs."""
+    """Return the structs of a package, and its named types that are not structs."""
     text = "\n".join(path.read_text() for path in sorted(directory.glob("*types*.go")))
     extra = directory / "fields_proto.go"
     if extra.exists():
@@ -119,7 +119,7 @@ _ALIASES = {"metav1": "v1", "corev1": "v1", "apiextensions": "v1"}
 
 
 def type_name(go_type: str, package: str) -> str:
-    """A type as Go prints it outside of its package; of a pointer, what it points to.
+    """Return a type as Go prints it outside of its package; for a pointer, the type it points to.
 
     Args:
         go_type: as in the source, such as ``[]Protocol``.
@@ -143,17 +143,17 @@ def _element_name(go_type: str, package: str) -> str:
 
 
 def is_struct(field: Field, structs: dict[str, list[Field]]) -> bool:
-    """Whether the field is a struct by value, which ``omitempty`` does not leave out."""
+    """Return whether the field is a struct by value, which ``omitempty`` does not omit."""
     return field.type in structs or bool(_FOREIGN_STRUCTS.match(field.type))
 
 
 def is_always_written(field: Field, structs: dict[str, list[Field]]) -> bool:
-    """Whether Go writes the field even if nobody has set it."""
+    """Return whether Go writes the field even if it is not set."""
     return not field.omit_zero and (not field.omit_empty or is_struct(field, structs))
 
 
 def is_dropped_when_empty(field: Field, structs: dict[str, list[Field]]) -> bool:
-    """Whether Go leaves the field out when it has the empty value of its type."""
+    """Return whether Go omits the field when it has the zero value of its type."""
     if not field.omit_empty or field.type.startswith("*"):
         return False
     if field.type.startswith(("[]", "map[")) or _SCALARS.fullmatch(field.type):

@@ -1,7 +1,7 @@
-"""Pin what the project runs and is developed with: requirements/run.txt and requirements/dev.txt.
+"""Pin the project's dependencies: requirements/run.txt and requirements/dev.txt.
 
-Needs `uv` on the PATH (any version; only its resolver is used). The files carry versions only, no
-address of any package index.
+Needs `uv` on the PATH (any version; only its resolver is used). The files contain only versions, no
+address of a package index.
 """
 
 import subprocess

@@ -8,6 +8,7 @@ import pytest
 from hack.cluster import Options, RealCluster, missing
 from xdist.scheduler import LoadScopeScheduling
 
+import variation
 from hack import images
 
 # Set where a suite that could not have its real cluster must not count as passed.
@@ -16,15 +17,20 @@ REQUIRE = "TRAINCREW_REQUIRE_REAL_CLUSTER"
 ATTACH = "TRAINCREW_REAL_CLUSTER"
 IMAGES = ("operator", "helper", "chainermn", "busybox")
 # Suites that share what there is only one of: the real cluster, and the place images are built.
-SHARING = {"images", "install", "real", "scenarios"}
+SHARING = {"images", "install", "real", "scenarios", "kubectl/comparison"}
 
 
-class Lanes(LoadScopeScheduling):
-    """Two lanes for pytest-xdist: suites mostly wait, but not all of them bear company."""
+def pytest_report_header() -> str:
+    """Print the number that repeats a run."""
+    return f"{variation.VARIABLE}={variation.NUMBER}"
+
+
+class Lanes(LoadScopeScheduling):  # type: ignore[misc]  # pytest-xdist has no types
+    """Two lanes for pytest-xdist: suites mostly wait, but some share what is single."""
 
     def _split_scope(self, nodeid: str) -> str:
-        suite = nodeid.partition("suites/")[2].partition("/")[0]
-        return "real" if suite in SHARING else "embedded"
+        path = nodeid.partition("suites/")[2]
+        return "real" if any(path.startswith(f"{each}/") for each in SHARING) else "embedded"
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Lanes:

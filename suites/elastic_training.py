@@ -201,7 +201,7 @@ class Job(ABC, Generic[U]):
         def other() -> str:
             return found if (found := self.uid(index)) != than else ""
 
-        return self.user.until(f"{self.pod(index)} is made again", other)
+        return self.user.until(f"{self.pod(index)} is recreated", other)
 
     # -- what is done to it -------------------------------------------------------------------
 

@@ -26,7 +26,10 @@ checkpoint, enough = directory / "digits.pt", directory / "enough"
 dist.init_process_group("gloo", timeout=timedelta(seconds=20))
 rank, world = dist.get_rank(), dist.get_world_size()
 torch.manual_seed(0)
-(package,) = find_spec("sklearn").submodule_search_locations
+sklearn = find_spec("sklearn")
+assert sklearn is not None
+assert sklearn.submodule_search_locations is not None
+(package,) = sklearn.submodule_search_locations
 table = torch.tensor(np.loadtxt(Path(package, "datasets/data/digits.csv.gz"), delimiter=","))
 images, labels = (table[:, :-1] / 16).float(), table[:, -1].long()
 order = torch.randperm(len(images))

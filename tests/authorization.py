@@ -1,9 +1,9 @@
 """Role-based access control as far as a test of least privilege needs it. Pure.
 
-What roles grant is taken apart into single permissions, what somebody asked for into single
-requests. Then two questions have answers: which requests would have been denied, and which
-permissions has nobody ever used? Rules as in the Kubernetes documentation, "Using RBAC
-Authorization", without wildcards, which our roles do not have.
+The rules of roles are split into single permissions, and so are the requests that were made. That
+shows which requests would have been denied, and which permissions were never used. The rules are
+those of the Kubernetes documentation, "Using RBAC Authorization", without wildcards, which our
+roles do not have.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ RBAC = "rbac.authorization.k8s.io"
 
 
 class Permission(NamedTuple):
-    """One verb on one kind of object; of all namespaces, all names if these are None."""
+    """One verb on one kind of object; in all namespaces, for all names if these are None."""
 
     group: str
     resource: str
@@ -29,7 +29,7 @@ class Permission(NamedTuple):
     name: str | None = None
 
     def covers(self, request: Permission) -> bool:
-        """Whether it is enough for a request, or for granting another permission."""
+        """Return whether it permits a request, or the granting of another permission."""
         return (
             self[:3] == request[:3]
             and self.namespace in {None, request.namespace}
@@ -43,14 +43,14 @@ class Permission(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """What is wrong with a set of permissions."""
+    """The differences between granted and needed permissions."""
 
     denied: list[Permission]
     unused: list[Permission]
 
 
 def of_rules(rules: Iterable[Mapping[str, Any]], namespace: str | None = None) -> set[Permission]:
-    """The single permissions of the rules of a role."""
+    """Return the single permissions of the rules of a role."""
     found = set()
     for rule in rules:
         for group in rule["apiGroups"]:
@@ -62,7 +62,7 @@ def of_rules(rules: Iterable[Mapping[str, Any]], namespace: str | None = None) -
 
 
 def of_account(documents: Iterable[Document], name: str, namespace: str) -> set[Permission]:
-    """What the roles and bindings among objects give to a ServiceAccount."""
+    """Return what the roles and bindings among the objects grant to a ServiceAccount."""
     account = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
     objects = [document for document in documents if document["apiVersion"] == f"{RBAC}/v1"]
     roles = {
@@ -82,10 +82,10 @@ def of_account(documents: Iterable[Document], name: str, namespace: str) -> set[
 
 
 def of_http(method: str, target: str) -> Permission | None:
-    """What a request asks for, as the API server works it out; None for what needs no role.
+    """Return the permission that a request needs; None if it needs none.
 
     Args:
-        method: Such as ``GET``.
+        method: HTTP method, such as ``GET``.
         target: Path and query.
     """
     url = urlsplit(target)
@@ -118,11 +118,11 @@ def of_http(method: str, target: str) -> Permission | None:
 
 
 def implied(written: Document, resources: Mapping[str, str]) -> set[Permission]:
-    """What the API server asks of whoever writes an object, beyond being allowed to write it.
+    """Return the permissions that the writer of an object needs, besides the write itself.
 
-    Whoever grants a permission must hold it. The admission plugin
-    OwnerReferencesPermissionEnforcement wants to know whether an owner whose deletion will be
-    held up may be held up by the writer.
+    A writer who grants a permission must hold it. The admission plugin
+    OwnerReferencesPermissionEnforcement requires that the writer may block the deletion of an
+    owner named with ``blockOwnerDeletion``.
 
     Args:
         written: The object.
@@ -142,7 +142,7 @@ def implied(written: Document, resources: Mapping[str, str]) -> set[Permission]:
 
 
 def judge(granted: Iterable[Permission], needed: Iterable[Permission]) -> Judgement:
-    """Compare what is granted with what was needed."""
+    """Compare granted with needed permissions."""
     granted, needed = set(granted), set(needed)
     return Judgement(
         denied=sorted(

@@ -1,7 +1,37 @@
-"""What all tests share."""
+"""Settings and fixtures of all tests."""
 
+import logging
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import HealthCheck, settings
 
-# How long an example takes depends on what else the machine does: no failure of what is tested.
+import variation
+from traincrew.engine.observability import logs
+
+# The duration of an example depends on the load of the machine and is not a failure.
 settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("here")
+
+
+def pytest_report_header() -> str:
+    """Print the number that repeats a run."""
+    return f"{variation.VARIABLE}={variation.NUMBER}"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Let Hypothesis choose its examples by the code."""
+    if config.getoption("hypothesis_seed") is None:
+        config.option.hypothesis_seed = str(variation.NUMBER)
+
+
+@pytest.fixture(autouse=True)
+def log_settings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Restore log settings that a test, or a command it runs in this process, has changed."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    monkeypatch.setattr(logs._State, "settings", logs._State.settings)
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)

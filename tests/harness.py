@@ -1,7 +1,7 @@
 """A cluster for tests of the operator: the embedded API server and controllers, and fake nodes.
 
-Pods are what a test says: nothing runs. The kubelet here only does what must happen without being
-asked, which is to let go of pods that are being deleted.
+No pod runs: tests write the status of pods. The kubelet here only does what must happen by itself,
+which is to remove pods that are being deleted.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import yaml
 
-from traincrew.api.crd import KINDS, definition
+from traincrew.api.crd import definition
+from traincrew.api.kinds import KINDS
 from traincrew.engine.client import Client
 from traincrew.engine.config import from_kubeconfig
+from traincrew.engine.controller import Manager
 from traincrew.engine.errors import ConflictError, NotFoundError
 from traincrew.engine.events import EventRecorder
-from traincrew.engine.manager import Manager
 from traincrew.engine.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     EVENTS,
@@ -27,11 +28,11 @@ from traincrew.engine.resources import (
     PODS,
     STATEFUL_SETS,
 )
-from traincrew.local.apiserver.server import ApiServer
+from traincrew.local.apiserver.http.server import ApiServer
 from traincrew.local.apiserver.storage import Storage
 from traincrew.local.controllers import add_controllers
 from traincrew.operator.app import run_operator
-from traincrew.operator.kinds import CHAINER_JOBS, RESOURCES
+from traincrew.operator.kinds import RESOURCES
 from traincrew.operator.options import OperatorOptions
 
 if TYPE_CHECKING:
@@ -41,12 +42,21 @@ if TYPE_CHECKING:
     from traincrew.engine.config import ClientConfig
     from traincrew.engine.resources import Resource
 
+CHAINER_JOBS, ELASTIC_JOBS, MX_JOBS, OLDER_MX_JOBS = (
+    next(resource for resource in RESOURCES if f"{resource.plural}.{resource.group}" == name)
+    for name in (
+        "chainerjobs.kubeflow.org",
+        "elasticjobs.elastic.pytorch.org",
+        "mxjobs.mxnet.mlkube.io",
+        "mxjobs.mlkube.io",
+    )
+)
 DEADLINE = 60.0
 OPERATOR_AGENT = "traincrew-operator"
 
 
 class Cluster:
-    """API server and controllers; operators are started and ended by tests."""
+    """API server and controllers; operators are started and stopped by tests."""
 
     client: Client
     server: ApiServer
@@ -104,13 +114,13 @@ class Cluster:
 
     @property
     def config(self) -> ClientConfig:
-        """How to reach the API."""
+        """Return the configuration of a client."""
         return from_kubeconfig(self.server.kubeconfig())
 
     # -- operators ----------------------------------------------------------------------------
 
     async def start_operator(self, **options: Any) -> None:
-        """Start an operator, and wait until it has seen everything."""
+        """Start an operator, and wait until its caches are synced."""
         assert self._operator is None
         self._stop = asyncio.Event()
         ready = asyncio.Event()
@@ -127,14 +137,14 @@ class Cluster:
             await self._operator
 
     async def stop_operator(self) -> None:
-        """Ask the operator to end, and wait until it has."""
+        """Stop the operator gracefully, and wait for its end."""
         assert self._operator is not None
         self._stop.set()
         await self._operator
         self._operator = None
 
     async def kill_operator(self) -> None:
-        """End the operator where it stands."""
+        """Kill the operator."""
         if self._operator is None:
             return
         self._operator.cancel()
@@ -146,16 +156,17 @@ class Cluster:
     async def create(self, manifest: dict[str, Any] | str) -> dict[str, Any]:
         """Create a job in the default namespace."""
         document = yaml.safe_load(manifest) if isinstance(manifest, str) else manifest
-        (kind,) = [kind for kind in RESOURCES if kind.kind == document["kind"]]
+        wanted = document["apiVersion"], document["kind"]
+        (kind,) = [kind for kind in RESOURCES if (kind.api_version, kind.kind) == wanted]
         self._kinds[document["metadata"]["name"]] = kind
         return await self.client.create(kind, copy.deepcopy(document), "default")
 
     def kind_of(self, name: str) -> Resource:
-        """The kind of a job that was created here."""
+        """Return the kind of a job that was created here."""
         return self._kinds.get(name, CHAINER_JOBS)
 
     async def job(self, name: str) -> dict[str, Any]:
-        """A job."""
+        """Return a job."""
         return await self.client.get(self.kind_of(name), name, "default")
 
     async def edit(self, name: str, spec: dict[str, Any]) -> None:
@@ -163,19 +174,19 @@ class Cluster:
         await self.client.patch(self.kind_of(name), name, "default", patch={"spec": spec})
 
     async def find(self, resource: Resource, name: str) -> dict[str, Any] | None:
-        """An object, if it is there."""
+        """Return an object, if it exists."""
         try:
             return await self.client.get(resource, name, "default")
         except NotFoundError:
             return None
 
     async def all(self, resource: Resource) -> list[dict[str, Any]]:
-        """Every object of a kind in the default namespace."""
+        """Return every object of a kind in the default namespace."""
         items: list[dict[str, Any]] = (await self.client.list(resource, "default"))["items"]
         return items
 
     async def events_of(self, name: str) -> list[tuple[str, str, str]]:
-        """Type, reason and message of a job's events, in the order of their first appearance."""
+        """Return type, reason and message of a job's events, in order of first occurrence."""
         return [
             (event["type"], event["reason"], event["message"])
             for event in await self.all(EVENTS)
@@ -187,7 +198,7 @@ class Cluster:
     async def until(
         self, check: Callable[[], Awaitable[Any]], *, deadline: float = DEADLINE
     ) -> Any:
-        """Wait until a check gives something true; an AssertionError in it means not yet."""
+        """Wait until a check returns something true; an AssertionError in it means not yet."""
         end = asyncio.get_running_loop().time() + deadline
         while True:
             last: BaseException | None = None
@@ -201,7 +212,7 @@ class Cluster:
             await asyncio.sleep(0.01)
 
     async def until_phase(self, name: str, phase: str, **wanted: str) -> dict[str, Any]:
-        """Wait until a job is in a phase, and its status has the wanted texts in it."""
+        """Wait until a job is in a phase, and its status contains the given texts."""
         seen: dict[str, Any] = {}
 
         async def check() -> bool:
@@ -221,19 +232,19 @@ class Cluster:
     # -- pods ---------------------------------------------------------------------------------
 
     async def pods(self, role: str) -> list[dict[str, Any]]:
-        """The pods of a role, by name."""
+        """Return the pods of a role, by name."""
         selector = f"chainerjob.kubeflow.org/role={role}"
         items = (await self.client.list(PODS, "default", label_selector=selector))["items"]
         return sorted(items, key=lambda pod: str(pod["metadata"]["name"]))
 
     async def members(self, job: str) -> list[dict[str, Any]]:
-        """The pods of an ElasticJob, by name."""
+        """Return the pods of an ElasticJob, by name."""
         selector = f"group-name=elastic.pytorch.org,job-name={job}"
         items = (await self.client.list(PODS, "default", label_selector=selector))["items"]
         return sorted(items, key=lambda pod: str(pod["metadata"]["name"]))
 
     async def until_members(self, job: str, count: int) -> list[dict[str, Any]]:
-        """Wait until an ElasticJob has so many pods that are to stay."""
+        """Wait until an ElasticJob has this many pods that are not being deleted."""
 
         async def check() -> Any:
             there = [pod for pod in await self.members(job) if _stays(pod)]
@@ -243,15 +254,43 @@ class Cluster:
         return found if isinstance(found, list) else []
 
     async def run_members(self, job: str, count: int) -> list[dict[str, Any]]:
-        """Wait for the pods of an ElasticJob, and let those run that do not yet."""
+        """Wait for the pods of an ElasticJob, and set those to running that are not yet."""
         pods = await self.until_members(job, count)
         for pod in pods:
             if pod.get("status", {}).get("phase") == "Pending":
                 await self.run_pod(pod)
         return pods
 
+    async def replicas(self, job: str, *phases: str) -> dict[str, dict[str, Any]]:
+        """Return the newest pods of an MxJob, by type and index (``worker-0``).
+
+        Args:
+            job: Name of the job.
+            phases: Only pods in these phases; none means all.
+        """
+        selector = f"mxnet.mlkube.io/job-name={job}"
+        items = (await self.client.list(PODS, "default", label_selector=selector))["items"]
+        found: dict[str, dict[str, Any]] = {}
+        for pod in sorted(items, key=lambda pod: int(pod["metadata"]["resourceVersion"])):
+            labels = pod["metadata"]["labels"]
+            if _stays(pod) and (not phases or pod["status"]["phase"] in phases):
+                found[f"{labels['job_type'].lower()}-{labels['task_index']}"] = pod
+        return found
+
+    async def run_replicas(self, job: str, count: int) -> dict[str, dict[str, Any]]:
+        """Wait for this many pending pods of an MxJob, and set them to running."""
+
+        async def check() -> Any:
+            pending = await self.replicas(job, "Pending")
+            return pending if len(pending) == count else None
+
+        found: dict[str, dict[str, Any]] = await self.until(check)
+        for pod in found.values():
+            await self.run_pod(pod)
+        return found
+
     async def until_pods(self, role: str, count: int) -> list[dict[str, Any]]:
-        """Wait until there are so many pods of a role that have not ended."""
+        """Wait until a role has this many unfinished pods."""
 
         async def check() -> Any:
             active = [
@@ -272,7 +311,7 @@ class Cluster:
         )
 
     async def run_pod(self, pod: dict[str, Any], *, restarts: int = 0) -> None:
-        """The pod runs and is ready."""
+        """Set a pod to running and ready."""
         await self.set_pod(
             pod["metadata"]["name"],
             {
@@ -280,7 +319,7 @@ class Cluster:
                 "conditions": [{"type": "Ready", "status": "True"}],
                 "containerStatuses": [
                     {
-                        "name": "chainer",
+                        "name": pod["spec"]["containers"][0]["name"],
                         "ready": True,
                         "restartCount": restarts,
                         "image": "x",
@@ -292,7 +331,7 @@ class Cluster:
         )
 
     async def end_pod(self, pod: dict[str, Any], code: int) -> None:
-        """The pod ends with an exit code."""
+        """Terminate a pod with an exit code."""
         ended = {"exitCode": code, "reason": "Completed" if code == 0 else "Error"}
         await self.set_pod(
             pod["metadata"]["name"],
@@ -301,7 +340,7 @@ class Cluster:
                 "conditions": [{"type": "Ready", "status": "False"}],
                 "containerStatuses": [
                     {
-                        "name": "chainer",
+                        "name": pod["spec"]["containers"][0]["name"],
                         "ready": False,
                         "restartCount": 0,
                         "image": "x",
@@ -313,12 +352,12 @@ class Cluster:
         )
 
     async def run_workers(self, count: int) -> None:
-        """Wait for the workers, and let them run."""
+        """Wait for the workers, and set them to running."""
         for pod in await self.until_pods("workerset", count):
             await self.run_pod(pod)
 
     async def run_master_of(self, name: str) -> dict[str, Any]:
-        """Wait for a pod of the master of a job, and let it run."""
+        """Wait for a pod of the master of a job, and set it to running."""
 
         async def check() -> Any:
             return [
@@ -334,17 +373,17 @@ class Cluster:
         return found
 
     async def run_master(self) -> dict[str, Any]:
-        """Wait for a pod of the master, and let it run."""
+        """Wait for a pod of the master, and set it to running."""
         (pod,) = await self.until_pods("master", 1)
         await self.run_pod(pod)
         return pod
 
     async def _kubelet(self) -> None:
-        """Let go of pods that are being deleted."""
+        """Remove pods that are being deleted."""
         while True:
             for pod in await self.all(PODS):
                 if "deletionTimestamp" in pod["metadata"]:
-                    # Of its name there may be another one by now.
+                    # Another pod may have its name by now.
                     with contextlib.suppress(NotFoundError, ConflictError):
                         await self.client.delete(
                             PODS,
@@ -360,4 +399,15 @@ def _stays(pod: dict[str, Any]) -> bool:
     return "deletionTimestamp" not in pod["metadata"]
 
 
-__all__ = ["CHAINER_JOBS", "JOBS", "OPERATOR_AGENT", "PODS", "STATEFUL_SETS", "Cluster"]
+__all__ = [
+    "CHAINER_JOBS",
+    "ELASTIC_JOBS",
+    "EVENTS",
+    "JOBS",
+    "MX_JOBS",
+    "OLDER_MX_JOBS",
+    "OPERATOR_AGENT",
+    "PODS",
+    "STATEFUL_SETS",
+    "Cluster",
+]

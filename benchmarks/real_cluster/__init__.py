@@ -1,11 +1,14 @@
-"""The operator on a real API server: a thousand jobs of four pods on fake nodes, or what you like.
+"""The operator on a real API server: by default a thousand jobs of four pods on fake nodes.
 
-A new cluster with the real API server, controller manager and scheduler; kwok plays the kubelets.
-A user creates the jobs as fast as the server takes them, and waits until all are Running in
-status. Then, on another new cluster, a client that decides nothing sends the same writes; see
-`replay`. docs/design/performance.md says what is compared, and what was measured.
+A new cluster with the real API server, controller manager and scheduler; kwok simulates the
+kubelets. A user creates the jobs as fast as the server accepts them, and waits until all are
+Running in status. Then, on another new cluster for each reference, a client without any logic sends
+the same writes (``replay``), or those that create children only, no events and no status
+(``children``); see `replay`. docs/design/performance.md describes what is compared, and has the
+results.
 
-    python -m benchmarks real_cluster [--kind ElasticJob] [--jobs N] [--workers N] [--rounds N]
+    python -m benchmarks real_cluster [--kind ElasticJob|MxJob] [--jobs N] [--workers N]
+        [--rounds N] [--reference replay,children,jobset]
 """
 
 from __future__ import annotations
@@ -29,8 +32,18 @@ if TYPE_CHECKING:
 
 JOBS = 1000
 GOAL_RATIO = 1.15
-KINDS = {"ChainerJob": (jobs.chainer, 3), "ElasticJob": (jobs.elastic, 4)}
-"""How each kind's jobs are made, and with how many workers so that there are four pods."""
+GOAL_EVENTS = 10.0
+GOALS = {"children": GOAL_RATIO, "jobset": 1.0}
+REFERENCES = {
+    "children": "client that writes the children only",
+    "jobset": "client that writes a Service and an Indexed Job for each, as JobSet's controller",
+}
+KINDS = {
+    "ChainerJob": (jobs.chainer, 3),
+    "ElasticJob": (jobs.elastic, 4),
+    "MxJob": (jobs.mxnet, 2),
+}
+"""How jobs of each kind are created, and with how many workers to get four pods."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -39,7 +52,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--jobs", type=int, default=JOBS, help="how many (default %(default)s)")
     parser.add_argument("--kind", choices=KINDS, default="ChainerJob", help="(default %(default)s)")
     parser.add_argument("--workers", type=int, help="of each job (default: four pods in all)")
-    parser.add_argument("--rounds", type=int, default=1, help="pairs of runs (default %(default)s)")
+    parser.add_argument("--rounds", type=int, default=1, help="of runs (default %(default)s)")
+    parser.add_argument(
+        "--reference",
+        type=_references,
+        default=["replay"],
+        help="one or more of replay, children and jobset, with commas (default replay)",
+    )
     chosen = parser.parse_args(arguments)
     count = chosen.jobs
     make, workers = KINDS[chosen.kind]
@@ -47,33 +66,69 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if lacking := missing():
         print("NOT RUN, this machine lacks:", *lacking, sep="\n  ")
         return
-    # Whoever ends us by a signal wants the clusters gone, too.
+    # On a signal, remove the clusters, too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     with tempfile.TemporaryDirectory(prefix="traincrew-bench-") as name:
-        ratios = [_round(Path(name), load, count) for _ in range(chosen.rounds)]
-    told = ", ".join(f"{ratio:.2f}" for ratio in sorted(ratios))
-    print(f"ratios until the last write: {told}; median {median(ratios):.2f}")
+        rounds = [_round(Path(name), load, count, chosen.reference) for _ in range(chosen.rounds)]
+    for what in rounds[0]:
+        ratios = sorted(found[what] for found in rounds)
+        listed = ", ".join(f"{ratio:.2f}" for ratio in ratios)
+        print(f"ratios {what}: {listed}; median {median(ratios):.2f}")
 
 
-def _round(directory: Path, load: jobs.Load, count: int) -> float:
-    from benchmarks.real_cluster.runs import Stage, operate, repeat
+def _references(text: str) -> list[str]:
+    names = text.split(",")
+    if unknown := set(names) - {"replay", "children", "jobset"}:
+        raise argparse.ArgumentTypeError(
+            f"{', '.join(sorted(unknown))}: there is no such reference"
+        )
+    return names
 
-    with Stage(directory, load) as stage:
-        recorded = operate(stage, count)
+
+def _round(
+    directory: Path, load: jobs.Load, count: int, references: Sequence[str]
+) -> dict[str, float]:
+    """Run the operator and its references once; return the ratios."""
+    from benchmarks.real_cluster import jobset
+    from benchmarks.real_cluster.runs import HistoryRunner, operate, repeat
+
+    ratios: dict[str, float] = {}
+    with HistoryRunner(directory, load) as runner:
+        recorded = operate(runner, count)
     show_operator(recorded, load, count)
-    with Stage(directory, load) as stage:
-        bare = repeat(stage, recorded)
-    show_comparison(recorded, bare, count)
-    return recorded.last_write / bare.last_write
+    for reference in references:
+        with HistoryRunner(directory, load) as runner:
+            if reference == "replay":
+                bare = repeat(runner, recorded)
+            elif reference == "children":
+                bare = repeat(runner, recorded, children_only=True)
+            else:
+                bare = jobset.run(runner, count)
+        if reference == "replay":
+            show_comparison(recorded, bare, count)
+            ratios["until the last write, same writes"] = recorded.last_write / bare.last_write
+            continue
+        show_first(recorded, bare, count, reference)
+        ratios[f"until all pods run, {reference}"] = recorded.pods / bare.pods
+        ratios[f"until all are Running, {reference}"] = recorded.running / bare.pods
+        ratios[f"in CPU seconds until all pods run, {reference}"] = recorded.effort / bare.effort
+    return ratios
 
 
 def show_operator(recorded: Recorded, load: jobs.Load, count: int) -> None:
-    """Print what the operator did."""
+    """Print the operator's run."""
     writes = sum(recorded.writes.values()) / count
     print(f"{count} {load.resource.kind}s of {load.pods} pods:")
     print(
-        f"  last create after {recorded.created:.1f} s, all Running in status after"
-        f" {recorded.running:.1f} s, the operator's last write after {recorded.last_write:.1f} s"
+        f"  last create after {recorded.created:.1f} s, all pods running after"
+        f" {recorded.pods:.1f} s, all Running in status after {recorded.running:.1f} s, the"
+        f" operator's last write after {recorded.last_write:.1f} s"
+    )
+    late = max(0.0, recorded.last_event - max(recorded.running, recorded.pods))
+    print(
+        f"  events complete {late:.1f} s after both (goal <= {GOAL_EVENTS:g} s); status writes of a"
+        f" job until it said Running: {sum(recorded.statuses) / count:.2f} on average,"
+        f" {max(recorded.statuses)} at most (goal <= 2)"
     )
     goal = load.children + load.more_writes
     print(
@@ -93,13 +148,13 @@ def show_operator(recorded: Recorded, load: jobs.Load, count: int) -> None:
         f"  its writes took {times[49]:.1f} ms (median), {times[98]:.1f} ms (99 %);"
         f" {len(sent) / recorded.last_write:.0f} a second,"
         f" {replay.most_at_once(recorded.exchanges)} at once at most;"
-        f" {sum(exchange.status == 429 for exchange in sent)} were told to come later (429)"
+        f" {sum(exchange.status == 429 for exchange in sent)} were throttled (429)"
     )
     _show_load(recorded, count)
 
 
 def show_comparison(recorded: Recorded, bare: Run, count: int) -> None:
-    """Print the bare client's run beside the operator's."""
+    """Print the bare client's run compared with the operator's."""
     ratio = recorded.last_write / bare.last_write
     print(
         f"bare client, same writes: last create after {bare.created:.1f} s, all Running after"
@@ -109,6 +164,23 @@ def show_comparison(recorded: Recorded, bare: Run, count: int) -> None:
     print(
         f"until the last write: operator {recorded.last_write:.1f} s, bare client"
         f" {bare.last_write:.1f} s; ratio {ratio:.2f} (goal <= {GOAL_RATIO})"
+    )
+
+
+def show_first(recorded: Recorded, bare: Run, count: int, reference: str) -> None:
+    """Print the run of a reference that writes no status, compared with the operator's."""
+    print(
+        f"{REFERENCES[reference]}: last create after {bare.created:.1f} s, all pods running after"
+        f" {bare.pods:.1f} s, last write after {bare.last_write:.1f} s"
+    )
+    _show_load(bare, count)
+    print(
+        f"until all pods run: operator {recorded.pods:.1f} s, {reference} {bare.pods:.1f} s; ratio"
+        f" {recorded.pods / bare.pods:.2f}; until all are Running in status:"
+        f" {recorded.running:.1f} s, ratio {recorded.running / bare.pods:.2f}"
+        f" (goal <= {GOALS[reference]})\n"
+        f"CPU seconds until all pods run: {recorded.effort:.1f} and {bare.effort:.1f}; ratio"
+        f" {recorded.effort / bare.effort:.2f}"
     )
 
 

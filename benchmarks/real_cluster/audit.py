@@ -1,4 +1,4 @@
-"""Who asked the API server for what, from its audit log."""
+"""The requests of each user, from the API server's audit log."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Entry(Struct, rename="camel"):
     """One request.
 
     Attributes:
-        verb: Of Kubernetes: ``create``, ``patch``, ``watch`` …
-        user: Who asked.
+        verb: Kubernetes verb: ``create``, ``patch``, ``watch`` …
+        user: The user who sent it.
     """
 
     verb: str
@@ -53,12 +53,12 @@ class Entry(Struct, rename="camel"):
 
     @property
     def accepted(self) -> bool:
-        """Whether the server did it."""
+        """Whether it succeeded."""
         return 200 <= self.response_status.code < 300
 
 
 def read(path: Path) -> Iterator[Entry]:
-    """All requests, in the order they were finished."""
+    """Return all requests, in the order of their completion."""
     decode = msgspec.json.Decoder(Entry).decode
     with path.open("rb") as file:
         for line in file:
@@ -67,14 +67,14 @@ def read(path: Path) -> Iterator[Entry]:
 
 
 def since(entries: Iterator[Entry], moment: datetime) -> Iterator[Entry]:
-    """Requests that arrived at that moment or later."""
+    """Return the requests that arrived at this moment or later."""
     for entry in entries:
         if datetime.fromisoformat(entry.request_received_timestamp) >= moment:
             yield entry
 
 
 def writes(entries: Iterator[Entry], user: str, namespace: str) -> tuple[Counter[str], int]:
-    """What a user changed in a namespace, by verb and resource, and how often it was refused."""
+    """Return a user's writes in a namespace by verb and resource, and how many were refused."""
     counts: Counter[str] = Counter()
     refused = 0
     for entry in entries:

@@ -1,4 +1,4 @@
-"""The thinnest client there is: aiohttp, prepared bytes, and nothing that resembles an operator."""
+"""A minimal client: aiohttp, prepared bytes, and none of an operator's logic."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ T = TypeVar("T", bound="Watched")
 
 
 class Metadata(Struct, rename="camel"):
-    """What the benchmark reads of the metadata of an object."""
+    """The part of an object's metadata that the benchmark needs."""
 
     name: str = ""
     uid: str = ""
@@ -33,7 +33,7 @@ class Metadata(Struct, rename="camel"):
 
 
 class Watched(Struct):
-    """An object that is watched; a kind adds what is of interest of it."""
+    """A watched object; each kind adds the fields it needs."""
 
     metadata: Metadata = field(default_factory=Metadata)
 
@@ -44,14 +44,14 @@ class _Event(Struct, Generic[T]):
 
 
 class RefusedError(Exception):
-    """The API server did not accept a request that it accepted before."""
+    """The API server refused a request that it accepted in the recording."""
 
 
 class BareClient:
-    """Sends bytes and reads answers.
+    """Sends bytes and reads responses.
 
     Args:
-        kubeconfig: Whose identity is used.
+        kubeconfig: Kubeconfig of the user.
     """
 
     def __init__(self, kubeconfig: Path) -> None:
@@ -74,10 +74,10 @@ class BareClient:
     async def send(
         self, method: str, path: str, body: bytes = b"", content_type: str = JSON
     ) -> bytes:
-        """Send a request and return the body of its answer.
+        """Send a request and return the body of its response.
 
         Raises:
-            RefusedError: The answer is an error.
+            RefusedError: The response is an error.
         """
         headers = {**self._headers, "Accept-Encoding": "identity"}
         if body:
@@ -96,19 +96,19 @@ class BareClient:
         selector: str = "",
         listening: asyncio.Event | None = None,
     ) -> AsyncIterator[T]:
-        """Objects of a watch from now on, until cancelled.
+        """Yield objects of a watch from now on, until cancelled.
 
-        The API server ends a watch whose reader is too slow for it, as happens on a machine that
-        is out of processors; the watch then goes on from where it was.
+        The API server ends a watch whose reader is too slow, as happens on a machine under full
+        load; the watch is then resumed.
 
         Args:
-            path: Of the collection.
-            kind: What the objects are decoded as.
-            selector: More of the query, ``&`` first.
+            path: Path of the collection.
+            kind: Type to decode the objects into.
+            selector: Further query parameters, beginning with ``&``.
             listening: Set once no change can be missed any more.
 
         Raises:
-            RefusedError: There is no watching this, or not from where the watch was.
+            RefusedError: The watch was refused, or could not be resumed.
         """
         timeout = aiohttp.ClientTimeout(total=None)
         decode: Callable[[bytes], _Event[T]]
@@ -139,5 +139,5 @@ class BareClient:
 
 
 def dump(document: dict[str, Any]) -> bytes:
-    """A document as compact JSON."""
+    """Encode a document as compact JSON."""
     return json.dumps(document, separators=(",", ":")).encode()

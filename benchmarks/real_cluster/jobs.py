@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
+from benchmarks._kinds import CHAINER_JOBS, ELASTIC_JOBS, MX_JOBS
 from benchmarks.real_cluster.bare import BareClient, Watched, dump
-from traincrew.operator.kinds import CHAINER_JOBS, ELASTIC_JOBS
+from traincrew.engine.resources import PODS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -20,14 +21,14 @@ if TYPE_CHECKING:
 
 NAMESPACE = "default"
 CONCURRENCY = 16
-"""Requests the user has in flight."""
+"""Requests that the user has in flight."""
 
 _COMMAND = ["python3", "/examples/train_digits.py"]
 _WAIT = ["sh", "-c", "trap exit TERM; while true; do sleep 3600 & wait; done"]
 
 
 def name(number: int) -> str:
-    """Of equal length, so that a replay sends as many bytes as the recording."""
+    """Return a name; all are of equal length, so that a replay sends the same number of bytes."""
     return f"bench-{number:05d}"
 
 
@@ -37,10 +38,10 @@ class Load:
 
     Attributes:
         resource: The kind.
-        pods: Of each job.
-        children: What the operator itself makes for each job.
-        more_writes: How many other writes each job may cost until it runs.
-        spec: Of each job.
+        pods: Number of pods of each job.
+        children: Number of objects that the operator itself creates for each job.
+        more_writes: Limit of other writes for each job until it runs.
+        spec: Spec of each job.
     """
 
     resource: Resource
@@ -51,11 +52,11 @@ class Load:
 
     @property
     def path(self) -> str:
-        """Of the jobs."""
+        """The path of the jobs' collection."""
         return self.resource.path(NAMESPACE)
 
     def manifest(self, number: int) -> dict[str, Any]:
-        """One of the jobs."""
+        """Return one of the jobs."""
         return {
             "apiVersion": self.resource.api_version,
             "kind": self.resource.kind,
@@ -65,7 +66,7 @@ class Load:
 
 
 def chainer(workers: int) -> Load:
-    """ChainerMN as in examples/chainer: a master and so many workers."""
+    """Return a load of ChainerMN as in examples/chainer: a master and this many workers."""
     image = "traincrew/chainermn:0.1.0"
 
     def template(command: list[str]) -> dict[str, Any]:
@@ -83,7 +84,7 @@ def chainer(workers: int) -> Load:
 
 
 def elastic(workers: int) -> Load:
-    """Torchrun as in examples/elastic, on so many workers."""
+    """Return a load of torchrun as in examples/elastic, on this many workers."""
     container = {
         "name": "elasticjob-worker",
         "image": "traincrew/torch:0.1.0",
@@ -102,21 +103,77 @@ def elastic(workers: int) -> Load:
     return Load(ELASTIC_JOBS, workers, 2 * workers, 12, spec)
 
 
+def mxnet(workers: int) -> Load:
+    """Return a load of MXNet as in examples/mxnet: a scheduler, a server and this many workers."""
+    container = {"name": "mxnet", "image": "traincrew/mxnet:0.1.0", "command": _COMMAND}
+    template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+    counts = {"SCHEDULER": 1, "SERVER": 1, "WORKER": workers}
+    spec = {
+        "jobMode": "dist",
+        "replicaSpecs": [
+            {"mxReplicaType": kind, "replicas": replicas, "template": template}
+            for kind, replicas in counts.items()
+        ],
+    }
+    # The scheduler's Service, and a Job for each replica.
+    return Load(MX_JOBS, workers + 2, workers + 3, 8, spec)
+
+
 class _Status(Struct):
     phase: str = ""
 
 
-class _Job(Watched):
+class _Job(Watched):  # or a pod
     status: _Status = field(default_factory=_Status)
 
 
-class Phases:
-    """When each job was first seen in each phase, on the monotonic clock.
+class RunningPods:
+    """Records when each pod of the namespace was first observed running, on the monotonic clock.
 
     Args:
-        client: Of a user.
-        load: What they are.
-        count: Jobs that are expected.
+        client: Client of a user.
+        count: Number of expected pods.
+    """
+
+    def __init__(self, client: BareClient, count: int) -> None:
+        self._client = client
+        self._count = count
+        self._seen: dict[str, float] = {}
+        self.listening = asyncio.Event()
+        """Set once no change can be missed any more."""
+        self._all = asyncio.Event()
+
+    async def follow(self) -> None:
+        """Watch until cancelled."""
+        path = PODS.path(NAMESPACE)
+        async for pod in self._client.watch(path, _Job, listening=self.listening):
+            if pod.status.phase == "Running":
+                self._seen.setdefault(pod.metadata.name, time.monotonic())
+                if len(self._seen) >= self._count:
+                    self._all.set()
+
+    async def all(self, seconds: float) -> float:
+        """Wait until every pod runs; return when the last one was observed to.
+
+        Raises:
+            SystemExit: Not all of them ran within this many seconds.
+        """
+        try:
+            await asyncio.wait_for(self._all.wait(), seconds)
+        except TimeoutError:
+            raise SystemExit(
+                f"{len(self._seen)} of {self._count} pods run after {seconds:.0f} s"
+            ) from None
+        return max(self._seen.values())
+
+
+class Phases:
+    """Records when each job was first observed in each phase, on the monotonic clock.
+
+    Args:
+        client: Client of a user.
+        load: The jobs.
+        count: Number of expected jobs.
     """
 
     def __init__(self, client: BareClient, load: Load, count: int) -> None:
@@ -136,10 +193,10 @@ class Phases:
             self._changed.set()
 
     async def all_in(self, phase: str, seconds: float) -> float:
-        """Wait until every job has been in a phase; returns when the last one came.
+        """Wait until every job has been in a phase; return when the last one reached it.
 
         Raises:
-            SystemExit: Not all of them came within this many seconds.
+            SystemExit: Not all of them reached it within this many seconds.
         """
         deadline = time.monotonic() + seconds
         while len(self.seen.get(phase, ())) < self._count:
@@ -160,13 +217,13 @@ async def create(
     count: int,
     created: Callable[[int, bytes], Awaitable[None]] | None = None,
 ) -> None:
-    """Create all jobs, in order, a bounded number of requests at a time.
+    """Create all jobs, in order, with a bounded number of requests in flight.
 
     Args:
-        client: Of a user.
-        load: What they are.
-        count: How many.
-        created: Told of each, with the server's answer.
+        client: Client of a user.
+        load: The jobs.
+        count: Number of jobs.
+        created: Called for each, with the server's response.
     """
     numbers = iter(range(count))
 
@@ -182,6 +239,6 @@ async def create(
 
 
 async def uids(client: BareClient, load: Load) -> dict[str, str]:
-    """The UID of every job, by name."""
+    """Return the UID of every job, by name."""
     found = json.loads(await client.send("GET", load.path))["items"]
     return {job["metadata"]["name"]: job["metadata"]["uid"] for job in found}

@@ -1,8 +1,8 @@
-"""Fake nodes: kwok plays their kubelets, so that thousands of pods "run" on one machine.
+"""Fake nodes: kwok simulates their kubelets, so that thousands of pods "run" on one machine.
 
-Nodes and pods are real objects of a real API server, placed by the real scheduler. Only the
-kubelet's part is played: a pod that was placed is reported Running and ready with one status
-write, a pod that is to go is deleted.
+Nodes and pods are real objects of a real API server, scheduled by the real scheduler. Only the
+kubelet is simulated: a scheduled pod is reported Running and ready with one status write, a
+terminating pod is deleted.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ addresses:
 - {type: InternalIP, address: {{ NodeIP | Quote }}}
 """
 
-# `index` of what is not there would fail, so missing fields are asked for with `with`.
+# `index` of a missing field would fail, so optional fields are read with `with`.
 _POD_STATUS = """\
 {{ $now := Now }}
 phase: Running
@@ -118,12 +118,12 @@ def _configuration() -> list[dict[str, Any]]:
 
 
 class FakeNodes:
-    """Nodes whose kubelets are played by one kwok process.
+    """Nodes whose kubelets are simulated by one kwok process.
 
     Args:
         binary: kwok.
-        kubeconfig: Of an administrator.
-        directory: For its configuration and log.
+        kubeconfig: Kubeconfig of an administrator.
+        directory: Directory for its configuration and log.
     """
 
     def __init__(self, binary: Path, kubeconfig: Path, directory: Path) -> None:
@@ -151,7 +151,7 @@ class FakeNodes:
         self.process.wait()
 
     async def create(self, client: Client, count: int = COUNT) -> None:
-        """Make the nodes and wait until the scheduler may use them.
+        """Create the nodes and wait until they are schedulable.
 
         Raises:
             NotReady: kwok has ended, or they were not ready within a minute.
@@ -173,7 +173,7 @@ class FakeNodes:
 
 
 def _usable(node: dict[str, Any]) -> bool:
-    """Whether the node is ready and has lost the taint every new node has."""
+    """Return whether the node is ready and no longer has the taint of new nodes."""
     conditions = node.get("status", {}).get("conditions", [])
     ready = any(item["type"] == "Ready" and item["status"] == "True" for item in conditions)
     return ready and not node["spec"].get("taints")

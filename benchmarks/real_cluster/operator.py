@@ -1,6 +1,6 @@
-"""The operator in a process of its own, with every request it makes written down.
+"""The operator in a process of its own, with all its requests recorded.
 
-Nothing of the operator is changed but its HTTP transport, which is listened to.
+The operator is unchanged except for its HTTP transport, which is observed.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.real_cluster.recording import Exchange, Recorder
+from traincrew.engine.client import AiohttpTransport
 from traincrew.engine.config import load_config
-from traincrew.engine.logs import configure_logging
-from traincrew.engine.transport import AiohttpTransport
+from traincrew.engine.observability import configure_logging
 from traincrew.operator.app import run_operator
 from traincrew.operator.manifests import NAMESPACE
 from traincrew.operator.options import OperatorOptions
 
 if TYPE_CHECKING:
-    from traincrew.engine.transport import HttpRequest, HttpResponse
+    from traincrew.engine.client import HttpRequest, HttpResponse
 
 
 def _record(recorder: Recorder) -> None:
-    """Note every request from now on, and when its answer was there."""
+    """Record every request from now on, and when its response had arrived."""
     send = AiohttpTransport.request
 
     async def recorded(self: AiohttpTransport, request: HttpRequest) -> HttpResponse:
@@ -65,8 +65,8 @@ def main(kubeconfig: str, recording: str) -> None:
     """Run until SIGTERM.
 
     Args:
-        kubeconfig: Of the operator's ServiceAccount.
-        recording: File the exchanges are written to.
+        kubeconfig: Kubeconfig of the operator's ServiceAccount.
+        recording: File to which the exchanges are written.
     """
     configure_logging("text", "info")  # to stderr, as in production
     recorder = Recorder(Path(recording))

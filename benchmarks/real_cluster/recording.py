@@ -1,4 +1,4 @@
-"""What the operator sent to the API server, in the order it sent it."""
+"""The requests of the operator to the API server, in the order they were sent."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _LENGTH = struct.Struct("<I")
 
 
 class Exchange(Struct, array_like=True):
-    """One request and the status of its answer; streams (watches) are not among them.
+    """One request and the status of its response; streams (watches) are not recorded.
 
     Attributes:
         started: Seconds on the machine's monotonic clock, which all processes share.
-        ended: The same, when the whole answer was there.
+        ended: The same, when the whole response had arrived.
         method: Upper case.
-        path: With its query, below the server address.
-        content_type: Of the body; empty without one.
-        status: HTTP status code; 0 when no answer arrived.
-        body: Of the request.
+        path: Path and query, below the server address.
+        content_type: Content type of the body; empty without one.
+        status: HTTP status code; 0 when no response arrived.
+        body: Body of the request.
     """
 
     started: float
@@ -38,17 +38,17 @@ class Exchange(Struct, array_like=True):
 
     @property
     def is_write(self) -> bool:
-        """Whether it was meant to change something."""
+        """Whether it is a write."""
         return self.method != "GET"
 
     @property
     def seconds(self) -> float:
-        """From the first byte sent to the last one received."""
+        """Seconds from the first byte sent to the last one received."""
         return self.ended - self.started
 
 
 class Recorder:
-    """Appends exchanges to a file, which keeps them out of the memory that is measured."""
+    """Appends exchanges to a file, to keep them out of the measured memory."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("wb", buffering=0)
@@ -65,7 +65,7 @@ class Recorder:
 
 
 def read(path: Path) -> Iterator[Exchange]:
-    """All exchanges of a file that may still be growing, by the time they ended."""
+    """Read all exchanges of a file that may still be growing, by the time they ended."""
     decode = msgspec.msgpack.Decoder(Exchange).decode
     data = memoryview(path.read_bytes())
     position = 0

@@ -1,6 +1,6 @@
-"""The two runs that are compared: the operator's, and that of a client that repeats its writes.
+"""The two runs that are compared: the operator's, and that of a client that replays its writes.
 
-Each has a cluster of its own that has done nothing before.
+Each has a new cluster of its own.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from hack.cluster import Options, RealCluster
 
+from benchmarks._kinds import CHAINER_JOBS
 from benchmarks._usage import Meter, Usage, peak_mebibytes
 from benchmarks.real_cluster import audit, jobs, kwok, recording, replay
 from benchmarks.real_cluster.bare import BareClient
@@ -27,21 +28,22 @@ from traincrew.engine.client import Client
 from traincrew.engine.config import load_config
 from traincrew.engine.errors import ForbiddenError
 from traincrew.engine.resources import CONFIG_MAPS, SERVICES
-from traincrew.operator.kinds import CHAINER_JOBS
 from traincrew.operator.manifests import NAMESPACE
 from traincrew.operator.manifests.values import NAME
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from benchmarks.real_cluster.recording import Exchange
 
 ROOT = Path(__file__).resolve().parents[2]
 OPERATOR = f"system:serviceaccount:{NAMESPACE}:{NAME}"
 _PATIENCE = 300.0
 _PATIENCE_PER_JOB = 1.0
-_QUIET = 3.0
+QUIET = 3.0
 _SETTLING = 60.0
-# By default these components hold themselves to 20 and 50 requests a second, and then their
-# limits are all that a benchmark of anything else measures.
+# By default these components are limited to 20 and 50 requests a second, and a benchmark would
+# measure only those limits.
 _ARGUMENTS = {
     "kube-controller-manager": (
         "--kube-api-qps=2000",
@@ -57,19 +59,24 @@ _ARGUMENTS = {
 
 @dataclass
 class Run:
-    """What one run has shown; times in seconds since the first job was about to be created.
+    """The results of one run; times in seconds since just before the first job was created.
 
     Attributes:
         created: The last job was accepted.
-        running: The last job's status said Running.
+        pods: The last pod ran.
+        running: The last job's status said Running; `pods` if no status is written.
         last_write: The last write of the operator, or of the client in its place, was answered.
+        effort: CPU seconds of all programs of the run until the last pod ran. Unlike the time, they
+            do not depend on what else the machine does.
         usage: CPU time until all jobs were running and everything had come to rest.
         requests: Requests the API server answered, by user.
     """
 
     created: float
+    pods: float
     running: float
     last_write: float
+    effort: float
     usage: Usage
     requests: Counter[str] = field(default_factory=Counter)
 
@@ -84,6 +91,8 @@ class Recorded(Run):
         writes: Accepted writes in the jobs' namespace according to the audit log, by what.
         refused: Writes that were not accepted.
         peak_mebibytes: Most memory the operator ever had.
+        last_event: The last event was written.
+        statuses: Writes of each job's status until it said Running, that one included.
     """
 
     exchanges: list[Exchange] = field(default_factory=list)
@@ -91,9 +100,11 @@ class Recorded(Run):
     writes: Counter[str] = field(default_factory=Counter)
     refused: int = 0
     peak_mebibytes: float = 0.0
+    last_event: float = 0.0
+    statuses: list[int] = field(default_factory=list)
 
 
-class Stage:
+class HistoryRunner:
     """A new cluster with fake nodes and all of the installation but the operator itself.
 
     Args:
@@ -136,10 +147,13 @@ class Stage:
         self.token.write_text(json.dumps(configuration))
 
     async def _settle(self) -> None:
-        """Wait until nodes and admission are as they are in a cluster of some age."""
+        """Wait until nodes and admission are in the state of an established cluster."""
         async with Client(load_config(str(self.cluster.kubeconfig))) as admin:
             await self.nodes.create(admin)
-        # One of the sorts of children the operator may make for this kind only.
+            # The first request for a new kind of resource takes seconds.
+            job = self.load.manifest(0)
+            await admin.create(self.load.resource, job, jobs.NAMESPACE, dry_run=True)
+        # A kind of children that the operator may create only for this kind of job.
         resource = CONFIG_MAPS if self.load.resource == CHAINER_JOBS else SERVICES
         child: dict[str, Any] = {
             "apiVersion": resource.api_version,
@@ -165,7 +179,7 @@ class Stage:
                 try:
                     await operator.create(resource, child, jobs.NAMESPACE, dry_run=True)
                 except ForbiddenError:
-                    # OwnerReferencesPermissionEnforcement looks for new kinds now and then.
+                    # OwnerReferencesPermissionEnforcement discovers new kinds periodically.
                     if time.monotonic() > deadline:
                         raise
                     await asyncio.sleep(0.5)
@@ -173,7 +187,7 @@ class Stage:
                     return
 
     def pids(self) -> dict[str, int]:
-        """The processes of the cluster, and this one as the user."""
+        """Return the processes of the cluster, and this one as the user."""
         found = {"kwok": self.nodes.process.pid, "the user": os.getpid()}
         for name in ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"):
             pid = self.cluster.component(name).pid
@@ -182,19 +196,19 @@ class Stage:
         return found
 
     def requests(self) -> Counter[str]:
-        """Requests so far, by user."""
+        """Return the number of requests so far, by user."""
         return Counter(entry.user.username for entry in audit.read(self.cluster.audit_log))
 
 
 # -- the operator -----------------------------------------------------------------------------
 
 
-def operate(stage: Stage, count: int) -> Recorded:
-    """Let the operator serve so many jobs."""
-    path = stage.directory / "recording"
-    with (stage.directory / "operator.log").open("wb") as log:
+def operate(runner: HistoryRunner, count: int) -> Recorded:
+    """Run the operator with this many jobs."""
+    path = runner.directory / "recording"
+    with (runner.directory / "operator.log").open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.real_cluster.operator", stage.token, path],
+            [sys.executable, "-m", "benchmarks.real_cluster.operator", runner.token, path],
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
@@ -203,9 +217,12 @@ def operate(stage: Stage, count: int) -> Recorded:
     assert process.stdout is not None
     try:
         if process.stdout.readline().strip() != "ready":
-            text = (stage.directory / "operator.log").read_text()
+            text = (runner.directory / "operator.log").read_text()
             raise SystemExit(f"the operator did not start:\n{text}")
-        return asyncio.run(_operate(stage, count, process, path))
+        return asyncio.run(_operate(runner, count, process, path))
+    except asyncio.CancelledError:
+        text = (runner.directory / "operator.log").read_text()
+        raise SystemExit(f"the operator has ended:\n{text[-3000:]}") from None
     finally:
         process.kill()
         process.wait()
@@ -213,51 +230,78 @@ def operate(stage: Stage, count: int) -> Recorded:
 
 
 async def _operate(
-    stage: Stage, count: int, process: subprocess.Popen[str], path: Path
+    runner: HistoryRunner, count: int, process: subprocess.Popen[str], path: Path
 ) -> Recorded:
-    async with BareClient(stage.cluster.kubeconfig) as user:
-        phases = jobs.Phases(user, stage.load, count)
-        following = asyncio.create_task(phases.follow())
+    async with BareClient(runner.cluster.kubeconfig) as user:
+        phases = jobs.Phases(user, runner.load, count)
+        pods = jobs.RunningPods(user, runner.load.pods * count)
+        following = [asyncio.create_task(watched.follow()) for watched in (phases, pods)]
+        this = asyncio.current_task()
+        assert this is not None
+        following.append(asyncio.create_task(_cancel_at_end(process, this)))
         await phases.listening.wait()
-        meter = Meter({"operator": process.pid, **stage.pids()})
-        requests = stage.requests()
+        await pods.listening.wait()
+        meter = Meter({"operator": process.pid, **runner.pids()})
+        requests = runner.requests()
         started = time.monotonic()
-        await jobs.create(user, stage.load, count)
+        await jobs.create(user, runner.load, count)
         created = time.monotonic()
-        running = await phases.all_in("Running", _patience(count))
+        all_pods = await pods.all(patience(count))
+        effort = meter.read().total
+        running = await phases.all_in("Running", patience(count))
         last_write = await _rest(path)
         used = meter.read()
-        following.cancel()
+        for task in following:
+            task.cancel()
         peak = peak_mebibytes(process.pid)
-        uids = await jobs.uids(user, stage.load)
+        uids = await jobs.uids(user, runner.load)
     process.send_signal(signal.SIGTERM)
     await asyncio.to_thread(process.wait, 30)
-    writes, refused = audit.writes(audit.read(stage.cluster.audit_log), OPERATOR, jobs.NAMESPACE)
+    writes, refused = audit.writes(audit.read(runner.cluster.audit_log), OPERATOR, jobs.NAMESPACE)
+    exchanges = [exchange for exchange in recording.read(path) if exchange.started >= started]
+    by_job = replay.by_job(exchanges)
     return Recorded(
         created - started,
+        all_pods - started,
         running - started,
         last_write - started,
+        effort,
         used,
-        stage.requests() - requests,
-        [exchange for exchange in recording.read(path) if exchange.started >= started],
+        runner.requests() - requests,
+        exchanges,
         uids,
         writes,
         refused,
         peak,
+        max(write.ended for job in by_job.values() for write in job if replay.is_event(write))
+        - started,
+        [_statuses_until_running(job) for job in by_job.values()],
     )
 
 
-def _patience(count: int) -> float:
-    """Seconds that so many jobs may take on a machine that runs the whole cluster, too."""
+async def _cancel_at_end(process: subprocess.Popen[str], task: asyncio.Task[Any]) -> None:
+    """Cancel a task when the operator ends, so that nobody waits for what it would have done."""
+    while process.poll() is None:
+        await asyncio.sleep(1.0)
+    task.cancel()
+
+
+def _statuses_until_running(writes: Sequence[Exchange]) -> int:
+    statuses = [write for write in writes if replay.is_status(write)]
+    return next(number for number, write in enumerate(statuses, 1) if replay.says_running(write))
+
+
+def patience(count: int) -> float:
+    """Return the timeout for this many jobs on a machine that runs the whole cluster, too."""
     return _PATIENCE + _PATIENCE_PER_JOB * count
 
 
 async def _rest(path: Path) -> float:
-    """Wait until the operator has not written for a while; when it last did."""
+    """Wait until the operator has not written for a while; return when it last did."""
     while True:
         writes = replay.by_job(recording.read(path)).values()
         last = max(exchange.ended for job in writes for exchange in job)
-        if time.monotonic() - last > _QUIET:
+        if time.monotonic() - last > QUIET:
             return last
         await asyncio.sleep(1.0)
 
@@ -265,57 +309,67 @@ async def _rest(path: Path) -> float:
 # -- the bare client --------------------------------------------------------------------------
 
 
-def repeat(stage: Stage, recorded: Recorded, *, wait: bool = True) -> Run:
-    """Send the operator's writes again.
+def repeat(runner: HistoryRunner, recorded: Recorded, *, children_only: bool = False) -> Run:
+    """Replay the operator's writes.
 
     Args:
-        stage: A cluster of its own.
+        runner: A cluster of its own.
         recorded: The operator's run.
-        wait: Whether writes that depend on the state of pods wait for it.
+        children_only: Whether to leave out all but the creates of children.
     """
-    return asyncio.run(_repeat(stage, recorded, wait=wait))
+    return asyncio.run(_repeat(runner, recorded, children_only=children_only))
 
 
-async def _repeat(stage: Stage, recorded: Recorded, *, wait: bool) -> Run:
+async def _repeat(runner: HistoryRunner, recorded: Recorded, *, children_only: bool) -> Run:
     writes = replay.by_job(recorded.exchanges)
+    if children_only:
+        writes = replay.children_only(writes)
     at_once = replay.most_at_once(recorded.exchanges)
     count = len(writes)
     async with (
-        BareClient(stage.cluster.kubeconfig) as user,
-        BareClient(stage.token) as bare,
+        BareClient(runner.cluster.kubeconfig) as user,
+        BareClient(runner.token) as bare,
         asyncio.TaskGroup() as group,
     ):
-        phases = jobs.Phases(user, stage.load, count)
-        is_chainer = stage.load.resource == CHAINER_JOBS
-        cluster = (replay.ChainerCluster if is_chainer else replay.ElasticCluster)(bare)
-        following = [group.create_task(watch) for watch in (phases.follow(), *cluster.watches())]
+        phases = jobs.Phases(user, runner.load, count)
+        pods = jobs.RunningPods(user, runner.load.pods * count)
+        cluster = replay.cluster_of(bare, runner.load.resource)
+        watches = (phases.follow(), pods.follow(), *cluster.watches())
+        following = [group.create_task(watch) for watch in watches]
         await asyncio.sleep(0)  # let them begin
         await phases.listening.wait()
+        await pods.listening.wait()
         await cluster.wait_listening()
         repeating = replay.Replay(
             bare,
-            stage.load,
+            runner.load,
             writes,
             recorded.uids,
             at_once=at_once,
-            cluster=cluster if wait else None,
+            cluster=cluster,
         )
-        meter = Meter(stage.pids())
-        requests = stage.requests()
+        meter = Meter(runner.pids())
+        requests = runner.requests()
         started = time.monotonic()
-        await jobs.create(user, stage.load, count, repeating.created)
+        await jobs.create(user, runner.load, count, repeating.created)
         created = time.monotonic()
-        await repeating.wait(_patience(count))
-        running = await phases.all_in("Running", _patience(count))
+        waiting = group.create_task(repeating.wait(patience(count)))
+        running = all_pods = await pods.all(patience(count))
+        effort = meter.read().total
+        await waiting
+        if not children_only:
+            running = await phases.all_in("Running", patience(count))
         last_write = repeating.last_write
-        await asyncio.sleep(_QUIET)  # the operator's run is at rest for as long
+        await asyncio.sleep(QUIET)  # the operator's run is idle for as long
         used = meter.read()
         for task in following:
             task.cancel()
     return Run(
         created - started,
+        all_pods - started,
         running - started,
         last_write - started,
+        effort,
         used,
-        stage.requests() - requests,
+        runner.requests() - requests,
     )

@@ -29,7 +29,7 @@ def main() -> None:
 @click.option("--nodes", default=2, show_default=True, type=click.IntRange(0, 9))
 @click.option("--image", "images", multiple=True, type=click.Path(exists=True, path_type=Path))
 def up(name: str, nodes: int, images: tuple[Path, ...]) -> None:
-    """Build what is missing, start a cluster, print how to reach it."""
+    """Build what is missing, start a cluster, and print how to connect to it."""
     cluster = RealCluster(Options(name, nodes), _report)
     cluster.start()
     cluster.load_images(images)
@@ -40,13 +40,13 @@ def up(name: str, nodes: int, images: tuple[Path, ...]) -> None:
 @main.command()
 @_name
 def down(name: str) -> None:
-    """End a cluster and remove everything of it."""
+    """Stop a cluster and remove everything of it."""
     RealCluster.attach(name).stop()
 
 
 @main.command()
 def check() -> None:
-    """Say what this machine lacks."""
+    """Report what is missing on this machine."""
     lacking = missing()
     for line in lacking:
         click.echo(f"missing: {line}")
@@ -60,7 +60,7 @@ def check() -> None:
 @click.argument("programs", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="Also what only the suites use.")
 def build(programs: tuple[str, ...], everything: bool) -> None:
-    """Build programs: those of a cluster unless some are named."""
+    """Build the named programs, by default those of a cluster."""
     usual = tuple(binaries.PROGRAMS) if everything else binaries.CONTROL_PLANE + binaries.NODE
     for program in programs or usual:
         if program not in binaries.PROGRAMS:
@@ -84,7 +84,7 @@ def status() -> None:
 @main.command()
 @_name
 def kubeconfig(name: str) -> None:
-    """Print where the administrator's kubeconfig is."""
+    """Print the path of the administrator's kubeconfig."""
     click.echo(RealCluster.attach(name).kubeconfig)
 
 

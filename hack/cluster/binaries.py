@@ -1,7 +1,7 @@
 """The programs of the cluster, built from pinned Go modules and kept in the user's cache.
 
-``modules/*/go.mod`` names the releases, ``modules/*/go.sum`` their checksums: what is built is
-the same everywhere. A binary is built once for each version of its module and of Go.
+``modules/*/go.mod`` names the releases, ``modules/*/go.sum`` their checksums, so builds are the
+same everywhere. A binary is built once for each version of its module and of Go.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 MODULES = Path(__file__).parent / "modules"
 KUBERNETES = "k8s.io/kubernetes"
-# How often a build says that it is still running.
+# How often a build reports that it is still running.
 PROGRESS_SECONDS = 15.0
 
 
 class BuildFailed(Exception):
-    """A program could not be built; the message ends with the compiler's own last lines."""
+    """A program could not be built; the message ends with the last lines of the compiler."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Program:
     """One program: the directory of its go.mod, and the package that is built.
 
     Attributes:
-        seconds: About how long a first build takes on two cores, to tell who waits.
+        seconds: Approximate duration of a first build on two cores, to be reported to the user.
         test: Built by ``go test -c``.
     """
 
@@ -64,7 +64,14 @@ PROGRAMS: dict[str, Program] = {
     "pause": Program("pause", "traincrew/cluster/pause", 1),
     "agnhost": Program("kubernetes", f"{KUBERNETES}/test/images/agnhost", 10),
     "kwok": Program("kwok", "sigs.k8s.io/kwok/cmd/kwok", 60),
+    "mpi-operator": Program(
+        "mpi-operator", "github.com/kubeflow/mpi-operator/cmd/mpi-operator", 60
+    ),
+    "training-operator": Program(
+        "training-operator", "github.com/kubeflow/training-operator/cmd/training-operator.v1", 60
+    ),
     "helm": Program("helm", "helm.sh/helm/v3/cmd/helm", 60),
+    "helm4": Program("helm4", "helm.sh/helm/v4/cmd/helm", 60),
     "e2e.test": Program("e2e", f"{KUBERNETES}/test/e2e", 240, test=True),
 }
 CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
@@ -80,15 +87,15 @@ NODE = (
 
 
 def cache_directory() -> Path:
-    """Where built programs are kept: ``$XDG_CACHE_HOME/traincrew/cluster``."""
+    """Return the directory of built programs: ``$XDG_CACHE_HOME/traincrew/cluster``."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "traincrew" / "cluster"
 
 
 def version(module: str) -> str:
-    """The release a module's go.mod names first, without its ``v``: ``1.36.3``."""
+    """Return the release that a module's go.mod names first, without its ``v``: ``1.36.3``."""
     text = (MODULES / module / "go.mod").read_text()
-    # Of the direct requirements (those not marked indirect), Kubernetes' is the one asked for.
+    # Of the direct requirements (those not marked indirect), use that of Kubernetes.
     found = re.search(rf"{re.escape(KUBERNETES)} v([0-9.]+)", text)
     if found is None:
         raise ValueError(f"{module}/go.mod: names no release of {KUBERNETES}")
@@ -96,9 +103,9 @@ def version(module: str) -> str:
 
 
 def path(name: str) -> Path:
-    """Where a program is, or will be once it is built."""
+    """Return where a program is, or will be once it is built."""
     program = PROGRAMS[name]
-    # Not the name: the programs of a module share a directory, and find each other in it.
+    # Not by name: the programs of a module share a directory and find each other in it.
     digest = hashlib.sha256(f"{_go_version()} {' '.join(_flags(program))}".encode())
     directory = MODULES / program.module
     for source in sorted(directory.iterdir()):
@@ -107,16 +114,16 @@ def path(name: str) -> Path:
 
 
 def unbuilt(names: Iterable[str]) -> list[str]:
-    """Those of the programs that would have to be built."""
+    """Return the programs that have to be built."""
     return [name for name in names if not path(name).exists()]
 
 
 def build(name: str, report: Callable[[str], None] = lambda _: None) -> Path:
-    """Build a program unless it is there; several processes may ask at once.
+    """Build a program unless it exists; several processes may call this concurrently.
 
     Args:
         name: A key of :data:`PROGRAMS`.
-        report: Told before a build starts and after it ended.
+        report: Called before a build starts and after it has ended.
 
     Raises:
         BuildFailed: The compiler, or the download of the sources, failed.
@@ -165,7 +172,7 @@ def _compile(name: str, target: Path, report: Callable[[str], None]) -> None:
 
 
 def _text(output: IO[str]) -> str:
-    """What was written so far; not by seeking, the compiler shares the file's position."""
+    """Return the output so far, without seeking: the compiler shares the file's position."""
     size = os.fstat(output.fileno()).st_size
     return os.pread(output.fileno(), size, 0).decode(errors="replace")
 

@@ -1,6 +1,6 @@
-"""The certificates of one cluster: an authority, the API server's, and a client's for each caller.
+"""The certificates of one cluster: the CA's, the API server's, and one for each client.
 
-The names in the subjects are the ones Kubernetes' authorizer knows
+The names in the subjects are those of Kubernetes' authorizer
 (https://kubernetes.io/docs/reference/access-authn-authz/rbac/#core-component-roles).
 """
 
@@ -34,7 +34,7 @@ class Pair:
 
 
 class Authority:
-    """Signs for one cluster and writes what it signed into one directory."""
+    """The CA of one cluster; writes the certificates it issues into one directory."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -51,7 +51,7 @@ class Authority:
         self.certificate.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
     def server(self, name: str, addresses: Iterable[str], hosts: Iterable[str] = ()) -> Pair:
-        """A certificate for a server that is reached by these IP addresses and DNS names."""
+        """Issue a certificate for a server with these IP addresses and DNS names."""
         alternatives: list[x509.GeneralName] = [
             x509.IPAddress(ipaddress.ip_address(address)) for address in addresses
         ]
@@ -59,7 +59,7 @@ class Authority:
         return self._sign(name, _name(name), x509.SubjectAlternativeName(alternatives), server=True)
 
     def client(self, name: str, user: str, group: str = "") -> Pair:
-        """A certificate that signs its holder in as a user, a member of a group."""
+        """Issue a client certificate for a user in a group."""
         return self._sign(name, _name(user, group), None, server=False)
 
     def _sign(
@@ -88,7 +88,7 @@ class Authority:
 
 
 def service_account_key(directory: Path) -> Pair:
-    """The key pair that service account tokens are signed and checked with."""
+    """Create the key pair to sign and verify service account tokens."""
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     pair = Pair(directory / "service-account.pub", directory / "service-account.key")
     pair.certificate.write_bytes(
@@ -101,7 +101,7 @@ def service_account_key(directory: Path) -> Pair:
 
 
 def write_kubeconfig(path: Path, url: str, authority: Path, pair: Pair) -> Path:
-    """A kubeconfig with everything in it, so that it can be copied elsewhere."""
+    """Write a self-contained kubeconfig, which can be copied elsewhere."""
     cluster = {"server": url, "certificate-authority-data": _data(authority)}
     user = {
         "client-certificate-data": _data(pair.certificate),

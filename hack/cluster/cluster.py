@@ -1,4 +1,4 @@
-"""A whole cluster: made, broken, mended and removed."""
+"""A whole cluster: creation, fault injection, repair and removal."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ NAME = re.compile(r"[a-z][a-z0-9-]{0,19}")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What cluster is wanted.
+    """The options of a cluster.
 
     Attributes:
-        name: Tells clusters of one machine apart: up to 20 lower-case letters, digits, dashes.
-        nodes: How many nodes; 0 is a control plane alone.
+        name: Unique on the machine: up to 20 lower-case letters, digits, dashes.
+        nodes: Number of nodes; with 0 there is only a control plane.
         arguments: Command line arguments to add, by component, as in
             ``{"kube-controller-manager": ["--kube-api-qps=500"]}``.
     """
@@ -44,9 +44,9 @@ class Options:
 
 
 def root() -> Path:
-    """Where clusters keep their state: ``$TRAINCREW_CLUSTER_DIRECTORY`` or a place below /var.
+    """Return the state directory of clusters: ``$TRAINCREW_CLUSTER_DIRECTORY`` or one below /var.
 
-    It has to be short: Unix sockets below it may have 107 characters.
+    The path has to be short: those of Unix sockets below it are limited to 107 characters.
     """
     return Path(os.environ.get("TRAINCREW_CLUSTER_DIRECTORY", "/var/lib/traincrew-cluster"))
 
@@ -55,11 +55,11 @@ class RealCluster:
     """A cluster of real Kubernetes components; a context manager that leaves nothing behind.
 
     Args:
-        options: What is wanted.
-        report: Told what is being done, a line each.
+        options: Options of the cluster.
+        report: Called with lines about the progress.
 
     Raises:
-        ValueError: The name is not usable.
+        ValueError: The name is invalid.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class RealCluster:
 
     @classmethod
     def attach(cls, name: str = "default") -> RealCluster:
-        """The running cluster of that name, started by whomever.
+        """Return the running cluster with this name, whoever started it.
 
         Raises:
             NotReady: There is none.
@@ -121,7 +121,7 @@ class RealCluster:
 
     @property
     def url(self) -> str:
-        """The API server's."""
+        """The URL of the API server."""
         return self.control_plane.url
 
     @property
@@ -135,14 +135,14 @@ class RealCluster:
         return self.control_plane.audit_log
 
     def component(self, name: str) -> Process:
-        """A process of the control plane, as in ``component("etcd")``."""
+        """Return a process of the control plane, as in ``component("etcd")``."""
         return self.control_plane.process(name)
 
     def binary(self, name: str) -> Path:
-        """A program, built if need be."""
+        """Return the path of a program, building it if necessary."""
         return binaries.build(name, self._report)
 
-    # -- life -----------------------------------------------------------------------------
+    # -- life cycle -----------------------------------------------------------------------------
 
     def start(self) -> None:
         """Build what is missing, start everything, wait until all nodes are ready.
@@ -150,7 +150,7 @@ class RealCluster:
         Raises:
             Unavailable: This machine cannot run a cluster.
             BuildFailed: A program cannot be built.
-            NotReady: Something did not start, or a cluster of this name is running.
+            NotReady: Something did not start, or a cluster with this name is running.
         """
         preflight.require()
         self.build()
@@ -174,7 +174,7 @@ class RealCluster:
         self._report(f"cluster ready after {time.monotonic() - started:.1f} s")
 
     def build(self) -> None:
-        """Build the programs of the cluster, those that are not there yet."""
+        """Build the programs of the cluster that do not exist yet."""
         names = binaries.CONTROL_PLANE + (binaries.NODE if self.options.nodes else ())
         for name in names:
             binaries.build(name, self._report)
@@ -194,7 +194,7 @@ class RealCluster:
         self.wait()
 
     def _bind_proxy(self) -> None:
-        # Kubernetes ships this role and leaves binding it to the installer.
+        # Kubernetes creates this role but leaves the binding to the installer.
         self.create({
             "apiVersion": "rbac.authorization.k8s.io/v1",
             "kind": "ClusterRoleBinding",
@@ -208,7 +208,7 @@ class RealCluster:
         })  # fmt: skip
 
     def stop(self, *, keep_logs: bool = False) -> None:
-        """End everything, whatever of it is there, and remove its state.
+        """Stop whatever is running, and remove the state.
 
         Args:
             keep_logs: Leave the logs in ``<directory>.logs``.
@@ -235,7 +235,7 @@ class RealCluster:
         """Wait until the API server and every node is ready, and pods can be created.
 
         Raises:
-            NotReady: That took longer than so many seconds.
+            NotReady: This took longer than this many seconds.
         """
         self.control_plane.wait(seconds)
         deadline = time.monotonic() + seconds
@@ -248,7 +248,7 @@ class RealCluster:
     def _unready(self) -> list[str]:
         try:
             result = self.kubectl("get", "nodes", "-o", "json")
-            # Made by a controller. Pods are refused without it.
+            # Created by a controller. Pods are refused without it.
             account = self.kubectl(
                 "get", "serviceaccounts", "--field-selector=metadata.name=default"
             )
@@ -267,10 +267,10 @@ class RealCluster:
     # -- use ------------------------------------------------------------------------------
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
-        """What kubectl prints, as administrator.
+        """Run kubectl as administrator and return its output.
 
         Raises:
-            NotReady: It failed; the message is its own.
+            NotReady: It failed; the message is kubectl's.
         """
         program = shutil.which("kubectl") or _packaged_kubectl()
         result = subprocess.run(
@@ -296,7 +296,7 @@ class RealCluster:
 
 
 def running() -> list[RealCluster]:
-    """The clusters of this machine."""
+    """Return the clusters of this machine."""
     return [
         RealCluster.attach(found.parent.name) for found in sorted(root().glob("*/cluster.json"))
     ]
@@ -325,7 +325,7 @@ def _packaged_kubectl() -> str:
 
 
 def _unmount(directory: Path) -> None:
-    """Let go of what kubelets and containerds mounted below a directory, innermost first."""
+    """Unmount what kubelets and containerds mounted below a directory, innermost first."""
     mounts = []
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         point = line.split()[4].encode().decode("unicode_escape")

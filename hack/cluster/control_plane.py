@@ -23,8 +23,8 @@ PORT = 6443
 DOMAIN = "cluster.local"
 # In the order in which they are started; stopped in reverse.
 COMPONENTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "coredns")
-# Nodes are missed after this long, and their pods given up after as long again. Kubernetes'
-# own values are 50 s and 300 s: too slow for tests that wait for them.
+# Nodes are marked unreachable after this time, and their pods evicted after the toleration.
+# Kubernetes' own values are 50 s and 300 s: too slow for tests that wait for them.
 NODE_MISSED_SECONDS = 8
 NODE_TOLERATION_SECONDS = 8
 _LOCAL = ssl.create_default_context()
@@ -34,13 +34,13 @@ _LOCAL.verify_mode = ssl.CERT_NONE
 
 @dataclass
 class ControlPlane:
-    """Writes what the components need and knows their command lines.
+    """The configuration files and command lines of the components.
 
     Args:
-        directory: The cluster's.
+        directory: The cluster's directory.
         network: Its network.
-        dns: Whether CoreDNS runs; a control plane without nodes needs none.
-        extra: Arguments to add, by component; they win over the ones given here.
+        dns: Whether CoreDNS runs; a control plane without nodes does not need it.
+        extra: Arguments to add, by component; they take precedence.
     """
 
     directory: Path
@@ -50,7 +50,7 @@ class ControlPlane:
 
     @property
     def url(self) -> str:
-        """Where the API server listens."""
+        """The URL of the API server."""
         return f"https://{self.network.address}:{PORT}"
 
     @property
@@ -65,15 +65,15 @@ class ControlPlane:
 
     @property
     def certificates(self) -> Path:
-        """Where certificates and keys are."""
+        """The directory of certificates and keys."""
         return self.directory / "certificates"
 
     def process(self, name: str) -> Process:
-        """The process of a component."""
+        """Return the process of a component."""
         return Process(name, self.directory / "processes", self.directory / "logs" / f"{name}.log")
 
     def components(self) -> tuple[str, ...]:
-        """The components that run, in starting order."""
+        """Return the components that run, in starting order."""
         return COMPONENTS if self.dns else COMPONENTS[:-1]
 
     # -- files ----------------------------------------------------------------------------
@@ -97,7 +97,7 @@ class ControlPlane:
         for name, user, group in (
             ("kube-controller-manager", "system:kube-controller-manager", ""),
             ("kube-scheduler", "system:kube-scheduler", ""),
-            # DNS and proxies are granted what they need by group; nobody tests their roles.
+            # DNS and proxies get their permissions by group; their roles are not tested.
             ("coredns", "coredns", "system:masters"),
             ("kube-proxy", "system:kube-proxy", ""),
         ):
@@ -152,12 +152,12 @@ class ControlPlane:
         """Wait until the API server is ready.
 
         Raises:
-            NotReady: It ended, or took longer than so many seconds.
+            NotReady: It ended, or took longer than this many seconds.
         """
         self.process("kube-apiserver").wait(self.ready, seconds)
 
     def ready(self) -> bool:
-        """Whether the API server says it is ready."""
+        """Return whether the API server reports that it is ready."""
         try:
             with urllib.request.urlopen(f"{self.url}/readyz", timeout=2, context=_LOCAL) as answer:
                 return bool(answer.status == 200)
@@ -165,7 +165,7 @@ class ControlPlane:
             return False
 
     def command(self, name: str) -> list[str]:
-        """The command line of a component, namespace and all."""
+        """Return the command line of a component, including its network namespace."""
         arguments = {
             "etcd": self._etcd,
             "kube-apiserver": self._api_server,
@@ -182,7 +182,7 @@ class ControlPlane:
         return [
             "--name=etcd",
             f"--data-dir={self.directory / 'etcd'}",
-            # Nobody but this cluster is in its network namespace.
+            # Only this cluster uses its network namespace.
             "--listen-client-urls=http://0.0.0.0:2379",
             "--advertise-client-urls=http://127.0.0.1:2379",
             "--listen-peer-urls=http://127.0.0.1:2380",
@@ -203,7 +203,7 @@ class ControlPlane:
             f"--tls-private-key-file={pair.key}",
             f"--client-ca-file={self.certificates / 'ca.crt'}",
             "--authorization-mode=Node,RBAC",
-            # Without it nobody asks for the `finalizers` subresources our role grants.
+            # Only this plugin checks the `finalizers` subresources that our role grants.
             "--enable-admission-plugins=NodeRestriction,OwnerReferencesPermissionEnforcement",
             "--allow-privileged=true",
             "--anonymous-auth=true",

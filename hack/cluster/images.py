@@ -21,7 +21,7 @@ PAUSE = "docker.io/traincrew/pause:1"
 
 
 def pause_image(directory: Path) -> Path:
-    """The image of the process that holds a pod's namespaces."""
+    """Create the image of the process that holds a pod's namespaces."""
     target = directory / "pause.tar"
     if not target.exists():
         layer = _tar({"pause": binaries.path("pause").read_bytes()}, mode=0o755)
@@ -30,13 +30,13 @@ def pause_image(directory: Path) -> Path:
 
 
 def write_image(target: Path, name: str, layer: bytes, config: Mapping[str, object]) -> None:
-    """Write an image of one layer.
+    """Write an image with one layer.
 
     Args:
         target: The file to write.
         name: The full name, with registry and tag: ``docker.io/traincrew/busybox:1``.
         layer: A tar of the root directory.
-        config: As in a container's configuration: ``Entrypoint``, ``Env``, ``User`` …
+        config: Container configuration: ``Entrypoint``, ``Env``, ``User`` …
     """
     configuration = json.dumps({
         "architecture": "amd64",

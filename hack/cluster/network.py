@@ -23,7 +23,7 @@ MOST_CLUSTERS = 50
 
 @dataclass(frozen=True)
 class Network:
-    """The addresses and names that follow from a cluster's name and number."""
+    """The addresses and names of a cluster, derived from its name and number."""
 
     name: str
     number: int
@@ -45,7 +45,7 @@ class Network:
 
     @property
     def service_range(self) -> str:
-        """Addresses of Services; known to the nodes' packet filters only."""
+        """Addresses of Services; only the nodes' packet filters know them."""
         return f"{self.prefix}.128.0/20"
 
     @property
@@ -54,21 +54,21 @@ class Network:
         return f"{self.prefix}.0.0/17"
 
     def node(self, index: int) -> str:
-        """The namespace of a node; nodes count from 1."""
+        """Return the namespace of a node; nodes are numbered from 1."""
         return f"traincrew-{self.name}-node-{index}"
 
     def node_address(self, index: int) -> str:
-        """The address of a node."""
+        """Return the address of a node."""
         return f"{self.prefix}.0.{10 + index}"
 
     def pods_of(self, index: int) -> str:
-        """The addresses of the pods of a node."""
+        """Return the addresses of the pods of a node."""
         return f"{self.prefix}.{index}.0/24"
 
-    # -- making ---------------------------------------------------------------------------
+    # -- changes ---------------------------------------------------------------------------
 
     def create(self) -> None:
-        """Make the control plane's namespace and the host's link into it."""
+        """Create the control plane's namespace and the host's link into it."""
         space = self.control_plane
         self.remove(0)
         _ip("netns", "add", space)
@@ -83,7 +83,7 @@ class Network:
         _ip("link", "set", host, "up")
 
     def create_node(self, index: int, nodes: int) -> None:
-        """Make a node's namespace, its link and its routes to the pods of all other nodes."""
+        """Create a node's namespace, its link and its routes to the pods of all other nodes."""
         space, inside = self.node(index), f"node-{index}"
         _ip("netns", "add", space)
         _ip("-n", space, "link", "set", "lo", "up")
@@ -97,21 +97,21 @@ class Network:
             if other != index:
                 _ip("-n", space, "route", "add", self.pods_of(other), "via",
                     self.node_address(other))  # fmt: skip
-        # The control plane answers pods (DNS, the API server) by way of their node.
+        # The control plane reaches pods (DNS, the API server) through their node.
         _ip("-n", self.control_plane, "route", "add", self.pods_of(index), "via",
             self.node_address(index))  # fmt: skip
         run_in(space, ["sysctl", "-q", "-w", "net.ipv4.ip_forward=1"])
 
     def cut(self, index: int) -> None:
-        """Take the cable out of a node: it runs on, and nobody hears of it."""
+        """Disconnect a node: it keeps running, but cannot be reached."""
         _ip("-n", self.control_plane, "link", "set", f"node-{index}", "down")
 
     def mend(self, index: int) -> None:
-        """Put the cable back."""
+        """Reconnect a node."""
         _ip("-n", self.control_plane, "link", "set", f"node-{index}", "up")
 
     def remove(self, nodes: int) -> None:
-        """Remove everything, whatever of it is there; nothing may run in it any more."""
+        """Remove whatever exists; nothing may run in it any more."""
         spaces = [self.node(index) for index in range(1, nodes + 1)]
         for space in [*spaces, self.control_plane]:
             if (NAMESPACES / space).exists():
@@ -124,9 +124,9 @@ class Network:
 
 
 def inside(namespace: str, command: list[str]) -> list[str]:
-    """The command line that runs a command in a network namespace.
+    """Return the command line that runs a command in a network namespace.
 
-    Not ``ip netns exec``, which also makes a mount namespace: what the kubelet mounts would be
+    Not ``ip netns exec``, which also creates a mount namespace: the kubelet's mounts would be
     hidden from the container runtime.
     """
     return ["nsenter", f"--net={NAMESPACES / namespace}", "--", *command]

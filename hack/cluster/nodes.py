@@ -32,7 +32,7 @@ PROGRAMS = ("containerd", "kubelet", "kube-proxy")
 
 @dataclass(frozen=True)
 class Node:
-    """One node of a cluster; nodes count from 1.
+    """One node of a cluster; nodes are numbered from 1.
 
     Its name is ``node-1``, ``node-2`` …
     """
@@ -48,24 +48,24 @@ class Node:
 
     @property
     def directory(self) -> Path:
-        """Everything the node keeps."""
+        """The directory of the node's data."""
         return self.control_plane.directory / "nodes" / self.name
 
     @property
     def socket(self) -> Path:
-        """Where its containerd listens."""
+        """The socket of its containerd."""
         return self.directory / "containerd.sock"
 
     def process(self, program: str) -> Process:
-        """One of its processes: ``containerd``, ``kubelet`` or ``kube-proxy``."""
+        """Return one of its processes: ``containerd``, ``kubelet`` or ``kube-proxy``."""
         logs = self.control_plane.directory / "logs"
         name = f"{self.name}-{program}"
         return Process(name, self.control_plane.directory / "processes", logs / f"{name}.log")
 
-    # -- life -----------------------------------------------------------------------------
+    # -- life cycle -----------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start its processes; with the command lines and the data of the last time.
+        """Start its processes, with the command lines and the data of the previous start.
 
         Raises:
             NotReady: containerd did not become ready.
@@ -81,30 +81,30 @@ class Node:
         self.process("kube-proxy").start(self._kube_proxy())
 
     def stop(self) -> None:
-        """Stop its processes and end its containers; what it stored stays."""
+        """Stop its processes and containers; its data stays."""
         for program in reversed(PROGRAMS):
             self.process(program).stop()
         self._end_containers()
 
     def kill(self) -> None:
-        """Lose it: kill its processes and everything in its containers at once."""
+        """Crash the node: kill its processes and everything in its containers at once."""
         for program in PROGRAMS:
             self.process(program).kill()
         self._end_containers()
 
     def cut(self) -> None:
-        """Take its cable out: it runs on, and nobody hears of it."""
+        """Disconnect the node: it keeps running, but cannot be reached."""
         self.network.cut(self.index)
 
     def mend(self) -> None:
-        """Put the cable back."""
+        """Reconnect the node."""
         self.network.mend(self.index)
 
     def load(self, images: Iterable[Path]) -> None:
         """Import images, docker-archive or OCI tar files.
 
         Raises:
-            NotReady: containerd refused one; the message is its own.
+            NotReady: containerd refused one; the message is containerd's.
         """
         for image in images:
             command = [str(binaries.path("ctr")), "-a", str(self.socket), "-n", "k8s.io"]
@@ -135,14 +135,14 @@ class Node:
         return f"{self.network.control_plane}-{self.name}"
 
     def _cgroups(self) -> list[Path]:
-        """The node's group in every hierarchy: one with cgroup v2, about ten with v1."""
+        """Return the node's group in every hierarchy: one with cgroup v2, about ten with v1."""
         if (CGROUPS / "cgroup.controllers").exists():
             return [CGROUPS / self._cgroup]
         hierarchies = [path for path in CGROUPS.iterdir() if path.is_mount()]
         return [path / self._cgroup for path in hierarchies]
 
     def _end_containers(self) -> None:
-        """Kill the shims, which name their containerd's socket, and all they started."""
+        """Kill the shims, identified by their containerd's socket, and all they started."""
         deadline = time.monotonic() + 20
         while pids := self._container_pids():
             for pid in pids:
@@ -178,7 +178,7 @@ class Node:
         server = authority.server(
             f"{self.name}-kubelet", [self.network.node_address(self.index)], [self.name]
         )
-        # The only name server of pods; what is not the cluster's is nobody's.
+        # The only name server of pods; other names are not resolved.
         (self.directory / "resolv.conf").write_text(f"nameserver {self.network.address}\n")
         (self.directory / "containerd.toml").write_text(self._containerd_configuration())
         cni = self.directory / "cni"
@@ -273,8 +273,8 @@ SystemdCgroup = false
     def _containerd(self) -> list[str]:
         binary = binaries.path("containerd")
         configuration = str(self.directory / "containerd.toml")
-        # The shim is looked for beside the others on PATH; each program has a directory of its own
-        # module, so these two share one.
+        # The shim is searched on PATH; programs of one module share a directory, so it is beside
+        # containerd.
         environment = ["env", f"PATH={binary.parent}:{os.environ.get('PATH', os.defpath)}"]
         return inside(
             self.network.node(self.index),
@@ -306,7 +306,7 @@ SystemdCgroup = false
 
 
 def _enable_controllers(cgroup: Path) -> None:
-    """With cgroup v2, hand the controllers down to a node's group."""
+    """Enable the controllers in a node's group (cgroup v2)."""
     available = CGROUPS / "cgroup.controllers"
     if available.exists():
         wanted = " ".join(f"+{name}" for name in available.read_text().split())

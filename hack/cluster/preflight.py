@@ -1,4 +1,4 @@
-"""What a machine needs to run the cluster, checked before anything is started."""
+"""Checks whether a machine can run the cluster, before anything is started."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hack.cluster import binaries
 
-# The oldest Go the pinned modules compile with.
+# The oldest Go that compiles the pinned modules.
 GO = (1, 26)
 CNI_PLUGINS = Path("/usr/lib/cni")
 # Program -> the Debian package that brings it.
@@ -35,10 +35,10 @@ class Unavailable(Exception):
 
 
 def missing(*, build: bool = True) -> list[str]:
-    """What this machine lacks, each with its fix; empty when a cluster can run here.
+    """Return what this machine lacks, each with its fix; empty if a cluster can run here.
 
     Args:
-        build: Also ask for what building the programs needs, unless they are built.
+        build: Also check the requirements for building the programs, unless they are built.
     """
     if platform.system() != "Linux":
         return ["Linux: containers need its kernel"]
@@ -59,10 +59,10 @@ def missing(*, build: bool = True) -> list[str]:
 
 
 def require(*, build: bool = True) -> None:
-    """Refuse before anything is started.
+    """Raise an error if a cluster cannot run here.
 
     Raises:
-        Unavailable: With the whole list.
+        Unavailable: The message has the whole list.
     """
     lacking = missing(build=build)
     if lacking:

@@ -1,4 +1,4 @@
-"""Processes that outlive the command that started them, and can be found again by another."""
+"""Processes that outlive the command that started them, and can be found by another one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STOP_SECONDS = 10
 
 
 class NotReady(Exception):
-    """Something did not become ready in time, or ended; the message has the end of its log."""
+    """Something did not become ready in time, or ended; the message ends with its log."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class Process:
 
     Attributes:
         name: Unique in the cluster; names the log.
-        directory: Where command lines and pids are kept.
-        log: Where standard output and error are appended.
+        directory: Directory of command lines and pids.
+        log: File to which standard output and error are appended.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Process:
         return pid if _birth(pid) == birth else None
 
     def start(self, command: list[str] | None = None) -> None:
-        """Start it, detached; with the command line of the last time unless one is given."""
+        """Start it, detached; with the command line of the previous start unless one is given."""
         if self.pid is not None:
             return
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -69,16 +69,16 @@ class Process:
         (self.directory / f"{self.name}.pid").write_text(f"{child.pid} {_birth(child.pid)}")
 
     def command(self) -> list[str]:
-        """The command line of its last start."""
+        """Return the command line of its last start."""
         found: list[str] = json.loads((self.directory / f"{self.name}.json").read_text())
         return found
 
     def kill(self) -> None:
-        """End it without a chance to clean up, and wait until it is gone."""
+        """Kill it without a chance to clean up, and wait for its end."""
         self._end(signal.SIGKILL)
 
     def stop(self) -> None:
-        """Ask it to end; kill it when it takes longer than :data:`STOP_SECONDS`."""
+        """Stop it gracefully; kill it if it takes longer than :data:`STOP_SECONDS`."""
         self._end(signal.SIGTERM)
 
     def restart(self) -> None:
@@ -87,12 +87,12 @@ class Process:
         self.start()
 
     def pause(self) -> None:
-        """Freeze it: it keeps its connections and answers nothing."""
+        """Freeze it: it keeps its connections but does not answer."""
         if (pid := self.pid) is not None:
             os.kill(pid, signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let a frozen process go on."""
+        """Continue a frozen process."""
         if (pid := self.pid) is not None:
             os.kill(pid, signal.SIGCONT)
 
@@ -102,7 +102,7 @@ class Process:
             return
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
-            # A frozen process hears nothing but SIGKILL.
+            # A frozen process reacts only to SIGKILL.
             os.kill(pid, signal.SIGCONT)
         deadline = time.monotonic() + STOP_SECONDS
         while self.pid is not None:
@@ -112,7 +112,7 @@ class Process:
             time.sleep(0.02)
 
     def wait(self, ready: Callable[[], bool], seconds: float) -> None:
-        """Wait until something it does can be seen.
+        """Wait until a condition shows that it is ready.
 
         Raises:
             NotReady: It ended, or took longer.
@@ -126,17 +126,17 @@ class Process:
             time.sleep(0.05)
 
     def tail(self, lines: int = 20) -> str:
-        """The end of its log, under the log's name."""
+        """Return the end of its log, under the log's name."""
         text = self.log.read_text(errors="replace") if self.log.exists() else ""
         return "\n".join([f"--- {self.log}", *text.splitlines()[-lines:]])
 
 
-# Kept so that Popen does not warn of children that are meant to live on.
+# Kept so that Popen does not warn about children that are meant to outlive it.
 _children: list[subprocess.Popen[bytes]] = []
 
 
 def _birth(pid: int) -> int | None:
-    """When a process was started, in clock ticks since boot: tells a pid from its next owner."""
+    """Return the start time of a process in clock ticks since boot, since pids are reused."""
     for child in _children:
         if child.pid == pid:
             child.poll()
@@ -145,5 +145,5 @@ def _birth(pid: int) -> int | None:
         threads = list(Path(f"/proc/{pid}/task").iterdir())
     except (FileNotFoundError, ProcessLookupError):
         return None
-    # While threads are left, a process whose first one has ended holds its ports and files.
+    # While threads remain, a process whose first one has ended still holds its ports and files.
     return None if fields[0] in "ZX" and len(threads) <= 1 else int(fields[19])

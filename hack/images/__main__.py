@@ -45,7 +45,7 @@ def lock_command() -> None:
 
 @main.command()
 def missing() -> None:
-    """Show what this machine lacks for building images; exit code 1 if it lacks anything."""
+    """Report what is missing on this machine to build images; exit code 1 if anything is."""
     lacking = machine.missing()
     for line in lacking:
         click.echo(line)
@@ -54,7 +54,7 @@ def missing() -> None:
 
 @main.command()
 def clean() -> None:
-    """Remove all images and what was kept to build them faster."""
+    """Remove all images and the build caches."""
     directory = machine.cache_directory()
     if directory.exists():
         shutil.rmtree(directory)

@@ -1,4 +1,4 @@
-"""Reads images that were built: the docker-archive format.
+"""Reads built images in the docker-archive format.
 
 https://github.com/moby/docker-image-spec/blob/main/spec.md#combined-image-json--filesystem-changeset-format
 """
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import IO
 
-# An entry of this prefix removes the file of that name that a lower layer has.
+# An entry with this prefix removes the file with that name from lower layers.
 WHITEOUT = ".wh."
-# This one removes all that lower layers have in its directory.
+# This one removes everything in its directory from lower layers.
 OPAQUE = ".wh..wh..opq"
 
 
@@ -26,10 +26,10 @@ class Archive:
     """An image in a file.
 
     Args:
-        path: What `build` returned.
+        path: File returned by `build`.
 
     Attributes:
-        config: How containers of it start: ``User``, ``Env``, ``Entrypoint``, ``Labels`` …
+        config: Configuration of containers: ``User``, ``Env``, ``Entrypoint``, ``Labels`` …
         document: The image's whole configuration, with the history of its layers.
     """
 
@@ -43,7 +43,7 @@ class Archive:
         self._layers: list[str] = manifest["Layers"]
 
     def layers(self) -> Iterator[tarfile.TarFile]:
-        """The layers, the lowest first."""
+        """Yield the layers, the lowest first."""
         with tarfile.open(self.path) as file:
             for name in self._layers:
                 with tarfile.open(fileobj=_member(file, name)) as layer:
@@ -63,7 +63,7 @@ class Archive:
             layer.extractall(root, members, filter="fully_trusted")
 
     def packages(self) -> dict[str, str]:
-        """Versions of the Debian packages in it, as Debian and image scanners record them."""
+        """Return the versions of its Debian packages, as recorded by Debian for image scanners."""
         texts: dict[str, str] = {}
         for layer in self.layers():
             for entry in layer:

@@ -1,4 +1,4 @@
-"""From a Dockerfile to a file that container runtimes can load."""
+"""Builds a file that container runtimes can load from a Dockerfile."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hack.images.catalog import File, Image
     from hack.images.workshop import Report
 
-# Times of files in the build context: layers then depend on contents alone.
+# Modification time of files in the build context, so that layers depend only on content.
 EPOCH = 1_700_000_000
 KEPT = 2
 OPTIONS = ("--layers", "--identity-label=false", "--pull-never", "--network=host")
@@ -29,14 +29,14 @@ def _say(line: str) -> None:
 
 
 def build(name: str, *, report: Report = _say) -> Path:
-    """Build an image, unless that was done before from the same files.
+    """Build an image, unless it was built before from the same files.
 
     Args:
         name: One of `names`.
-        report: Takes lines that tell a person what is going on.
+        report: Called with lines about the progress.
 
     Returns:
-        A docker-archive: what ``docker load`` and ``ctr images import`` read.
+        A docker-archive, for ``docker load`` and ``ctr images import``.
 
     Raises:
         ImageError: There is no such image, or building failed.
@@ -62,7 +62,7 @@ def build(name: str, *, report: Report = _say) -> Path:
 
 
 def archive(name: str) -> Path:
-    """Where an image made of the files as they are now is, or would be."""
+    """Return where the image of the current files is, or would be."""
     wanted = catalog.image(name)
     return _archive(wanted, catalog.context(wanted))
 

@@ -1,4 +1,4 @@
-"""Which images there are, and what goes into each."""
+"""The images, and the files each is built from."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Image:
     """One image.
 
     Attributes:
-        name: What people call it here.
-        reference: The name without the version, as manifests write it.
-        dockerfile: Below the repository.
-        target: The stage of the Dockerfile; the last one when None.
+        name: Short name.
+        reference: The name in manifests, without the version.
+        dockerfile: Path in the repository.
+        target: The stage of the Dockerfile; the last one if None.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Image:
 
     @property
     def tagged(self) -> str:
-        """The full name, with registry and version: what container runtimes know it by."""
+        """The full name for container runtimes, with registry and version."""
         return f"docker.io/{self.reference}:{version()}"
 
 
@@ -46,8 +46,8 @@ class File:
     """A file of a build context.
 
     Attributes:
-        content: All of it.
-        executable: Whether it may be run: the only thing about its mode that counts, as in git.
+        content: The whole content.
+        executable: Whether it is executable: the only part of its mode that counts, as in git.
     """
 
     content: bytes
@@ -63,13 +63,14 @@ IMAGES: Mapping[str, Image] = {
         Image("chainer", "traincrew/chainer", "images/chainermn/Dockerfile", target="chainer"),
         Image("busybox", "traincrew/busybox", "images/busybox/Dockerfile"),
         Image("torch", "traincrew/torch", "images/torch/Dockerfile"),
+        Image("mxnet", "traincrew/mxnet", "images/mxnet/Dockerfile"),
         Image("etcd", "traincrew/etcd", "images/etcd/Dockerfile"),
     )
 }
 
 
 def names() -> list[str]:
-    """Every image that can be built."""
+    """Return the names of all images."""
     return list(IMAGES)
 
 
@@ -86,10 +87,10 @@ def image(name: str) -> Image:
 
 
 def suite(wanted: Image) -> str:
-    """The release of Debian that an image is made of: ``bookworm``.
+    """Return the release of Debian that an image is based on: ``bookworm``.
 
     Raises:
-        ImageError: The Dockerfile names none, or several: a build has the packages of one.
+        ImageError: The Dockerfile names none, or several.
     """
     text = (REPOSITORY / wanted.dockerfile).read_text()
     found = {match[1] for match in _BASE.finditer(text)}
@@ -103,16 +104,16 @@ def suite(wanted: Image) -> str:
 
 
 def version() -> str:
-    """The version of the project, which is the version of its images."""
+    """Return the version of the project, which is the version of its images."""
     with (REPOSITORY / "pyproject.toml").open("rb") as file:
         return str(tomllib.load(file)["project"]["version"])
 
 
 def context(wanted: Image) -> dict[str, File]:
-    """The files a Dockerfile copies from its build context, by their path in it.
+    """Return the files that a Dockerfile copies from its build context, by their path in it.
 
-    Reading them from the Dockerfile keeps one list of them: the key of an image changes when, and
-    only when, one of these does. All are read at once, because they may change during a build.
+    They are read from the Dockerfile, so that there is one list: the key of an image changes if and
+    only if one of these files does. All are read at once, because they may change during a build.
 
     Raises:
         ImageError: The Dockerfile copies something that does not exist.
@@ -133,7 +134,7 @@ def context(wanted: Image) -> dict[str, File]:
 
 
 def _matches(path: Path, patterns: Iterable[str]) -> bool:
-    """Whether a .dockerignore has a path; of its language we use names and ``**/NAME``."""
+    """Return whether a .dockerignore matches a path; we only use names and ``**/NAME``."""
     return any(
         pattern.removeprefix("**/") in path.parts
         if pattern.startswith("**/")
@@ -143,7 +144,7 @@ def _matches(path: Path, patterns: Iterable[str]) -> bool:
 
 
 def _copied(dockerfile: str) -> Iterator[str]:
-    """Sources of every COPY that reads from the build context."""
+    """Yield the sources of every COPY that reads from the build context."""
     for line in dockerfile.replace("\\\n", " ").splitlines():
         words = shlex.split(line, comments=True)
         if words and words[0].upper() in {"COPY", "ADD"}:
@@ -153,12 +154,12 @@ def _copied(dockerfile: str) -> Iterator[str]:
 
 
 def key(wanted: Image, files: Mapping[str, File], how: str) -> str:
-    """A fingerprint of everything an image is made from.
+    """Return a fingerprint of everything an image is built from.
 
     Args:
         wanted: The image.
         files: Its build context.
-        how: Identifies the base image and the way of building.
+        how: Identifies the base image and the build method.
     """
     digest = hashlib.sha256(f"{how} {wanted.tagged} {wanted.target}".encode())
     for path, file in files.items():

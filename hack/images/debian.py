@@ -1,7 +1,7 @@
-"""Base images, for machines that reach no registry of images.
+"""Base images, for machines that cannot reach an image registry.
 
-Dockerfiles begin with one of Debian's official slim images. Here an image of that name is made by
-debootstrap from the same packages, so that the same Dockerfiles build with and without a registry.
+Dockerfiles begin with one of Debian's official slim images. Here an image with that name is created
+by debootstrap from the same packages, so the same Dockerfiles build with and without a registry.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ FILES = Path(__file__).parent / "base"
 
 
 def name(suite: str) -> str:
-    """What Dockerfiles call the base image of a release of Debian."""
+    """Return the name of the base image of a release of Debian in Dockerfiles."""
     return f"docker.io/library/debian:{suite}-slim"
 
 
 def key(suite: str) -> str:
-    """A fingerprint of how a base image is made."""
+    """Return a fingerprint of how a base image is created."""
     digest = hashlib.sha256(f"{name(suite)} {COMMIT}".encode())
     for file in sorted(FILES.iterdir()):
         digest.update(file.read_bytes())
@@ -34,10 +34,10 @@ def key(suite: str) -> str:
 
 
 def ensure(workshop: Workshop, suite: str) -> None:
-    """Make the base image of a release of Debian unless it is there.
+    """Create the base image of a release of Debian unless it exists.
 
     Raises:
-        ImageError: It cannot be made.
+        ImageError: It cannot be created.
     """
     done = workshop.storage / f"base-{key(suite)}"
     if done.exists():

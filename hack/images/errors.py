@@ -1,8 +1,8 @@
-"""What can go wrong."""
+"""Errors of image builds."""
 
 
 class ImageError(Exception):
-    """An image cannot be built; the message says why, and what to do."""
+    """An image cannot be built; the message has the reason and the fix."""
 
 
 class Unavailable(ImageError):

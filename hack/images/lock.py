@@ -1,8 +1,8 @@
-"""The Debian packages in the images, and the versions they were last judged with.
+"""The Debian packages in the images, and the versions they were last reviewed with.
 
-Debian keeps one version of a package in a release, and replaces it with security updates only. So
-an exact version cannot be asked for: it would stop being there. What can be held is that nothing is
-older than it was, and that no package comes in unnoticed.
+A release of Debian has one version of each package, and replaces it with security updates only. So
+exact versions cannot be pinned: they would disappear. The lock file ensures that no package is
+older than before, and that no package is added unnoticed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ HEADER = """\
 
 
 def read() -> dict[str, dict[str, str]]:
-    """The locked version of each package, by release of Debian."""
+    """Return the locked version of each package, by release of Debian."""
     found: dict[str, dict[str, str]] = {}
     for line in FILE.read_text().splitlines():
         if line.startswith("["):
@@ -37,10 +37,10 @@ def read() -> dict[str, dict[str, str]]:
 
 
 def write(archives: Iterable[tuple[str, Path]]) -> None:
-    """Lock the versions that images have.
+    """Lock the versions in images.
 
     Args:
-        archives: Each with the release of Debian it is made of.
+        archives: The images, each with its release of Debian.
     """
     releases: dict[str, dict[str, str]] = {}
     for release, path in archives:
@@ -56,7 +56,7 @@ def write(archives: Iterable[tuple[str, Path]]) -> None:
 
 
 def differences(packages: Mapping[str, str], release: str) -> list[str]:
-    """Say what about the packages of an image is not as locked; empty when all is well."""
+    """Return the differences of an image's packages from the lock file; empty if there are none."""
     locked = read().get(release, {})
     return [
         f"{package} is not in {FILE.name}"
@@ -68,6 +68,6 @@ def differences(packages: Mapping[str, str], release: str) -> list[str]:
 
 
 def older(version: str, other: str) -> bool:
-    """Whether a Debian version comes before another one."""
+    """Return whether a Debian version is older than another one."""
     compare = ["dpkg", "--compare-versions", version, "lt", other]
     return version != other and subprocess.run(compare, check=False).returncode == 0

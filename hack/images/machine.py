@@ -1,7 +1,7 @@
-"""What this machine has for building images, and its settings that a build needs.
+"""This machine's tools for building images, and its settings that a build needs.
 
-Packages come from wherever this machine gets its own: apt's mirror and pip's index are read when an
-image is built, handed to the build as files mounted into it, and are not part of any image.
+Packages come from the same sources as this machine's own: the settings of apt and pip are read when
+an image is built, mounted into the build as files, and are not part of any image.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ DISK = 4 * GIBIBYTE
 PROGRAMS = {"buildah": "buildah", "debootstrap": "debootstrap", "mount": "mount"}
 APT = Path("/etc/apt")
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
-# Settings of pip that say where packages come from, and how to get there.
+# Settings of pip for the package index and its access.
 PIP_SETTINGS = {"index-url", "extra-index-url", "trusted-host", "proxy", "cert", "timeout"}
 
 
 def cache_directory() -> Path:
-    """Where images and everything for building them are kept."""
+    """Return the directory of images and everything needed to build them."""
     home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return Path(home).expanduser() / "traincrew" / "images"
 
 
 def missing() -> list[str]:
-    """What this machine lacks, each with its fix; empty when images can be built here."""
+    """Return what this machine lacks, each with its fix; empty if images can be built here."""
     if not sys.platform.startswith("linux"):
         return ["Linux: images are made of Linux programs; use `docker build` here"]
     found = []
@@ -55,7 +55,7 @@ def missing() -> list[str]:
 
 
 def mirrors() -> dict[str, str]:
-    """Debian's archives as this machine reaches them: ``debian``, ``debian-security`` if there."""
+    """Return this machine's mirrors of Debian: ``debian`` and, if named, ``debian-security``."""
     found: dict[str, str] = {}
     files = [APT / "sources.list", *sorted((APT / "sources.list.d").glob("*"))]
     for file in files:
@@ -71,7 +71,7 @@ def mirrors() -> dict[str, str]:
 
 
 def apt_sources(suite: str) -> str:
-    """The sources of a release of Debian, in the format of ``*.sources``."""
+    """Return the sources of a release of Debian, in the format of ``*.sources``."""
     suites = {"debian": f"{suite} {suite}-updates", "debian-security": f"{suite}-security"}
     return "\n".join(
         f"Types: deb\nURIs: {address}\nSuites: {suites[archive]}\n"
@@ -81,7 +81,7 @@ def apt_sources(suite: str) -> str:
 
 
 def apt_settings() -> str:
-    """How this machine's apt gets at archives: proxies, dates and the like."""
+    """Return this machine's apt settings for access to archives, such as proxies."""
     dump = subprocess.run(
         ["apt-config", "dump"], capture_output=True, text=True, check=True
     ).stdout.splitlines()
@@ -89,12 +89,12 @@ def apt_settings() -> str:
 
 
 def pip_settings() -> dict[str, str]:
-    """Where this machine's pip gets packages from, and how."""
+    """Return this machine's pip settings for the package index and its access."""
     listed = subprocess.run(
         [sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=True
     ).stdout
     found: dict[str, str] = {}
-    # The environment wins over files.
+    # The environment takes precedence over files.
     for line in sorted(listed.splitlines(), key=lambda line: line.startswith(":env:")):
         name, _, value = line.partition("=")
         name = name.rpartition(".")[2].replace("default-timeout", "timeout")

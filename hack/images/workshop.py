@@ -1,4 +1,4 @@
-"""Where images are built: buildah with a storage of its own below the cache directory."""
+"""Runs buildah with a storage of its own below the cache directory."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
     Report = Callable[[str], None]
 
-# The home directory of a build, whose pip settings are read by pip in every RUN.
+# The home directory of a build; pip reads its settings there in every RUN.
 HOME = "/root"
-# Nobody is there to answer questions.
+# Non-interactive.
 QUIET = {"LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}
 LINES_OF_A_FAILURE = 25
 
 
 class Workshop:
-    """Runs buildah and other programs; one at a time on a machine.
+    """Runs buildah and other programs, one at a time on a machine.
 
     Args:
-        report: Takes lines that tell a person what is going on.
+        report: Called with lines about the progress.
     """
 
     def __init__(self, report: Report) -> None:
@@ -40,7 +40,7 @@ class Workshop:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Wait until no other process builds."""
+        """Hold the lock that lets only one process build at a time."""
         self.directory.mkdir(parents=True, exist_ok=True)
         with (self.directory / "lock").open("w") as lock:
             try:
@@ -52,7 +52,7 @@ class Workshop:
 
     @contextmanager
     def scratch(self) -> Iterator[Path]:
-        """A directory for the duration of a build, on the file system of the cache."""
+        """Yield a directory for the duration of a build, on the file system of the cache."""
         path = Path(tempfile.mkdtemp(prefix="build-", dir=self.directory))
         try:
             yield path
@@ -65,7 +65,7 @@ class Workshop:
         Raises:
             ImageError: It failed.
         """
-        # The driver is what the storage was made with.
+        # The driver is the one the storage was created with.
         chosen = self.storage / "driver"
         if not chosen.exists():
             self.storage.mkdir(parents=True, exist_ok=True)
@@ -96,7 +96,8 @@ class Workshop:
                 stdout=file,
                 stderr=file,
                 check=False,
-                # No other engine's settings, and no isolation that an unprivileged container lacks.
+                # Without other engines' settings, and without isolation that an unprivileged
+                # container lacks.
                 env={**os.environ, "BUILDAH_ISOLATION": "chroot", **QUIET},
             )
         if done.returncode != 0:
@@ -106,14 +107,14 @@ class Workshop:
             )
 
     def settings(self, directory: Path, suite: str) -> list[str]:
-        """This machine's apt and pip settings, as options of ``buildah run`` and ``buildah bud``.
+        """Return options for ``buildah run`` and ``buildah bud`` with this machine's settings.
 
-        All of them are mounted over directories that the base image has, so that nothing of them,
-        not even an empty file, becomes part of an image.
+        The apt and pip settings are mounted over directories of the base image, so that nothing of
+        them, not even an empty file, becomes part of an image.
 
         Args:
             directory: Where to write them.
-            suite: The release of Debian that packages come from.
+            suite: The release of Debian.
         """
         sources, settings, home = (directory / name for name in ("sources", "settings", "home"))
         for path in (sources, settings, home):
@@ -137,7 +138,7 @@ class Workshop:
 
 
 def overlay_works(directory: Path) -> bool:
-    """Whether this user may mount overlays here; without, every layer is a full copy."""
+    """Return whether this user may mount overlays here; otherwise every layer is a full copy."""
     place = Path(tempfile.mkdtemp(prefix="overlay-", dir=directory))
     lower, upper, work, merged = (place / name for name in ("lower", "upper", "work", "merged"))
     for path in (lower, upper, work, merged):

@@ -1,6 +1,6 @@
-"""Upstream's own libraries as the judge: a small Go program around k8s.io/apimachinery.
+"""Upstream's own libraries as the oracle: a small Go program around k8s.io/apimachinery.
 
-Needs Go and the Go module proxy; without Go there is nothing to compare with, and nothing here is
+Needs Go and the Go module proxy. Without Go there is nothing to compare with, and no test here is
 collected.
 """
 
@@ -24,7 +24,7 @@ def pytest_report_header() -> list[str]:
 
 
 class Oracle:
-    """Answers requests of one JSON line each."""
+    """The running Go program, which answers requests of one JSON line each."""
 
     def __init__(self, program: Path) -> None:
         self.process = subprocess.Popen(
@@ -51,6 +51,6 @@ class Oracle:
 def oracle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oracle]:
     program = tmp_path_factory.mktemp("oracle") / "oracle"
     subprocess.run(["go", "build", "-o", program, "."], cwd=HERE / "oracle", check=True)
-    judge = Oracle(program)
-    yield judge
-    judge.close()
+    running = Oracle(program)
+    yield running
+    running.close()

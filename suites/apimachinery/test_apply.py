@@ -1,4 +1,4 @@
-"""Random histories of applies and updates: same values, same owners, same conflicts as upstream."""
+"""Random histories of applies and updates: same values, owners and conflicts as upstream."""
 
 import json
 import random
@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from traincrew.local.apiserver import schema, ssa
-from traincrew.local.apiserver.codec import clone
+from traincrew.local.apiserver import schema
+from traincrew.local.apiserver.apply import apply as ssa
+from traincrew.local.apiserver.values.codec import clone
 
 from .conftest import Oracle
 
@@ -73,7 +74,7 @@ PUBLISHED = {
 }
 
 
-class Dice:
+class RandomDocuments:
     """Random documents of the schema above."""
 
     def __init__(self, seed: int) -> None:
@@ -141,7 +142,7 @@ class Dice:
         return body | self.part(0.9, spec=self.spec)
 
     def edited(self, live: dict[str, Any]) -> dict[str, Any]:
-        """A write that keeps most of the object."""
+        """Return an update that keeps most of the object."""
         if self.maybe(0.3) or "spec" not in live:
             managed = live["metadata"].get("managedFields")
             body = self.thing()
@@ -159,7 +160,7 @@ class Dice:
 
 
 def without_empty(value: Any) -> Any:
-    """Upstream leaves null where pruning empties a container (and then refuses it); we leave {}."""
+    """Remove empty containers: where pruning empties one, upstream leaves null, we leave {}."""
     if isinstance(value, dict):
         pairs = {key: without_empty(item) for key, item in value.items()}
         return {key: item for key, item in pairs.items() if item not in (None, {}, [])}
@@ -173,7 +174,7 @@ def has_null(value: Any) -> bool:
 
 
 def canonical(obj: dict[str, Any]) -> tuple[str, list[str], bool]:
-    """Content, owners, and whether upstream left a null; times and order of entries apart."""
+    """Return content, owners, and whether there is a null; without times and order of entries."""
     obj = clone(obj)
     entries = obj["metadata"].pop("managedFields", [])
     for entry in entries:
@@ -203,7 +204,7 @@ def ours(
 
 @pytest.mark.parametrize("seed", range(10))
 def test_random_histories(oracle: Oracle, seed: int) -> None:
-    dice = Dice(seed)
+    documents = RandomDocuments(seed)
     compared = conflicts = 0
     for _ in range(100):
         live: dict[str, Any] = {
@@ -212,10 +213,10 @@ def test_random_histories(oracle: Oracle, seed: int) -> None:
             "metadata": {"name": "x"},
         }
         for _ in range(8):
-            operation = dice.random.choice(["apply", "apply", "update"])
-            manager = dice.random.choice(["one", "two", "three"])
-            force = dice.maybe()
-            body = dice.thing() if operation == "apply" else dice.edited(live)
+            operation = documents.random.choice(["apply", "apply", "update"])
+            manager = documents.random.choice(["one", "two", "three"])
+            force = documents.maybe()
+            body = documents.thing() if operation == "apply" else documents.edited(live)
             if operation == "update" and "uid" in live["metadata"]:
                 body["metadata"]["uid"] = live["metadata"]["uid"]
             answer = oracle(

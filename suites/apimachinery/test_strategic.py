@@ -1,4 +1,4 @@
-"""Random strategic merge patches, directives included: same documents as upstream's library."""
+"""Random strategic merge patches with directives: same documents as upstream's library."""
 
 import json
 import random
@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from traincrew.local.apiserver import schema
-from traincrew.local.apiserver.patch import PatchError
-from traincrew.local.apiserver.strategic import strategic_merge
+from traincrew.local.apiserver.patch import PatchError, strategic_merge
 
 from .conftest import Oracle
 
@@ -25,8 +24,8 @@ FINALIZERS = ["p/p", "q/q", "r/r", "s/s"]
 MAPS = ("strategy", "securityContext", "template", "labels", "limits", "nodeSelector", "selector")
 
 
-class Dice:
-    """Random deployments and patches for them."""
+class RandomDeployments:
+    """Random Deployments and patches for them."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -106,7 +105,7 @@ class Dice:
     # --- patches ---
 
     def patch(self, value: Any, name: str = "") -> Any:
-        """Sprinkle nulls and directives over a document."""
+        """Add nulls and directives to a document at random."""
         if isinstance(value, list):
             return self.patch_list(value, name)
         if not isinstance(value, dict):
@@ -152,7 +151,7 @@ class Dice:
         result[f"$setElementOrder/{name}"] = [{key: each} for each in order]
 
     def patch_finalizers(self, result: dict[str, Any], items: list[str]) -> None:
-        # Setting and deleting the same value at once has no defined order upstream.
+        # Upstream, setting and deleting the same value in one patch has no defined order.
         if self.maybe(0.3):
             result["$deleteFromPrimitiveList/finalizers"] = self.some(2, FINALIZERS)
             return
@@ -163,7 +162,7 @@ class Dice:
 
 
 def plain(value: Any) -> Any:
-    """Without the directives upstream leaves in parts that are new; decoding drops them there."""
+    """Remove the directives upstream leaves in new parts; its decoding drops them later."""
     if isinstance(value, dict):
         if "$patch" in value:
             return None
@@ -183,16 +182,17 @@ def ours(document: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any] | Pa
 
 @pytest.mark.parametrize("seed", range(5))
 def test_random_patches(oracle: Oracle, seed: int) -> None:
-    dice = Dice(seed)
+    deployments = RandomDeployments(seed)
     same = 0
     for _ in range(600):
-        document, patch = dice.deployment(), dice.patch(dice.deployment())
+        document = deployments.deployment()
+        patch = deployments.patch(deployments.deployment())
         context = json.dumps([document, patch])
         answer = oracle(
             op="strategic", kind="Deployment", apiVersion="apps/v1", doc=document, patch=patch
         )
         if "no elements" in answer.get("error", ""):
-            continue  # an order for two empty lists: upstream fails, we see nothing to do
+            continue  # an order for two empty lists: upstream fails, here it has no effect
         result = ours(document, patch)
         assert isinstance(result, PatchError) == ("error" in answer), (result, answer, context)
         if not isinstance(result, PatchError):

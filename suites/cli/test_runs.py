@@ -13,8 +13,12 @@ from cli.programs import IMAGE, PROGRAM, manifest, nothing_is_left, run, until
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("kubeflow.org/v1alpha1", "kubeflow.org/v1", "is in kubeflow.org/v1alpha1"),
-        ("kind: ChainerJob", "kind: ChainedJob", "there is no job to run in it"),
+        (
+            "kubeflow.org/v1alpha1",
+            "kubeflow.org/v1",
+            "did you mean apiVersion: kubeflow.org/v1",
+        ),
+        ("kind: ChainerJob", "kind: ChainedJob", "did you mean kind: ChainerJob?"),
         ("kind: ConfigMap", "kind: ConfigMop", 'there is no kind "ConfigMop" in "v1"'),
     ],
 )
@@ -58,7 +62,7 @@ def test_signals_end_everything(
     assert nothing_is_left(environment)
 
 
-def test_a_reader_that_leaves_ends_everything(
+def test_a_closed_output_ends_everything(
     started: subprocess.Popen[str], environment: dict[str, str]
 ) -> None:
     assert started.stdout is not None
@@ -67,7 +71,7 @@ def test_a_reader_that_leaves_ends_everything(
     until(lambda: nothing_is_left(environment))
 
 
-def test_a_killed_run_takes_its_pods_along(started: subprocess.Popen[str], tmp_path: Path) -> None:
+def test_a_killed_run_ends_its_pods(started: subprocess.Popen[str], tmp_path: Path) -> None:
     def pods() -> list[str]:
         found = []
         for entry in Path("/proc").iterdir():
@@ -100,7 +104,7 @@ def test_keep_keeps_the_cluster_until_ctrl_c(tmp_path: Path, environment: dict[s
     assert nothing_is_left(environment)
 
 
-def test_namespaces_are_made(tmp_path: Path, environment: dict[str, str]) -> None:
+def test_namespaces_are_created(tmp_path: Path, environment: dict[str, str]) -> None:
     path = manifest(tmp_path, "echo hello")
     result = run(environment, "-n", "team", "-f", path)
     assert result.returncode == 0, result.stdout + result.stderr

@@ -5,8 +5,21 @@ import signal
 import subprocess
 from pathlib import Path
 
-from cli.programs import PROGRAM, Machine, kubeconfig_of, manifest, sleepers, start_pod
+import pytest
+
+from cli.programs import (
+    PROGRAM,
+    Machine,
+    kubeconfig_of,
+    manifest,
+    sleepers,
+    start_pod,
+    until_pod,
+)
+from traincrew.engine.client import Client
 from traincrew.engine.config import load_config
+from traincrew.engine.resources import PODS
+from traincrew.local.node import count_gpus
 
 
 async def test_down_after_a_crash_ends_the_pods_too(machine: Machine) -> None:
@@ -25,10 +38,42 @@ def test_up_again_changes_nothing(machine: Machine) -> None:
     assert second.stdout == first.stdout
     assert second.stderr == ""
     assert machine.status()["process"] == process
-    third = machine("up", "--nodes", "3")
-    assert third.stdout == first.stdout
-    assert "is up already with other options" in third.stderr
+    assert machine("up", "--nodes", "2").stdout == first.stdout
+    third = machine("up", "--nodes", "3", code=1)
+    assert third.stdout == ""
+    assert "is up already with other options (--nodes)" in third.stderr
+    assert "`traincrew down` first" in third.stderr
     assert machine.status()["nodes"] == ["local-0", "local-1"]
+
+
+async def test_a_relative_host_path_is_below_the_directory_up_was_started_in(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "numbers").write_text("1 2 3\n")
+    monkeypatch.chdir(tmp_path)
+    kubeconfig = kubeconfig_of(machine("up"))
+    monkeypatch.chdir("/")
+    machine("restart")
+    pod = {
+        "metadata": {"name": "sleeper"},
+        "spec": {
+            "restartPolicy": "Never",
+            "containers": [
+                {
+                    "name": "main",
+                    "image": "busybox:1",
+                    "command": ["cp", "/data/numbers", "/data/copy"],
+                    "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+                }
+            ],
+            "volumes": [{"name": "data", "hostPath": {"path": "data"}}],
+        },
+    }
+    async with Client(load_config(str(kubeconfig))) as client:
+        await client.create(PODS, {"apiVersion": "v1", "kind": "Pod", **pod}, "default")
+    await until_pod(kubeconfig, lambda pod: pod["status"].get("phase") == "Succeeded")
+    assert (tmp_path / "data" / "copy").read_text() == "1 2 3\n"
 
 
 def test_clusters_side_by_side_in_one_kubeconfig(machine: Machine, tmp_path: Path) -> None:
@@ -84,12 +129,13 @@ def test_in_the_foreground(machine: Machine) -> None:
         assert process.returncode == 0
 
 
-def test_a_broken_catalog_is_said_before_anything_starts(machine: Machine, tmp_path: Path) -> None:
+def test_an_invalid_catalog_is_reported_before_anything_starts(
+    machine: Machine, tmp_path: Path
+) -> None:
     catalog = tmp_path / "catalog.yaml"
     catalog.write_text("environments: [{name: x, pithon: current}]\n")
-    result = machine("up", "--images", str(catalog), code=1)
-    assert "pithon" in result.stderr
-    assert "daemon.log" in result.stderr
+    result = machine("up", "--images", str(catalog), code=2)
+    assert 'pithon: is not a field of an environment; did you mean "python"?' in result.stderr
     assert result.stdout == ""
     assert machine.status()["state"] == "absent"
 
@@ -98,6 +144,8 @@ def test_without_a_cluster(machine: Machine) -> None:
     assert "there is no cluster" in machine("status", code=1).stdout
     assert "there is no cluster" in machine("down").stderr
     assert "`traincrew up` starts one" in machine("restart", code=1).stderr
+    named = machine("restart", "--name", "other", code=1).stderr
+    assert "`traincrew up --name other` starts one" in named
 
 
 def test_the_operator_runs_elsewhere_and_ends_cleanly(
@@ -124,8 +172,11 @@ def test_the_operator_runs_elsewhere_and_ends_cleanly(
         assert "Traceback" not in rest
 
 
-def test_nodes_and_gpus_are_as_many_as_wanted(machine: Machine) -> None:
-    kubeconfig = kubeconfig_of(machine("up", "--nodes", "2", "--gpus", "3"))
+def test_the_number_of_nodes_and_gpus(machine: Machine) -> None:
+    up = machine("up", "--nodes", "2", "--gpus", "3")
+    if count_gpus() < 3:
+        assert "warning: --gpus 3 is pretended: this machine has" in up.stderr
+    kubeconfig = kubeconfig_of(up)
     columns = "custom-columns=:.metadata.name,:.status.allocatable.nvidia\\.com/gpu"
     get = ["kubectl", "--kubeconfig", str(kubeconfig), "get", "nodes", "-o", columns]
     output = subprocess.run(get, check=True, capture_output=True, text=True).stdout

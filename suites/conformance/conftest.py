@@ -1,4 +1,4 @@
-"""The judge of the suite."""
+"""The e2e runner of the suite."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from . import court
+from . import clusters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .judge import Judge
+    from .e2e_runner import E2eRunner
 
-# As for the real cluster: set where a suite that could not run must not count as passed.
+# As for the real cluster: set where a suite that cannot run must fail instead of being skipped.
 REQUIRE = "TRAINCREW_REQUIRE_REAL_CLUSTER"
 
 
 @pytest.fixture(scope="session")
-def judge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judge]:
-    """Upstream's test program before fresh embedded clusters."""
-    if lacking := court.missing():
+def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[E2eRunner]:
+    """Upstream's test program with fresh embedded clusters."""
+    if lacking := clusters.missing():
         text = "upstream's tests cannot run here; missing: " + "; ".join(lacking)
         if os.environ.get(REQUIRE):
             pytest.fail(text, pytrace=False)
         pytest.skip(text)
-    with court.open_court(tmp_path_factory.mktemp("conformance")) as judge:
-        yield judge
+    with clusters.open_clusters(tmp_path_factory.mktemp("conformance")) as runner:
+        yield runner

@@ -1,7 +1,7 @@
-"""What the images of upstream's tests are here.
+"""Environments for the images of upstream's tests.
 
-Nearly all of them are agnhost, one program with many talents, which is built like the tests. The
-rest are a shell and a few tools: those of this machine.
+Nearly all of them are agnhost, one program with many functions, which is built like the tests. The
+rest are a shell and a few tools, those of this machine.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from pathlib import Path
 from typing import Any
 
 _E2E = "registry.k8s.io/e2e-test-images"
-# The scripts of the tests are written for busybox's shell, which knows more than Debian's, and
-# hands on variables whose names no shell knows (`data-1`), as Debian's busybox does not: bash does
-# both. The other programs are wanted as busybox has them; agnhost has a better `nc`.
+# The tests' scripts are written for busybox's shell, which supports more than Debian's sh and
+# exports variables whose names are not valid in a shell (`data-1`), unlike Debian's busybox. bash
+# does both. The other programs have to behave as busybox's; for agnhost there is a better `nc`.
 _SHELL = "bash"
 _BUSYBOX = ("nc", "nslookup", "wget")
 _NETCAT = Path(__file__).with_name("netcat.py")
 
 
 def missing() -> list[str]:
-    """Programs this machine lacks."""
+    """Return the programs this machine lacks."""
     return [name for name in (_SHELL, "busybox", "openssl") if shutil.which(name) is None]
 
 
 def catalog(agnhost: Path, directory: Path) -> str:
-    """A catalog for `traincrew up --images`; YAML, as JSON is.
+    """Return a catalog for `traincrew up --images`, as JSON (which is YAML).
 
     Args:
         agnhost: The program.
-        directory: For files of the images that are made here.
+        directory: For the files of the images.
     """
     certificate, key = _certificate(directory)
     tools = {f"/usr/bin/{name}": shutil.which("busybox") for name in _BUSYBOX}
@@ -50,14 +50,12 @@ def catalog(agnhost: Path, directory: Path) -> str:
             },
             "command": ["/agnhost"],
             "args": ["pause"],
-            "ownPorts": True,
         },
         {
             "name": "busybox",
             "images": [f"{_E2E}/busybox"],
             "files": tools,
             "args": ["sh"],
-            "ownPorts": True,
         },
         {
             "name": "pause",
@@ -65,20 +63,19 @@ def catalog(agnhost: Path, directory: Path) -> str:
             "files": tools,
             "command": ["/agnhost", "pause"],
         },
-        # Tests that only want some web server.
+        # For tests that only need some web server.
         {
             "name": "web",
             "images": [f"{_E2E}/httpd", f"{_E2E}/nginx"],
             "files": tools,
             "command": ["/agnhost", "test-webserver"],
-            "ownPorts": True,
         },
     ]
     return json.dumps({"environments": environments}, indent=2)
 
 
 def netcat(directory: Path) -> Path:
-    """The program `nc`, written into a directory."""
+    """Write the program `nc` into a directory; return its path."""
     program = directory / "nc"
     program.write_text(f"#!{sys.executable} -IS\n{_NETCAT.read_text()}")
     program.chmod(0o755)
@@ -86,7 +83,7 @@ def netcat(directory: Path) -> Path:
 
 
 def _certificate(directory: Path) -> tuple[Path, Path]:
-    """What agnhost's servers show to clients of TLS."""
+    """Create the TLS certificate and key of agnhost's servers."""
     certificate, key = directory / "localhost.crt", directory / "localhost.key"
     subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
     files = ["-keyout", str(key), "-out", str(certificate)]

@@ -1,6 +1,7 @@
-"""The `nc` of the images: what OpenBSD's does with the options upstream's tests use.
+"""The `nc` of the images: OpenBSD's, for the options that upstream's tests use.
 
-Runs by itself, with the standard library only: `nc [-v] [-z] [-t|-u] [-w SECONDS] HOST PORT`.
+A stand-alone script with the standard library only:
+`nc [-v] [-z] [-t|-u] [-w SECONDS] HOST PORT`.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ _CHUNK = 65536
 
 
 def main() -> int:
-    """Connect, send what comes in, print what comes back; 1 when there is no connection."""
+    """Connect, send standard input, print what is received; return 1 without a connection."""
     parser = argparse.ArgumentParser(prog="nc")
-    parser.add_argument("-v", action="store_true", help="tell whether the connection was made")
+    parser.add_argument("-v", action="store_true", help="report whether the connection was made")
     parser.add_argument("-z", action="store_true", help="only connect")
     parser.add_argument("-t", action="store_true", help="TCP, as it is anyway")
     parser.add_argument("-u", action="store_true", help="UDP")

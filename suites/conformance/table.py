@@ -29,10 +29,10 @@ class Table:
 
     Attributes:
         release: Of Kubernetes, without `v`.
-        floor: So many pass at least.
-        passing: Names of conformance tests, and how long they take, in seconds.
-        extra: The same of tests beyond conformance.
-        failing: Reason -> names.
+        floor: Minimum number of passing tests.
+        passing: Names of conformance tests, with their durations in seconds.
+        extra: The same for tests beyond conformance.
+        failing: Names of tests that do not pass, by reason.
     """
 
     release: str
@@ -47,12 +47,12 @@ class Table:
         return {*self.passing, *(name for names in self.failing.values() for name in names)}
 
     def reason(self, name: str) -> str:
-        """Why a test does not pass; empty if it does, or if nobody knows."""
+        """Return why a test does not pass; empty if it does, or if unknown."""
         found = (reason for reason, names in self.failing.items() if name in names)
         return next(found, "")
 
     def set_passing(self, name: str, seconds: float, *, conformance: bool) -> None:
-        """Note that a test passed. How long it took is only noted if that is news."""
+        """Record that a test passed; its duration is only updated if it changed considerably."""
         table = self.passing if conformance else self.extra
         known = table.get(name)
         if known is None or not known / 2 - 2 <= seconds <= known * 2 + 2:
@@ -65,7 +65,7 @@ class Table:
         self.floor = max(self.floor, len(self.passing))
 
     def text(self) -> str:
-        """The table as its file."""
+        """Return the table as the text of its file."""
         lines = [_HEAD.format(release=self.release, floor=self.floor)]
         lines += [f"{_quoted(name)} = {self.passing[name]}\n" for name in sorted(self.passing)]
         lines.append(
@@ -80,10 +80,10 @@ class Table:
 
 
 def _quoted(text: str) -> str:
-    # A basic string of TOML is one of JSON.
+    # A JSON string is a valid TOML basic string.
     return json.dumps(text, ensure_ascii=False)
 
 
 def read(path: Path = PATH) -> Table:
-    """The committed table."""
+    """Read the committed table."""
     return Table(**tomllib.loads(path.read_text()))

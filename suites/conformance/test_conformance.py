@@ -1,4 +1,4 @@
-"""Every test of the table that passes, passes."""
+"""Every test that the table lists as passing passes."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 from . import table
 
 if TYPE_CHECKING:
-    from .judge import Judge
+    from .e2e_runner import E2eRunner
 
 WORKERS = 6
-"""Programs at the same time; most tests wait most of the time."""
+"""Number of parallel programs; most tests wait most of the time."""
 
 
 def test_the_table_only_grows() -> None:
@@ -22,20 +22,20 @@ def test_the_table_only_grows() -> None:
     assert found.text() == table.PATH.read_text(), "write it by python -m suites.conformance"
 
 
-def test_the_table_has_every_conformance_test(judge: Judge) -> None:
+def test_the_table_has_every_conformance_test(runner: E2eRunner) -> None:
     found = table.read()
-    names = {name.removesuffix(table.MARK) for name in judge.names()}
+    names = {name.removesuffix(table.MARK) for name in runner.names()}
 
     assert names == found.names
     assert all(found.failing), "a test that does not pass needs its reason"
 
 
 @pytest.mark.timeout(3000)
-def test_what_passed_still_passes(judge: Judge) -> None:
+def test_passing_tests_still_pass(runner: E2eRunner) -> None:
     found = table.read()
     wanted = {name + table.MARK: cost for name, cost in found.passing.items()} | found.extra
 
-    results = judge.run(wanted, workers=WORKERS)
+    results = runner.run(wanted, workers=WORKERS)
 
     failed = {
         name: results[name].message if name in results else "was not run"

@@ -8,7 +8,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING
 
-from . import images, judge, table
+from . import e2e_runner, images, table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,12 +18,12 @@ def test_every_test_is_in_one_share_and_the_long_ones_come_first() -> None:
     tests = {f"long {number}": 100.0 + number for number in range(3)}
     tests |= {f"short {number}": 1.0 for number in range(50)}
 
-    shares = judge.shares_of(tests)
+    shares = e2e_runner.shares_of(tests)
 
     assert [list(share) for share in shares[:3]] == [["long 2"], ["long 1"], ["long 0"]]
     assert sorted(name for share in shares for name in share) == sorted(tests)
-    assert max(map(len, shares)) <= judge.MOST_TESTS
-    assert all(sum(share.values()) <= judge.SHARE_SECONDS for share in shares[3:])
+    assert max(map(len, shares)) <= e2e_runner.MAX_TESTS
+    assert all(sum(share.values()) <= e2e_runner.SHARE_SECONDS for share in shares[3:])
 
 
 def test_a_test_that_passes_loses_its_reason_and_raises_the_floor(tmp_path: Path) -> None:

@@ -1,1 +1,1 @@
-"""Random requests to the embedded API server and to a real one, which must answer the same."""
+"""Random requests to the embedded API server and a real one, whose responses must be equal."""

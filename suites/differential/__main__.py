@@ -1,4 +1,4 @@
-"""Longer runs by hand: ``python -m suites.differential --help``."""
+"""Longer runs from the command line: ``python -m suites.differential --help``."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pathlib import Path
 from .campaign import Campaign
 from .kinds import KINDS
 from .reference import reference_server
+from .request_choice import VERBS, builtin_requests
 from .servers import serve_pair
-from .stories import VERBS, builtin_story
 
 
 async def main() -> None:
@@ -42,14 +42,14 @@ async def main() -> None:
         for name in kinds:
             kind = KINDS[name]
             await campaign.run(
-                kind.resource, builtin_story(kind, verbs), options.writes // len(kinds)
+                kind.resource, builtin_requests(kind, verbs), options.writes // len(kinds)
             )
-            print(f"{name}: {campaign.stage.requests} requests so far", flush=True)  # noqa: T201
+            print(f"{name}: {campaign.runner.requests} requests so far", flush=True)  # noqa: T201
         seconds = time.monotonic() - started
-        for verb, tally in sorted(campaign.stage.tallies.items()):
+        for verb, tally in sorted(campaign.runner.tallies.items()):
             print(f"{verb}: {tally}")  # noqa: T201
         print(await campaign.report())  # noqa: T201
-        print(f"{campaign.stage.requests} requests in {seconds:.0f} s")  # noqa: T201
+        print(f"{campaign.runner.requests} requests in {seconds:.0f} s")  # noqa: T201
 
 
 if __name__ == "__main__":

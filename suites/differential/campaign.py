@@ -1,4 +1,4 @@
-"""Many histories side by side, and what was different in them."""
+"""Many histories in parallel, and the differences found in them."""
 
 from __future__ import annotations
 
@@ -8,30 +8,31 @@ from typing import TYPE_CHECKING, Self
 
 from .compare import differences
 from .custom import DEFINITIONS, CustomKind
-from .dice import Dice
-from .play import Mismatch, NextRequest, Stage
+from .histories import HistoryRunner, Mismatch
+from .random_choice import RandomChoice
+from .requests import Request, Resource
 from .shrink import shrink
-from .wire import Request, Resource
 
 if TYPE_CHECKING:
+    from .request_choice import NextRequest
     from .servers import Pair
 
-SIDE_BY_SIDE = 12
-"""Histories played at once: enough to keep both servers busy."""
+PARALLEL_HISTORIES = 12
+"""Number of parallel histories: enough to keep both servers busy."""
 LENGTH = 12
-"""Requests of one history."""
-MOST_REPORTED = 8
-"""Kinds of differences that are made small and reported."""
+"""Number of requests in a history."""
+MAX_REPORTED = 8
+"""Maximum number of kinds of differences that are shrunk and reported."""
 
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")
 
 
 class Campaign:
-    """Plays histories and gathers the differences, one example of each kind."""
+    """Runs histories and collects the differences, one example of each kind."""
 
-    def __init__(self, stage: Stage, seed: int) -> None:
-        self.stage = stage
+    def __init__(self, runner: HistoryRunner, seed: int) -> None:
+        self.runner = runner
         self.seed = seed
         self.found: dict[str, Mismatch] = {}
         self.counts: dict[str, int] = {}
@@ -39,56 +40,60 @@ class Campaign:
 
     @classmethod
     async def start(cls, pair: Pair, seed: int) -> Self:
-        """In a namespace of its own, with the account pods need."""
+        """Create a campaign in its own namespace, with the service account that pods need."""
         namespace = f"differential-{seed}-{random.randrange(10**6)}"
         await pair.create(NAMESPACES, "", {"metadata": {"name": namespace}})
         await pair.create(ACCOUNTS, namespace, {"metadata": {"name": "default"}})
-        return cls(Stage(pair, namespace), seed)
+        return cls(HistoryRunner(pair, namespace), seed)
 
     async def run(
-        self, resource: Resource, story: NextRequest, writes: int, *, length: int = LENGTH
+        self, resource: Resource, choose: NextRequest, writes: int, *, length: int = LENGTH
     ) -> None:
-        """Play histories until so many requests have been sent."""
-        end = self.stage.requests + writes
+        """Run histories with about this many requests.
 
-        async def play() -> None:
-            while self.stage.requests < end:
-                self.histories += 1
-                dice = Dice(self.seed * 1_000_000 + self.histories)
-                found = await self.stage.explore(resource, story, dice, length)
+        Which histories, depends on the seed and not on how fast the servers are.
+        """
+        first = self.histories + 1
+        self.histories += -(-writes // length)
+        numbers = iter(range(first, self.histories + 1))
+
+        async def run_histories() -> None:
+            for number in numbers:
+                choice = RandomChoice(self.seed * 1_000_000 + number)
+                found = await self.runner.explore(resource, choose, choice, length)
                 if found is not None:
                     self.found.setdefault(found.signature, found)
                     self.counts[found.signature] = self.counts.get(found.signature, 0) + 1
 
-        await asyncio.gather(*(play() for _ in range(SIDE_BY_SIDE)))
+        await asyncio.gather(*(run_histories() for _ in range(PARALLEL_HISTORIES)))
 
     async def run_custom(self, kinds: int, writes: int) -> None:
-        """Play histories of random custom kinds, so many requests for each.
+        """Run histories of random custom kinds, with this many requests for each.
 
-        A definition only one server takes is a difference, too.
+        A definition that only one server accepts is a difference, too.
         """
         for number in range(kinds):
-            dice = Dice(self.seed * 1_000_000 + number)
-            kind = CustomKind(dice, number)
-            answers = await self.stage.pair.offer(DEFINITIONS, kind.definition)
+            choice = RandomChoice(self.seed * 1_000_000 + number)
+            kind = CustomKind(choice, number)
+            answers = await self.runner.pair.offer(DEFINITIONS, kind.definition)
             real, embedded = answers
             lines = differences({"code": real.code}, {"code": embedded.code})
             if lines:
                 lines += [answer.text for answer in answers if answer.code >= 300]
                 request = Request("create", kind.definition)
-                found = Mismatch(DEFINITIONS, [request], lines, dice.seed)
+                found = Mismatch(DEFINITIONS, [request], lines, choice.seed)
                 self.found.setdefault(found.signature, found)
                 self.counts[found.signature] = self.counts.get(found.signature, 0) + 1
             elif answers[0].code < 300:
-                await self.stage.pair.serving(kind.resource.path(self.stage.namespace))
-                await self.run(kind.resource, kind.story(), writes)
+                await self.runner.pair.serving(kind.resource.path(self.runner.namespace))
+                await self.run(kind.resource, kind.requests(), writes)
 
     async def report(self) -> str:
-        """The differences, commonest first, each made small."""
+        """Return the differences, most frequent first, each shrunk."""
         texts = []
         order = sorted(self.found, key=lambda each: -self.counts[each])
-        for signature in order[:MOST_REPORTED]:
-            small = await shrink(self.stage, self.found[signature])
+        for signature in order[:MAX_REPORTED]:
+            small = await shrink(self.runner, self.found[signature])
             texts.append(f"{self.counts[signature]} times: {small}")
-        texts += [f"{self.counts[each]} times, not shown: {each}" for each in order[MOST_REPORTED:]]
+        texts += [f"{self.counts[each]} times, not shown: {each}" for each in order[MAX_REPORTED:]]
         return "\n\n".join(texts)

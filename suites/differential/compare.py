@@ -1,9 +1,9 @@
-"""When two answers are the same.
+"""Comparison of two responses.
 
-Everything counts but what has to differ between two servers: uids, times, and revisions, of which
-only the order of their appearance counts. Of ``managedFields`` the entries and their contents
-count; that each server sorts them as upstream does is checked of each by itself, as times of the
-two may differ by a second.
+Everything is compared except what necessarily differs between two servers: uids, times, and
+resourceVersions, of which only the order of appearance is compared. Of ``managedFields`` the
+entries and their contents are compared; their order is checked for each server separately, since
+the times of the two may differ by a second.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ import re
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .wire import Answer, Document
+    from .requests import Answer, Document
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 
 
 class Memory:
-    """What one server has shown of one object so far.
+    """What one server has returned for one object so far.
 
     Attributes:
-        live: the object as last shown; None when there is none.
+        live: the object as last returned; None when there is none.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class Memory:
         self._revisions: dict[str, str] = {}
 
     def learn(self, answer: Answer, verb: str, *, dry_run: bool) -> None:
-        """Take note of the object in a successful answer."""
+        """Remember the object in a successful response."""
         if not 200 <= answer.code < 300:
             return
         document = json.loads(answer.text)
@@ -51,14 +51,14 @@ class Memory:
         )
 
     def own(self, body: bytes | None) -> bytes | None:
-        """A body with this server's uids in the place of what stands for them."""
+        """Return a body with this server's uids in place of their placeholders."""
         if body is not None:
             for uid, name in self._uids.items():
                 body = body.replace(name.encode(), uid.encode())
         return body
 
     def canonical(self, answer: Answer) -> dict[str, Any]:
-        """An answer without what has to differ; call `learn` before."""
+        """Return a response without what necessarily differs; call `learn` first."""
         text = answer.text
         for uid, name in self._uids.items():
             text = text.replace(uid, name)
@@ -109,11 +109,11 @@ _PATCHED = re.compile(
 
 
 def _canonical_status(status: Document) -> None:
-    """Refusals.
+    """Normalize an error response.
 
-    Conflicts come in the order of a Go map: in none. Metadata is checked once or twice or four
-    times, so causes repeat; a message has each once. A patch that cannot be read is quoted with
-    all its times and revisions.
+    Conflicts are in the random order of a Go map. Metadata is validated up to four times, so
+    causes repeat; a message has each once. The message for an unreadable patch quotes it with all
+    its times and resourceVersions.
     """
     status["message"] = _PATCHED.sub("patch: <document>", status.get("message", ""))
     causes = status.get("details", {}).get("causes", [])
@@ -128,7 +128,7 @@ def _canonical_status(status: Document) -> None:
 
 
 def _canonical_addresses(spec: Document) -> None:
-    """Addresses and ports a server chose."""
+    """Normalize the addresses and ports a server allocated."""
     if spec.get("clusterIP", "").startswith("10."):
         spec["clusterIP"] = "<address>"
         spec["clusterIPs"] = ["<address>" for _ in spec["clusterIPs"]]
@@ -140,7 +140,7 @@ def _canonical_addresses(spec: Document) -> None:
 
 
 def differences(real: Any, embedded: Any, path: str = "") -> list[str]:
-    """What differs, one line per place."""
+    """Return the differences, one line per place."""
     if isinstance(real, dict) and isinstance(embedded, dict):
         lines = []
         for key in sorted(real.keys() | embedded.keys()):
@@ -164,7 +164,7 @@ def differences(real: Any, embedded: Any, path: str = "") -> list[str]:
 
 
 def signature(request_kind: str, lines: list[str]) -> str:
-    """What sort of difference this is: each is reported once, and shrinking stays with it."""
+    """Return the kind of a difference: each is reported once, and shrinking preserves it."""
     first = lines[0].partition(":")[0].partition(".fieldsV1")[0]
     codes = [line for line in lines if line.startswith("code:")]
     text = re.sub(r"\[\d+\]", "[]", first)

@@ -1,146 +1,146 @@
-"""Random whole objects of built-in kinds, as people write them."""
+"""Random whole objects of built-in kinds, as users write them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from .pods import Pods
-from .wire import Document, Resource
+from .requests import Document, Resource
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .dice import Dice
+    from .random_choice import RandomChoice
 
 LABELS = {"app": "x"}
 
 
-def _metadata(dice: Dice) -> Document:
-    pods = Pods(dice)
-    return dice.part(
+def _metadata(choice: RandomChoice) -> Document:
+    pods = Pods(choice)
+    return choice.part(
         0.3,
         labels=pods.labels,
         annotations=pods.labels,
-        finalizers=lambda: dice.some(["example.com/f", "example.com/g"]),
+        finalizers=lambda: choice.some(["example.com/f", "example.com/g"]),
         ownerReferences=lambda: [
             {"apiVersion": "v1", "kind": "ConfigMap", "name": each, "uid": f"uid-{each}"}
-            for each in dice.some(["p", "q"])
+            for each in choice.some(["p", "q"])
         ],
     )
 
 
-def _deployment(dice: Dice) -> Document:
+def _deployment(choice: RandomChoice) -> Document:
     surge = [1, "25%", "1", 0]
-    spec = {"selector": {"matchLabels": LABELS}, "template": Pods(dice).template(LABELS)}
-    return spec | dice.part(
+    spec = {"selector": {"matchLabels": LABELS}, "template": Pods(choice).template(LABELS)}
+    return spec | choice.part(
         0.4,
-        replicas=lambda: dice.number(0, 3),
-        strategy=lambda: dice.one(
+        replicas=lambda: choice.number(0, 3),
+        strategy=lambda: choice.one(
             [
                 {"type": "Recreate"},
-                {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": dice.one(surge)}},
-                {"rollingUpdate": {"maxUnavailable": dice.one(surge)}},
+                {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": choice.one(surge)}},
+                {"rollingUpdate": {"maxUnavailable": choice.one(surge)}},
                 {},
             ]
         ),
-        minReadySeconds=lambda: dice.number(0, 2),
-        revisionHistoryLimit=lambda: dice.number(0, 20),
-        paused=dice.maybe,
-        progressDeadlineSeconds=lambda: dice.number(5, 9),
+        minReadySeconds=lambda: choice.number(0, 2),
+        revisionHistoryLimit=lambda: choice.number(0, 20),
+        paused=choice.maybe,
+        progressDeadlineSeconds=lambda: choice.number(5, 9),
     )
 
 
-def _replica_set(dice: Dice) -> Document:
-    spec = {"selector": {"matchLabels": LABELS}, "template": Pods(dice).template(LABELS)}
-    return spec | dice.part(0.4, replicas=lambda: dice.number(0, 3), minReadySeconds=lambda: 1)
+def _replica_set(choice: RandomChoice) -> Document:
+    spec = {"selector": {"matchLabels": LABELS}, "template": Pods(choice).template(LABELS)}
+    return spec | choice.part(0.4, replicas=lambda: choice.number(0, 3), minReadySeconds=lambda: 1)
 
 
-def _daemon_set(dice: Dice) -> Document:
-    spec = {"selector": {"matchLabels": LABELS}, "template": Pods(dice).template(LABELS)}
-    return spec | dice.part(
+def _daemon_set(choice: RandomChoice) -> Document:
+    spec = {"selector": {"matchLabels": LABELS}, "template": Pods(choice).template(LABELS)}
+    return spec | choice.part(
         0.4,
-        updateStrategy=lambda: dice.one(
+        updateStrategy=lambda: choice.one(
             [{"type": "OnDelete"}, {"rollingUpdate": {"maxUnavailable": "30%"}}, {}]
         ),
         minReadySeconds=lambda: 1,
     )
 
 
-def _stateful_set(dice: Dice) -> Document:
-    pods = Pods(dice)
+def _stateful_set(choice: RandomChoice) -> Document:
+    pods = Pods(choice)
     spec = {"selector": {"matchLabels": LABELS}, "template": pods.template(LABELS)}
-    return spec | dice.part(
+    return spec | choice.part(
         0.4,
         serviceName=lambda: "svc",
-        replicas=lambda: dice.number(0, 3),
+        replicas=lambda: choice.number(0, 3),
         podManagementPolicy=lambda: "Parallel",
-        updateStrategy=lambda: dice.one(
-            [{"type": "OnDelete"}, {"rollingUpdate": {"partition": dice.number(0, 2)}}, {}]
+        updateStrategy=lambda: choice.one(
+            [{"type": "OnDelete"}, {"rollingUpdate": {"partition": choice.number(0, 2)}}, {}]
         ),
         volumeClaimTemplates=lambda: [
-            {"metadata": {"name": each}, "spec": pods.claim()} for each in dice.some(["c", "d"])
+            {"metadata": {"name": each}, "spec": pods.claim()} for each in choice.some(["c", "d"])
         ],
-        persistentVolumeClaimRetentionPolicy=lambda: dice.one([{}, {"whenDeleted": "Delete"}]),
-        ordinals=lambda: {"start": dice.number(0, 1)},
-        revisionHistoryLimit=lambda: dice.number(0, 3),
+        persistentVolumeClaimRetentionPolicy=lambda: choice.one([{}, {"whenDeleted": "Delete"}]),
+        ordinals=lambda: {"start": choice.number(0, 1)},
+        revisionHistoryLimit=lambda: choice.number(0, 3),
     )
 
 
-def _job(dice: Dice) -> Document:
-    pods = Pods(dice)
-    restart = dice.one(["Never", "OnFailure"])
-    return {"template": pods.template({}, restart=restart)} | dice.part(
+def _job(choice: RandomChoice) -> Document:
+    pods = Pods(choice)
+    restart = choice.one(["Never", "OnFailure"])
+    return {"template": pods.template({}, restart=restart)} | choice.part(
         0.3,
-        parallelism=lambda: dice.number(0, 3),
-        completions=lambda: dice.number(1, 3),
-        completionMode=lambda: dice.one(["Indexed", "NonIndexed"]),
-        backoffLimit=lambda: dice.number(0, 3),
-        activeDeadlineSeconds=lambda: dice.number(1, 9),
-        ttlSecondsAfterFinished=lambda: dice.number(0, 9),
-        suspend=dice.maybe,
-        podReplacementPolicy=lambda: dice.one(["Failed", "TerminatingOrFailed"]),
+        parallelism=lambda: choice.number(0, 3),
+        completions=lambda: choice.number(1, 3),
+        completionMode=lambda: choice.one(["Indexed", "NonIndexed"]),
+        backoffLimit=lambda: choice.number(0, 3),
+        activeDeadlineSeconds=lambda: choice.number(1, 9),
+        ttlSecondsAfterFinished=lambda: choice.number(0, 9),
+        suspend=choice.maybe,
+        podReplacementPolicy=lambda: choice.one(["Failed", "TerminatingOrFailed"]),
         podFailurePolicy=lambda: {
             "rules": [
                 {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [1, 2]}},
                 {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]},
-            ][: dice.number(1, 2)]
+            ][: choice.number(1, 2)]
         },
     )
 
 
-def _cron_job(dice: Dice) -> Document:
-    return {"schedule": "*/5 * * * *", "jobTemplate": {"spec": _job(dice)}} | dice.part(
+def _cron_job(choice: RandomChoice) -> Document:
+    return {"schedule": "*/5 * * * *", "jobTemplate": {"spec": _job(choice)}} | choice.part(
         0.3,
-        concurrencyPolicy=lambda: dice.one(["Forbid", "Replace"]),
-        suspend=dice.maybe,
+        concurrencyPolicy=lambda: choice.one(["Forbid", "Replace"]),
+        suspend=choice.maybe,
         timeZone=lambda: "Etc/UTC",
-        successfulJobsHistoryLimit=lambda: dice.number(0, 3),
+        successfulJobsHistoryLimit=lambda: choice.number(0, 3),
         startingDeadlineSeconds=lambda: 9,
     )
 
 
-def _service(dice: Dice) -> Document:
-    pods = Pods(dice)
+def _service(choice: RandomChoice) -> Document:
+    pods = Pods(choice)
     pairs = [(number, protocol) for number in (80, 443) for protocol in ("TCP", "UDP")]
 
     def port(number: int, protocol: str) -> Document:
         name = f"{protocol.lower()}-{number}"
-        more = dice.part(
-            0.4, targetPort=lambda: dice.one([80, 8080, "web"]), appProtocol=lambda: "http"
+        more = choice.part(
+            0.4, targetPort=lambda: choice.one([80, 8080, "web"]), appProtocol=lambda: "http"
         )
-        if protocol != "TCP" or dice.maybe():
+        if protocol != "TCP" or choice.maybe():
             more["protocol"] = protocol
         return {"name": name, "port": number} | more
 
-    spec: Document = {"ports": [port(*each) for each in dice.some(pairs, 3, least=1)]}
-    return spec | dice.part(
+    spec: Document = {"ports": [port(*each) for each in choice.some(pairs, 3, least=1)]}
+    return spec | choice.part(
         0.3,
         selector=pods.labels,
         clusterIP=lambda: "None",
-        type=lambda: dice.one(["ClusterIP", "NodePort", "LoadBalancer"]),
-        sessionAffinity=lambda: dice.one(["ClientIP", "None"]),
-        publishNotReadyAddresses=dice.maybe,
-        externalIPs=lambda: dice.some(["192.0.2.1", "192.0.2.2"]),
+        type=lambda: choice.one(["ClusterIP", "NodePort", "LoadBalancer"]),
+        sessionAffinity=lambda: choice.one(["ClientIP", "None"]),
+        publishNotReadyAddresses=choice.maybe,
+        externalIPs=lambda: choice.some(["192.0.2.1", "192.0.2.2"]),
         internalTrafficPolicy=lambda: "Local",
         externalTrafficPolicy=lambda: "Local",
         ipFamilyPolicy=lambda: "SingleStack",
@@ -148,59 +148,59 @@ def _service(dice: Dice) -> Document:
     )
 
 
-def _network_policy(dice: Dice) -> Document:
-    pods = Pods(dice)
-    ports = [{"port": dice.one([80, "web"])}, {"protocol": "UDP", "port": 53}]
-    return {"podSelector": pods.selector()} | dice.part(
+def _network_policy(choice: RandomChoice) -> Document:
+    pods = Pods(choice)
+    ports = [{"port": choice.one([80, "web"])}, {"protocol": "UDP", "port": 53}]
+    return {"podSelector": pods.selector()} | choice.part(
         0.5,
         ingress=lambda: [
-            dice.part(
+            choice.part(
                 0.5,
-                ports=lambda: dice.some(ports),
+                ports=lambda: choice.some(ports),
                 from_=lambda: [{"podSelector": pods.selector()}],
             )
         ],
-        egress=lambda: dice.one([[], [{}]]),
-        policyTypes=lambda: dice.some(["Ingress", "Egress"]),
+        egress=lambda: choice.one([[], [{}]]),
+        policyTypes=lambda: choice.some(["Ingress", "Egress"]),
     )
 
 
-def _ingress(dice: Dice) -> Document:
-    backend = {"service": {"name": "s", "port": dice.one([{"number": 80}, {"name": "web"}])}}
-    path = {"path": dice.one(["/", "/a"]), "pathType": "Prefix", "backend": backend}
-    return {"rules": [{"host": "example.com", "http": {"paths": [path]}}]} | dice.part(
+def _ingress(choice: RandomChoice) -> Document:
+    backend = {"service": {"name": "s", "port": choice.one([{"number": 80}, {"name": "web"}])}}
+    path = {"path": choice.one(["/", "/a"]), "pathType": "Prefix", "backend": backend}
+    return {"rules": [{"host": "example.com", "http": {"paths": [path]}}]} | choice.part(
         0.3,
         defaultBackend=lambda: backend,
-        ingressClassName=Pods(dice).text,
+        ingressClassName=Pods(choice).text,
         tls=lambda: [{"hosts": ["example.com"], "secretName": "t"}],
     )
 
 
-def _budget(dice: Dice) -> Document:
-    amount = dice.one([1, "50%"])
-    limit = dice.one([{"minAvailable": amount}, {"maxUnavailable": amount}, {}])
-    return limit | dice.part(
+def _budget(choice: RandomChoice) -> Document:
+    amount = choice.one([1, "50%"])
+    limit = choice.one([{"minAvailable": amount}, {"maxUnavailable": amount}, {}])
+    return limit | choice.part(
         0.5,
-        selector=Pods(dice).selector,
+        selector=Pods(choice).selector,
         unhealthyPodEvictionPolicy=lambda: "AlwaysAllow",
     )
 
 
-def _claim(dice: Dice) -> Document:
-    return Pods(dice).claim() | dice.part(
-        0.2, volumeMode=lambda: "Block", volumeName=lambda: "v", selector=Pods(dice).selector
+def _claim(choice: RandomChoice) -> Document:
+    return Pods(choice).claim() | choice.part(
+        0.2, volumeMode=lambda: "Block", volumeName=lambda: "v", selector=Pods(choice).selector
     )
 
 
-def _autoscaler(dice: Dice) -> Document:
+def _autoscaler(choice: RandomChoice) -> Document:
     target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "x"}
     metric = {
         "type": "Resource",
         "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 5}},
     }
-    return {"scaleTargetRef": target, "maxReplicas": dice.number(2, 3)} | dice.part(
+    return {"scaleTargetRef": target, "maxReplicas": choice.number(2, 3)} | choice.part(
         0.4,
-        minReplicas=lambda: dice.number(1, 2),
+        minReplicas=lambda: choice.number(1, 2),
         metrics=lambda: [metric],
         behavior=lambda: {
             "scaleDown": {"policies": [{"type": "Pods", "value": 1, "periodSeconds": 9}]}
@@ -208,14 +208,14 @@ def _autoscaler(dice: Dice) -> Document:
     )
 
 
-def _lease(dice: Dice) -> Document:
-    return dice.part(
+def _lease(choice: RandomChoice) -> Document:
+    return choice.part(
         0.6,
-        holderIdentity=Pods(dice).text,
-        leaseDurationSeconds=lambda: dice.number(1, 3),
+        holderIdentity=Pods(choice).text,
+        leaseDurationSeconds=lambda: choice.number(1, 3),
         acquireTime=lambda: "2026-01-01T00:00:00.000000Z",
-        renewTime=lambda: dice.one(["2026-01-01T00:00:00Z", "2026-01-01T00:00:00.123456Z"]),
-        leaseTransitions=lambda: dice.number(0, 3),
+        renewTime=lambda: choice.one(["2026-01-01T00:00:00Z", "2026-01-01T00:00:00.123456Z"]),
+        leaseTransitions=lambda: choice.number(0, 3),
     )
 
 
@@ -223,7 +223,7 @@ class Kind:
     """A built-in kind.
 
     Attributes:
-        resource: where its objects live.
+        resource: the resource of its objects.
         status: whether it has a status subresource.
     """
 
@@ -232,7 +232,7 @@ class Kind:
         group: str,
         plural: str,
         kind: str,
-        make: Callable[[Dice], Document],
+        make: Callable[[RandomChoice], Document],
         *,
         status: bool = True,
         version: str = "v1",
@@ -241,51 +241,55 @@ class Kind:
         self.status = status
         self._make = make
 
-    def document(self, dice: Dice) -> Document:
-        """An object without apiVersion, kind and name."""
-        return {"metadata": _metadata(dice)} | self._make(dice)
+    def document(self, choice: RandomChoice) -> Document:
+        """Return an object without apiVersion, kind and name."""
+        return {"metadata": _metadata(choice)} | self._make(choice)
 
 
-def _spec(make: Callable[[Dice], Document]) -> Callable[[Dice], Document]:
-    return lambda dice: {"spec": make(dice)}
+def _spec(make: Callable[[RandomChoice], Document]) -> Callable[[RandomChoice], Document]:
+    return lambda choice: {"spec": make(choice)}
 
 
-def _config_map(dice: Dice) -> Document:
-    texts = {key: Pods(dice).text() for key in dice.some(["a", "b", "c"])}
-    return dice.part(
-        0.8, data=lambda: texts, binaryData=lambda: dice.one([{}, {"d": "eA=="}])
-    ) | dice.part(0.02, immutable=lambda: True)
+def _config_map(choice: RandomChoice) -> Document:
+    texts = {key: Pods(choice).text() for key in choice.some(["a", "b", "c"])}
+    return choice.part(
+        0.8, data=lambda: texts, binaryData=lambda: choice.one([{}, {"d": "eA=="}])
+    ) | choice.part(0.02, immutable=lambda: True)
 
 
-def _secret(dice: Dice) -> Document:
-    return dice.part(
+def _secret(choice: RandomChoice) -> Document:
+    return choice.part(
         0.6,
-        data=lambda: {key: dice.one(["eA==", "eQ=="]) for key in dice.some(["a", "b"])},
-        stringData=lambda: {key: Pods(dice).text() for key in dice.some(["b", "c"])},
+        data=lambda: {key: choice.one(["eA==", "eQ=="]) for key in choice.some(["a", "b"])},
+        stringData=lambda: {key: Pods(choice).text() for key in choice.some(["b", "c"])},
         type=lambda: "Opaque",
     )
 
 
-def _account(dice: Dice) -> Document:
-    return dice.part(
+def _account(choice: RandomChoice) -> Document:
+    return choice.part(
         0.5,
-        secrets=lambda: [{"name": each} for each in dice.some(["s", "t"])],
-        imagePullSecrets=lambda: [{"name": each} for each in dice.some(["s", "t"])],
-        automountServiceAccountToken=dice.maybe,
+        secrets=lambda: [{"name": each} for each in choice.some(["s", "t"])],
+        imagePullSecrets=lambda: [{"name": each} for each in choice.some(["s", "t"])],
+        automountServiceAccountToken=choice.maybe,
     )
 
 
-def _role(dice: Dice) -> Document:
-    rule = {"apiGroups": [""], "resources": dice.some(["pods", "jobs"], least=1), "verbs": ["get"]}
-    return dice.part(0.8, rules=lambda: [rule])
+def _role(choice: RandomChoice) -> Document:
+    rule = {
+        "apiGroups": [""],
+        "resources": choice.some(["pods", "jobs"], least=1),
+        "verbs": ["get"],
+    }
+    return choice.part(0.8, rules=lambda: [rule])
 
 
-def _pod_template(dice: Dice) -> Document:
-    return {"template": Pods(dice).template({})}
+def _pod_template(choice: RandomChoice) -> Document:
+    return {"template": Pods(choice).template({})}
 
 
-def _pod(dice: Dice) -> Document:
-    return {"spec": Pods(dice).spec() | {"automountServiceAccountToken": False}}
+def _pod(choice: RandomChoice) -> Document:
+    return {"spec": Pods(choice).spec() | {"automountServiceAccountToken": False}}
 
 
 KINDS: dict[str, Kind] = {

@@ -1,4 +1,4 @@
-"""The reference: etcd and kube-apiserver by themselves, on loopback, as anybody, for one run."""
+"""The reference: only etcd and kube-apiserver, on loopback, without root, for one run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FIRST_SERVICE = "10.0.0.1"
 
 
 def missing(programs: tuple[str, ...] = PROGRAMS) -> list[str]:
-    """What this machine lacks to run the programs; empty when nothing."""
+    """Return what this machine lacks to run the programs; empty when nothing."""
     unbuilt = binaries.unbuilt(programs)
     if unbuilt and shutil.which("go") is None:
         return [f"Go, to build {' and '.join(unbuilt)}"]
@@ -32,18 +32,18 @@ def missing(programs: tuple[str, ...] = PROGRAMS) -> list[str]:
 
 
 @contextmanager
-def reference_server(directory: Path, tell: Callable[[str], None] = print) -> Iterator[Path]:
-    """Run a kube-apiserver with an etcd of its own; yields the administrator's kubeconfig.
+def reference_server(directory: Path, on_progress: Callable[[str], None] = print) -> Iterator[Path]:
+    """Run a kube-apiserver with its own etcd; yield the administrator's kubeconfig.
 
     Args:
-        directory: for everything that is written; logs are in ``logs``.
-        tell: hears of builds.
+        directory: for all files; logs are in ``logs``.
+        on_progress: called with the progress of builds.
 
     Raises:
         binaries.BuildFailed: a program could not be built.
         NotReady: one of them did not start.
     """
-    programs = {name: str(binaries.build(name, tell)) for name in PROGRAMS}
+    programs = {name: str(binaries.build(name, on_progress)) for name in PROGRAMS}
     authority = Authority(directory / "certificates")
     serving = authority.server("kube-apiserver", ["127.0.0.1", FIRST_SERVICE])
     tokens = service_account_key(authority.directory)
@@ -80,11 +80,11 @@ def reference_server(directory: Path, tell: Callable[[str], None] = print) -> It
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-signing-key-file={tokens.key}",
             f"--service-account-key-file={tokens.certificate}",
-            # Nobody asks for the Service `kubernetes`, and it may not name a loopback address.
+            # Nothing uses the Service `kubernetes`, and its endpoints must not be loopback.
             "--endpoint-reconciler-type=none",
-            # One client sends everything; nothing may wait for a turn.
+            # One client sends all requests; none may be queued.
             "--enable-priority-and-fairness=false",
-            # See `known.py`: what the embedded server leaves to others.
+            # See `known_differences.py`: not done by the embedded API server.
             "--disable-admission-plugins=DefaultTolerationSeconds,StorageObjectInUseProtection",
             "--profiling=false",
         ])  # fmt: skip

@@ -1,4 +1,4 @@
-"""The two servers, as one pair that gets every request twice."""
+"""The two servers as a pair that gets the same requests."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 
 from traincrew.engine.config import load_config
-from traincrew.local.apiserver.server import ApiServer
+from traincrew.local.apiserver.http.server import ApiServer
 from traincrew.local.apiserver.storage import Storage
 
-from .wire import HUNG_UP, Answer, Document, Resource
+from .requests import HUNG_UP, Answer, Document, Resource
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
 DEADLINE = 60.0
-"""Seconds the real server gets to serve a new definition."""
+"""Seconds in which the real server has to serve a new definition."""
 
 
 class Server:
@@ -59,7 +59,7 @@ class Server:
 
 
 def _warning_text(header: str) -> str:
-    """The quoted text of ``299 - "text"``."""
+    """Return the quoted text of ``299 - "text"``."""
     text = header.partition('"')[2].rpartition('"')[0]
     return text.replace('\\"', '"').replace("\\\\", "\\")
 
@@ -72,7 +72,7 @@ class Pair:
         self.embedded = embedded
 
     async def create(self, resource: Resource, namespace: str, document: Document) -> None:
-        """Create the same object in both, where it is not there yet."""
+        """Create the same object in both, where it does not exist yet."""
         head = {"apiVersion": resource.api_version, "kind": resource.kind}
         body = json.dumps(head | document).encode()
         path = resource.path(namespace)
@@ -81,7 +81,7 @@ class Pair:
             assert answer.code in {201, 409}, f"{server.name}: {answer.text}"
 
     async def offer(self, resource: Resource, document: Document) -> list[Answer]:
-        """Ask both to create an object; what the real and the embedded one say."""
+        """Create an object in both; return the responses of the real and the embedded one."""
         head = {"apiVersion": resource.api_version, "kind": resource.kind}
         body = json.dumps(head | document).encode()
         servers = (self.real, self.embedded)
@@ -89,7 +89,7 @@ class Pair:
         return [await each.send("POST", path, body, "application/json") for each in servers]
 
     async def serving(self, path: str) -> None:
-        """Wait until both serve a path."""
+        """Wait until both servers serve a path."""
         async with asyncio.timeout(DEADLINE):
             for server in (self.real, self.embedded):
                 while (await server.send("GET", path)).code != 200:
@@ -98,7 +98,7 @@ class Pair:
 
 @asynccontextmanager
 async def serve_pair(kubeconfig: Path) -> AsyncIterator[Pair]:
-    """The server a kubeconfig names, and a new embedded one."""
+    """Yield the server of a kubeconfig and a new embedded one."""
     async with AsyncExitStack() as stack:
         session = await stack.enter_async_context(
             aiohttp.ClientSession(
@@ -116,10 +116,11 @@ async def serve_pair(kubeconfig: Path) -> AsyncIterator[Pair]:
         )
         storage = Storage()
         stack.callback(storage.close)
-        # The range of the real one, so that addresses may be asked for.
+        # The same range as the real one, so that requests can specify addresses.
         server = ApiServer(
             storage, secret="differential-suite", service_network=IPv4Network("10.0.0.0/16")
         )
         await server.start()
         stack.push_async_callback(server.stop)
-        yield Pair(real, Server("embedded", server.url, session))
+        headers = {"Authorization": f"Bearer {server.token}"}
+        yield Pair(real, Server("embedded", server.url, session, headers=headers))

@@ -1,4 +1,4 @@
-"""Make a history that shows a difference as short as it gets."""
+"""Minimization of a history that shows a difference."""
 
 from __future__ import annotations
 
@@ -6,44 +6,44 @@ import copy
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
-from .play import Mismatch, Stage
-from .wire import Request
+from .histories import HistoryRunner, Mismatch
+from .requests import Request
 
-MOST_TRIALS = 400
-"""Histories played for one mismatch; a history of five requests takes about 20 ms."""
+MAX_TRIALS = 400
+"""Maximum number of histories run per mismatch; one of five requests takes about 20 ms."""
 
-_Keep = Callable[[list[Request]], Awaitable[Mismatch | None]]
+_Check = Callable[[list[Request]], Awaitable[Mismatch | None]]
 
 
-async def shrink(stage: Stage, found: Mismatch) -> Mismatch:
-    """Leave out requests and parts of bodies as long as the same kind of difference shows."""
+async def shrink(runner: HistoryRunner, found: Mismatch) -> Mismatch:
+    """Remove requests and parts of bodies as long as the same kind of difference occurs."""
     trials = 0
     wanted = found.signature
 
-    async def still(requests: list[Request]) -> Mismatch | None:
+    async def reproduces(requests: list[Request]) -> Mismatch | None:
         nonlocal trials
         trials += 1
-        if trials > MOST_TRIALS:
+        if trials > MAX_TRIALS:
             return None
-        again = await stage.replay(found.resource, requests)
+        again = await runner.replay(found.resource, requests)
         return again if again is not None and again.signature == wanted else None
 
-    best = await still(found.requests)
+    best = await reproduces(found.requests)
     if best is None:
-        return found  # does not show a second time: report it as it was
-    best = await _fewer_requests(best, still)
-    best = await _smaller_bodies(best, still)
-    best = await _fewer_requests(best, still)
+        return found  # not reproducible: report it as it was
+    best = await _fewer_requests(best, reproduces)
+    best = await _smaller_bodies(best, reproduces)
+    best = await _fewer_requests(best, reproduces)
     return Mismatch(best.resource, best.requests, best.lines, found.seed)
 
 
-async def _fewer_requests(best: Mismatch, still: _Keep) -> Mismatch:
+async def _fewer_requests(best: Mismatch, reproduces: _Check) -> Mismatch:
     size = max(1, len(best.requests) // 2)
     while True:
         start = 0
         while start < len(best.requests) - 1:
             fewer = best.requests[:start] + best.requests[start + size :]
-            smaller = await still(fewer) if fewer else None
+            smaller = await reproduces(fewer) if fewer else None
             if smaller is None:
                 start += size
             else:
@@ -53,7 +53,7 @@ async def _fewer_requests(best: Mismatch, still: _Keep) -> Mismatch:
         size //= 2
 
 
-async def _smaller_bodies(best: Mismatch, still: _Keep) -> Mismatch:
+async def _smaller_bodies(best: Mismatch, reproduces: _Check) -> Mismatch:
     for index in reversed(range(len(best.requests))):
         position = 0
         while index < len(best.requests):
@@ -63,7 +63,7 @@ async def _smaller_bodies(best: Mismatch, still: _Keep) -> Mismatch:
                 break
             requests = list(best.requests)
             requests[index] = request.with_body(body[0])
-            smaller = await still(requests)
+            smaller = await reproduces(requests)
             if smaller is None:
                 position += 1
             else:
@@ -72,7 +72,7 @@ async def _smaller_bodies(best: Mismatch, still: _Keep) -> Mismatch:
 
 
 def _without(body: Any, skip: int) -> Iterator[tuple[Any]]:
-    """The body without one entry: that at a position, counted from the top down."""
+    """Yield the body without the entry at a position, counted breadth-first."""
     level: list[tuple[Any, ...]] = [()] if isinstance(body, (dict, list)) else []
     while level:
         deeper = []

@@ -1,7 +1,7 @@
-"""The real kube-controller-manager works on the embedded API server as it does on its own.
+"""The real kube-controller-manager works with the embedded API server as with a real one.
 
-Nothing else runs: no controller of ours, no scheduler, no kubelet. What a kubelet would report is
-written by the test.
+Nothing else runs: no controller of ours, no scheduler, no kubelet. The test writes the status that
+a kubelet would report.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 import json
 import os
 import re
+import ssl
 import time
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -21,9 +22,10 @@ from hack.cluster import binaries
 from hack.cluster.certificates import Authority, service_account_key
 from hack.cluster.processes import Process
 
-from traincrew.local.apiserver.kubeconfig import write_kubeconfig
-from traincrew.local.apiserver.server import ApiServer
+from traincrew.local.apiserver.http.kubeconfig import write_kubeconfig
+from traincrew.local.apiserver.http.server import ApiServer
 from traincrew.local.apiserver.storage import Storage
+from traincrew.local.authority import make_certificate
 
 from .reference import missing
 
@@ -36,20 +38,20 @@ Document = dict[str, Any]
 PROGRAM = "kube-controller-manager"
 REQUIRE = "TRAINCREW_REQUIRE_REAL_CLUSTER"
 DEADLINE = 40.0
-HOME = "work"
+NAMESPACE = "work"
 NODE = "node-1"
-# What the log of the program says at level error beside any API server.
+# Errors in the program's log that occur with any API server.
 EXPECTED_ERRORS = (
-    "The manifest file is empty, ignoring",  # of options nobody gave
-    "is not as new as written version",  # its cache has not seen its own write yet; it comes again
-    "the object has been modified; please apply your changes",  # two controllers, one object
+    "The manifest file is empty, ignoring",  # about options that are not set
+    "is not as new as written version",  # its cache has not seen its own write yet; it retries
+    "the object has been modified; please apply your changes",  # two controllers write one object
     "failed to get cpu resource metric value",  # there is no metrics server
-    # The quota controller asks for kinds that are not served here: docs/design/not-emulated.md.
+    # The quota controller lists kinds that are not served here: docs/design/not-emulated.md.
     "failed to list *v1.DeviceClass:",
     "failed to list *v1.ResourceClaim:",
 )
-# All but those of kinds the embedded server does not have: docs/design/not-emulated.md, and of
-# tokens that are Secrets, for which upstream's API server keeps a record.
+# Controllers of kinds the embedded server does not serve (docs/design/not-emulated.md), and that of
+# token Secrets, whose use upstream's API server records.
 ABSENT = (
     "certificatesigningrequest-approving",
     "certificatesigningrequest-cleaner",
@@ -70,13 +72,13 @@ CONTROLLERS = ",".join(["*", *(f"-{name}-controller" for name in ABSENT)])
 
 
 class Cluster:
-    """The API, and a kubelet that only reports."""
+    """A client of the API, and a kubelet that only reports status."""
 
     def __init__(self, url: str, session: aiohttp.ClientSession) -> None:
         self._url = url
         self._session = session
 
-    async def ask(self, method: str, path: str, body: Any = None, kind: str = "") -> Document:
+    async def request(self, method: str, path: str, body: Any = None, kind: str = "") -> Document:
         headers = {"Content-Type": kind or "application/json"}
         data = None if body is None else json.dumps(body)
         async with self._session.request(
@@ -85,12 +87,12 @@ class Cluster:
             return {"code": response.status, **(await response.json())}
 
     async def create(self, path: str, document: Document) -> Document:
-        answer = await self.ask("POST", path, document)
+        answer = await self.request("POST", path, document)
         assert answer["code"] == 201, answer
         return answer
 
     async def merge(self, path: str, change: Document) -> Document:
-        answer = await self.ask("PATCH", path, change, "application/merge-patch+json")
+        answer = await self.request("PATCH", path, change, "application/merge-patch+json")
         assert answer["code"] == 200, answer
         return answer
 
@@ -103,16 +105,16 @@ class Cluster:
             await asyncio.sleep(0.1)
 
     async def field(self, path: str, *names: str) -> Any:
-        value: Any = await self.ask("GET", path)
+        value: Any = await self.request("GET", path)
         for name in names:
             value = value.get(name) if isinstance(value, dict) else None
         return value
 
     async def gone(self, path: str) -> bool:
-        return bool((await self.ask("GET", path))["code"] == 404)
+        return bool((await self.request("GET", path))["code"] == 404)
 
     async def join(self) -> None:
-        """A node that is ready for as long as the test takes."""
+        """Create a node that stays ready for the whole test."""
         await self.create("/api/v1/nodes", {"metadata": {"name": NODE}})
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": ""}
@@ -122,41 +124,41 @@ class Cluster:
         await self.merge(f"/api/v1/nodes/{NODE}/status", {"status": status})
 
     async def run_kubelet(self) -> None:
-        """Bind every pod, say that it runs, of a Job's that it is through; end deleted ones."""
+        """Bind every pod, report it as running (or succeeded, if of a Job); remove deleted ones."""
         number = 0
         while True:
-            for pod in (await self.ask("GET", "/api/v1/pods"))["items"]:
+            for pod in (await self.request("GET", "/api/v1/pods"))["items"]:
                 metadata = pod["metadata"]
                 path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
                 if "deletionTimestamp" in metadata:
-                    await self.ask("DELETE", path, {"gracePeriodSeconds": 0})
+                    await self.request("DELETE", path, {"gracePeriodSeconds": 0})
                 elif pod["status"].get("phase") == "Pending":
                     number += 1
                     target = {"target": {"kind": "Node", "name": NODE}}
-                    await self.ask("POST", f"{path}/binding", target | {"metadata": metadata})
+                    await self.request("POST", f"{path}/binding", target | {"metadata": metadata})
                     await self._report(
-                        pod, number, through="job-name" in metadata.get("labels", {})
+                        pod, number, succeeded="job-name" in metadata.get("labels", {})
                     )
             await asyncio.sleep(0.1)
 
-    async def _report(self, pod: Document, number: int, *, through: bool) -> None:
+    async def _report(self, pod: Document, number: int, *, succeeded: bool) -> None:
         metadata, now = pod["metadata"], time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        ready = "False" if through else "True"
+        ready = "False" if succeeded else "True"
         ended = {"terminated": {"exitCode": 0, "startedAt": now, "finishedAt": now}}
         states = [
             {
                 "name": container["name"],
-                "ready": not through,
+                "ready": not succeeded,
                 "restartCount": 0,
                 "image": container["image"],
                 "imageID": "",
-                "state": ended if through else {"running": {"startedAt": now}},
+                "state": ended if succeeded else {"running": {"startedAt": now}},
             }
             for container in pod["spec"]["containers"]
         ]
         address = f"10.244.0.{number % 250 + 1}"
         status = {
-            "phase": "Succeeded" if through else "Running",
+            "phase": "Succeeded" if succeeded else "Running",
             "startTime": now,
             "podIP": address,
             "podIPs": [{"ip": address}],
@@ -167,20 +169,27 @@ class Cluster:
             ],
         }
         path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/status"
-        # The pod may be gone by now.
-        await self.ask("PATCH", path, {"status": status}, "application/merge-patch+json")
+        # The pod may be deleted by now.
+        await self.request("PATCH", path, {"status": status}, "application/merge-patch+json")
 
 
 @asynccontextmanager
 async def controlled(directory: Path) -> AsyncIterator[tuple[Cluster, Process]]:
-    """An API server with nothing but the real controller manager."""
+    """Run an API server with only the real controller manager."""
     async with AsyncExitStack() as stack:
         storage = Storage()
         stack.callback(storage.close)
         server = ApiServer(storage, secret="controller-manager-suite")
-        await server.start()
+        certificate = make_certificate(directory)
+        await server.start(certificate=certificate)
         stack.push_async_callback(server.stop)
-        session = await stack.enter_async_context(aiohttp.ClientSession())
+        trusted = ssl.create_default_context(cadata=certificate.authority)
+        session = await stack.enter_async_context(
+            aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(ssl=trusted),
+                headers={"Authorization": f"Bearer {server.token}"},
+            )
+        )
         cluster = Cluster(server.url, session)
         config = directory / "kubeconfig"
         write_kubeconfig(config, server.kubeconfig())
@@ -217,26 +226,26 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def template(app: str, image: str = "i:1", **spec: Any) -> Document:
-    """A pod template."""
+    """Return a pod template."""
     containers = [{"name": "main", "image": image, "resources": {"requests": {"cpu": "100m"}}}]
     return {"metadata": {"labels": {"app": app}}, "spec": {"containers": containers, **spec}}
 
 
 async def check_deployment(cluster: Cluster) -> None:
-    """Created, scaled, rolled; its Service and its disruption budget follow."""
-    apps, core = f"/apis/apps/v1/namespaces/{HOME}", f"/api/v1/namespaces/{HOME}"
+    """Create, scale and roll a Deployment; check its endpoints and disruption budget."""
+    apps, core = f"/apis/apps/v1/namespaces/{NAMESPACE}", f"/api/v1/namespaces/{NAMESPACE}"
     selector = {"matchLabels": {"app": "web"}}
     spec = {"replicas": 2, "selector": selector, "template": template("web")}
     await cluster.create(f"{apps}/deployments", {"metadata": {"name": "web"}, "spec": spec})
     ports = [{"port": 80, "name": "http"}]
     service = {"metadata": {"name": "web"}, "spec": {"selector": {"app": "web"}, "ports": ports}}
     await cluster.create(f"{core}/services", service)
-    budgets = f"/apis/policy/v1/namespaces/{HOME}/poddisruptionbudgets"
+    budgets = f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets"
     budget = {"metadata": {"name": "web"}, "spec": {"minAvailable": 3, "selector": selector}}
     await cluster.create(budgets, budget)
 
     async def settled(replicas: int) -> bool:
-        live = await cluster.ask("GET", f"{apps}/deployments/web")
+        live = await cluster.request("GET", f"{apps}/deployments/web")
         status = live.get("status", {})
         counts = ("replicas", "updatedReplicas", "availableReplicas")
         return bool(
@@ -249,12 +258,12 @@ async def check_deployment(cluster: Cluster) -> None:
     await cluster.until("4 pods available", lambda: settled(4))
     await cluster.merge(f"{apps}/deployments/web", {"spec": {"template": template("web", "i:2")}})
     await cluster.until("4 new pods available", lambda: settled(4))
-    sets = (await cluster.ask("GET", f"{apps}/replicasets"))["items"]
+    sets = (await cluster.request("GET", f"{apps}/replicasets"))["items"]
     assert sorted(each["spec"]["replicas"] for each in sets) == [0, 4]
 
     async def addressed() -> bool:
-        slices = f"/apis/discovery.k8s.io/v1/namespaces/{HOME}/endpointslices"
-        found = (await cluster.ask("GET", slices))["items"]
+        slices = f"/apis/discovery.k8s.io/v1/namespaces/{NAMESPACE}/endpointslices"
+        found = (await cluster.request("GET", slices))["items"]
         endpoints = [each for slice_ in found for each in slice_.get("endpoints") or ()]
         subsets = await cluster.field(f"{core}/endpoints/web", "subsets") or []
         classic = [each for subset in subsets for each in subset.get("addresses", ())]
@@ -272,8 +281,8 @@ async def check_deployment(cluster: Cluster) -> None:
 
 
 async def check_stateful_set(cluster: Cluster) -> None:
-    """One pod after the other, a claim for each; scaled down from the end."""
-    apps, core = f"/apis/apps/v1/namespaces/{HOME}", f"/api/v1/namespaces/{HOME}"
+    """Create pods one after the other, each with a claim; scale down from the last."""
+    apps, core = f"/apis/apps/v1/namespaces/{NAMESPACE}", f"/api/v1/namespaces/{NAMESPACE}"
     claim = {
         "metadata": {"name": "data"},
         "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
@@ -293,7 +302,7 @@ async def check_stateful_set(cluster: Cluster) -> None:
 
     await cluster.until("3 pods of the StatefulSet", lambda: has(3))
     for index in range(3):
-        answer = await cluster.ask("GET", f"{core}/persistentvolumeclaims/data-db-{index}")
+        answer = await cluster.request("GET", f"{core}/persistentvolumeclaims/data-db-{index}")
         assert answer["code"] == 200, answer
     await cluster.merge(f"{apps}/statefulsets/db", {"spec": {"replicas": 1}})
     await cluster.until("1 pod of the StatefulSet", lambda: has(1))
@@ -301,8 +310,8 @@ async def check_stateful_set(cluster: Cluster) -> None:
 
 
 async def check_job(cluster: Cluster) -> None:
-    """Four completions by two pods at a time; a second Job is cleaned up when it is through."""
-    jobs = f"/apis/batch/v1/namespaces/{HOME}/jobs"
+    """Run four completions two at a time; a second, finished Job is cleaned up by its TTL."""
+    jobs = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
     pod = template("sum", restartPolicy="Never")
     spec = {"completions": 4, "parallelism": 2, "template": pod}
     await cluster.create(jobs, {"metadata": {"name": "sum"}, "spec": spec})
@@ -319,8 +328,8 @@ async def check_job(cluster: Cluster) -> None:
 
 
 async def check_garbage(cluster: Cluster) -> None:
-    """Dependents go with their owner, or stay without it."""
-    maps = f"/api/v1/namespaces/{HOME}/configmaps"
+    """Check that dependents are deleted with their owner, or orphaned."""
+    maps = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
     for policy in ("Background", "Foreground", "Orphan"):
         owner = await cluster.create(maps, {"metadata": {"name": f"owner-{policy.lower()}"}})
         name, uid = owner["metadata"]["name"], owner["metadata"]["uid"]
@@ -328,7 +337,7 @@ async def check_garbage(cluster: Cluster) -> None:
         child = f"child-{policy.lower()}"
         metadata = {"name": child, "ownerReferences": [reference | {"blockOwnerDeletion": True}]}
         await cluster.create(maps, {"metadata": metadata})
-        await cluster.ask("DELETE", f"{maps}/{name}", {"propagationPolicy": policy})
+        await cluster.request("DELETE", f"{maps}/{name}", {"propagationPolicy": policy})
         await cluster.until(f"{name} is gone", partial(cluster.gone, f"{maps}/{name}"))
         if policy == "Orphan":
             assert not await cluster.field(f"{maps}/{child}", "metadata", "ownerReferences")
@@ -337,15 +346,15 @@ async def check_garbage(cluster: Cluster) -> None:
 
 
 async def check_namespace(cluster: Cluster) -> None:
-    """A namespace gets its account and certificates, and goes with everything in it."""
+    """Check that a namespace gets its defaults, and is deleted with everything in it."""
     path = "/api/v1/namespaces/short-lived"
     await cluster.create("/api/v1/namespaces", {"metadata": {"name": "short-lived"}})
 
-    async def furnished() -> bool:
+    async def provisioned() -> bool:
         names = ("serviceaccounts/default", "configmaps/kube-root-ca.crt")
         return not any([await cluster.gone(f"{path}/{name}") for name in names])
 
-    await cluster.until("the namespace has account and certificates", furnished)
+    await cluster.until("the namespace has account and certificates", provisioned)
     spec = {"selector": {"matchLabels": {"app": "x"}}, "template": template("x"), "replicas": 2}
     await cluster.create(
         "/apis/apps/v1/namespaces/short-lived/deployments",
@@ -353,20 +362,20 @@ async def check_namespace(cluster: Cluster) -> None:
     )
 
     async def runs() -> bool:
-        return len((await cluster.ask("GET", f"{path}/pods"))["items"]) == 2
+        return len((await cluster.request("GET", f"{path}/pods"))["items"]) == 2
 
     await cluster.until("2 pods in the namespace", runs)
-    await cluster.ask("DELETE", path)
+    await cluster.request("DELETE", path)
     await cluster.until("the namespace is gone", lambda: cluster.gone(path))
-    assert (await cluster.ask("GET", f"{path}/pods"))["items"] == []
+    assert (await cluster.request("GET", f"{path}/pods"))["items"] == []
 
 
 async def check_quota_and_autoscaler(cluster: Cluster) -> None:
-    """A quota is counted; an autoscaler without metrics says so."""
-    core = f"/api/v1/namespaces/{HOME}"
+    """Check that a quota's usage is counted, and that an autoscaler reports missing metrics."""
+    core = f"/api/v1/namespaces/{NAMESPACE}"
     quota = {"metadata": {"name": "q"}, "spec": {"hard": {"configmaps": "50"}}}
     await cluster.create(f"{core}/resourcequotas", quota)
-    scalers = f"/apis/autoscaling/v2/namespaces/{HOME}/horizontalpodautoscalers"
+    scalers = f"/apis/autoscaling/v2/namespaces/{NAMESPACE}/horizontalpodautoscalers"
     target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
     spec = {"scaleTargetRef": target, "maxReplicas": 9}
     await cluster.create(scalers, {"metadata": {"name": "web"}, "spec": spec})
@@ -377,23 +386,23 @@ async def check_quota_and_autoscaler(cluster: Cluster) -> None:
 
     await cluster.until("the quota is counted", counted)
 
-    async def told() -> bool:
+    async def reports_missing_metrics() -> bool:
         conditions = await cluster.field(f"{scalers}/web", "status", "conditions") or ()
         reasons = {each["reason"] for each in conditions if each["type"] == "ScalingActive"}
         return reasons == {"FailedGetResourceMetric"}
 
-    await cluster.until("the autoscaler misses its metrics", told)
+    await cluster.until("the autoscaler misses its metrics", reports_missing_metrics)
 
 
 def errors_of(log: Path) -> list[str]:
-    """Lines of level error or worse, but for those a real server causes as well."""
+    """Return the log lines of level error or worse, without those a real server also causes."""
     lines = [line for line in log.read_text().splitlines() if re.match(r"[EF]\d{4} ", line)]
     return [line for line in lines if not any(text in line for text in EXPECTED_ERRORS)]
 
 
 async def test_the_controllers_do_their_work(directory: Path) -> None:
     async with controlled(directory) as (cluster, process):
-        await cluster.create("/api/v1/namespaces", {"metadata": {"name": HOME}})
+        await cluster.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
         checks = (
             check_deployment,
             check_stateful_set,

@@ -20,7 +20,7 @@ def user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[User]:
     """Someone with a cluster of two nodes, each of which says that it has two GPUs."""
     user = User(tmp_path_factory.mktemp("home"), default_cache(), "elasticjob,pod,event")
     images = f"--images={CATALOG}"
-    user.traincrew("images", images, "pull", IMAGE, code=None)
+    user.traincrew("images", "pull", images, IMAGE)
     user.traincrew("up", "--nodes=2", "--gpus=4", images, f"--kubeconfig={user.kubeconfig}")
     yield user
     log = user.log()

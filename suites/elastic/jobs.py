@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from suites import elastic_training, shell
+from suites import elastic_training, processes, shell
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 Document = dict[str, Any]
 IMAGE = "suite/torch"
@@ -20,7 +23,7 @@ class User(shell.User):
     timeout = 900.0  # an image with PyTorch is pulled when it is first used
 
     def state(self) -> str:
-        """What there is to know when something has not happened."""
+        """Describe the state, for the message of a failed wait."""
         selector = "group-name=elastic.pytorch.org"
         logs = self.kubectl("logs", "-l", selector, "--prefix", "--tail=40", code=None)
         return f"{super().state()}\n{logs}"
@@ -75,13 +78,7 @@ class Job(elastic_training.Job[User]):
 
         From outside, as the kernel would: in its pod it is process 1, which nobody there can kill.
         """
-        host = f"HOSTNAME={self.pod(index)}".encode()
-        (launcher,) = [
-            int(process.name)
-            for process in Path("/proc").glob("[0-9]*")
-            if f"--rdzv_id={self.name}".encode() in _read(process / "cmdline")
-            and host in _read(process / "environ").split(b"\0")
-        ]
+        (launcher,) = processes.first_of_pods(re.escape(self.pod(index)))
         os.kill(launcher, signal.SIGKILL)
 
     def end(self) -> int:
@@ -102,11 +99,3 @@ class Job(elastic_training.Job[User]):
         assert follow.returncode == 0, said
         assert "\nend: rank" in said, said
         return epoch
-
-
-def _read(path: Path) -> bytes:
-    """What /proc says of a process; nothing if that has ended or is not ours."""
-    try:
-        return path.read_bytes()
-    except OSError:
-        return b""

@@ -79,7 +79,7 @@ def autoscaling(user: User, tmp_path: Path) -> Iterator[None]:
 
 
 def use(job: Job, milli: int) -> None:
-    """Let every worker use so much of a CPU, as a metrics server would tell."""
+    """Set the CPU usage of every worker, as a metrics server would report it."""
     usage = {"cpu": f"{milli}m", "memory": "64Mi"}
     for pod in job.pods():
         metadata = pod["metadata"]

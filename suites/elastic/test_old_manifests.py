@@ -45,6 +45,7 @@ spec:
     - --listen-client-urls=http://0.0.0.0:2379
     - --advertise-client-urls=http://0.0.0.0:2379
     ports: [{name: client, containerPort: 2379}]
+    readinessProbe: {tcpSocket: {port: client}, periodSeconds: 1}
 ---
 """
 

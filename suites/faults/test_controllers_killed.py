@@ -1,4 +1,4 @@
-"""The built-in controllers, killed at every single write they make, end in the same state."""
+"""The built-in controllers reach the same state when killed at any write they make."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from local.test_controllers_faults import killed_at, run_job, run_stateful_set
+from local.controllers.test_faults import killed_at, run_job, run_stateful_set
 
 
-@pytest.mark.parametrize("story", [run_job, run_stateful_set])
-async def test_killed_at_every_write(story: Any) -> None:
+@pytest.mark.parametrize("scenario", [run_job, run_stateful_set])
+async def test_killed_at_every_write(scenario: Any) -> None:
     which = 1
-    while await killed_at(which, story):
+    while await killed_at(which, scenario):
         which += 1
-        assert which < 100, "the story writes without end"
+        assert which < 100, "the scenario does not end"
     assert which > 15

@@ -23,7 +23,7 @@ REQUIRE = "TRAINCREW_REQUIRE_REAL_CLUSTER"
 
 @pytest.fixture(scope="session")
 def container() -> Iterator[Callable[[str], Container]]:
-    """Builds and unpacks an image by its name."""
+    """A function that builds and unpacks an image by its name."""
     lacking = images.missing()
     lacking += [f"{name}: apt-get install {name}" for name in ("runc",) if not shutil.which(name)]
     if lacking:

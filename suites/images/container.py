@@ -1,4 +1,4 @@
-"""Runs programs of an image as a kubelet would: with runc, and the strictest pod security."""
+"""Runs programs of an image as a kubelet would: with runc, and the restricted pod security."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
     from hack.images.archive import Archive
 
-# The user that the image names; and one that no password file knows, as clusters that give each
-# namespace users of its own have them.
+# The user of the image; and one without a passwd entry, as on clusters that assign each namespace a
+# UID range of its own.
 USER = 65532
-STRANGER = 1_000_670_000
+ARBITRARY_USER = 1_000_670_000
 HOST = "job-master-x7k2p"
 
 _MOUNTS = [
@@ -31,8 +31,8 @@ _MOUNTS = [
     {"destination": "/tmp", "type": "tmpfs", "source": "tmp", "options": ["mode=1777"]},
 ]
 
-# In the foreground runc hands on every signal it gets, even those (SIGURG) that Go's scheduler
-# sends within runc. No container has that on a cluster, where runc does not stay.
+# In the foreground runc forwards every signal it gets, even those (SIGURG) of Go's scheduler within
+# runc. On a cluster runc does not stay in the foreground.
 RUNTIME = {"GODEBUG": "asyncpreemptoff=1"}
 
 
@@ -49,7 +49,7 @@ class Container:
     archive: Archive
 
     def file(self, path: str) -> Path:
-        """A file of the image, by its path in it."""
+        """Return the path on this machine of a file of the image."""
         return self.root / path.lstrip("/")
 
     def run(
@@ -60,16 +60,16 @@ class Container:
         volumes: Mapping[str, Path] | None = None,
         timeout: float = 300,
     ) -> subprocess.CompletedProcess[str]:
-        """Run a program; return what became of it.
+        """Run a program; return its result.
 
-        The root file system is read-only but for /tmp, there are no capabilities and no way to get
-        any, and the network is one interface without anybody at the other end.
+        The root file system is read-only except /tmp, there are no capabilities and no way to gain
+        any, and the network is one interface without a peer host.
 
         Args:
-            command: The program, and its arguments.
-            user: Number of user and group.
+            command: The program and its arguments.
+            user: UID and GID.
             environment: Variables besides the image's.
-            volumes: Directories of this machine by where they are in the container.
+            volumes: Directories of this machine by their path in the container.
             timeout: Seconds.
         """
         variables = [f"{name}={value}" for name, value in (environment or {}).items()]
@@ -115,7 +115,7 @@ class Container:
 
 @contextmanager
 def network(name: str) -> Iterator[Path]:
-    """A network namespace with loopback and one interface more."""
+    """Create a network namespace with loopback and one more interface; yield its path."""
     commands = (
         "link set lo up",
         "link add eth0 type veth peer name far",

@@ -1,4 +1,4 @@
-"""What holds for every image, and what each of them is for."""
+"""Requirements of all images, and the purpose of each."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 from hack.images import catalog, lock, machine
-from suites.images.container import HOST, STRANGER, USER, Container
+from packaging.requirements import Requirement
+from suites.images.container import ARBITRARY_USER, HOST, USER, Container
 
 from hack import images
-from traincrew.plan import openmpi
+from traincrew.plan.chainerjob.children import PATHS
+from traincrew.plan.shared import openmpi
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 Containers = Callable[[str], Container]
 
-# Megabytes, as files; a tenth above what they were when this was written.
+# Limits of the archives' sizes in megabytes: about a tenth above the sizes.
 SIZES = {
     "operator": 60,
     "helper": 68,
@@ -29,10 +31,11 @@ SIZES = {
     "chainer": 435,
     "busybox": 3,
     "torch": 950,
+    "mxnet": 605,
     "etcd": 31,
 }
 LABELS = {"title", "description", "version", "licenses"}
-# Directories that hold what was downloaded or is only of use while packages are installed.
+# Directories of downloads, or of files that are needed only while packages are installed.
 CACHES = (
     "/root/.cache",
     "/tmp/.cache",
@@ -40,6 +43,18 @@ CACHES = (
     "/var/lib/apt/lists",
     "/build",
 )
+
+
+def requirements(environment: str, field: str) -> list[str]:
+    """Return what an environment of the embedded cluster installs on the Python of Debian."""
+    file = catalog.REPOSITORY / "src/traincrew/local/images/catalog.yaml"
+    environments = yaml.safe_load(file.read_text())["environments"]
+    (found,) = (entry for entry in environments if entry["name"] == environment)
+    return [
+        f"{each.name}{each.specifier}"
+        for each in map(Requirement, found[field])
+        if each.marker is None or each.marker.evaluate({"python_version": "3.11"})
+    ]
 
 
 @pytest.mark.parametrize("name", images.names())
@@ -60,7 +75,7 @@ def test_configuration(container: Containers, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", images.names())
-def test_files_give_nobody_more_rights(container: Containers, name: str) -> None:
+def test_files_grant_no_privileges(container: Containers, name: str) -> None:
     root = container(name).root
     for path in root.rglob("*"):
         mode = path.lstat().st_mode
@@ -69,20 +84,20 @@ def test_files_give_nobody_more_rights(container: Containers, name: str) -> None
         assert not stat.S_ISBLK(mode), what
         assert not stat.S_ISCHR(mode), what
         if not stat.S_ISLNK(mode) and mode & stat.S_IWOTH:
-            assert mode & stat.S_ISVTX, f"{what} can be changed by anybody"
+            assert mode & stat.S_ISVTX, f"{what} is writable for all users"
         assert path.lstat().st_uid == 0, what  # nothing belongs to the user that runs
     found = subprocess.run(["getcap", "-r", root], capture_output=True, text=True, check=True)
     assert not found.stdout
 
 
 @pytest.mark.parametrize("name", images.names())
-def test_nothing_is_left_of_building(container: Containers, name: str) -> None:
+def test_no_build_files_are_left(container: Containers, name: str) -> None:
     image = container(name)
     for directory in CACHES:
         if (path := image.file(directory)).exists():
             assert [file for file in path.rglob("*") if file.is_file()] == [], directory
     assert not list(image.root.rglob("direct_url.json"))
-    # Where packages came from is the building machine's own affair.
+    # The package sources of the build machine must not leak into the image.
     addresses = [*machine.mirrors().values(), machine.pip_settings().get("index-url", "")]
     hosts = {host for address in addresses if (host := urlsplit(address).hostname)}
     places = [image.file(place) for place in ("/etc", "/root", "/var", "/home")]
@@ -114,7 +129,7 @@ def test_size(container: Containers, name: str) -> None:
     assert container(name).archive.path.stat().st_size / 1e6 <= SIZES[name]
 
 
-@pytest.mark.parametrize("user", [USER, STRANGER])
+@pytest.mark.parametrize("user", [USER, ARBITRARY_USER])
 class TestOperator:
     @pytest.fixture
     def image(self, container: Containers) -> Container:
@@ -128,7 +143,7 @@ class TestOperator:
     def test_runs_the_operator_by_default(self, image: Container, user: int) -> None:
         config = image.archive.config
         done = image.run(*config["Entrypoint"], *config["Cmd"], user=user)
-        # There is no cluster here; it has come as far as looking for one.
+        # Without a cluster it fails when it loads the kubeconfig.
         assert done.returncode != 0
         assert "kubeconfig" in done.stderr
         assert "Traceback" not in done.stderr
@@ -146,7 +161,7 @@ class TestOperator:
             for name in ("sh", "bash", "dash", "busybox", "apt", "dpkg", "pip")
         )
 
-    def test_has_no_embedded_cluster_and_says_so(self, image: Container, user: int) -> None:
+    def test_reports_that_it_has_no_embedded_cluster(self, image: Container, user: int) -> None:
         done = image.run("/opt/traincrew/bin/traincrew", "doctor", user=user)
         assert done.returncode == 1
         assert done.stderr.startswith("traincrew: the embedded cluster is not installed here")
@@ -159,45 +174,45 @@ class TestOperator:
 
 @pytest.fixture
 def job(tmp_path: Path) -> dict[str, Path]:
-    """The volumes of a distributed job's pods: scripts, and room for what they make."""
+    """The volumes of a distributed job's pods: scripts, and directories for their output."""
     assets, generated, kube = (tmp_path / name for name in ("assets", "generated", "kube"))
     for path in (assets, generated, kube):
         path.mkdir()
         path.chmod(0o777)  # as an emptyDir
-    for name, text in openmpi.assets({"job-workerset-a": 1}, "chainer").items():
+    for name, text in openmpi.assets(PATHS, {"job-workerset-a": 1}, "chainer").items():
         (assets / name).write_text(text)
         (assets / name).chmod(0o555)
     return {
-        openmpi.ASSETS_DIRECTORY: assets,
-        openmpi.GENERATED_DIRECTORY: generated,
-        openmpi.KUBECTL_DIRECTORY: kube,
+        PATHS.assets: assets,
+        PATHS.generated: generated,
+        PATHS.kubectl: kube,
     }
 
 
-@pytest.mark.parametrize("user", [USER, STRANGER])
+@pytest.mark.parametrize("user", [USER, ARBITRARY_USER])
 class TestHelper:
     @pytest.fixture
     def image(self, container: Containers) -> Container:
         return container("helper")
 
-    def test_brings_kubectl(self, image: Container, job: dict[str, Path], user: int) -> None:
-        script = f"{openmpi.ASSETS_DIRECTORY}/{openmpi.DOWNLOAD_KUBECTL}"
-        done = image.run(script, openmpi.KUBECTL_DIRECTORY, volumes=job, user=user)
+    def test_installs_kubectl(self, image: Container, job: dict[str, Path], user: int) -> None:
+        script = f"{PATHS.assets}/{openmpi.DOWNLOAD_KUBECTL}"
+        done = image.run(script, PATHS.kubectl, volumes=job, user=user)
         assert (done.returncode, done.stderr) == (0, "")
-        kubectl = job[openmpi.KUBECTL_DIRECTORY] / "kubectl"
+        kubectl = job[PATHS.kubectl] / "kubectl"
         shown = subprocess.run(
             [kubectl, "version", "--client"], capture_output=True, text=True, check=True
         )
         assert shown.stdout.startswith("Client Version: v1.36.")
 
     def test_writes_the_hostfile(self, image: Container, job: dict[str, Path], user: int) -> None:
-        (job[openmpi.KUBECTL_DIRECTORY] / "kubectl").write_text("#!/bin/sh\nprintf 2\n")
-        (job[openmpi.KUBECTL_DIRECTORY] / "kubectl").chmod(0o755)
-        script = f"{openmpi.ASSETS_DIRECTORY}/{openmpi.GENERATE_HOSTFILE}"
-        sets = f"{openmpi.ASSETS_DIRECTORY}/{openmpi.SETS_AND_SLOTS}"
-        done = image.run(script, openmpi.HOSTFILE, HOST, "slots=1", sets, volumes=job, user=user)
+        (job[PATHS.kubectl] / "kubectl").write_text("#!/bin/sh\nprintf 2\n")
+        (job[PATHS.kubectl] / "kubectl").chmod(0o755)
+        script = f"{PATHS.assets}/{openmpi.GENERATE_HOSTFILE}"
+        sets = f"{PATHS.assets}/{openmpi.SETS_AND_SLOTS}"
+        done = image.run(script, PATHS.hostfile, HOST, "slots=1", sets, volumes=job, user=user)
         assert (done.returncode, done.stderr) == (0, "")
-        assert (job[openmpi.GENERATED_DIRECTORY] / "hostfile").read_text().split("\n") == [
+        assert (job[PATHS.generated] / "hostfile").read_text().split("\n") == [
             f"{HOST} slots=1",
             "job-workerset-a-0 slots=1",
             "job-workerset-a-1 slots=1",
@@ -205,7 +220,7 @@ class TestHelper:
         ]
 
 
-# Stands for kubectl: what is to be run in another pod runs in this one.
+# A replacement for kubectl: commands for another pod run in this one.
 KUBECTL = """\
 #!/bin/sh
 # exec -i POD -c chainer -- COMMAND...
@@ -216,15 +231,15 @@ exec "$@"
 
 
 class TestChainerMN:
-    @pytest.mark.parametrize("user", [USER, STRANGER, 0])
+    @pytest.mark.parametrize("user", [USER, ARBITRARY_USER, 0])
     def test_trains_on_several_hosts(
         self, container: Containers, job: dict[str, Path], user: int
     ) -> None:
-        kubectl = job[openmpi.KUBECTL_DIRECTORY] / "kubectl"
+        kubectl = job[PATHS.kubectl] / "kubectl"
         kubectl.write_text(KUBECTL)
         kubectl.chmod(0o755)
         hosts = (HOST, "job-workerset-a-0", "job-workerset-a-1")
-        hostfile = job[openmpi.GENERATED_DIRECTORY] / "hostfile"
+        hostfile = job[PATHS.generated] / "hostfile"
         hostfile.write_text("".join(f"{host} slots=1\n" for host in hosts))
         # The command of examples/chainer/chainerjob-mn.yaml.
         example = yaml.safe_load(
@@ -233,7 +248,7 @@ class TestChainerMN:
         main = example["spec"]["master"]["template"]["spec"]["containers"][0]
         assert main["image"] == f"traincrew/chainermn:{catalog.version()}"
         done = container("chainermn").run(
-            *main["command"], environment=openmpi.environment(), volumes=job, user=user
+            *main["command"], environment=openmpi.environment(PATHS), volumes=job, user=user
         )
         assert done.returncode == 0, done.stdout + done.stderr
         assert "3 process(es), 479 images each" in done.stdout
@@ -273,15 +288,13 @@ class TestChainerMN:
 
     def test_packages_are_those_of_the_embedded_cluster(self) -> None:
         """The same script gives the same result on both kinds of cluster."""
-        file = catalog.REPOSITORY / "src/traincrew/local/images/catalog.yaml"
-        environments = yaml.safe_load(file.read_text())["environments"]
-        (chainer,) = (entry for entry in environments if entry["name"] == "chainer")
-        for name, requirements in (
-            ("requirements.txt", chainer["requirements"]),
-            ("build-requirements.txt", chainer["buildRequirements"]),
+        for name, field in (
+            ("requirements.txt", "requirements"),
+            ("build-requirements.txt", "buildRequirements"),
         ):
             lines = (catalog.REPOSITORY / "images/chainermn" / name).read_text().splitlines()
-            assert [line for line in lines if not line.startswith("#")] == requirements
+            wanted = requirements("chainer", field)
+            assert [line for line in lines if not line.startswith("#")] == wanted
 
 
 class TestTorch:
@@ -291,14 +304,14 @@ class TestTorch:
 
     @pytest.fixture
     def names(self, tmp_path: Path) -> dict[str, Path]:
-        """What the kubelet gives every container: its own name has an address."""
+        """The hosts file of the kubelet: the container's own name has an address."""
         hosts = tmp_path / "hosts"
         hosts.write_text(f"127.0.0.1 localhost\n10.77.0.1 {HOST}\n")
         return {"/etc/hosts": hosts}
 
-    @pytest.mark.parametrize("user", [USER, STRANGER])
+    @pytest.mark.parametrize("user", [USER, ARBITRARY_USER])
     def test_trains_by_default(self, image: Container, names: dict[str, Path], user: int) -> None:
-        """Its entrypoint is the launcher, as manifests expect that have arguments only."""
+        """Its entrypoint is the launcher, as expected by manifests with arguments only."""
         done = image.run(
             *image.archive.config["Entrypoint"],
             *("--standalone", "--nproc_per_node=2", "/examples/train_digits.py"),
@@ -312,7 +325,7 @@ class TestTorch:
         assert lines[-1].startswith("validation accuracy: 0.9")
 
     @pytest.mark.parametrize("launcher", ["torchrun", "python3 -m torchelastic.distributed.launch"])
-    def test_has_the_launchers_that_manifests_name(
+    def test_has_the_launchers_of_manifests(
         self, image: Container, names: dict[str, Path], launcher: str
     ) -> None:
         train = "/examples/train_digits.py --epochs=1 --checkpoints=/tmp/checkpoints"
@@ -322,6 +335,59 @@ class TestTorch:
 
     def test_its_script_is_the_one_of_the_embedded_cluster(self, image: Container) -> None:
         example = catalog.REPOSITORY / "examples/elastic/train_digits.py"
+        assert image.file("/examples/train_digits.py").read_bytes() == example.read_bytes()
+
+
+# The processes of a distributed job, all in one container; the exit code is that of one that fails.
+GROUP = """
+export DMLC_PS_ROOT_URI=127.0.0.1 DMLC_PS_ROOT_PORT=9091 DMLC_USE_KUBERNETES=1
+export DMLC_NUM_SERVER=2 DMLC_NUM_WORKER=3
+for role in scheduler server server worker worker worker; do
+  DMLC_ROLE=$role timeout 120 "$@" & processes="$processes $!"
+done
+for process in $processes; do wait $process || failed=$?; done
+exit ${failed:-0}
+"""
+
+
+class TestMXNet:
+    @pytest.fixture
+    def image(self, container: Containers) -> Container:
+        return container("mxnet")
+
+    @pytest.mark.parametrize("user", [USER, ARBITRARY_USER])
+    def test_trains_with_parameter_servers(self, image: Container, user: int) -> None:
+        train = "python /examples/train_digits.py --checkpoints=/tmp/c --require-accuracy=0.95"
+        done = image.run("sh", "-c", GROUP, "group", *train.split(), user=user)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "3 worker(s), 479 images each, 359 to validate, from epoch 0 on" in done.stdout
+        assert done.stdout.count("serves until all workers have finished") == 3
+        assert "Traceback" not in done.stderr
+
+    @pytest.mark.parametrize("user", [USER, ARBITRARY_USER])
+    def test_runs_the_commands_of_old_manifests(self, image: Container, user: int) -> None:
+        """Their working directory, and an option for GPUs that this image does not have."""
+        words = "--num-epochs=10 --gpus=0 --num-layers=2"
+        directory = "/mxnet/example/image-classification"
+        command = f"cd {directory} && exec python train_cifar10.py {words}"
+        done = image.run("sh", "-c", command, user=user)
+        assert done.returncode == 0, done.stderr
+        assert "device: processor; --gpus 0 has no effect, this MXNet has no CUDA" in done.stdout
+        assert "validation accuracy: 0.9" in done.stdout.splitlines()[-1]
+        # They save models there.
+        assert stat.S_IMODE(image.file(directory).stat().st_mode) == 0o1777
+
+    def test_one_thread_for_each_process_by_default(self, image: Container) -> None:
+        assert "OMP_NUM_THREADS=1" in image.archive.config["Env"]
+
+    def test_packages_are_those_of_the_embedded_cluster(self) -> None:
+        """The same script gives the same result on both kinds of cluster."""
+        file = catalog.REPOSITORY / "images/mxnet/requirements.txt"
+        wanted = requirements("mxnet", "requirements")
+        assert [line for line in file.read_text().splitlines() if line[:1] != "#"] == wanted
+
+    def test_its_script_is_the_one_of_the_examples(self, image: Container) -> None:
+        example = catalog.REPOSITORY / "examples/mxnet/train_digits.py"
         assert image.file("/examples/train_digits.py").read_bytes() == example.read_bytes()
 
 

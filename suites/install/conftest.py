@@ -1,4 +1,4 @@
-"""The installation, judged by the programs people install with: helm and kubectl.
+"""The installation, checked with the programs that users install with: helm and kubectl.
 
 Helm is built from the Go module that `hack/cluster` pins. Where there is no Go there is no Helm,
 and what needs it is skipped.

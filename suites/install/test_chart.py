@@ -1,4 +1,4 @@
-"""The Helm chart says what the program says, whatever the values."""
+"""The Helm chart renders the same objects as the program, whatever the values."""
 
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,12 @@ EVERYTHING: Document = {
     },
     "imagePullSecrets": [{"name": "mirror"}, {"name": "other"}],
     "replicas": 3,
-    "leaderElection": {"enabled": False},
+    "leaderElection": {
+        "enabled": False,
+        "leaseDuration": "15s",
+        "renewDeadline": "10s",
+        "retryPeriod": "2s",
+    },
     "watchNamespace": "team",
     "workers": 8,
     "log": {"level": "debug", "format": "json"},
@@ -124,7 +129,7 @@ def test_with_its_defaults_it_is_deploy(helm: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("values", one_at_a_time(), ids=lambda values: ".".join(leaves(values)[0]))
-def test_each_value_means_the_same_in_the_chart(
+def test_each_value_has_the_same_effect_in_the_chart(
     helm: Run, values: Document, tmp_path: Path
 ) -> None:
     ours = [found for contents in documents(parse(values)).values() for found in contents]
@@ -162,7 +167,7 @@ def test_a_mistake_is_named(helm: Run, setting: str, said: str) -> None:
     assert said in result.stderr
 
 
-def test_it_can_be_part_of_another_chart(helm: Run, tmp_path: Path) -> None:
+def test_it_can_be_a_subchart(helm: Run, tmp_path: Path) -> None:
     """Charts hand ``global`` to those they are made of."""
     (tmp_path / "Chart.yaml").write_text("apiVersion: v2\nname: platform\nversion: 0.0.1\n")
     (tmp_path / "charts").mkdir()

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from .support import ROOT, Run, by_name, committed, load_all
+from .support import KUBERNETES, ROOT, Run, by_name, committed, load_all
 
 
 def test_default_is_deploy(kubectl: Run) -> None:
@@ -21,8 +21,8 @@ def test_the_monitor_watches_the_service(kubectl: Run) -> None:
     assert endpoint["port"] in [port["name"] for port in service["spec"]["ports"]]
 
 
-def test_an_overlay_chooses_namespace_image_and_replicas(kubectl: Run, tmp_path: Path) -> None:
-    """What people do with a kustomize base: point at it, and change a few things."""
+def test_an_overlay_sets_namespace_image_and_replicas(kubectl: Run, tmp_path: Path) -> None:
+    """A typical use of a kustomize base: refer to it, and change a few fields."""
     base = Path("/".join([".."] * len(tmp_path.parts[1:]))) / ROOT.relative_to("/")
     (tmp_path / "kustomization.yaml").write_text(
         f"resources: [{base}/config/default]\n"
@@ -42,7 +42,7 @@ def test_an_overlay_chooses_namespace_image_and_replicas(kubectl: Run, tmp_path:
 
 
 def test_under_the_names_of_torchelastic(kubectl: Run) -> None:
-    """What scripts written for pytorch/elastic look for; the rest is as in config/default."""
+    """The names that scripts for pytorch/elastic use; the rest is as in config/default."""
     found = by_name(load_all(kubectl("kustomize", "config/elastic-job").stdout))
     name, namespace = "elastic-job-k8s-controller", "elastic-job"
     account = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
@@ -50,6 +50,8 @@ def test_under_the_names_of_torchelastic(kubectl: Run) -> None:
     assert set(found) == {
         ("CustomResourceDefinition", "", "chainerjobs.kubeflow.org"),
         ("CustomResourceDefinition", "", "elasticjobs.elastic.pytorch.org"),
+        ("CustomResourceDefinition", "", "mxjobs.mlkube.io"),
+        ("CustomResourceDefinition", "", "mxjobs.mxnet.mlkube.io"),
         ("Namespace", "", namespace),
         ("ServiceAccount", namespace, name),
         ("ClusterRole", "", f"{name}-role"),
@@ -60,6 +62,8 @@ def test_under_the_names_of_torchelastic(kubectl: Run) -> None:
         ("ClusterRole", "", "chainerjob-viewer-role"),
         ("ClusterRole", "", "elasticjob-editor-role"),
         ("ClusterRole", "", "elasticjob-viewer-role"),
+        ("ClusterRole", "", "mxjob-editor-role"),
+        ("ClusterRole", "", "mxjob-viewer-role"),
         ("Deployment", namespace, name),
         ("PodDisruptionBudget", namespace, name),
         ("Service", namespace, f"{name}-metrics"),
@@ -87,7 +91,7 @@ def test_under_the_names_of_torchelastic(kubectl: Run) -> None:
     assert pod["containers"][0]["name"] == "manager"
 
 
-def test_other_names_change_nothing_else(kubectl: Run) -> None:
+def test_only_the_names_differ(kubectl: Run) -> None:
     found = by_name(load_all(kubectl("kustomize", "config/elastic-job").stdout))
     usual = by_name(committed())
     name, ours = "elastic-job-k8s-controller", "chainer-operator"
@@ -111,3 +115,57 @@ def test_other_names_change_nothing_else(kubectl: Run) -> None:
     ]
     (its,) = usual["Deployment", ours, ours]["spec"]["template"]["spec"]["containers"]
     assert {**container, "name": ours} == its
+
+
+def test_under_the_names_of_mxnet_operator(kubectl: Run) -> None:
+    """In the namespace `default`, which is neither created nor restricted nor deleted by it."""
+    found = by_name(load_all(kubectl("kustomize", "config/mx-job-operator").stdout))
+    name, namespace = "mx-job-operator", "default"
+    labels = {"app": name, "name": name}
+
+    assert {kind for kind, _, _ in found} == {
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "ConfigMap",
+        "CustomResourceDefinition",
+        "Deployment",
+        "PodDisruptionBudget",
+        "Role",
+        "RoleBinding",
+        "Service",
+        "ServiceAccount",
+    }
+    assert {where for _, where, _ in found} == {"", namespace}
+    for key in (
+        ("ServiceAccount", namespace, name),
+        ("ClusterRole", "", name),
+        ("ClusterRoleBinding", "", name),
+        ("Role", namespace, f"{name}-leader-election"),
+        ("RoleBinding", namespace, f"{name}-leader-election"),
+        ("ClusterRole", "", f"{name}-mxjob-editor"),
+        ("PodDisruptionBudget", namespace, name),
+        ("Service", namespace, f"{name}-metrics"),
+        ("ConfigMap", namespace, "mx-job-operator-config"),
+    ):
+        assert key in found
+    account = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
+    assert found["ClusterRoleBinding", "", name]["subjects"] == [account]
+    deployment = found["Deployment", namespace, name]["spec"]
+    assert deployment["selector"]["matchLabels"] == labels
+    assert deployment["template"]["metadata"]["labels"] == labels
+    assert found["Service", namespace, f"{name}-metrics"]["spec"]["selector"] == labels
+
+
+def test_the_chart_of_mxnet_operator_has_the_same_pod(kubectl: Run, helm: Run) -> None:
+    found = by_name(load_all(kubectl("kustomize", "config/mx-job-operator").stdout))
+    chart = "charts/mx-job-operator-chart"
+    rendered = helm("template", "x", chart, "--kube-version", KUBERNETES).stdout
+    (theirs,) = [each for each in load_all(rendered) if each["kind"] == "Deployment"]
+    ours = found["Deployment", "default", "mx-job-operator"]
+    pods = [each["spec"]["template"]["spec"] for each in (ours, theirs)]
+    for pod in pods:
+        # Kustomize adds the label `name` to every selector.
+        for constraint in pod["topologySpreadConstraints"]:
+            constraint["labelSelector"]["matchLabels"].pop("name", None)
+
+    assert pods[0] == pods[1]

@@ -1,7 +1,7 @@
-"""Real kubectl against a real API server, without a cluster behind it.
+"""Real kubectl against the embedded API server, without controllers and nodes.
 
-Every test runs with each kubectl there is: the one installed beside this Python, and those named in
-`KUBECTL_BINARIES` (paths separated like `PATH`), for instance the oldest supported one.
+Every test runs with each available kubectl: the one installed beside this Python, and those named
+in `KUBECTL_BINARIES` (paths separated like `PATH`), for instance the oldest supported one.
 """
 
 import asyncio
@@ -16,14 +16,15 @@ from typing import Any, Self
 
 import pytest
 
-from traincrew.local.apiserver.kubeconfig import write_kubeconfig
-from traincrew.local.apiserver.server import ApiServer
+from traincrew.local.apiserver.http.kubeconfig import write_kubeconfig
+from traincrew.local.apiserver.http.node_backend import ExecStreams, LogOptions, StreamRefusedError
+from traincrew.local.apiserver.http.server import ApiServer
 from traincrew.local.apiserver.storage import Storage
-from traincrew.local.apiserver.streams import ExecStreams, LogOptions, StreamRefusedError
+from traincrew.local.authority import make_certificate
 
 
 def binaries() -> list[str]:
-    """Every kubectl to try, the installed one first."""
+    """Return every kubectl to test, the installed one first."""
     beside = shutil.which("kubectl", path=str(Path(sys.executable).parent))
     found = [beside or shutil.which("kubectl") or "kubectl"]
     found += [each for each in os.environ.get("KUBECTL_BINARIES", "").split(os.pathsep) if each]
@@ -31,7 +32,7 @@ def binaries() -> list[str]:
 
 
 class Node:
-    """Stands in for a node: logs are two lines, commands are a few words."""
+    """A fake node: logs have two lines, and it implements a few commands."""
 
     async def logs(
         self, pod: dict[str, Any], container: str, options: LogOptions
@@ -61,12 +62,21 @@ class Node:
                 raise StreamRefusedError(f'"{command[0]}": executable file not found in $PATH')
         return 0
 
+    async def attach(self, pod: dict[str, Any], container: str, streams: ExecStreams) -> None:
+        raise StreamRefusedError("nobody attaches here")
+
+    async def connect(
+        self, pod: dict[str, Any], port: int
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        raise StreamRefusedError("nobody connects here")
+
 
 class Served:
     """An API server on a thread of its own, for tests that block in kubectl."""
 
-    def __init__(self) -> None:
+    def __init__(self, directory: Path) -> None:
         self.server: ApiServer
+        self._directory = directory
         self._loop: asyncio.AbstractEventLoop
         self._stop: asyncio.Event
         self._started = threading.Event()
@@ -77,7 +87,7 @@ class Served:
         self._stop = asyncio.Event()
         storage = Storage()
         self.server = ApiServer(storage, secret="a-secret-for-tests-only", node=Node())
-        await self.server.start()
+        await self.server.start(certificate=make_certificate(self._directory))
         self._started.set()
         await self._stop.wait()
         await self.server.stop()
@@ -94,7 +104,7 @@ class Served:
 
 
 class Result:
-    """What a kubectl command did."""
+    """The result of a kubectl command."""
 
     def __init__(self, process: subprocess.CompletedProcess[str]) -> None:
         self.code = process.returncode
@@ -122,7 +132,7 @@ class Kubectl:
     def __call__(
         self, *arguments: str, stdin: str | None = None, code: int | None = 0, **more: str
     ) -> Result:
-        """Run a command; fails when it exits with another code."""
+        """Run a command; fail if it exits with another code."""
         process = subprocess.run(
             [self.binary, *arguments],
             input=stdin,
@@ -137,7 +147,7 @@ class Kubectl:
         return result
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
-        """Start a command that goes on."""
+        """Start a command that keeps running."""
         return subprocess.Popen(
             [self.binary, *arguments],
             stdout=subprocess.PIPE,
@@ -147,15 +157,15 @@ class Kubectl:
         )
 
     def file(self, name: str, text: str) -> str:
-        """Write a manifest; returns its path."""
+        """Write a manifest; return its path."""
         path = self.directory / name
         path.write_text(text)
         return str(path)
 
 
 @pytest.fixture
-def served() -> Iterator[Served]:
-    with Served() as served:
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with Served(tmp_path_factory.mktemp("certificates")) as served:
         yield served
 
 

@@ -1,4 +1,4 @@
-"""A cluster whose process is killed, and started again, while pods run."""
+"""A cluster whose process is killed and restarted while pods run."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ async def daemon(tmp_path: Path) -> AsyncIterator[Daemon]:
     yield daemon
     if daemon.process is not None:
         daemon.kill()
-    # What is still there is found and ended by a cluster that ends properly.
+    # A cluster that ends normally adopts and kills the remaining pods.
     from traincrew.local.cluster import ClusterOptions, LocalCluster
 
     async with LocalCluster(ClusterOptions(directory=daemon.directory)):
@@ -106,7 +106,7 @@ async def phase(client: Client, name: str, wanted: str) -> dict[str, Any]:
     async def reached() -> dict[str, Any] | None:
         pod = await client.get(PODS, name, "default")
         status = pod.get("status", {})
-        # Ready comes a moment after Running.
+        # Containers become ready a moment after the pod is Running.
         if status.get("phase") != wanted:
             return None
         settled = wanted != "Running" or all(each["ready"] for each in status["containerStatuses"])
@@ -116,7 +116,7 @@ async def phase(client: Client, name: str, wanted: str) -> dict[str, Any]:
     return found
 
 
-async def test_pods_outlive_the_death_of_their_cluster(daemon: Daemon) -> None:
+async def test_pods_outlive_a_killed_cluster(daemon: Daemon) -> None:
     count = "i=0; while :; do i=$((i+1)); echo $i; sleep 0.02; done"
     async with client_of(daemon) as client:
         await create(client, "counts", count)
@@ -125,7 +125,7 @@ async def test_pods_outlive_the_death_of_their_cluster(daemon: Daemon) -> None:
         daemon.kill()
         daemon.start()
     async with client_of(daemon) as client:
-        # Everything that was written is there, in order, without a gap.
+        # The log is complete and in order.
         async def counted() -> bool:
             log = await log_of(client, "counts")
             return len(log) > 50
@@ -138,7 +138,7 @@ async def test_pods_outlive_the_death_of_their_cluster(daemon: Daemon) -> None:
         assert after["status"]["podIP"] == before["status"]["podIP"]
 
 
-async def test_what_ends_while_nobody_watches_is_told_afterwards(
+async def test_an_end_without_a_cluster_is_reported_afterwards(
     daemon: Daemon, tmp_path: Path
 ) -> None:
     volumes = [{"name": "host", "hostPath": {"path": str(tmp_path)}}]
@@ -167,10 +167,55 @@ async def test_what_ends_while_nobody_watches_is_told_afterwards(
         assert (state["exitCode"], state["reason"]) == (5, "Error")
 
 
-async def test_death_at_any_moment_of_a_start_runs_nothing_twice(
+async def test_ephemeral_containers_outlive_a_killed_cluster(daemon: Daemon) -> None:
+    async def in_state(client: Client, name: str, state: str) -> dict[str, Any]:
+        async def reached() -> dict[str, Any] | None:
+            pod = await client.get(PODS, "debugged", "default")
+            for each in pod["status"].get("ephemeralContainerStatuses") or ():
+                if each["name"] == name and state in each["state"]:
+                    found: dict[str, Any] = each
+                    return found
+            return None
+
+        found: dict[str, Any] = await until(reached)
+        return found
+
+    async def debug(client: Client, name: str, script: str) -> None:
+        container = {"name": name, "image": "busybox:1", "command": ["sh", "-c", script]}
+        added = {"spec": {"ephemeralContainers": [container | {"targetContainerName": "main"}]}}
+        await client.patch(
+            PODS,
+            "debugged",
+            "default",
+            patch=added,
+            kind="strategic",
+            subresource="ephemeralcontainers",
+        )
+
+    async with client_of(daemon) as client:
+        await create(client, "debugged", "exec sleep 1000")
+        await phase(client, "debugged", "Running")
+        await debug(client, "stays", "exec sleep 1000")
+        await debug(client, "ends", "while ! test -e /dev/shm/go; do sleep 0.02; done; exit 6")
+        before = await in_state(client, "stays", "running")
+        await in_state(client, "ends", "running")
+        pod = await phase(client, "debugged", "Running")
+    daemon.kill()
+    daemon.start()
+    async with client_of(daemon) as client:
+        await debug(client, "later", "touch /dev/shm/go")
+        assert (await in_state(client, "later", "terminated"))["restartCount"] == 0
+        ended = await in_state(client, "ends", "terminated")
+        assert ended["state"]["terminated"]["exitCode"] == 6
+        assert await in_state(client, "stays", "running") == before
+        after = await phase(client, "debugged", "Running")
+        assert after["status"]["containerStatuses"] == pod["status"]["containerStatuses"]
+
+
+async def test_a_kill_at_any_moment_of_a_start_runs_nothing_twice(
     daemon: Daemon, tmp_path: Path
 ) -> None:
-    """Each run leaves a mark; a container that was never restarted may have left one only."""
+    """Each run writes a line; a container that was never restarted must have written only one."""
     volumes = [{"name": "host", "hostPath": {"path": str(tmp_path)}}]
     mount = [{"name": "host", "mountPath": "/host"}]
     for attempt in range(10):
@@ -183,7 +228,7 @@ async def test_death_at_any_moment_of_a_start_runs_nothing_twice(
         }
         async with client_of(daemon) as client:
             await create(client, name, "", volumes=volumes, containers=[container])
-            await asyncio.sleep(0.015 * attempt)  # the moment is what is varied
+            await asyncio.sleep(0.015 * attempt)  # vary the moment of the kill
         daemon.kill()
         daemon.start()
     async with client_of(daemon) as client:
@@ -198,7 +243,7 @@ async def test_death_at_any_moment_of_a_start_runs_nothing_twice(
 
 
 async def until_written(path: Path) -> None:
-    """Wait for the first line: a container that runs may not have come to its first command."""
+    """Wait for the first line: a running container may not have executed its first command."""
 
     async def written() -> bool:
         return path.exists() and path.read_text().endswith("\n")
@@ -211,7 +256,7 @@ async def log_of(client: Client, name: str) -> list[str]:
     return b"".join([chunk async for chunk in chunks]).decode().split()
 
 
-def test_a_cluster_in_memory_takes_its_pods_along() -> None:
+def test_pods_end_with_a_cluster_in_memory() -> None:
     script = CLUSTER.replace("ClusterOptions(directory=Path(sys.argv[1]))", "").replace(
         'print("up", flush=True)', "print(cluster.kubeconfig_path, flush=True)"
     )
@@ -226,7 +271,7 @@ def test_a_cluster_in_memory_takes_its_pods_along() -> None:
             await phase(client, "p", "Running")
 
     asyncio.run(run_a_pod())
-    # The shell runs first, and becomes what is looked for.
+    # The shell runs first and then executes `sleep`.
     deadline = time.monotonic() + DEADLINE
     while sleep not in command_lines():
         assert time.monotonic() < deadline

@@ -14,11 +14,11 @@ import pytest
 
 PROJECT = Path(__file__).parents[2]
 NOBODY = 65534
-FILES = ("pods", "running", "sandbox", "bare")
+FILES = ("pods", "running", "sandbox", "bare", "ports", "network", "ephemeral")
 
 
 def usable_python() -> str | None:
-    """An interpreter of this version that anybody may run."""
+    """Return an interpreter of this version that every user may run."""
     name = f"python{sys.version_info.major}.{sys.version_info.minor}"
     for candidate in (sys.executable, f"/usr/bin/{name}", f"/usr/local/bin/{name}"):
         with contextlib.suppress(OSError):
@@ -43,9 +43,9 @@ def as_nobody(
     )
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can change the user")
 @pytest.mark.parametrize("name", FILES)
-def test_everything_works_without_root(name: str) -> None:
+def test_the_tests_pass_without_root(name: str) -> None:
     python = usable_python()
     if python is None:
         pytest.skip("no interpreter of this version that another user may run")
@@ -64,7 +64,7 @@ def test_everything_works_without_root(name: str) -> None:
                 "-c",
                 str(PROJECT / "pyproject.toml"),
                 f"--basetemp={home / 'tests'}",
-                str(PROJECT / "tests" / "local" / f"test_node_{name}.py"),
+                str(PROJECT / "tests" / "local" / "node" / f"test_{name}.py"),
             ],
             str(home),
             HOME=str(home),

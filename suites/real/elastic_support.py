@@ -1,4 +1,4 @@
-"""ElasticJobs that train on the real cluster, and what their user sees of them."""
+"""ElasticJobs that train on the real cluster, as their user sees them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 TORCH = "docker.io/traincrew/torch:0.1.0"
 ETCD = "docker.io/traincrew/etcd:0.1.0"
 SCRIPTS = "scripts"
-"""The ConfigMap with what the jobs run."""
+"""The ConfigMap with the programs of the jobs."""
 
 Document = dict[str, Any]
 
@@ -62,12 +62,12 @@ class Job(elastic_training.Job["User"]):
         )
 
     def row(self) -> dict[str, str]:
-        """What ``kubectl get`` shows in its columns."""
+        """Return the columns of ``kubectl get``."""
         head, line = self.user.kubectl("get", "elasticjob", self.name).splitlines()
         return dict(zip(head.split(), line.split(), strict=True))
 
     def events(self, reason: str) -> list[str]:
-        """Messages of the job's events of a reason, in order."""
+        """Return the messages of the job's events with a reason, in order."""
         found = self.user.items(
             "events",
             f"--field-selector=involvedObject.name={self.name},reason={reason}",
@@ -76,22 +76,22 @@ class Job(elastic_training.Job["User"]):
         return [event["message"] for event in found]
 
     def node_of(self, index: int) -> str:
-        """Where the pod in a place runs."""
+        """Return the node of the pod with this index."""
         return str(self.user.get("pod", self.pod(index))["spec"].get("nodeName", ""))
 
     def logs(self) -> list[str]:
-        """What the pods have printed, those that can be asked."""
+        """Return the logs of the pods that can be reached."""
         found = []
         for index in range(3):
-            # Not there, not started yet, or its node is lost.
+            # Missing, not started yet, or its node is lost.
             with contextlib.suppress(NotReady):
                 found.append(self.user.kubectl("logs", self.pod(index), "--request-timeout=5s"))
         return found
 
     def kill_launcher(self, index: int) -> None:
-        """Kill the first process of a pod's container, as the kernel does for want of memory.
+        """Kill the first process of a pod's container, as the OOM killer would.
 
-        Nobody within the container can: the first process of a namespace is protected.
+        It cannot be done from within: the first process of a pid namespace is protected.
         """
         uid = self.uid(index)
         for entry in Path("/proc").iterdir():

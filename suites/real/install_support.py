@@ -1,4 +1,4 @@
-"""What an administrator types to install the operator, and a user to see a job through."""
+"""The commands of an administrator who installs the operator, and of a user of a job."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from hack.cluster.processes import NotReady
 
-from .faults_support_jobs import END_FILE, chainer_job, template
+from .faults.jobs import END_FILE, chainer_job, template
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,21 +25,21 @@ NAME = "chainer-operator"
 ACCOUNT = f"system:serviceaccount:{NAME}:{NAME}"
 DEFINITION = "chainerjobs.kubeflow.org"
 SECONDS = 180.0
-"""How long anything may take that normally takes a few seconds: machines are shared."""
+"""Timeout for what normally takes a few seconds, because machines are shared."""
 
 Document = dict[str, Any]
 T = TypeVar("T")
 
 
 class User:
-    """Types kubectl commands in one namespace, and waits for what they show.
+    """Runs kubectl commands in one namespace, and waits for their output.
 
     Args:
-        cluster: Where.
+        cluster: The cluster.
         namespace: Its jobs' namespace.
 
     Attributes:
-        began: Size of the audit log when this user came.
+        began: Size of the audit log when this user was created.
     """
 
     def __init__(self, cluster: RealCluster, namespace: str = "default") -> None:
@@ -48,7 +48,7 @@ class User:
         self.began = cluster.audit_log.stat().st_size
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
-        """Run a command in the namespace; raises `NotReady` with kubectl's own words."""
+        """Run a command in the namespace; raise `NotReady` with kubectl's error."""
         return self.cluster.kubectl(f"--namespace={self.namespace}", *arguments, stdin=stdin)
 
     def create(self, document: Document) -> None:
@@ -56,13 +56,13 @@ class User:
         self.kubectl("create", "-f", "-", stdin=json.dumps(document))
 
     def get(self, *arguments: str) -> Document:
-        """An object or a list of them; empty if there is none."""
+        """Return an object or a list of objects; empty if there is none."""
         text = self.kubectl("get", *arguments, "--ignore-not-found", "-o", "json")
         found: Document = json.loads(text) if text else {}
         return found
 
     def items(self, *arguments: str) -> list[Document]:
-        """Objects of a kind."""
+        """Return the objects of a kind."""
         found: list[Document] = self.get(*arguments).get("items", [])
         return found
 
@@ -79,7 +79,7 @@ class User:
         *,
         every: float = 0.2,
     ) -> T:
-        """Wait until a condition gives something true, looking every so many seconds; return it."""
+        """Wait until a condition returns something true, polling it at an interval; return it."""
         deadline = time.monotonic() + seconds
         while not (found := condition()):
             assert time.monotonic() < deadline, f"{what}: not in {seconds:g} s"
@@ -87,7 +87,7 @@ class User:
         return found
 
     def until_phase(self, job: str, phase: str, **texts: str) -> Document:
-        """Wait until a job is in a phase and its status has these texts."""
+        """Wait until a job is in a phase and its status contains these texts."""
         seen: Document = {}
 
         def reached() -> bool:
@@ -107,15 +107,15 @@ class User:
         return seen
 
     def end_master(self, job: str) -> None:
-        """Have a master that runs `UNTIL_TOLD` succeed."""
+        """Let a master that runs `UNTIL_TOLD` succeed."""
         (pod,) = self.items("pods", "-l", f"job-name={job}-master")
         self.end(pod["metadata"]["name"])
 
     def end(self, pod: str) -> None:
-        """Have a pod that runs `UNTIL_TOLD` succeed, in two seconds.
+        """Let a pod that runs `UNTIL_TOLD` succeed, in two seconds.
 
-        By then the command that says so has left the container: with one that is still in there
-        when it ends, ``kubectl exec`` may fail.
+        By then the command that triggers it has left the container: ``kubectl exec`` may fail if
+        the container ends during the command.
         """
         script = f"(sleep 2; touch {END_FILE}) </dev/null >/dev/null 2>&1 &"
         self.kubectl("exec", pod, "--", "sh", "-c", script)
@@ -127,7 +127,7 @@ class User:
         assert "hello" in self.kubectl("logs", "-l", f"job-name={job}-master")
 
     def requests(self, account: str) -> list[Document]:
-        """Entries of the audit log since this user came, for requests of a ServiceAccount."""
+        """Return the audit log's requests of a ServiceAccount since this user was created."""
         with self.cluster.audit_log.open("rb") as file:
             file.seek(self.began)
             found = [json.loads(line) for line in file if account.encode() in line]
@@ -142,7 +142,7 @@ class User:
     # -- the operator -------------------------------------------------------------------------
 
     def rolled_out(self, name: str = NAME, replicas: int = 2) -> None:
-        """Wait until all replicas of the operator are ready, and no older ones are left."""
+        """Wait until all replicas of the operator are ready, and old ones are gone."""
         self.cluster.kubectl(
             f"--namespace={NAME}",
             "rollout",
@@ -153,7 +153,7 @@ class User:
         self.until("replicas", lambda: len(self.operators(name)) == replicas)
 
     def operators(self, name: str = NAME) -> list[Document]:
-        """The operator's pods."""
+        """Return the operator's pods."""
         text = self.cluster.kubectl(
             f"--namespace={NAME}", "get", "pods", "-l", f"app={name}", "-ojson"
         )
@@ -162,7 +162,7 @@ class User:
 
 
 def elastic_job(name: str, script: str, workers: int) -> Document:
-    """An ElasticJob whose workers run a shell script; the launcher's arguments are ignored."""
+    """Return an ElasticJob whose workers run a shell script and ignore the launcher's arguments."""
     worker = {"replicas": workers, "restartPolicy": "ExitCode", "template": template(script)}
     return {
         "apiVersion": "elastic.pytorch.org/v1alpha1",
@@ -174,7 +174,7 @@ def elastic_job(name: str, script: str, workers: int) -> Document:
 
 @contextlib.contextmanager
 def namespace(cluster: RealCluster, name: str) -> Iterator[User]:
-    """A namespace for jobs, removed with everything in it at the end."""
+    """Yield a namespace for jobs, removed with everything in it at the end."""
     cluster.kubectl("create", "namespace", name)
     try:
         yield User(cluster, name)
@@ -183,13 +183,13 @@ def namespace(cluster: RealCluster, name: str) -> Iterator[User]:
 
 
 def uninstall(cluster: RealCluster) -> None:
-    """Leave nothing of an installation, whoever made it, nor of its jobs."""
+    """Remove an installation, however it was made, and its jobs."""
     cluster.kubectl("delete", "crd", DEFINITION, "--ignore-not-found", f"--timeout={SECONDS}s")
     cluster.kubectl("delete", "-f", str(DEPLOY), "--ignore-not-found", f"--timeout={SECONDS}s")
 
 
 def run(program: Path, cluster: RealCluster, *arguments: str, code: int = 0) -> str:
-    """Run helm or another kubectl; returns everything it says.
+    """Run helm or another kubectl; return all its output.
 
     Raises:
         AssertionError: It ended with another exit code.
@@ -207,7 +207,7 @@ def run(program: Path, cluster: RealCluster, *arguments: str, code: int = 0) -> 
 
 
 def denied(cluster: RealCluster, *arguments: str) -> bool:
-    """Whether ``kubectl auth can-i`` says no."""
+    """Return whether ``kubectl auth can-i`` answers no."""
     try:
         return cluster.kubectl("auth", "can-i", *arguments).strip() == "no"
     except NotReady:

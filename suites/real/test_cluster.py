@@ -1,4 +1,4 @@
-"""The real cluster itself: what its users take for granted."""
+"""The real cluster itself: networking, DNS and node failures work as its users expect."""
 
 import contextlib
 import json
@@ -26,7 +26,7 @@ def until(condition: Callable[[], bool], what: str, seconds: float = 90) -> None
 
 
 def web_servers(replicas: int) -> list[dict[str, object]]:
-    """Two Services, one headless, and pods that serve their own names."""
+    """Return two Services, one headless, and pods that serve their own names."""
     labels = {"app": "web"}
     container = {
         "name": "web",
@@ -100,7 +100,7 @@ def nodes_of(kubectl: Callable[..., str]) -> dict[str, str]:
 
 
 def said(kubectl: Callable[..., str], *arguments: str) -> str:
-    """What kubectl prints; nothing when it fails."""
+    """Return the output of kubectl; empty if it fails."""
     try:
         return kubectl(*arguments)
     except NotReady:
@@ -113,7 +113,7 @@ def until_said(kubectl: Callable[..., str], text: str, *arguments: str) -> None:
 
 
 def until_all_run(kubectl: Callable[..., str]) -> None:
-    """Wait until there are four web servers, and none on its way out."""
+    """Wait until there are four web servers, and none terminating."""
 
     def do() -> bool:
         pods = said(kubectl, "get", "pods")
@@ -149,7 +149,7 @@ def test_pods_of_both_nodes_reach_each_other_by_name_and_by_service(
     assert answers <= {f"{name}\n" for name in nodes_of(web)}
 
 
-def test_a_lost_node_is_noticed_its_pods_move_and_it_comes_back(
+def test_a_lost_node_is_detected_its_pods_move_and_it_recovers(
     real_cluster: RealCluster, web: Callable[..., str]
 ) -> None:
     node = real_cluster.nodes[1]
@@ -157,14 +157,14 @@ def test_a_lost_node_is_noticed_its_pods_move_and_it_comes_back(
     node.kill()
     try:
         until(lambda: "NotReady" in real_cluster.kubectl("get", "nodes"), "node lost")
-        until(lambda: web("get", "pods").count("Terminating") == len(lost), "pods given up")
+        until(lambda: web("get", "pods").count("Terminating") == len(lost), "the pods are evicted")
     finally:
         node.start()
     real_cluster.wait()
     until_all_run(web)
 
 
-def test_a_node_that_is_cut_off_is_missed_and_mended(real_cluster: RealCluster) -> None:
+def test_a_disconnected_node_becomes_unreachable_and_recovers(real_cluster: RealCluster) -> None:
     node = real_cluster.nodes[0]
     node.cut()
     try:
@@ -188,8 +188,8 @@ def test_the_control_plane_survives_the_loss_of_a_component(
 
 @pytest.fixture
 def program(real_cluster: RealCluster) -> Iterator[list[str]]:
-    """``python -m hack.cluster``; a cluster named brief is ended, however the test does."""
-    del real_cluster  # where that one cannot run, this one cannot either
+    """Runs ``python -m hack.cluster``; stops a cluster named brief in any case."""
+    del real_cluster  # skips this test where no real cluster can run
     command = [sys.executable, "-m", "hack.cluster"]
     yield command
     subprocess.run([*command, "down", "--name", "brief"], check=False)
@@ -219,7 +219,7 @@ def test_stopping_leaves_nothing_behind(program: list[str], tmp_path: Path) -> N
     assert "traincrew-cluster/brief" not in Path("/proc/self/mountinfo").read_text()
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
-            with contextlib.suppress(OSError):  # it has ended meanwhile
+            with contextlib.suppress(OSError):  # it has already ended
                 assert "/brief/" not in (entry / "cmdline").read_text(errors="replace")
     assert not list(Path("/sys/fs/cgroup").glob("*/traincrew-brief*"))
     down = subprocess.run(

@@ -1,6 +1,6 @@
-"""ElasticJobs train for real on the real cluster, while workers, pods and a node are lost.
+"""ElasticJobs run real training on the real cluster, while workers, pods and a node are lost.
 
-The operator runs in its own containers, PyTorch in those of `images/torch`. Each story is told once
+The operator runs in its own containers, PyTorch in those of `images/torch`. Each case runs once
 with the first worker serving the rendezvous (c10d), and once with an etcd.
 """
 
@@ -29,12 +29,12 @@ SPACE = "elastic"
 EXAMPLE = ROOT / "examples" / "elastic" / "elasticjob.yaml"
 ETCD_PORT = 2379
 pytestmark = pytest.mark.timeout(1500)
-BACKENDS = {"c10d": {}, "etcd": {"rdzvEndpoint": f"etcd:{ETCD_PORT}"}}
+BACKENDS: dict[str, dict[str, Any]] = {"c10d": {}, "etcd": {"rdzvEndpoint": f"etcd:{ETCD_PORT}"}}
 
 
 @pytest.fixture(scope="module")
 def user(real_cluster: RealCluster) -> Iterator[User]:
-    """Somebody with a namespace, the training script in it, and an etcd on the first node."""
+    """A user with a namespace, the training script in it, and an etcd on the first node."""
     real_cluster.load_images([images.build(name) for name in ("torch", "etcd")])
     uninstall(real_cluster)
     with namespace(real_cluster, SPACE) as found:
@@ -56,7 +56,7 @@ def user(real_cluster: RealCluster) -> Iterator[User]:
 
 
 def etcd(node: str) -> dict[str, Any]:
-    """A pod with an etcd as PyTorch wants it."""
+    """Return a pod with an etcd for PyTorch."""
     container = {
         "name": "etcd",
         "image": ETCD,
@@ -136,7 +136,7 @@ def test_workers_come_and_go(user: User, example: str, backend: str, tmp_path: P
         user.kubectl("delete", "pod", job.pod(1), "--wait=false")
         job.until_another(1, deleted)
         epoch = job.until_training(3, after=epoch)
-        # Deleted is no failure.
+        # A deletion is not a failure.
         assert job.counted == (2, 1)
         assert job.uid(0) in before, "the others were left alone"
         assert following.poll() is None
@@ -162,9 +162,9 @@ def test_workers_come_and_go(user: User, example: str, backend: str, tmp_path: P
 
 
 def ended_well(job: Job) -> None:
-    """What a user reads of a job that has succeeded."""
+    """Check what a user reads about a job that has succeeded."""
     ended = f"ElasticJob {job.name} is successfully completed."
-    # Events follow the status.
+    # Events are written after the status.
     job.user.until("the event", lambda: ended in job.events("ElasticJobSucceeded"))
     said = re.sub(" +", " ", job.described())
     for line in (
@@ -172,8 +172,8 @@ def ended_well(job: Job) -> None:
         "Reason: ElasticJobSucceeded",
         "Phase: Succeeded",
         "Normal SuccessfulCreateService",
-        f"elastic-job-controller Created pod: {job.pod(0)}",
-        f"elastic-job-controller Deleted pod: {job.pod(2)}",
+        f"elastic-job-controller Created pod: {job.pod(2)}",
+        f"elastic-job-controller Deleted 2 pods: {job.pod(1)}, {job.pod(2)}",
         f"elastic-job-controller {ended}",
     ):
         assert line in said, f"{line!r} is not in:\n{said}"
@@ -191,7 +191,7 @@ def test_the_example_as_it_is(user: User, example: str) -> None:
 
 
 def test_the_loss_of_a_node(user: User, tmp_path: Path) -> None:
-    """It takes the rendezvous of one job, and a worker of another one."""
+    """The node has the rendezvous of one job, and a worker of another one."""
     cluster = user.cluster
     node = FragileNode(cluster)
     other = cluster.nodes[0].name
@@ -217,7 +217,7 @@ def test_the_loss_of_a_node(user: User, tmp_path: Path) -> None:
             lambda: "Terminating" in user.kubectl("get", "pods", "-l", f"job-name={kept.name}"),
         )
         node.give_up()
-        # All of them where there is room now.
+        # All of them on the remaining node.
         kept.until_training(3, after=epoch)
         hosted.until_training(3, after=first[hosted.name])
         for job in (hosted, kept):
@@ -230,5 +230,5 @@ def test_the_loss_of_a_node(user: User, tmp_path: Path) -> None:
 
 
 def phase(user: User, job: str) -> str:
-    """The phase of a job."""
+    """Return the phase of a job."""
     return str(user.get("elasticjob", job).get("status", {}).get("phase"))

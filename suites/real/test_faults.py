@@ -1,7 +1,7 @@
-"""Jobs on a real cluster while everything under the operator breaks, and the operator itself.
+"""Jobs on a real cluster while the operator and the components it depends on fail.
 
-Whatever happens: every job ends as it has to, nothing is made twice, nothing is left behind, and
-what is final stays so.
+Whatever happens: every job ends as expected, nothing is created twice, nothing is left behind, and
+final states do not change.
 """
 
 from __future__ import annotations
@@ -17,21 +17,23 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .faults_support_desk import Desk
-from .faults_support_jobs import (
-    HELPER_IMAGE,
-    chainer_job,
+from traincrew.operator.options import OperatorOptions
+
+from .faults.cases import (
+    check_case,
     fails,
     is_deleted,
     is_scaled,
     is_suspended,
     prefer,
+    run_case,
     succeeds,
-    work,
 )
-from .faults_support_operators import LEADING, READY, Operator, kept_running
-from .faults_support_report import teller
-from .faults_support_wire import Wire
+from .faults.jobs import HELPER_IMAGE, chainer_job, work
+from .faults.namespace import FaultNamespace
+from .faults.operators import LEADING, READY, Operator, kept_running
+from .faults.proxy import Proxy
+from .faults.report import teller
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
 
     from hack.cluster import RealCluster
 
-    from .faults_support_jobs import Story
+    from .faults.cases import Case
 
 pytestmark = pytest.mark.timeout(1500)
 SEED = int(os.environ.get("TRAINCREW_FAULTS_SEED") or random.SystemRandom().randrange(10**6))
@@ -48,39 +50,41 @@ KILLS = 50
 
 @pytest.fixture
 def tell(request: pytest.FixtureRequest) -> Callable[[str], None]:
-    """Shows a measurement."""
+    """A function that shows a measurement."""
     return teller(request)
 
 
 @pytest.fixture
-async def desk(cluster: RealCluster) -> AsyncIterator[Desk]:
+async def namespace(cluster: RealCluster) -> AsyncIterator[FaultNamespace]:
     """A namespace."""
-    async with Desk(cluster, "faults") as opened:
+    async with FaultNamespace(cluster, "faults") as opened:
         yield opened
 
 
-def operator_of(desk: Desk, kubeconfig: Path, directory: Path, *arguments: str) -> Operator:
-    """An operator for one namespace."""
+def operator_of(
+    namespace: FaultNamespace, kubeconfig: Path, directory: Path, *arguments: str
+) -> Operator:
+    """Return an operator for one namespace."""
     return Operator(
         kubeconfig,
         directory / "operator.log",
-        f"--namespace={desk.namespace}",
-        f"--lease-namespace={desk.namespace}",
+        f"--namespace={namespace.namespace}",
+        f"--lease-namespace={namespace.namespace}",
         f"--helper-image={HELPER_IMAGE}",
         *arguments,
     )
 
 
-async def all_end_well(desk: Desk, stories: list[Story]) -> None:
-    """What must hold after the end of all stories."""
-    wrong = [line for story in stories for line in await desk.check(story)]
+async def all_end_well(namespace: FaultNamespace, cases: list[Case]) -> None:
+    """What must hold after the end of all cases."""
+    wrong = [line for case in cases for line in await check_case(namespace, case)]
     assert wrong == []
 
 
 # -- the operator ---------------------------------------------------------------------------------
 
 
-def nineteen_jobs() -> list[Story]:
+def nineteen_jobs() -> list[Case]:
     """Of every sort."""
     sizes = [[1, 2], [2, 1], [1, 3, 2]]
     return [
@@ -92,38 +96,40 @@ def nineteen_jobs() -> list[Story]:
     ]
 
 
-def held_until(event: asyncio.Event) -> Callable[[Desk, str], Awaitable[None]]:
-    """What a user does who tells the master to end only after something has happened."""
+def held_until(event: asyncio.Event) -> Callable[[FaultNamespace, str], Awaitable[None]]:
+    """Return the actions of a user who ends the master only after something has happened."""
 
-    async def act(desk: Desk, name: str) -> None:
+    async def act(namespace: FaultNamespace, name: str) -> None:
         await event.wait()
-        await desk.let_master_end(name)
+        await namespace.let_master_end(name)
 
     return act
 
 
 async def test_fifty_kills_during_twenty_jobs(
-    cluster: RealCluster, desk: Desk, tmp_path: Path, tell: Callable[[str], None]
+    cluster: RealCluster, namespace: FaultNamespace, tmp_path: Path, tell: Callable[[str], None]
 ) -> None:
     tell(f"TRAINCREW_FAULTS_SEED={SEED}")
     rng = random.Random(SEED)
-    stories = nineteen_jobs()
-    rng.shuffle(stories)
-    # However slow this machine is, no kill finds nothing to do: this one outlives them all.
-    stories.insert(0, is_scaled("outlives", [1]))
+    cases = nineteen_jobs()
+    rng.shuffle(cases)
+    # This one outlives all kills, so that each kill interrupts work even on a slow machine.
+    cases.insert(0, is_scaled("outlives", [1]))
     held = asyncio.Event()
-    stories[0].act = held_until(held)
+    cases[0].act = held_until(held)
     playing: list[asyncio.Task[None]] = []
     disturbing = 0
-    async with operator_of(desk, cluster.kubeconfig, tmp_path, "--no-leader-elect") as operator:
+    async with operator_of(
+        namespace, cluster.kubeconfig, tmp_path, "--no-leader-elect"
+    ) as operator:
         began = time.monotonic()
         for kill in range(KILLS):
-            # Spread over all kills but the last few, however fast this machine is.
-            due = stories[len(playing) : len(stories) * (kill + 3) // KILLS]
-            playing += [asyncio.create_task(desk.play(story)) for story in due]
+            # Spread over all kills but the last few, even on a fast machine.
+            due = cases[len(playing) : len(cases) * (kill + 3) // KILLS]
+            playing += [asyncio.create_task(run_case(namespace, case)) for case in due]
             await operator.start()
             if rng.random() < 0.8:
-                await operator.says(READY)  # else it is killed while it starts
+                await operator.says(READY)  # or it is killed while it starts
             await asyncio.sleep(rng.uniform(0, 1.5))
             await operator.kill()
             disturbing += any(not task.done() for task in playing)
@@ -132,14 +138,14 @@ async def test_fifty_kills_during_twenty_jobs(
         held.set()
         await operator.start()
         await asyncio.gather(*playing)
-        await all_end_well(desk, stories)
+        await all_end_well(namespace, cases)
 
 
-# -- what it stands on ----------------------------------------------------------------------------
+# -- the control plane ----------------------------------------------------------------------------
 
 
-def some_jobs() -> list[Story]:
-    """One of every sort, going on for long enough to be disturbed."""
+def some_jobs() -> list[Case]:
+    """Return one case of every sort, running long enough to be disturbed."""
     return [
         succeeds("succeeds", 8),
         fails("fails", retries=1),
@@ -149,32 +155,32 @@ def some_jobs() -> list[Story]:
     ]
 
 
-async def disturb(desk: Desk, fault: Awaitable[None]) -> float:
-    """Let jobs run, break something in the middle, and see that all end well.
+async def disturb(namespace: FaultNamespace, fault: Awaitable[None]) -> float:
+    """Let jobs run, inject a fault in the middle, and check that all end as expected.
 
     Returns:
         Seconds from the end of the fault to the end of the last job.
     """
-    stories = some_jobs()
-    playing = [asyncio.create_task(desk.play(story)) for story in stories]
-    await desk.until_phase("succeeds", "Running")
+    cases = some_jobs()
+    playing = [asyncio.create_task(run_case(namespace, case)) for case in cases]
+    await namespace.until_phase("succeeds", "Running")
     await fault
     mended = time.monotonic()
     await asyncio.gather(*playing)
     seconds = time.monotonic() - mended
-    await all_end_well(desk, stories)
+    await all_end_well(namespace, cases)
     return seconds
 
 
 @pytest.mark.parametrize("component", ["kube-apiserver", "etcd"])
 async def test_restart(
     cluster: RealCluster,
-    desk: Desk,
+    namespace: FaultNamespace,
     tmp_path: Path,
     tell: Callable[[str], None],
     component: str,
 ) -> None:
-    """Killed, away for some seconds, started again."""
+    """The API server is killed, down for some seconds, and restarted."""
 
     async def restart() -> None:
         process = cluster.component(component)
@@ -183,65 +189,66 @@ async def test_restart(
         process.start()
         await asyncio.to_thread(cluster.wait)
 
-    operator = operator_of(desk, cluster.kubeconfig, tmp_path)
+    operator = operator_of(namespace, cluster.kubeconfig, tmp_path)
     async with kept_running(operator):
         await operator.says(LEADING)
-        tell(f"all jobs had ended {await disturb(desk, restart()):.1f} s after it was back")
+        tell(f"all jobs had ended {await disturb(namespace, restart()):.1f} s after it was back")
         assert "Traceback" not in operator.said()
 
 
 async def test_thirty_seconds_without_the_api_server(
-    cluster: RealCluster, desk: Desk, tmp_path: Path, tell: Callable[[str], None]
+    cluster: RealCluster, namespace: FaultNamespace, tmp_path: Path, tell: Callable[[str], None]
 ) -> None:
-    """The operator gives up its leadership, is started again, and finds the jobs further on."""
-    async with Wire(cluster.kubeconfig, tmp_path, "wire") as wire:
-        operator = operator_of(desk, wire.kubeconfig, tmp_path)
+    """The operator gives up its leadership, restarts, and finds that the jobs have progressed."""
+    async with Proxy(cluster.kubeconfig, tmp_path, "proxy") as proxy:
+        operator = operator_of(namespace, proxy.kubeconfig, tmp_path)
 
         async def cut() -> None:
-            wire.cut()
+            proxy.cut()
             await asyncio.sleep(30)
-            wire.mend()
+            proxy.mend()
 
         async with kept_running(operator):
             await operator.says(LEADING)
-            tell(f"all jobs had ended {await disturb(desk, cut()):.1f} s after the cut")
-        assert "not renewed within 10 s" in operator.said(ever=True)
+            tell(f"all jobs had ended {await disturb(namespace, cut()):.1f} s after the cut")
+        given_up = f"not renewed within {OperatorOptions().renew_deadline:g} s"
+        assert given_up in operator.said(ever=True)
 
 
 async def test_a_watch_that_is_too_old(
-    cluster: RealCluster, desk: Desk, tmp_path: Path, tell: Callable[[str], None]
+    cluster: RealCluster, namespace: FaultNamespace, tmp_path: Path, tell: Callable[[str], None]
 ) -> None:
-    """What happened while the operator heard nothing is not in any watch any more."""
-    async with Wire(cluster.kubeconfig, tmp_path, "wire") as wire:
-        operator = operator_of(desk, wire.kubeconfig, tmp_path, "--no-leader-elect")
+    """Changes made while the operator was cut off are not in any watch any more."""
+    async with Proxy(cluster.kubeconfig, tmp_path, "proxy") as proxy:
+        operator = operator_of(namespace, proxy.kubeconfig, tmp_path, "--no-leader-elect")
         mended = 0.0
 
         async def miss() -> None:
             nonlocal mended
-            wire.cut()
-            await desk.delete("missed")
-            await desk.until_gone("missed")
-            await desk.finished_pod("succeeds")
+            proxy.cut()
+            await namespace.delete("missed")
+            await namespace.until_gone("missed")
+            await namespace.finished_pod("succeeds")
             await asyncio.to_thread(compact, cluster)
-            # The API server keeps a history of its own, which a restart empties.
+            # The API server has a watch cache of its own, which a restart empties.
             await asyncio.to_thread(cluster.component("kube-apiserver").restart)
             await asyncio.to_thread(cluster.wait)
             mended = time.monotonic()
-            wire.mend()
+            proxy.mend()
 
         async with operator:
             await operator.start()
             await operator.says(READY)
-            await desk.create(chainer_job("missed", work(3600)))
-            await desk.until_phase("missed", "Running")
-            tell(f"all jobs had ended {await disturb(desk, miss()):.1f} s later")
-            assert wire.expired > 0
-            assert not [write for write in wire.job_writes(since=mended) if "missed" in write.path]
+            await namespace.create(chainer_job("missed", work(3600)))
+            await namespace.until_phase("missed", "Running")
+            tell(f"all jobs had ended {await disturb(namespace, miss()):.1f} s later")
+            assert proxy.expired > 0
+            assert not [write for write in proxy.job_writes(since=mended) if "missed" in write.path]
             assert "watch expired, listing again" in operator.said()
 
 
 def compact(cluster: RealCluster) -> None:
-    """Make etcd forget all history."""
+    """Compact etcd's whole history."""
     etcd = f"http://{cluster.network.address}:2379/v3/kv"
 
     def ask(what: str, document: dict[str, Any]) -> dict[str, Any]:
@@ -254,42 +261,42 @@ def compact(cluster: RealCluster) -> None:
     ask("compaction", {"revision": revision, "physical": True})
 
 
-# -- what the jobs stand on -----------------------------------------------------------------------
+# -- nodes -----------------------------------------------------------------------
 
 
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 
 
 async def test_a_node_is_lost(
-    cluster: RealCluster, desk: Desk, tmp_path: Path, tell: Callable[[str], None]
+    cluster: RealCluster, namespace: FaultNamespace, tmp_path: Path, tell: Callable[[str], None]
 ) -> None:
-    """No second master runs while nobody knows of the first; given up, all pods move for free."""
+    """No second master runs while the first is unknown; evicted pods move without a retry."""
     other, lost = cluster.nodes
     moves, waits = succeeds("moves", 12), is_scaled("waits", [2])
     prefer(moves, lost.name)
     prefer(waits, other.name)
-    operator = operator_of(desk, cluster.kubeconfig, tmp_path)
+    operator = operator_of(namespace, cluster.kubeconfig, tmp_path)
     async with kept_running(operator):
         await operator.says(LEADING)
-        # The one that ends by itself comes last: it has to be there still when the node is lost.
-        for story in (waits, moves):
-            await desk.create(story.manifest)
-            await desk.until_phase(story.name, "Running")
-        assert await desk.nodes_of("moves") == {lost.name}
-        assert await desk.nodes_of("waits") == {other.name, lost.name}
+        # The one that ends by itself comes last: it must still exist when the node is lost.
+        for case in (waits, moves):
+            await namespace.create(case.manifest)
+            await namespace.until_phase(case.name, "Running")
+        assert await namespace.nodes_of("moves") == {lost.name}
+        assert await namespace.nodes_of("waits") == {other.name, lost.name}
         began = time.monotonic()
         try:
             await asyncio.to_thread(lost.kill)
-            noticed = await desk.until_phase("waits", "Restarting") - began
-            await desk.until_given_up("moves")
-            await desk.until_given_up("waits")
-            assert len(await desk.pods_of("moves")) == 1
+            noticed = await namespace.until_phase("waits", "Restarting") - began
+            await namespace.until_given_up("moves")
+            await namespace.until_given_up("waits")
+            assert len(await namespace.pods_of("moves")) == 1
             cluster.kubectl("taint", "node", lost.name, f"{OUT_OF_SERVICE}=off:NoExecute")
             given_up = time.monotonic()
-            ended = await desk.until_phase("moves", "Succeeded") - given_up
-            await desk.until_workers("waits", 2)
-            await desk.until_phase("waits", "Running")
-            assert await desk.nodes_of("waits") == {other.name}
+            ended = await namespace.until_phase("moves", "Succeeded") - given_up
+            await namespace.until_workers("waits", 2)
+            await namespace.until_phase("waits", "Running")
+            assert await namespace.nodes_of("waits") == {other.name}
         finally:
             await asyncio.to_thread(lost.start)
             await asyncio.to_thread(cluster.wait)
@@ -300,5 +307,5 @@ async def test_a_node_is_lost(
         tell(
             f"noticed after {noticed:.0f} s; {ended:.0f} s after it was given up all was done again"
         )
-        await desk.let_master_end("waits")
-        await all_end_well(desk, [moves, waits])
+        await namespace.let_master_end("waits")
+        await all_end_well(namespace, [moves, waits])

@@ -1,4 +1,4 @@
-"""Installing the operator on a real cluster, by kubectl, kustomize and Helm."""
+"""Installation of the operator on a real cluster with kubectl, kustomize and Helm."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hack.cluster.processes import NotReady
 from suites.install import kubectls
 
-from .faults_support_jobs import IMAGE, chainer_job
+from .faults.jobs import IMAGE, chainer_job
 from .install_support import (
     CHART,
     DEFINITION,
@@ -38,7 +38,7 @@ OTHER = "install-other"
 
 @pytest.fixture
 def user(cluster: RealCluster) -> Iterator[User]:
-    """Somebody with a namespace for jobs; nothing is installed, and nothing will be left."""
+    """A user with a namespace for jobs; nothing is installed, and everything is removed after."""
     uninstall(cluster)
     with namespace(cluster, SPACE) as found:
         yield found
@@ -57,7 +57,7 @@ every time and takes that for a change."""
 
 
 def changed(said: str) -> list[str]:
-    """What an apply found to be different."""
+    """Return the objects that an apply has changed."""
     return [line for line in said.splitlines() if not line.endswith(" unchanged")]
 
 
@@ -75,7 +75,7 @@ def test_kubectl_create(cluster: RealCluster, user: User) -> None:
         (status,) = pod["status"]["containerStatuses"]
         assert status["ready"]
         assert status["restartCount"] == 0
-        # A user of the image, or what the Deployment says, could still be root by number.
+        # The user of the image, or of the Deployment, could still have the uid of root.
         pid_one = cluster.kubectl(
             f"--namespace={NAME}", "exec", pod["metadata"]["name"], "--",
             "/opt/traincrew/bin/python", "-c", WHO_AM_I,
@@ -133,7 +133,7 @@ def test_one_replica_is_evicted_at_a_time(cluster: RealCluster, user: User) -> N
     cluster.kubectl("create", "-f", str(DEPLOY))
     user.rolled_out()
     first, second = [pod["metadata"]["name"] for pod in user.operators()]
-    # Counted by a controller, after the pods have become ready.
+    # Counted by a controller after the pods have become ready.
     user.until("one may be evicted", lambda: evictions_allowed(cluster) == "1")
     evict(cluster, first)
 
@@ -158,7 +158,7 @@ def evict(cluster: RealCluster, pod: str) -> None:
     cluster.kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(eviction))
 
 
-def test_whoever_may_edit_a_namespace_may_train_in_it(cluster: RealCluster, user: User) -> None:
+def test_users_who_may_edit_a_namespace_may_train_in_it(cluster: RealCluster, user: User) -> None:
     cluster.kubectl("create", "-f", str(DEPLOY))
     for name, role in (("editor", "edit"), ("viewer", "view")):
         user.kubectl("create", "rolebinding", name, f"--clusterrole={role}", f"--user={name}")
@@ -176,7 +176,7 @@ def test_whoever_may_edit_a_namespace_may_train_in_it(cluster: RealCluster, user
 
 @pytest.mark.parametrize("minor", ["oldest", "newest"])
 def test_every_supported_kubectl(cluster: RealCluster, user: User, minor: str) -> None:
-    """A plain apply keeps the whole object in an annotation, which has 256 KiB."""
+    """A plain apply keeps the whole object in an annotation, which is limited to 256 KiB."""
     program = getattr(kubectls, minor)()
     deploy = ["apply", "-f", str(DEPLOY)]
     first = run(program, cluster, *deploy)
@@ -200,7 +200,7 @@ def test_every_supported_kubectl(cluster: RealCluster, user: User, minor: str) -
 
     user.until("the schema is published", can_explain)
     explained = run(program, cluster, "explain", "chainerjob.spec")
-    for text in ("workerSets", "runPolicy", "The pod that starts and ends the job", "backend"):
+    for text in ("workerSets", "runPolicy", "The master pod.", "backend"):
         assert text in explained
     image = run(program, cluster, "explain", "chj.spec.master.template.spec.containers.image")
     assert "FIELD: image <string>" in image
@@ -256,14 +256,14 @@ def release(user: User, **values: Any) -> list[str]:
 
 
 def columns(cluster: RealCluster) -> list[str]:
-    """What ``kubectl get chainerjobs`` shows."""
+    """Return the output of ``kubectl get chainerjobs``."""
     document = json.loads(cluster.kubectl("get", "crd", DEFINITION, "-o", "json"))
     (version,) = document["spec"]["versions"]
     return [column["name"] for column in version["additionalPrinterColumns"]]
 
 
 def older_chart(directory: Path) -> Path:
-    """A chart of some time ago, whose definition knew one thing less."""
+    """Return an older chart, whose definition lacks one column."""
     chart = directory / "older"
     shutil.copytree(CHART, chart)
     template = chart / "templates" / "crd.yaml"
@@ -277,7 +277,7 @@ def older_chart(directory: Path) -> Path:
 def test_helm_from_install_to_uninstall(
     cluster: RealCluster, user: User, helm: Path, tmp_path: Path
 ) -> None:
-    """Upgrades reach the definition, too; uninstalling keeps it, because the jobs are in it."""
+    """Upgrades update the definition, too; uninstalling keeps it, and with it the jobs."""
     said = run(helm, cluster, "install", "crew", str(older_chart(tmp_path)), *release(user))
     assert f"rollout status deployment/{NAME}" in said
     assert "Retries" in columns(cluster)
@@ -314,7 +314,7 @@ def test_helm_takes_over_from_kubectl(cluster: RealCluster, user: User, helm: Pa
 
 
 def test_an_operator_for_one_namespace(cluster: RealCluster, user: User, helm: Path) -> None:
-    """It serves that namespace, and is allowed nothing elsewhere."""
+    """It serves that namespace, and has no permissions elsewhere."""
     with namespace(cluster, OTHER) as neighbour:
         values = release(user, watchNamespace=SPACE, userRoles={"enabled": False})
         run(helm, cluster, "install", "crew", str(CHART), *values)

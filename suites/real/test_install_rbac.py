@@ -1,8 +1,8 @@
-"""Least privilege on a cluster that enforces it, judged by its audit log.
+"""Least privilege on a cluster that enforces it, checked against its audit log.
 
-The operator is installed from `deploy/` and lives through everything that happens to jobs. Then
-the log of the API server says what it asked for, and what the pods of its jobs did: nothing may
-have been denied, and everything that is granted must have been used.
+The operator is installed from `deploy/` and handles everything that happens to jobs. Then the audit
+log has all its requests, and those of the pods of its jobs: none may have been denied, and every
+granted permission must have been used.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ import yaml
 from hack.cluster.processes import NotReady
 
 from authorization import Permission, implied, judge, of_account, of_rules
-from traincrew.plan.chainerjob_children import LABEL_NAME
-from traincrew.plan.openmpi import AGENT
+from plan.shared.test_pods import NO_WORDS
+from traincrew.api.kinds.mxjob import types as mxnet
+from traincrew.plan.chainerjob.children import LABEL_NAME, PATHS
+from traincrew.plan.mxjob.children import LABEL_NAME as MX_LABEL_NAME
 
-from .faults_support_jobs import IMAGE, UNTIL_TOLD, chainer_job, work
+from .faults.jobs import IMAGE, UNTIL_TOLD, chainer_job, work
 from .install_support import (
     ACCOUNT,
     DEPLOY,
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 
 Document = dict[str, Any]
 SPACE = "install-rbac"
-PLURALS = {"ChainerJob": "chainerjobs", "ElasticJob": "elasticjobs"}
+PLURALS = {"ChainerJob": "chainerjobs", "ElasticJob": "elasticjobs", "MxJob": "mxjobs"}
 CHILDREN = "serviceaccounts,roles,rolebindings,configmaps,statefulsets,jobs"
 ELASTIC = "group-name=elastic.pytorch.org"
 RBAC = "rbac.authorization.k8s.io"
@@ -56,7 +58,7 @@ STREAMED = {
 the embedded cluster (`tests/operator/test_manifests_rbac.py`) has one without it."""
 
 NEW_KIND = "cannot find RESTMapping"
-"""Said by admission of a kind it has not heard of yet; it looks for new ones every 30 s."""
+"""Error of admission about a kind it has not discovered yet; discovery runs every 30 s."""
 
 KEPT = {Permission("", "pods", "list")}
 """In the Role of a job since kubeflow/chainer-operator; our own scripts do not need it."""
@@ -64,7 +66,7 @@ KEPT = {Permission("", "pods", "list")}
 
 @pytest.fixture
 def user(cluster: RealCluster) -> Iterator[User]:
-    """Somebody with jobs, and an operator installed from `deploy/`."""
+    """A user with jobs, and an operator installed from `deploy/`."""
     uninstall(cluster)
     with namespace(cluster, SPACE) as found:
         cluster.kubectl("create", "-f", str(DEPLOY))
@@ -88,20 +90,20 @@ def test_everything_granted_is_used_and_nothing_is_denied(cluster: RealCluster, 
     assert judgement.denied == []
     assert unused == []
 
-    # And what the operator only holds to be allowed to grant it: the pods of the job need it.
+    # And what the operator holds only in order to grant it: the pods of the job need it.
     pods = {
         of_audit(entry)
         for entry in user.requests(f"system:serviceaccount:{SPACE}:life-launcher")
         if not refusal(entry)
     }
-    # Asked by the API server itself when a command is started over a websocket.
+    # Checked by the API server itself when a command is started over a websocket.
     pods |= {each._replace(verb="create") for each in pods if each.resource == "pods/exec"}
     used = {each[:3] for each in pods}
     assert {each[:3] for each in life.role} - used == {each[:3] for each in KEPT}
 
 
 def granted() -> set[Permission]:
-    """What `deploy/` gives to the operator."""
+    """Return the permissions that `deploy/` grants to the operator."""
     documents = [
         document
         for path in sorted(DEPLOY.glob("*.yaml"))
@@ -111,7 +113,7 @@ def granted() -> set[Permission]:
 
 
 def refusal(entry: Document) -> str:
-    """Why a request was not allowed; empty if it was, or would have been some seconds later."""
+    """Return why a request was denied; empty if it was not, or not some seconds later."""
     status = entry.get("responseStatus", {})
     text = str(status.get("message", ""))
     return text if status.get("code") == 403 and NEW_KIND not in text else ""
@@ -125,7 +127,7 @@ def refusal(entry: Document) -> str:
 def test_what_kubectl_exec_takes(
     cluster: RealCluster, verbs: list[str], requests: int | None
 ) -> None:
-    """Why the Role of a job names both verbs: with `create` alone kubectl tries twice."""
+    """The Role of a job needs both verbs: with `create` alone kubectl tries twice."""
     uninstall(cluster)
     with namespace(cluster, SPACE) as user:
         pod = chainer_job("target", work(600))["spec"]["master"]["template"]
@@ -156,7 +158,7 @@ def test_what_kubectl_exec_takes(
 
 
 def executed(user: User, account: str) -> set[str]:
-    """Requests for commands in pods, by their identity in the audit log."""
+    """Return the requests for commands in pods, by their identity in the audit log."""
     entries = user.requests(account)
     return {
         entry["auditID"] for entry in entries if entry["objectRef"].get("subresource") == "exec"
@@ -170,8 +172,10 @@ def reads_pods(user: User, account: str) -> bool:
         return False
 
 
-def test_without_finalizers_no_child_can_be_made(cluster: RealCluster, user: User) -> None:
-    """Asked by an admission plugin, and so in no audit log; a job says what is missing."""
+def test_without_the_finalizers_permission_no_child_can_be_created(
+    cluster: RealCluster, user: User
+) -> None:
+    """An admission plugin checks it, not in the audit log; a job reports the missing right."""
     role = json.loads(cluster.kubectl("get", "clusterrole", NAME, "-o", "json"))
     role["rules"] = [
         rule for rule in role["rules"] if rule["resources"] != ["chainerjobs/finalizers"]
@@ -188,7 +192,7 @@ def test_without_finalizers_no_child_can_be_made(cluster: RealCluster, user: Use
 
 
 def of_audit(entry: Document) -> Permission:
-    """What a request asked for."""
+    """Return the permission that a request needed."""
     reference = entry["objectRef"]
     subresource = reference.get("subresource")
     return Permission(
@@ -201,7 +205,7 @@ def of_audit(entry: Document) -> Permission:
 
 
 class Life:
-    """Everything that happens to jobs, once."""
+    """Runs everything that can happen to jobs once."""
 
     def __init__(self, cluster: RealCluster, user: User) -> None:
         self.cluster = cluster
@@ -216,6 +220,9 @@ class Life:
         for child, document in FOREIGN.items():
             self.something_in_the_way(child, document)
         self.elastic()
+        for group in (mxnet.GROUP, mxnet.OLDER_GROUP):
+            self.parameter_servers(group)
+        self.log_is_read()
         for document in (
             FOREIGN_SERVICE,
             {"apiVersion": "v1", "kind": "Pod", **pod_template("Never")},
@@ -224,9 +231,9 @@ class Life:
 
     def scaled_mended_and_suspended(self) -> None:
         user = self.user
-        rank = f"set -e; {AGENT} life-workerset-ws0-0 echo over there; {UNTIL_TOLD}"
+        rank = f"set -e; {PATHS.agent} life-workerset-ws0-0 echo over there; {UNTIL_TOLD}"
         manifest = chainer_job("life", rank, workers=2, cleanPodPolicy="All")
-        del manifest["spec"]["backend"]  # which is filled in
+        del manifest["spec"]["backend"]  # the defaulted field
         user.create(manifest)
         user.until_phase("life", "Running", workersReady="2/2")
         self.rank_has_run()
@@ -243,12 +250,13 @@ class Life:
         gone = json.dumps({"data": {"kubexeb.sh": "gone"}})
         user.kubectl("patch", "configmap", "life-assets", "--type=merge", "-p", gone)
         user.until("the children are mended", self.mended)
+        self.label_comes_back("serviceaccount", "life-launcher", LABEL_NAME)
 
         user.edit("life", {"runPolicy": {"suspend": True}})
         user.until_phase("life", "Suspended", reason="ChainerJobSuspended")
         user.edit("life", {"runPolicy": {"suspend": False, "activeDeadlineSeconds": 3600}})
         user.until_phase("life", "Running", workersReady="3/3")
-        self.rank_has_run()  # before its worker goes away: without it, the master fails
+        self.rank_has_run()  # before its worker is deleted: without it, the master fails
 
         worker_set = manifest["spec"]["workerSets"]["ws0"]
         user.edit("life", {"workerSets": {"ws0": None, "other": {**worker_set, "replicas": 1}}})
@@ -269,14 +277,14 @@ class Life:
         return bool(binding.get("subjects")) and assets["data"]["kubexeb.sh"] != "gone"
 
     def take_notes(self) -> None:
-        """What the API server wanted to know about the objects the operator has made."""
+        """Return what admission checked about the objects the operator has created."""
         for child in self.user.items(CHILDREN, "-l", LABEL_NAME):
             self.implied |= implied(child, PLURALS)
             if child["metadata"]["name"] == "life-launcher-role":
                 self.role |= of_rules(child["rules"])
 
     def another_leads(self) -> None:
-        """The leader is deleted; the other one, which watches the Lease, goes on."""
+        """Delete the leader; the standby, which watches the Lease, takes over."""
         user = self.user
 
         def holder() -> str:
@@ -305,7 +313,7 @@ class Life:
         user.until("the job is deleted", lambda: not user.get("chainerjob", "life"))
 
     def elastic(self) -> None:
-        """Limits are filled in, workers come and go, and at last the job does."""
+        """Default the limits, add and remove workers, and finally delete the job."""
         user = self.user
         user.create(elastic_job("grows", UNTIL_TOLD, workers=2))
         user.until(
@@ -313,6 +321,8 @@ class Life:
         )
         for child in user.items("pods,services", "-l", ELASTIC):
             self.implied |= implied(child, PLURALS)
+        for kind in ("pod", "service"):
+            self.label_comes_back(kind, "grows-worker-0", "job-name")
         self.edit_elastic("grows", {"minReplicas": 1})
         user.kubectl("scale", "elasticjob", "grows", "--replicas=1")
         user.until("one is left", lambda: len(user.items("pods,services", "-l", ELASTIC)) == 2)
@@ -320,6 +330,54 @@ class Life:
         self.edit_elastic("grows", {"ttlSecondsAfterFinished": 1})
         user.end("grows-worker-0")
         user.until("the job is deleted", lambda: not user.get("elasticjob", "grows"))
+
+    def parameter_servers(self, group: str) -> None:
+        """Restart all replicas after one was killed, and finally delete the job."""
+        user, kind, name = self.user, f"{mxnet.PLURAL}.{group}", f"servers-{group.count('.')}"
+        killed = {"name": "mxnet", "image": IMAGE, "command": ["sh", "-c", "sleep 3; exit 137"]}
+        template = {"spec": {"containers": [killed]}}
+        types = (mxnet.SCHEDULER, mxnet.SERVER, mxnet.WORKER)
+        user.create(
+            {
+                "apiVersion": f"{group}/{mxnet.VERSION}",
+                "kind": mxnet.KIND,
+                "metadata": {"name": name},
+                "spec": {
+                    "jobMode": mxnet.DIST,
+                    "runPolicy": {"backoffLimit": 1, "ttlSecondsAfterFinished": 1},
+                    "replicaSpecs": [
+                        {"mxReplicaType": each, "template": template} for each in types
+                    ],
+                },
+            }
+        )
+        children = ("jobs,services", "-l", f"{MX_LABEL_NAME}={name}")
+        user.until("its children", lambda: len(user.items(*children)) == 4)
+        for child in user.items(*children):
+            self.implied |= implied(child, PLURALS)
+        user.until("the job is deleted", lambda: not user.get(kind, name))
+
+    def label_comes_back(self, kind: str, name: str, label: str) -> None:
+        """Remove the label by which an object is selected."""
+        user = self.user
+        user.kubectl("label", kind, name, f"{label}-")
+        user.until(
+            f"the label of {kind}/{name} is back",
+            lambda: label in user.get(kind, name)["metadata"].get("labels", {}),
+        )
+
+    def log_is_read(self) -> None:
+        """Run a program whose final output is kept only in torchrun's report."""
+        script = f"cat <<'END'\n{NO_WORDS}END\nexit 1"
+        self.user.create(elastic_job("hidden-cause", script, workers=1))
+        self.user.until(
+            "the job has failed",
+            lambda: (
+                "rank 1 failed with exit code 1"
+                in self.elastic_status("hidden-cause").get("message", "")
+            ),
+        )
+        self.user.kubectl("delete", "elasticjob", "hidden-cause")
 
     def elastic_status(self, job: str) -> Document:
         status: Document = self.user.get("elasticjob", job).get("status", {})
@@ -336,13 +394,13 @@ class Life:
         user.create({**document, "metadata": metadata})
         user.create(elastic_job(job, work(600), workers=1))
         user.until(
-            f"{job} says what is in the way",
+            f"{job} reports the existing object",
             lambda: f'"{name}" already exists' in self.elastic_status(job).get("message", ""),
         )
         user.kubectl("delete", "elasticjob", job)
 
     def something_in_the_way(self, child: str, document: Document) -> None:
-        """An object that has the name of a child, and is somebody else's."""
+        """Create an object that has the name of a child and is not managed by the operator."""
         user = self.user
         kind = document["kind"].lower()
         user.create({**document, "metadata": {"name": f"{kind}-{child}"}})

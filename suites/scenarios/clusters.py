@@ -1,4 +1,4 @@
-"""The clusters the scenarios are played on, and what can be broken on them."""
+"""The clusters the scenarios run on, and the faults that can be injected into them."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from traincrew.engine.client import Client
 from traincrew.engine.config import load_config
 from traincrew.local.cluster import ClusterOptions, LocalCluster
 from traincrew.local.node import NodeSpec
+from traincrew.operator.kinds import RESOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +28,7 @@ HERE = Path(__file__).parent
 DEPLOY = HERE.parents[1] / "deploy"
 NODES = ("node-1", "node-2")
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
-CRD = "chainerjobs.kubeflow.org"
+DEFINITIONS = tuple(f"{resource.plural}.{resource.group}" for resource in RESOURCES)
 _CONDITIONS = "jsonpath={range .status.conditions[*]}{.type}={.status} {end}"
 
 
@@ -36,7 +37,7 @@ class Operator:
 
     Args:
         kubeconfig: The cluster.
-        log: Where its output goes; appended to by every start.
+        log: File to which the output of every start is appended.
     """
 
     def __init__(self, kubeconfig: Path, log: Path) -> None:
@@ -45,7 +46,7 @@ class Operator:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start it; it begins to act when it has become the leader."""
+        """Start it; it acts once it is the leader."""
         with self.log.open("ab") as output:
             self._process = subprocess.Popen(
                 [
@@ -58,7 +59,7 @@ class Operator:
             )
 
     def kill(self) -> None:
-        """End it where it stands."""
+        """Kill it."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -70,7 +71,7 @@ class Cluster(ABC):
 
     Attributes:
         name: `embedded` or `real`.
-        client: For the event loop the scenarios play on; set by who runs that.
+        client: Client for the event loop of the scenarios; set by the runner.
     """
 
     name: str
@@ -110,10 +111,10 @@ class Cluster(ABC):
         """The administrator's."""
 
     def fragile_node(self) -> contextlib.AbstractContextManager[FragileNode]:
-        """A node that can be lost, for a scenario that is alone; blocks until all is well again.
+        """Yield a node that can be lost, for a scenario that runs alone; restore it at the end.
 
         Raises:
-            NotImplementedError: Not on this cluster.
+            NotImplementedError: This cluster does not support it.
         """
         raise NotImplementedError(self.name)
 
@@ -123,23 +124,23 @@ class Cluster(ABC):
         return str(Path(sys.executable).with_name("kubectl"))
 
     def make_client(self) -> Client:
-        """A new client; the caller closes it."""
+        """Return a new client; the caller closes it."""
         return Client(load_config(str(self.kubeconfig)), user_agent="scenarios")
 
     def _kubectl(self, *words: str) -> str:
         return run_kubectl(self.kubectl, self.kubeconfig, *words)
 
     def _until_established(self) -> None:
-        # Not `kubectl wait --for=condition`: it fails on a definition without conditions, which
-        # is what a definition is for its first moment.
+        # Not `kubectl wait --for=condition`: it fails on a definition that has no conditions yet.
         deadline = time.monotonic() + 30
-        while "Established=True" not in self._kubectl("get", "crd", CRD, "-o", _CONDITIONS):
-            assert time.monotonic() < deadline, f"{CRD} is not established"
-            time.sleep(0.05)
+        for name in DEFINITIONS:
+            while "Established=True" not in self._kubectl("get", "crd", name, "-o", _CONDITIONS):
+                assert time.monotonic() < deadline, f"{name} is not established"
+                time.sleep(0.05)
 
 
 class Embedded(Cluster):
-    """The cluster traincrew brings along: two virtual nodes over this machine."""
+    """The embedded cluster: two virtual nodes on this machine."""
 
     name = "embedded"
 
@@ -159,7 +160,7 @@ class FragileNode:
     """A node of the real cluster: kubelet, containerd, kube-proxy, shims and containers.
 
     Args:
-        cluster: Whose last node it is.
+        cluster: The cluster, of which it is the last node.
     """
 
     def __init__(self, cluster: RealCluster) -> None:
@@ -168,19 +169,19 @@ class FragileNode:
 
     @property
     def name(self) -> str:
-        """Of the Node object."""
+        """The name of the Node object."""
         return self._node.name
 
     def lose(self) -> None:
-        """Kill what runs there and what runs it; nobody is told."""
+        """Kill the pods and the components of the node, without notice."""
         self._node.kill()
 
     def give_up(self) -> None:
-        """Say that the machine is off, as people do of one that is not heard of any more."""
+        """Taint the node as out of service, as administrators do with an unreachable machine."""
         self._cluster.kubectl("taint", "node", self.name, f"{OUT_OF_SERVICE}=off:NoExecute")
 
     def mend(self) -> None:
-        """Start it again, with what it had on disk; return when it is ready."""
+        """Restart it with its data on disk; return when it is ready."""
         self._node.start()
         self._cluster.wait()
         taints = self._cluster.kubectl("get", "node", self.name, "-o", "jsonpath={.spec.taints}")
@@ -189,10 +190,10 @@ class FragileNode:
 
 
 class Real(Cluster):
-    """Kubernetes itself: control plane, two nodes, containers.
+    """A real Kubernetes cluster: control plane, two nodes, containers.
 
     Args:
-        cluster: It, with the images of the scenarios on its nodes.
+        cluster: The cluster, with the images of the scenarios on its nodes.
     """
 
     name = "real"
@@ -202,7 +203,7 @@ class Real(Cluster):
         self._cluster = cluster
 
     def _start(self, stack: ExitStack) -> None:
-        pass  # whoever made it has started it
+        pass  # it is already running
 
     @property
     def kubeconfig(self) -> Path:
@@ -218,7 +219,7 @@ class Real(Cluster):
 
 
 def run_kubectl(program: str, kubeconfig: Path, *words: str) -> str:
-    """What kubectl prints.
+    """Run kubectl and return its output.
 
     Raises:
         CalledProcessError: It failed.

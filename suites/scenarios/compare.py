@@ -1,35 +1,27 @@
-"""Compares what two clusters told, and lets only differences pass that are listed."""
+"""Compares the transcripts of two clusters; only listed differences are permitted."""
 
 from __future__ import annotations
 
 import difflib
 from typing import TYPE_CHECKING, NamedTuple
 
+from .differences import Difference, Finding
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from .differences import Difference
-    from .story import Story
+    from .transcript import Transcript
 
 _CONTEXT = 2
 """Lines shown around a difference."""
 
 
-class Finding(NamedTuple):
-    """A line that only one of the clusters has."""
-
-    section: str
-    side: str
-    """`embedded` or `real`."""
-    line: str
-
-
 class Comparison(NamedTuple):
-    """What differs in one scenario.
+    """The differences in one scenario.
 
     Attributes:
-        text: The differences nobody has listed, for people; empty when there are none.
-        used: The listed differences that were met.
+        text: The unlisted differences, for people; empty if there are none.
+        used: The listed differences that were found.
     """
 
     text: str
@@ -37,9 +29,9 @@ class Comparison(NamedTuple):
 
 
 def compare(
-    scenario: str, embedded: Story, real: Story, differences: Iterable[Difference]
+    scenario: str, embedded: Transcript, real: Transcript, differences: Iterable[Difference]
 ) -> Comparison:
-    """Compare the stories of one scenario."""
+    """Compare the transcripts of one scenario."""
     listed = list(differences)
     used: set[str] = set()
 
@@ -60,7 +52,7 @@ def compare(
 
 
 def _differing(section: str, old: list[str], new: list[str], is_listed: object) -> list[str]:
-    """The unlisted part of a section's difference, with some context; empty if there is none."""
+    """Return a section's unlisted differences with some context; empty if there are none."""
     assert callable(is_listed)
     shown: list[str] = []
     wanted: set[int] = set()

@@ -1,4 +1,4 @@
-"""The clusters, one of each for the whole session, and the scenarios that were asked for."""
+"""The clusters, one of each for the whole session, and the requested scenarios."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from .all_scenarios import SCENARIOS
 from .clusters import Embedded, Real
-from .plays import SCENARIOS
-from .theatre import Theatre
+from .runner import ScenarioRunner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def wanted(session: pytest.Session, cluster: str) -> list[Scenario]:
-    """The scenarios which the selected tests need on a cluster."""
+    """Return the scenarios that the selected tests need on a cluster."""
     names = {
         item.callspec.params["scenario"]
         for item in session.items
@@ -31,16 +31,16 @@ def wanted(session: pytest.Session, cluster: str) -> list[Scenario]:
 
 
 @pytest.fixture(scope="session")
-def embedded(request: pytest.FixtureRequest) -> Iterator[Theatre]:
-    """What happens on the embedded cluster."""
+def embedded(request: pytest.FixtureRequest) -> Iterator[ScenarioRunner]:
+    """The scenarios on the embedded cluster."""
     chosen = wanted(request.session, "embedded")
-    with Embedded() as cluster, Theatre(cluster, chosen) as theatre:
-        yield theatre
+    with Embedded() as cluster, ScenarioRunner(cluster, chosen) as runner:
+        yield runner
 
 
 @pytest.fixture(scope="session")
-def real(request: pytest.FixtureRequest, real_cluster: RealCluster) -> Iterator[Theatre]:
-    """What happens on the real cluster."""
+def real(request: pytest.FixtureRequest, real_cluster: RealCluster) -> Iterator[ScenarioRunner]:
+    """The scenarios on the real cluster."""
     chosen = wanted(request.session, "real")
-    with Real(real_cluster) as cluster, Theatre(cluster, chosen) as theatre:
-        yield theatre
+    with Real(real_cluster) as cluster, ScenarioRunner(cluster, chosen) as runner:
+        yield runner

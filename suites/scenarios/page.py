@@ -1,4 +1,4 @@
-"""docs/design/differences.md, made from what is compared: ``python -m suites.scenarios.page``."""
+"""Generates docs/design/differences.md: ``python -m suites.scenarios.page``."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ import re
 import textwrap
 from pathlib import Path
 
+from .all_scenarios import SCENARIOS
 from .differences import DIFFERENCES, Difference
-from .plays import SCENARIOS
 
 PLACE = Path(__file__).parents[2] / "docs/design/differences.md"
 _HEAD = """\
-# Where the embedded cluster tells another story than a real one
+# Where the embedded cluster differs from a real one
 
 <!-- Made from suites/scenarios by `python -m suites.scenarios.page`; a test compares. -->
 
-The scenarios of `suites/scenarios` are written once and played on both clusters: the embedded
+The scenarios of `suites/scenarios` are written once and run on both clusters: the embedded
 one, and Kubernetes itself (etcd, API server, controllers, scheduler, two kubelets with
 containerd). A recorder watches every object of a scenario's namespace through the public API.
-What it has seen is told as a story: each object as it was stored, its conditions and phases in
+What it has seen becomes a transcript: each object as it was stored, its conditions and phases in
 order, how its containers ended, the events of each component, the operator's steps, the logs. The
-two stories have to be equal, line by line, but for what is listed here; and what is listed here
-and not met any more fails the suite, too.
+two transcripts have to be equal, line by line, but for what is listed here; and what is listed
+here and not met any more fails the suite, too.
 
-`TRAINCREW_SUITE_STORIES=directory` keeps the stories of a run.
+`TRAINCREW_SUITE_TRANSCRIPTS=directory` keeps the transcripts of a run.
 
 """
 _CHANCE = """\
@@ -40,12 +40,12 @@ _WIDTH = 100
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     parts = [_HEAD, "## Differences\n\n"]
     parts += [_item(f"**{each.name}**{_where(each)}. {each.why}") for each in DIFFERENCES]
     parts += ["\n", _CHANCE, "## Scenarios\n\n"]
     for name, scenario in SCENARIOS.items():
-        text = re.sub(r"\s+", " ", (scenario.play.__doc__ or "").partition("\n\n")[0])
+        text = re.sub(r"\s+", " ", (scenario.run.__doc__ or "").partition("\n\n")[0])
         parts.append(_item(f"`{name}`: {text}"))
         for cluster, why in scenario.without.items():
             parts.append(textwrap.indent(_item(f"Not on the {cluster} cluster: {why}"), "  "))

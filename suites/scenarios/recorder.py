@@ -1,9 +1,9 @@
-"""Sees everything that happens in a scenario's namespace, through the public API only.
+"""Records everything that happens in a scenario's namespace, through the public API only.
 
-One watch for each resource serves all scenarios of a cluster; what it delivers is filed by
-namespace. Every intermediate state that the API server has shown is kept, in the order of resource
-versions: those are comparable over all kinds in etcd as well as in the embedded cluster's store.
-A gap in a watch is an error, because a recording with a gap proves nothing.
+One watch for each resource serves all scenarios of a cluster; its events are stored by namespace.
+Every intermediate state that the API server has shown is kept, in the order of resource versions,
+which are comparable across kinds in etcd as well as in the embedded cluster's store. A gap in a
+watch is an error, because an incomplete recording proves nothing.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from traincrew.engine.resources import (
     STATEFUL_SETS,
     Resource,
 )
-from traincrew.operator.kinds import CHAINER_JOBS
+from traincrew.operator.kinds import RESOURCES as JOBS_OF_ALL_KINDS
 
-from .recording import Observation, Recording, version_of
+from .recording import OLDER_GROUPS, Observation, Recording, version_of
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from traincrew.engine.client import Client
 
 RESOURCES = (
-    CHAINER_JOBS,
+    *JOBS_OF_ALL_KINDS,
     JOBS,
     STATEFUL_SETS,
     CONTROLLER_REVISIONS,
@@ -52,6 +52,11 @@ RESOURCES = (
     ROLE_BINDINGS,
     EVENTS,
 )
+
+
+def kind_name(resource: Resource) -> str:
+    """Return the name of a kind in recordings; an older group of a kind has a name of its own."""
+    return OLDER_GROUPS.get(resource.group, resource.kind)
 
 
 class Recorder:
@@ -85,20 +90,20 @@ class Recorder:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def record(self, namespace: str) -> Recording:
-        """Begin to record a namespace; nothing of what is in it already is told."""
+        """Begin to record a namespace, without the objects already in it."""
         recording = self._recordings[namespace] = Recording(namespace)
         return recording
 
     async def catch_up(self, recording: Recording, seconds: float = 30.0) -> None:
-        """Wait until the recording shows what the API server shows.
+        """Wait until the recording has caught up with the API server.
 
         Raises:
-            AssertionError: It does not in that time.
+            AssertionError: It does not catch up in time.
         """
 
         for resource in RESOURCES:
             listed = await self._client.list(resource, recording.namespace)
-            check = partial(recording.shows, resource.kind, listed)
+            check = partial(recording.shows, kind_name(resource), listed)
             await recording.until(f"the watch of {resource.plural} is current", check, seconds)
 
     async def _version(self, resource: Resource) -> str:
@@ -110,14 +115,14 @@ class Recorder:
                 try:
                     version = await self._follow(resource, version)
                 except TooManyRequestsError:
-                    # It has not begun: a kind's storage is being made, or the server sheds load.
+                    # It has not begun: a kind's storage is being created, or the server is busy.
                     await asyncio.sleep(0.5)
         except ApiError as error:
             for recording in self._recordings.values():
                 recording.lose(f"the watch of {resource.plural} broke: {error}")
 
     async def _follow(self, resource: Resource, version: str) -> str:
-        """Follow one watch to its end; return the version to go on from."""
+        """Follow one watch to its end; return the version to resume from."""
         parameters = {"watch": "true", "resourceVersion": version, "allowWatchBookmarks": "true"}
         async with self._client.stream(resource.path(), parameters) as chunks:
             rest = b""
@@ -138,5 +143,6 @@ class Recorder:
         if change != "BOOKMARK":
             recording = self._recordings.get(document["metadata"]["namespace"])
             if recording is not None:
-                recording.add(Observation(int(version), change, resource.kind, document))
+                seen = Observation(int(version), change, kind_name(resource), document)
+                recording.add(seen)
         return version

@@ -1,4 +1,4 @@
-"""What was seen in one namespace, and waiting until something is seen there."""
+"""The recording of one namespace, and waiting for a state in it."""
 
 from __future__ import annotations
 
@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 Document = dict[str, Any]
 Key = tuple[str, str]
 """Kind and name."""
+OLDER_GROUPS = {"mlkube.io": "MxJob.mlkube.io"}
+"""The kind that an API group has in recordings, if another group has the same kind."""
+JOB_KINDS = frozenset({"ChainerJob", "ElasticJob", "MxJob", *OLDER_GROUPS.values()})
+"""Kinds of training jobs."""
 
 
 class Observation(NamedTuple):
@@ -37,7 +41,7 @@ class Observation(NamedTuple):
 
 
 class Recording:
-    """What was seen in one namespace."""
+    """Everything that was observed in one namespace."""
 
     def __init__(self, namespace: str) -> None:
         self.namespace = namespace
@@ -48,10 +52,10 @@ class Recording:
         self._changed = asyncio.Event()
         self._lost: str | None = None
 
-    # -- what the recorder says ---------------------------------------------------------------
+    # -- for the recorder ---------------------------------------------------------------
 
     def add(self, observation: Observation) -> None:
-        """File what a watch has delivered."""
+        """Store an event of a watch."""
         self._seen.append(observation)
         key = (observation.kind, observation.name)
         self._latest[key] = observation.version
@@ -63,23 +67,23 @@ class Recording:
         self._changed.set()
 
     def lose(self, why: str) -> None:
-        """There is a gap from now on."""
+        """Record that there is a gap from now on."""
         self._lost = why
         self._changed.set()
 
-    # -- what scenarios ask -------------------------------------------------------------------
+    # -- for scenarios -------------------------------------------------------------------
 
     @property
     def observations(self) -> list[Observation]:
-        """Everything seen so far, in the order in which it was stored."""
+        """Return everything observed so far, in order."""
         return sorted(self._seen, key=lambda each: each.version)
 
     def find(self, kind: str, name: str) -> Document | None:
-        """An object as it is now; None if there is none."""
+        """Return the current state of an object; None if there is none."""
         return self.current.get((kind, name))
 
     def shows(self, kind: str, listed: Document) -> bool:
-        """Whether everything that a list of a kind shows has been seen, deletions included."""
+        """Return whether everything in a list of a kind was observed, including deletions."""
         items = {(kind, item["metadata"]["name"]): version_of(item) for item in listed["items"]}
         at = int(listed["metadata"]["resourceVersion"])
         gone = (
@@ -91,15 +95,15 @@ class Recording:
         return not any(gone) and not any(behind)
 
     def all(self, kind: str) -> list[Document]:
-        """The objects of a kind as they are now, oldest first."""
+        """Return the current objects of a kind, oldest first."""
         found = [document for (each, _), document in self.current.items() if each == kind]
         return sorted(found, key=_age)
 
     async def until(self, what: str, check: Callable[[], Any], seconds: float) -> Any:
-        """Wait until a check of the current state gives something true, and return that.
+        """Wait until a check of the current state returns something true, and return that.
 
         Raises:
-            AssertionError: It did not within `seconds`; the message tells the current state.
+            AssertionError: It did not within `seconds`; the message has the current state.
         """
         deadline = time.monotonic() + seconds
         while not (result := check()):
@@ -126,7 +130,7 @@ class Recording:
             await asyncio.sleep(left)
 
     def describe(self) -> str:
-        """The current state in a few lines, for people."""
+        """Return the current state in a few lines, for people."""
         lines = [f"namespace {self.namespace}:"]
         for (kind, name), document in sorted(self.current.items()):
             lines.append(f"  {kind} {name} {_summary(kind, document)}".rstrip())
@@ -134,7 +138,7 @@ class Recording:
 
 
 def version_of(document: Document) -> str:
-    """The resource version."""
+    """Return the resource version."""
     return str(document["metadata"]["resourceVersion"])
 
 
@@ -147,7 +151,7 @@ def _summary(kind: str, document: Document) -> str:
         about = document["involvedObject"]
         return f"{about['kind']} {about['name']} {document['reason']}: {document.get('message')}"
     status = document.get("status", {})
-    if kind in {"Pod", "ChainerJob"}:
+    if kind == "Pod" or kind in JOB_KINDS:
         words = [str(status.get(key, "")) for key in ("phase", "reason", "message")]
         words += [
             f"{container['name']}={msgspec.json.encode(container['state']).decode()}"

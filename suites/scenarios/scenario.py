@@ -1,4 +1,4 @@
-"""What a scenario is, and the list of all there are."""
+"""The definition of a scenario, and the registry of all of them."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from .stage import Stage
+    from .context import ScenarioContext
 
-    Play = Callable[[Stage], Awaitable[None]]
+    Steps = Callable[[ScenarioContext], Awaitable[None]]
 
 
 class Scenario(NamedTuple):
     """One scenario.
 
     Attributes:
-        name: Also that of its namespace.
-        play: What a user does, and what they see.
-        alone: Others must not play at the same time, because it breaks what all of them share.
-        without: Clusters on which it cannot be played, and why; for docs/design/differences.md.
+        name: Its name, also that of its namespace.
+        run: The user's actions and observations.
+        alone: It must not run concurrently with others, because it breaks what all of them share.
+        without: Clusters on which it cannot run, and why; for docs/design/differences.md.
     """
 
     name: str
-    play: Play
+    run: Steps
     alone: bool
     without: Mapping[str, str]
 
@@ -32,19 +32,19 @@ SCENARIOS: dict[str, Scenario] = {}
 """By name, in the order in which they are defined."""
 
 
-def playable(*clusters: str) -> list[str]:
-    """The names of the scenarios that all of these clusters can play."""
+def runnable(*clusters: str) -> list[str]:
+    """Return the names of the scenarios that all of these clusters can run."""
     return [each.name for each in SCENARIOS.values() if not each.without.keys() & set(clusters)]
 
 
 def scenario(
     *, alone: bool = False, without: Mapping[str, str] | None = None
-) -> Callable[[Play], Play]:
-    """Register a coroutine as a scenario, under its own name."""
+) -> Callable[[Steps], Steps]:
+    """Register a coroutine as a scenario under its own name."""
 
-    def register(play: Play) -> Play:
-        name = play.__name__.replace("_", "-")
-        SCENARIOS[name] = Scenario(name, play, alone, without or {})
-        return play
+    def register(run: Steps) -> Steps:
+        name = run.__name__.replace("_", "-")
+        SCENARIOS[name] = Scenario(name, run, alone, without or {})
+        return run
 
     return register

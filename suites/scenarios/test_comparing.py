@@ -1,4 +1,4 @@
-"""What is compared, and what a difference looks like: without any cluster."""
+"""The comparison of transcripts, without any cluster."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ import pytest
 
 from .compare import compare
 from .differences import DIFFERENCES, Difference
-from .normal import Normaliser
+from .normalize import Normaliser
 from .page import PLACE, page
 from .recording import Observation, Recording
-from .story import Story, tell
+from .transcript import Transcript, transcribe
 
 UID = "{:08x}-8f5c-4a53-9d0e-1f3b5a7c9d00"
 
 
 def observation(version: int, change: str, kind: str, name: str, **content: Any) -> Observation:
-    """One state of an object; the UID follows from kind and name."""
+    """Return one state of an object; the UID is derived from kind and name."""
     uid = UID.format(sum(map(ord, kind + name)))
     metadata = {
         "name": name,
-        "namespace": "play",
+        "namespace": "trial",
         "uid": uid,
         "resourceVersion": str(version),
         "creationTimestamp": "2026-01-02T03:04:05Z",
@@ -30,11 +30,11 @@ def observation(version: int, change: str, kind: str, name: str, **content: Any)
     return Observation(version, change, kind, {"kind": kind, "metadata": metadata, **content})
 
 
-def story(*observations: Observation) -> Story:
-    recording = Recording("play")
+def transcript(*observations: Observation) -> Transcript:
+    recording = Recording("trial")
     for each in observations:
         recording.add(each)
-    return tell(recording.observations, ["node-1", "node-2"], {}, {})
+    return transcribe(recording.observations, ["node-1", "node-2"], {}, {})
 
 
 # -- normalising --------------------------------------------------------------------------------
@@ -49,7 +49,7 @@ def pod(version: int, name: str) -> Observation:
     [
         ("Created pod: j-master-x7k2p", "Created pod: j-master-<1>"),
         ("j-master-bbbbb after j-master-x7k2p", "j-master-<2> after j-master-<1>"),
-        ("assigned play/j-master-x7k2p to node-2", "assigned play/j-master-<1> to <node>"),
+        ("assigned trial/j-master-x7k2p to node-2", "assigned trial/j-master-<1> to <node>"),
         ("since 2026-01-02T03:04:05Z", "since <time>"),
         ("renewed 2026-01-02T03:04:05.123456Z.", "renewed <time>."),
         ("listens on 127.0.13.7:80", "listens on <ip>:80"),
@@ -72,12 +72,22 @@ def test_uids_say_whose_they_are() -> None:
     assert Normaliser([seen], []).text(f"owner {seen.uid}") == "owner <uid of Job j-master>"
 
 
-# -- stories ------------------------------------------------------------------------------------
+def test_records_of_pods_are_compared_by_place() -> None:
+    text = "2026-01-02T03:04:05Z 0/0r/zQ3W 2026-01-02T03:04:06Z 1/2x/TcSj"
+    status = {"podRecords": {"master": "2026-01-02T03:04:05Z /0/qHzA", "ws": text}}
+    assert Normaliser([], []).lines(status) == [
+        "podRecords.master: 0 restarts",
+        "podRecords.ws-0: 0 restarts, ready",
+        "podRecords.ws-1: 2 restarts, released",
+    ]
+
+
+# -- transcripts ------------------------------------------------------------------------------
 
 
 def test_states_in_the_order_in_which_they_were_stored() -> None:
     running = {"phase": "Running"}
-    told = story(
+    told = transcript(
         observation(5, "MODIFIED", "Pod", "p", spec={"nodeName": "node-1"}, status=running),
         observation(3, "ADDED", "Pod", "p", spec={}, status={"phase": "Pending"}),
         observation(9, "DELETED", "Pod", "p", spec={"nodeName": "node-1"}, status=running),
@@ -96,7 +106,7 @@ def test_a_container_that_ends_is_told_once() -> None:
     ended = {"terminated": {"exitCode": 3, "reason": "Error", "containerID": "containerd://1"}}
     first = {"containerStatuses": [{"name": "c", "state": ended}]}
     again = {"containerStatuses": [{"name": "c", "state": {"running": {}}, "lastState": ended}]}
-    told = story(
+    told = transcript(
         observation(1, "ADDED", "Pod", "p", status=first),
         observation(2, "MODIFIED", "Pod", "p", status=again),
     )
@@ -110,9 +120,9 @@ def test_what_the_operator_makes_together_has_no_order() -> None:
         for version, kind in enumerate(("Role", "ConfigMap", "ServiceAccount", "StatefulSet"), 1)
     ]
     second = [first[2]._replace(version=1), first[0]._replace(version=2), *first[1:2], first[3]]
-    steps = story(*first)["Steps of the operator"]
+    steps = transcript(*first)["Steps of the operator"]
     assert steps[-1] == "StatefulSet j: created"
-    assert steps == story(*second)["Steps of the operator"]
+    assert steps == transcript(*second)["Steps of the operator"]
 
 
 def event(version: int, reason: str, component: str, count: int = 1) -> Observation:
@@ -131,7 +141,7 @@ def event(version: int, reason: str, component: str, count: int = 1) -> Observat
 
 
 def test_events_by_object_and_component_with_their_number() -> None:
-    told = story(
+    told = transcript(
         event(1, "Pulled", "kubelet"), event(2, "Scheduled", "scheduler"),
         event(4, "Started", "kubelet"), event(3, "Started", "kubelet", count=2),
         event(5, "BackOff", "kubelet", count=9),
@@ -150,7 +160,7 @@ HERE = {"Pod p, life": ["created", "phase Pending", "phase Running", "gone"]}
 THERE = {"Pod p, life": ["created", "phase Pending", "phase Failed", "gone"]}
 
 
-def test_equal_stories_have_no_difference() -> None:
+def test_equal_transcripts_have_no_difference() -> None:
     assert compare("s", HERE, HERE, []).text == ""
 
 

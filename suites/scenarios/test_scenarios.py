@@ -1,4 +1,4 @@
-"""Every scenario goes as it should on both clusters, and tells the same story."""
+"""Every scenario succeeds on both clusters, with the same transcript."""
 
 from __future__ import annotations
 
@@ -6,39 +6,41 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from .all_scenarios import runnable
 from .compare import compare
 from .differences import DIFFERENCES
-from .plays import playable
 
 if TYPE_CHECKING:
-    from .theatre import Theatre
+    from .runner import ScenarioRunner
 
-BOTH = playable("embedded", "real")
+BOTH = runnable("embedded", "real")
 used: set[str] = set()
 compared: set[str] = set()
 
 
-@pytest.mark.parametrize("scenario", playable("embedded"))
-def test_embedded(embedded: Theatre, scenario: str) -> None:
-    assert embedded.story(scenario)
+@pytest.mark.parametrize("scenario", runnable("embedded"))
+def test_embedded(embedded: ScenarioRunner, scenario: str) -> None:
+    assert embedded.transcript(scenario)
 
 
-@pytest.mark.parametrize("scenario", playable("real"))
-def test_real(real: Theatre, scenario: str) -> None:
-    assert real.story(scenario)
+@pytest.mark.parametrize("scenario", runnable("real"))
+def test_real(real: ScenarioRunner, scenario: str) -> None:
+    assert real.transcript(scenario)
 
 
 @pytest.mark.parametrize("scenario", BOTH)
-def test_same(embedded: Theatre, real: Theatre, scenario: str) -> None:
+def test_same(embedded: ScenarioRunner, real: ScenarioRunner, scenario: str) -> None:
     """Both clusters tell the same, but for what is listed in differences.py."""
-    comparison = compare(scenario, embedded.story(scenario), real.story(scenario), DIFFERENCES)
+    comparison = compare(
+        scenario, embedded.transcript(scenario), real.transcript(scenario), DIFFERENCES
+    )
     compared.add(scenario)
     used.update(comparison.used)
     if comparison.text:
         pytest.fail(comparison.text, pytrace=False)
 
 
-def test_every_listed_difference_exists(real: Theatre) -> None:
+def test_every_listed_difference_exists(real: ScenarioRunner) -> None:
     """What is listed and not met has been mended, and must not be allowed any longer."""
     if compared != set(BOTH):
         pytest.skip("needs all scenarios to be compared")

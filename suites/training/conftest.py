@@ -1,4 +1,4 @@
-"""What the training suites share: one environment built for real, and hosts to train on."""
+"""Fixtures of the training suites: a real environment, and hosts to train on."""
 
 import asyncio
 import os
@@ -25,12 +25,12 @@ exec env -i {environment} unshare {namespaces} --uts sh -c 'hostname "$0"; exec 
 
 
 def pytest_configure() -> None:
-    """Stopped by a signal, still end the clusters that were started."""
+    """Convert SIGTERM to KeyboardInterrupt, so that clusters are stopped."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 class Hosts:
-    """Three hosts on this machine, each with its own name, as the operator wires pods."""
+    """Three hosts on this machine, each with its own name, configured as the operator does."""
 
     def __init__(self, directory: Path, environment: Environment) -> None:
         self.directory = directory
@@ -38,15 +38,15 @@ class Hosts:
         self.variables = {
             **environment.variables,
             "HOME": str(directory),
-            # What the operator adds for clusters (contract: ChainerJob, Children).
+            # As the operator sets them (contract: ChainerJob, Children).
             "OMPI_MCA_plm_rsh_agent": str(directory / "agent"),
             "OMPI_MCA_orte_keep_fqdn_hostnames": "t",
             "OMPI_MCA_orte_default_hostfile": str(directory / "hostfile"),
             "OMPI_MCA_btl_tcp_if_exclude": "lo,docker0",
         }
         (directory / "hostfile").write_text("".join(f"{host} slots=1\n" for host in HOSTS))
-        # The agent is a child of mpiexec, which is inside a user namespace already; another one
-        # gives it the right to a host name of its own again.
+        # The agent is a child of mpiexec, which is in a user namespace already; another one allows
+        # it to set a host name of its own.
         agent = AGENT.format(
             environment=" ".join(f"{k}={shlex.quote(v)}" for k, v in self.variables.items()),
             namespaces="--user --map-root-user",
@@ -92,9 +92,9 @@ def pull(cache: Path, image: str, catalogs: Sequence[Path] = ()) -> Environment:
 
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An empty cache, so that the recipes are proven by every run of this suite.
+    """An empty cache, so that every run of this suite tests the recipes.
 
-    TRAINCREW_SUITE_CACHE names one to keep, for working on the suite itself.
+    TRAINCREW_SUITE_CACHE names one to keep, for development of the suite.
     """
     kept = os.environ.get("TRAINCREW_SUITE_CACHE")
     return Path(kept) if kept else tmp_path_factory.mktemp("cache")
@@ -112,6 +112,12 @@ def chainer(cache: Path) -> Environment:
     return pull(cache, "everpeace/chainer:4.1.0")
 
 
+@pytest.fixture(scope="session")
+def mxnet(cache: Path) -> Environment:
+    """The environment of MXNet images."""
+    return pull(cache, "traincrew/mxnet")
+
+
 @pytest.fixture
 def hosts(tmp_path: Path, chainermn: Environment) -> Hosts:
     """Three hosts with the ChainerMN environment."""
@@ -119,7 +125,7 @@ def hosts(tmp_path: Path, chainermn: Environment) -> Hosts:
 
 
 def alive(pid: int) -> bool:
-    """Tell whether a process exists."""
+    """Return whether a process exists."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -1,7 +1,7 @@
-"""ChainerJobs train for real on the embedded cluster, and end as they should when they cannot.
+"""ChainerJobs train on the embedded cluster, and fail correctly when they cannot.
 
-What a user does: `traincrew up`, then kubectl, with manifests as the old operator knew them.
-More of those can be put to the test: TRAINCREW_SUITE_MANIFESTS names a directory.
+The steps are a user's: `traincrew up`, then kubectl, with manifests of the old operator. More of
+them can be tested: TRAINCREW_SUITE_MANIFESTS names a directory.
 """
 
 import json
@@ -35,7 +35,7 @@ Document = dict[str, Any]
 
 
 class User(shell.User):
-    """Someone with ChainerJobs."""
+    """A user with ChainerJobs."""
 
     def job(self, name: str) -> Document:
         return self.get("chainerjob", name)
@@ -56,7 +56,7 @@ class User(shell.User):
         return condition
 
     def master_logs(self, job: str) -> str:
-        """Return what the newest master has printed; failed ones stay beside it."""
+        """Return the log of the newest master; failed ones still exist."""
         masters = [
             pod["metadata"]
             for pod in self.pods(job)
@@ -66,7 +66,7 @@ class User(shell.User):
         return self.kubectl("logs", newest["name"], "-c", "chainer")
 
     def gone(self, job: str) -> None:
-        """Assert that nothing of a deleted job is left: no object and, therefore, no process."""
+        """Assert that no object of a deleted job is left, and therefore no process."""
         kinds = "chainerjobs,jobs,statefulsets,pods,configmaps,serviceaccounts,roles,rolebindings"
 
         def left() -> str:
@@ -87,7 +87,7 @@ def condition_of(document: Document, kind: str) -> Document | None:
 def user(
     tmp_path_factory: pytest.TempPathFactory, cache: Path, chainermn: object
 ) -> Iterator[User]:
-    """A user with a cluster that is up."""
+    """A user with a running cluster."""
     user = User(tmp_path_factory.mktemp("user"), cache, "chj,job,sts,pod,event")
     user.traincrew("up", "--kubeconfig", str(user.kubeconfig))
     yield user
@@ -98,7 +98,7 @@ def user(
 
 
 def digits_mn(name: str, *, epochs: int = 30, retries: int = 0) -> Document:
-    """Return our MPI example under another name."""
+    """Return the MPI example with another name."""
     document: Document = yaml.safe_load((EXAMPLES / "chainerjob-mn.yaml").read_text())
     document["metadata"]["name"] = name
     master = document["spec"]["master"]
@@ -107,11 +107,11 @@ def digits_mn(name: str, *, epochs: int = 30, retries: int = 0) -> Document:
     return document
 
 
-# -- the manifests people have -----------------------------------------------------------------
+# -- manifests of the old operator -------------------------------------------------------------
 
 
 @pytest.mark.parametrize("path", OLD_MANIFESTS, ids=lambda path: path.stem)
-def test_old_manifests_as_their_readme_uses_them(user: User, path: Path) -> None:
+def test_old_manifests_by_their_readme(user: User, path: Path) -> None:
     manifest = yaml.safe_load(path.read_text())
     name = manifest["metadata"]["name"]
     assert user.kubectl("create", "-f", str(path)) == f"chainerjob.kubeflow.org/{name} created\n"
@@ -146,13 +146,13 @@ def test_old_manifests_as_their_readme_uses_them(user: User, path: Path) -> None
     user.gone(name)
 
 
-# -- our examples ------------------------------------------------------------------------------
+# -- the examples ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "manifest", ["chainerjob.yaml", "chainerjob-mn.yaml", "chainerjob-reference.yaml"]
 )
-def test_our_examples_train_in_one_shot(user: User, manifest: str) -> None:
+def test_the_examples_train_with_traincrew_run(user: User, manifest: str) -> None:
     output = user.traincrew("run", "-f", str(EXAMPLES / manifest))
     assert float(ACCURACY.findall(output)[-1]) >= 0.95, output
     assert "Succeeded" in output
@@ -170,10 +170,10 @@ def seconds_to_first_epoch(process: subprocess.Popen[str], started: float) -> fl
 
 
 def test_the_second_run_trains_at_once(user: User, hosts: Hosts) -> None:
-    """Within 5 s, start of the cluster and all: the environment is there already.
+    """The first epoch ends within 5 s, cluster start included: the environment is built already.
 
-    On a machine that is busy with other things the bare mpiexec of the same script is the measure.
-    What else it does may change from one to the other, so there are three tries.
+    On a busy machine the limit is relative to a plain mpiexec of the same script. The load may
+    change between the two, so there are three attempts.
     """
     script = hosts.file("/examples/train_digits.py")
     measured = []
@@ -196,7 +196,7 @@ def test_the_second_run_trains_at_once(user: User, hosts: Hosts) -> None:
     pytest.fail("; ".join(measured))
 
 
-# -- when it goes wrong ------------------------------------------------------------------------
+# -- failures ----------------------------------------------------------------------------------
 
 
 def test_a_script_that_fails(user: User) -> None:
@@ -209,14 +209,14 @@ def test_a_script_that_fails(user: User) -> None:
     assert "the validation accuracy is below 1.1" in user.master_logs("fails")
     assert "the validation accuracy is below 1.1" in condition["message"]
     user.until(
-        "the workers are gone, the failed master stays for its logs",
+        "the workers are deleted, the failed master stays for its logs",
         lambda: [pod["status"]["phase"] for pod in user.pods("fails")] == ["Failed"],
     )
     user.kubectl("delete", "chainerjob", "fails")
     user.gone("fails")
 
 
-def test_the_outcome_of_a_failed_run_is_its_exit_code(user: User) -> None:
+def test_the_exit_code_of_a_failed_run(user: User) -> None:
     document = digits_mn("exits")
     container = document["spec"]["master"]["template"]["spec"]["containers"][0]
     container["command"] = ["sh", "-c", "echo about to fail; exit 7"]
@@ -234,7 +234,7 @@ def wait_for_training(user: User, name: str) -> None:
     )
 
 
-def test_a_worker_that_is_killed_fails_the_try(user: User) -> None:
+def test_a_killed_worker_fails_the_attempt(user: User) -> None:
     user.create(digits_mn("loses", epochs=20_000))
     wait_for_training(user, "loses")
     user.kubectl("delete", "pod", "loses-workerset-ws0-1", "--grace-period=0", "--force")
@@ -247,7 +247,7 @@ def test_a_worker_that_is_killed_fails_the_try(user: User) -> None:
 def test_with_a_retry_left_the_job_outlives_a_killed_worker(user: User) -> None:
     user.create(digits_mn("recovers", epochs=120, retries=2))
     wait_for_training(user, "recovers")
-    # The daemon mpiexec has started there, and every rank under it.
+    # The daemon that mpiexec has started there, with its ranks.
     user.kubectl(
         "exec", "recovers-workerset-ws0-0", "-c", "chainer", "--", "pkill", "-KILL", "orted"
     )
@@ -258,7 +258,7 @@ def test_with_a_retry_left_the_job_outlives_a_killed_worker(user: User) -> None:
 
 
 @pytest.mark.parametrize("victim", ["pod", "rank"])
-def test_a_master_that_is_killed_is_tried_again(user: User, victim: str) -> None:
+def test_a_killed_master_is_retried(user: User, victim: str) -> None:
     name = f"again-{victim}"
     user.create(digits_mn(name, epochs=120, retries=1))
     wait_for_training(user, name)
@@ -285,7 +285,7 @@ def test_a_deadline(user: User) -> None:
     user.gone("late")
 
 
-def test_deleted_while_it_trains_nothing_is_left(user: User) -> None:
+def test_deletion_during_training_leaves_nothing(user: User) -> None:
     user.create(digits_mn("deleted", epochs=20_000))
     wait_for_training(user, "deleted")
     user.kubectl("delete", "chainerjob", "deleted")
@@ -294,7 +294,7 @@ def test_deleted_while_it_trains_nothing_is_left(user: User) -> None:
     assert "--epochs 20000" not in processes.stdout
 
 
-def test_an_image_nobody_has_mapped(user: User) -> None:
+def test_an_unmapped_image(user: User) -> None:
     document = digits_mn("unmapped")
     document["spec"]["workerSets"]["ws0"]["template"]["spec"]["containers"][0]["image"] = "me/own:1"
     user.create(document)

@@ -8,17 +8,21 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from api.broken import FAILED, REFUSED, Broken
-from plan.world import distributed, example, plain
-from traincrew.api import chainerjob as api
-from traincrew.api.chainerjob_rules import problems
-from traincrew.api.crd import CHAINER_JOB, KINDS, Kind, definition, schema
+from api.chainerjob.broken import FAILED, REFUSED
+from plan.chainerjob.world import distributed, example, plain
+from traincrew.api.crd import Kind, definition, schema
+from traincrew.api.kinds import KINDS
+from traincrew.api.kinds.chainerjob import types as api
+from traincrew.api.kinds.chainerjob.definition import DEFINITION
+from traincrew.api.kinds.chainerjob.rules import problems
 from traincrew.api.meta import ObjectMeta
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SCHEMA = schema(CHAINER_JOB)
+    from api.broken import Broken
+
+SCHEMA = schema(DEFINITION)
 SPEC = SCHEMA["properties"]["spec"]
 every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.kind)
 
@@ -40,7 +44,7 @@ def test_it_fits_the_annotation_of_a_plain_apply(kind: Kind) -> None:
 
 
 def test_names_are_those_of_the_chainer_operator() -> None:
-    document = definition(CHAINER_JOB)
+    document = definition(DEFINITION)
 
     assert document["metadata"]["name"] == "chainerjobs.kubeflow.org"
     assert document["spec"]["names"]["shortNames"] == ["chj", "chjs", "chjob", "chjobs"]
@@ -60,7 +64,8 @@ def test_it_is_structural(kind: Kind) -> None:
             assert word not in node, path
         if "anyOf" in node:
             assert node.get("x-kubernetes-int-or-string"), path
-        if not node.get("x-kubernetes-int-or-string"):
+        any_type = "x-kubernetes-int-or-string", "x-kubernetes-preserve-unknown-fields"
+        if not any(map(node.get, any_type)):
             assert "type" in node, path
         if node.get("x-kubernetes-list-type") == "map":
             items = node["items"]
@@ -100,7 +105,7 @@ def test_every_rule_is_in_the_schema() -> None:
     assert len(rules) == len(set(rules)) == 11
 
 
-def test_rules_look_only_at_what_is_bounded() -> None:
+def test_rules_refer_only_to_bounded_fields() -> None:
     """So that the API server can estimate what they cost."""
     for side in (SPEC["properties"]["master"], SPEC["properties"]["workerSets"]):
         template = side.get("additionalProperties", side)["properties"]["template"]
@@ -124,7 +129,7 @@ def found_by_code(manifest: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("manifest", [plain(), distributed(), example("everything")])
-def test_good_manifests_have_no_problems(manifest: dict[str, Any]) -> None:
+def test_valid_manifests_have_no_problems(manifest: dict[str, Any]) -> None:
     if manifest["metadata"]["name"] == "digits-all":
         manifest["spec"].pop("runPolicy")
 
@@ -148,7 +153,7 @@ CEL = [
 
 
 @pytest.mark.parametrize("broken", CEL, ids=lambda broken: broken.title)
-def test_what_cel_refuses_the_operator_would_not_run_either(broken: Broken) -> None:
+def test_what_cel_refuses_the_operator_refuses_as_well(broken: Broken) -> None:
     assert found_by_code(broken.manifest()) != ""
 
 
@@ -157,7 +162,7 @@ def test_what_cel_refuses_the_operator_would_not_run_either(broken: Broken) -> N
     [broken for broken in FAILED if not broken.says[0].startswith(("Job", "StatefulSet"))],
     ids=lambda broken: broken.title,
 )
-def test_what_only_code_can_know(broken: Broken) -> None:
+def test_rules_that_only_code_can_check(broken: Broken) -> None:
     said = found_by_code(broken.manifest())
 
     for text in broken.says:
@@ -199,7 +204,7 @@ def test_slots_of_a_sidecar_do_not_count() -> None:
     assert api.slots(api.decode(manifest["spec"]).worker_sets["ws0"]) == 1
 
 
-def test_written_slots_win() -> None:
+def test_explicit_slots_take_precedence() -> None:
     assert api.slots(api.decode(example("everything")["spec"]).master) == 2
 
 

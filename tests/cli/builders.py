@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from traincrew.cli.objects import Event, Pod, TrainingJob, Workload, decode
+from traincrew.cli.display.objects import Event, Pod, TrainingJob, Workload, decode
 
 
 def owner(kind: str, name: str) -> dict[str, Any]:

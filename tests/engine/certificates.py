@@ -1,7 +1,7 @@
 """A certificate authority for one test session, made with the openssl command.
 
-The command is there on every machine that can build Python or run git over https: Debian, macOS
-(LibreSSL) and the CI image. Where it is not, tests fail and say so rather than skip.
+The command is installed on every machine that can build Python or run git over https: Debian, macOS
+(LibreSSL) and the CI image. Where it is missing, tests fail with a message rather than skip.
 """
 
 import shutil
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 class Authority:
-    """A CA in a directory; ``name.crt`` and ``name.key`` are what it issued."""
+    """A CA in a directory; it issues ``name.crt`` and ``name.key``."""
 
     def __init__(self, directory: Path) -> None:
         assert shutil.which("openssl"), "these tests need the openssl command; install openssl"

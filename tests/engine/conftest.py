@@ -1,4 +1,4 @@
-"""What several engine tests share."""
+"""Fixtures of the engine tests."""
 
 import pytest
 

@@ -1,14 +1,23 @@
-"""The engine against the embedded API server: the same wire contract from both ends."""
+"""The engine against the embedded API server: the same wire protocol from both ends."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from typing import Any
 
 import pytest
 
+from traincrew.engine.cache import Informer
 from traincrew.engine.client import Client
 from traincrew.engine.config import from_kubeconfig
-from traincrew.engine.controller import Controller, Request, own_key, owner_key
+from traincrew.engine.controller import (
+    Controller,
+    Manager,
+    Request,
+    WriteTracker,
+    own_key,
+    owner_key,
+)
+from traincrew.engine.election import LeaderElector
 from traincrew.engine.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -18,14 +27,10 @@ from traincrew.engine.errors import (
     UnreachableError,
 )
 from traincrew.engine.events import EventRecorder
-from traincrew.engine.informer import Informer
-from traincrew.engine.lease import LeaderElector
-from traincrew.engine.manager import Manager
 from traincrew.engine.objects import AnyObject, MetadataOnly
 from traincrew.engine.resources import CONFIG_MAPS, EVENTS, LEASES, NAMESPACES, PODS
 from traincrew.engine.testing import until
-from traincrew.engine.tracker import WriteTracker
-from traincrew.local.apiserver.server import ApiServer
+from traincrew.local.apiserver.http.server import ApiServer
 from traincrew.local.apiserver.storage import Storage
 
 SECRET = "0123456789abcdef"
@@ -95,6 +100,24 @@ async def test_the_life_of_an_object(client: Client) -> None:
     assert caught.value.details["name"] == "c"
 
 
+async def test_a_write_to_an_object_that_is_gone(client: Client) -> None:
+    first = await client.create(CONFIG_MAPS, config_map("c"))
+    uid, version = first["metadata"]["uid"], first["metadata"]["resourceVersion"]
+
+    def delete(version: str | None = None) -> Awaitable[dict[str, Any] | None]:
+        delete = client.delete(CONFIG_MAPS, "c", uid=uid, resource_version=version)
+        return client.unless_gone(delete, CONFIG_MAPS, "c", uid=uid)
+
+    await client.patch(CONFIG_MAPS, "c", patch={"data": {"x": "1"}})
+    with pytest.raises(ConflictError):  # it exists, the write only lost a race
+        await delete(version)
+    assert await delete() is not None
+    assert await delete() is None
+    await client.create(CONFIG_MAPS, config_map("c"))
+    assert await delete() is None
+    assert await client.get(CONFIG_MAPS, "c")
+
+
 async def test_lists_in_pages(client: Client) -> None:
     for number in range(25):
         await client.create(CONFIG_MAPS, config_map(f"c{number:02}"))
@@ -105,7 +128,7 @@ async def test_lists_in_pages(client: Client) -> None:
 
 
 @pytest.mark.parametrize("streams", [True, False], ids=["streamed-list", "paged-list"])
-async def test_a_cache_follows_through_restart_and_compaction(
+async def test_a_cache_stays_correct_through_restart_and_compaction(
     server: Server, client: Client, streams: bool
 ) -> None:
     await client.create(CONFIG_MAPS, config_map("one"))
@@ -128,7 +151,7 @@ async def test_a_cache_follows_through_restart_and_compaction(
     await until(lambda: len(metadata.store) >= 2, 10)
 
     await server.api.stop()
-    await until(lambda: informer._reflector._connected_at is None, 10)
+    await until(lambda: informer._reflector._pace._connected_at is None, 10)
     await server.start()
     async with server.client() as other:
         await other.delete(CONFIG_MAPS, "two")
@@ -157,11 +180,11 @@ async def test_an_old_version_is_gone(client: Client) -> None:
 
 
 async def test_controller_lease_events_and_tracker_together(server: Server) -> None:
-    """A controller that keeps one ConfigMap per Pod, run by two processes in turn."""
+    """A controller that maintains one ConfigMap per Pod, run by two processes in turn."""
 
     async def process(identity: str) -> tuple[Client, asyncio.Task[None], list[Request]]:
         client = server.client()
-        # Long enough that a slow machine does not lose the lease: it is handed over by release.
+        # Long enough that a slow machine does not lose the lease, which is handed over by release.
         elector = LeaderElector(
             client, "default", "lock", identity, duration=15, renew_deadline=10, retry_period=0.1
         )
@@ -224,7 +247,7 @@ async def test_controller_lease_events_and_tracker_together(server: Server) -> N
                 await asyncio.sleep(0.02)
 
     async def events_are(client: Client, wanted: list[tuple[str, int]]) -> None:
-        """An event under way when its process ends may be written twice, so wait for it."""
+        """Wait for the events: one in flight when its process ends may be written twice."""
         created: list[tuple[str, int]] = []
         deadline = asyncio.get_running_loop().time() + 60
         while sorted(created) != wanted:

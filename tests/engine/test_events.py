@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from traincrew.engine.events import EventRecorder
-from traincrew.engine.metrics import Metrics
+from traincrew.engine.observability import Metrics
 from traincrew.engine.resources import EVENTS
 from traincrew.engine.testing import FakeServer, simulate, until
 
@@ -18,7 +18,7 @@ JOB = {
 
 
 class Recording:
-    """A recorder at work."""
+    """A running recorder."""
 
     def __init__(self, server: FakeServer) -> None:
         self.metrics = Metrics()
@@ -58,7 +58,7 @@ def test_components_of_one_process_report_under_their_own_names() -> None:
     simulate(main())
 
 
-def test_an_event_says_all_that_kubectl_shows() -> None:
+def test_an_event_has_all_fields_that_kubectl_shows() -> None:
     async def main() -> None:
         server = FakeServer()
         async with Recording(server) as recorder:
@@ -92,7 +92,7 @@ def test_an_event_says_all_that_kubectl_shows() -> None:
     simulate(main())
 
 
-def test_the_same_event_again_raises_the_count() -> None:
+def test_a_repeated_event_increments_the_count() -> None:
     async def main() -> None:
         server = FakeServer()
         async with Recording(server) as recorder:
@@ -109,7 +109,7 @@ def test_the_same_event_again_raises_the_count() -> None:
     simulate(main())
 
 
-def test_an_expired_event_is_written_anew() -> None:
+def test_an_expired_event_is_recreated() -> None:
     async def main() -> None:
         server = FakeServer()
         async with Recording(server) as recorder:
@@ -124,7 +124,7 @@ def test_an_expired_event_is_written_anew() -> None:
     simulate(main())
 
 
-def test_a_hot_loop_cannot_bury_the_server() -> None:
+def test_a_hot_loop_cannot_overload_the_server() -> None:
     async def main() -> None:
         server = FakeServer()
         recording = Recording(server)
@@ -134,11 +134,11 @@ def test_a_hot_loop_cannot_bury_the_server() -> None:
                 await asyncio.sleep(0.01)
             assert len(server.all(EVENTS)) <= 30
             other = {**JOB, "metadata": {**JOB["metadata"], "uid": "u2", "name": "k"}}  # type: ignore[dict-item]
-            recorder.event(other, "Normal", "Fine", "others are still heard")
-            recorder.event(JOB, "Normal", "Completed", "and so is what else is said of the job")
+            recorder.event(other, "Normal", "Fine", "others are still recorded")
+            recorder.event(JOB, "Normal", "Completed", "and so are other events of the job")
             await asyncio.sleep(1)
-        assert ("others are still heard", 1) in written(server)
-        assert ("and so is what else is said of the job", 1) in written(server)
+        assert ("others are still recorded", 1) in written(server)
+        assert ("and so are other events of the job", 1) in written(server)
         assert recording.metrics.events_dropped.value("budget") >= 970
 
     simulate(main())
@@ -167,7 +167,7 @@ def test_recording_never_waits_and_the_backlog_is_bounded() -> None:
         {"status": 429},
     ],
 )
-def test_a_server_in_trouble_is_tried_again(fault: dict[str, Any]) -> None:
+def test_transient_failures_of_the_server_are_retried(fault: dict[str, Any]) -> None:
     async def main() -> None:
         server = FakeServer()
         server.fail("POST", "/events", times=2, **fault)
@@ -179,7 +179,7 @@ def test_a_server_in_trouble_is_tried_again(fault: dict[str, Any]) -> None:
     simulate(main())
 
 
-def test_an_event_whose_answer_was_lost_is_not_written_twice() -> None:
+def test_an_event_whose_response_was_lost_is_not_written_twice() -> None:
     async def main() -> None:
         server = FakeServer()
         lost = ConnectionResetError("reset")
@@ -208,7 +208,7 @@ def test_a_refused_event_is_dropped_and_the_next_is_written() -> None:
     simulate(main())
 
 
-def test_stopping_writes_what_is_left() -> None:
+def test_stopping_writes_the_backlog() -> None:
     async def main() -> None:
         server = FakeServer()
         async with Recording(server) as recorder:
@@ -276,15 +276,17 @@ def test_objects_do_not_wait_for_each_other() -> None:
             at_once = len(written(server))
             assert at_once >= 50
             await until(lambda: len(written(server)) == 201)
-        told = [event for event in server.all(EVENTS) if event["involvedObject"]["name"] == "j0"]
-        told.sort(key=lambda event: event["metadata"]["name"])
-        assert [event["reason"] for event in told] == ["First", "Second"]
+        reported = [
+            event for event in server.all(EVENTS) if event["involvedObject"]["name"] == "j0"
+        ]
+        reported.sort(key=lambda event: event["metadata"]["name"])
+        assert [event["reason"] for event in reported] == ["First", "Second"]
 
     simulate(main())
 
 
-def test_events_of_one_second_are_shown_in_their_order() -> None:
-    """Which is by name, where the time is the same."""
+def test_events_of_one_second_are_shown_in_order() -> None:
+    """They are sorted by name if the time is the same."""
 
     async def main() -> None:
         server = FakeServer()
@@ -292,13 +294,13 @@ def test_events_of_one_second_are_shown_in_their_order() -> None:
             for number in range(20):
                 recorder.event(JOB, "Normal", "X", f"{number}")
             await until(lambda: len(server.all(EVENTS)) == 20)
-        told = sorted(server.all(EVENTS), key=lambda event: event["metadata"]["name"])
-        assert [event["message"] for event in told] == [str(number) for number in range(20)]
+        reported = sorted(server.all(EVENTS), key=lambda event: event["metadata"]["name"])
+        assert [event["message"] for event in reported] == [str(number) for number in range(20)]
 
     simulate(main())
 
 
-def test_what_is_remembered_of_objects_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_memory_for_objects_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("traincrew.engine.events._MAX_SERIES", 10)
 
     async def main() -> None:

@@ -1,4 +1,4 @@
-"""What hack/cluster says before it starts anything."""
+"""Checks of hack/cluster before it starts anything."""
 
 import json
 import os
@@ -46,7 +46,7 @@ def test_a_name_that_cannot_be_used_is_refused(name: str) -> None:
         RealCluster(Options(name))
 
 
-def test_a_cluster_that_is_not_running_is_said_so(
+def test_a_cluster_that_is_not_running_is_reported(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("TRAINCREW_CLUSTER_DIRECTORY", str(tmp_path))
@@ -84,7 +84,8 @@ def test_programs_of_one_module_share_a_directory() -> None:
 
 def test_a_process_is_found_again_and_paused_and_ended(tmp_path: Path) -> None:
     process = Process("sleeper", tmp_path, tmp_path / "sleeper.log")
-    assert process.pid is None
+    before = process.pid
+    assert before is None
     process.start(["sleep", "60"])
     again = Process("sleeper", tmp_path, tmp_path / "sleeper.log")
     assert again.pid == process.pid is not None
@@ -105,7 +106,7 @@ ctypes.CDLL(None).pthread_exit(None)  # of this thread, as when SIGKILL has got 
 """
 
 
-def test_a_process_is_there_as_long_as_one_of_its_threads(tmp_path: Path) -> None:
+def test_a_process_exists_as_long_as_one_of_its_threads(tmp_path: Path) -> None:
     """Until then its ports are in use."""
     process = Process("threads", tmp_path, tmp_path / "threads.log")
     process.start([sys.executable, "-c", LEADERLESS])

@@ -40,7 +40,7 @@ def test_packages_of_one_release_only(
         catalog.suite(Image("mine", "me/mine", "Dockerfile"))
 
 
-def test_packages_are_judged_by_their_release() -> None:
+def test_packages_are_checked_by_their_release() -> None:
     packages = {"libc6": lock.read()["trixie"]["libc6"]}
 
     assert lock.differences(packages, "trixie") == []

@@ -2,7 +2,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from local.apiserver_support import Api, running_server
+from local.apiserver.support import Api, running_server
 
 
 @pytest.fixture

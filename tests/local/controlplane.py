@@ -6,20 +6,21 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from traincrew.engine.client import Client
 from traincrew.engine.config import from_kubeconfig
+from traincrew.engine.controller import Manager
 from traincrew.engine.errors import ApiError, NotFoundError
 from traincrew.engine.events import EventRecorder
-from traincrew.engine.manager import Manager
 from traincrew.engine.resources import EVENTS, NODES, PODS
-from traincrew.local.apiserver.server import ApiServer
+from traincrew.local.apiserver.http.server import ApiServer
 from traincrew.local.apiserver.storage import Storage
 from traincrew.local.controllers import add_controllers
 from traincrew.local.scheduler import add_scheduler
 
 if TYPE_CHECKING:
+    import builtins
     from collections.abc import AsyncIterator, Awaitable, Callable
 
     from traincrew.engine.objects import AnyObject
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 DEADLINE = 30.0
 Document = dict[str, Any]
+Answer = TypeVar("Answer")
 
 
 def timestamp(offset: float = 0.0) -> str:
@@ -34,7 +36,7 @@ def timestamp(offset: float = 0.0) -> str:
 
 
 class World:
-    """What tests use."""
+    """The control plane as tests use it."""
 
     def __init__(self, server: ApiServer, client: Client, control: Control) -> None:
         self.server, self.client, self.control = server, client, control
@@ -46,7 +48,7 @@ class World:
         self.recorder = await self.control.start()
 
     async def restart(self) -> None:
-        """Kill controllers and scheduler, and start them anew."""
+        """Kill controllers and scheduler, and restart them."""
         await self.control.kill()
         await self.start()
 
@@ -64,10 +66,11 @@ class World:
         except NotFoundError:
             return None
 
-    async def list(self, resource: Resource, namespace: str = "default") -> list[Document]:
-        return (await self.client.list(resource, namespace))["items"]
+    async def list(self, resource: Resource, namespace: str = "default") -> builtins.list[Document]:
+        items: builtins.list[Document] = (await self.client.list(resource, namespace))["items"]
+        return items
 
-    async def pods(self, namespace: str = "default", **labels: str) -> list[Document]:
+    async def pods(self, namespace: str = "default", **labels: str) -> builtins.list[Document]:
         found = [
             pod
             for pod in await self.list(PODS, namespace)
@@ -75,8 +78,10 @@ class World:
         ]
         return sorted(found, key=lambda pod: pod["metadata"]["name"])
 
-    async def until(self, condition: Callable[[], Awaitable[Any]], what: str = "") -> Any:
-        """Wait until `condition` answers with something true, and return that."""
+    async def until(
+        self, condition: Callable[[], Awaitable[Answer | None]], what: str = ""
+    ) -> Answer:
+        """Wait until `condition` returns something true, and return that."""
         deadline = time.monotonic() + DEADLINE
         while not (answer := await condition()):
             if time.monotonic() > deadline:
@@ -96,8 +101,8 @@ class World:
 
     async def until_pods(
         self, number: int, phase: str = "Running", **labels: str
-    ) -> list[Document]:
-        async def enough() -> list[Document] | None:
+    ) -> builtins.list[Document]:
+        async def enough() -> builtins.list[Document] | None:
             pods = await self.pods(**labels)
             matching = [pod for pod in pods if pod["status"]["phase"] == phase]
             return (pods or [{}]) if len(matching) == len(pods) == number else None
@@ -118,7 +123,8 @@ class World:
     async def until_condition(self, resource: Resource, name: str, kind: str) -> Document:
         async def matching() -> Document | None:
             obj = await self.get(resource, name) or {}
-            for condition in obj.get("status", {}).get("conditions") or ():
+            conditions: builtins.list[Document] = obj.get("status", {}).get("conditions") or []
+            for condition in conditions:
                 if condition["type"] == kind and condition["status"] == "True":
                     return condition
             return None
@@ -133,7 +139,7 @@ class World:
         )
 
     async def finish(self, pod: Document, code: int = 0) -> None:
-        """Its containers end with this code."""
+        """Terminate its containers with this exit code."""
         containers = [
             {
                 "name": container["name"],
@@ -162,8 +168,8 @@ class World:
             },
         )
 
-    async def events(self, name: str, namespace: str = "default") -> list[tuple[str, str]]:
-        """(reason, message) of the events about an object, in order."""
+    async def events(self, name: str, namespace: str = "default") -> builtins.list[tuple[str, str]]:
+        """Return (reason, message) of the events of an object, in order."""
         await self.recorder.flush()
         found = [
             event
@@ -175,7 +181,7 @@ class World:
 
 
 class FakeKubelet:
-    """Runs nothing: bound pods become Running and Ready, terminating ones go."""
+    """Runs nothing: bound pods become Running and Ready, terminating ones are removed."""
 
     def __init__(self, manager: Manager) -> None:
         self._client = manager.client
@@ -255,7 +261,7 @@ def node(name: str = "local", **more: Any) -> Document:
 
 
 class Control:
-    """Controllers and scheduler with a client of their own; can be killed and started again."""
+    """Controllers and scheduler with a client of their own; can be killed and restarted."""
 
     def __init__(self, server: ApiServer, *, controllers: bool) -> None:
         self._server, self._controllers = server, controllers
@@ -279,7 +285,7 @@ class Control:
 
 @asynccontextmanager
 async def running(manager: Manager) -> AsyncIterator[None]:
-    """Run a manager; whatever ends it early ends the test."""
+    """Run a manager; if it ends early, the test ends."""
     task = asyncio.create_task(manager.run())
     ready = asyncio.ensure_future(manager.wait_synced())
     try:

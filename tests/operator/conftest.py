@@ -1,4 +1,4 @@
-"""An API server, its controllers and the operator in one event loop; pods do what tests say."""
+"""An API server, its controllers and the operator in one event loop; tests simulate pods."""
 
 from __future__ import annotations
 

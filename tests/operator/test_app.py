@@ -9,19 +9,17 @@ from typing import TYPE_CHECKING
 import aiohttp
 import pytest
 
-from plan.world import plain
+from plan.chainerjob.world import plain
 from traincrew.engine.resources import CUSTOM_RESOURCE_DEFINITIONS, LEASES
 from traincrew.operator.app import listen_address, run_operator
 from traincrew.operator.options import OperatorOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from harness import Cluster
 
 
 @pytest.fixture
-def free_port(unused_tcp_port: int) -> Iterator[int]:
+def free_port(unused_tcp_port: int) -> int:
     """A port nobody listens on."""
     return unused_tcp_port
 
@@ -58,12 +56,20 @@ async def test_metrics_and_health(cluster: Cluster, free_port: int) -> None:
     assert 'controller_runtime_reconcile_total{controller="chainerjob"' in text
 
 
-async def test_a_missing_definition_is_said_and_waited_for(
+async def test_a_missing_definition_is_logged_and_waited_for(
     cluster: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     name = "chainerjobs.kubeflow.org"
     definition = await cluster.client.get(CUSTOM_RESOURCE_DEFINITIONS, name)
     await cluster.client.delete(CUSTOM_RESOURCE_DEFINITIONS, name)
+
+    async def gone() -> bool:
+        return await cluster.client.is_gone(
+            CUSTOM_RESOURCE_DEFINITIONS, name, uid=definition["metadata"]["uid"]
+        )
+
+    # A definition is served until its objects are gone.
+    await cluster.until(gone)
     starting = asyncio.create_task(cluster.start_operator())
 
     async def said() -> bool:
@@ -108,7 +114,7 @@ async def test_one_operator_at_a_time(cluster: Cluster) -> None:
         await standby
 
 
-async def test_only_one_namespace_is_served_when_asked(cluster: Cluster) -> None:
+async def test_the_operator_can_serve_a_single_namespace(cluster: Cluster) -> None:
     await cluster.start_operator(namespace="other")
     await cluster.create(plain())
     await cluster.kill_operator()

@@ -1,4 +1,4 @@
-"""Bad input ends in an error or a condition that names the field, or the object, and the fix."""
+"""Invalid input results in an error or a condition that names field or object, and the fix."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import pytest_asyncio
 
-from api.broken import FAILED, REFUSED, Broken
-from harness import Cluster
-from plan.world import distributed, plain
+from api.chainerjob.broken import FAILED, REFUSED
+from harness import CHAINER_JOBS, Cluster
+from plan.chainerjob.world import distributed, plain
 from traincrew.engine.errors import ApiError
 from traincrew.engine.resources import (
     CONFIG_MAPS,
@@ -20,11 +20,11 @@ from traincrew.engine.resources import (
     SERVICE_ACCOUNTS,
     STATEFUL_SETS,
 )
-from traincrew.operator.kinds import CHAINER_JOBS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from api.broken import Broken
     from traincrew.engine.resources import Resource
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -49,7 +49,7 @@ async def create_strictly(cluster: Cluster, manifest: dict[str, Any]) -> None:
     )
 
 
-async def test_there_are_enough_of_them() -> None:
+async def test_there_are_enough_broken_manifests() -> None:
     assert len(REFUSED) + len(FAILED) + 16 >= 130
 
 
@@ -111,7 +111,10 @@ BINDING = {
     "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "x"},
     "subjects": [],
 }
-POD = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "x"}]}}
+POD: dict[str, Any] = {
+    "metadata": {"labels": {"a": "b"}},
+    "spec": {"containers": [{"name": "c", "image": "x"}]},
+}
 SET = {"spec": {"serviceName": "x", "selector": {"matchLabels": {"a": "b"}}, "template": POD}}
 JOB = {"spec": {"template": {**POD, "spec": {**POD["spec"], "restartPolicy": "Never"}}}}
 FOREIGN = [
@@ -126,7 +129,7 @@ FOREIGN = [
 
 @pytest.mark.parametrize("base", [plain(), distributed()], ids=["plain", "distributed"])
 @pytest.mark.parametrize(("resource", "suffix", "content"), FOREIGN, ids=lambda item: str(item)[:9])
-async def test_an_object_of_somebody_else_is_named_and_left_alone(
+async def test_an_existing_object_of_others_is_reported_and_not_modified(
     served: Cluster, resource: Resource, suffix: str, content: dict[str, Any], base: dict[str, Any]
 ) -> None:
     job_name = base["metadata"]["name"]

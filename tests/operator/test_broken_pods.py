@@ -1,4 +1,4 @@
-"""Jobs whose pods cannot run: the job itself says which pod, which object, and why.
+"""Jobs whose pods cannot run: the job's message names the pod, the object, and the reason.
 
 Here pods are real: the embedded cluster's node looks for images, ConfigMaps and commands.
 """
@@ -12,17 +12,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 import pytest_asyncio
 
-from plan.world import distributed, plain
-from traincrew.api.crd import KINDS, definition
+from harness import CHAINER_JOBS, MX_JOBS
+from plan.chainerjob.world import distributed, plain
+from plan.mxjob import manifests as mxjobs
+from traincrew.api.crd import definition
+from traincrew.api.kinds import KINDS
 from traincrew.engine.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS
 from traincrew.local.cluster import LocalCluster
 from traincrew.operator import reconciler
 from traincrew.operator.app import run_operator
-from traincrew.operator.kinds import CHAINER_JOBS
 from traincrew.operator.options import OperatorOptions
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+    from traincrew.engine.resources import Resource
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 DEADLINE = 30.0
@@ -97,13 +101,15 @@ class Here:
     def __init__(self, cluster: LocalCluster) -> None:
         self.client = cluster.client
 
-    async def job_says(self, name: str, texts: tuple[str, ...]) -> dict[str, Any]:
-        """Wait until the job's message has all texts in it."""
+    async def job_says(
+        self, name: str, texts: tuple[str, ...], kind: Resource = CHAINER_JOBS
+    ) -> dict[str, Any]:
+        """Wait until the job's message has all texts in it, in upper or lower case."""
         end = asyncio.get_running_loop().time() + DEADLINE
         while True:
-            job = await self.client.get(CHAINER_JOBS, name, "default")
+            job = await self.client.get(kind, name, "default")
             message = job.get("status", {}).get("message", "")
-            if all(text in message for text in texts):
+            if all(text.lower() in message.lower() for text in texts):
                 return job
             assert asyncio.get_running_loop().time() < end, f"{texts} not in {message!r}"
             await asyncio.sleep(0.02)
@@ -133,6 +139,8 @@ async def here() -> AsyncIterator[Here]:
         for unfit in UNFIT:
             for manifest in (plain_one(unfit), distributed_one(unfit)):
                 await cluster.client.create(CHAINER_JOBS, manifest, "default")
+            for manifest in (local_mxjob(unfit), distributed_mxjob(unfit)):
+                await cluster.client.create(MX_JOBS, manifest, "default")
         yield Here(cluster)
         stop.set()
         await operator
@@ -161,6 +169,23 @@ def distributed_one(unfit: Unfit) -> dict[str, Any]:
     return manifest
 
 
+def local_mxjob(unfit: Unfit) -> dict[str, Any]:
+    """An MxJob whose only worker is unfit."""
+    manifest = mxjobs.local(f"{unfit.name}-mx"[:46].rstrip("-"))
+    changed(manifest["spec"]["replicaSpecs"][0]["template"], unfit)
+    return manifest
+
+
+def distributed_mxjob(unfit: Unfit) -> dict[str, Any]:
+    """An MxJob whose servers are unfit; the others never get beyond waiting."""
+    manifest = mxjobs.distributed(f"{unfit.name}-ps"[:46].rstrip("-"), workers=1)
+    scheduler, server, worker = manifest["spec"]["replicaSpecs"]
+    changed(server["template"], unfit)
+    for other in (scheduler, worker):
+        other["template"]["spec"]["schedulingGates"] = [{"name": "example.com/waits"}]
+    return manifest
+
+
 @pytest.mark.parametrize("unfit", UNFIT, ids=lambda unfit: unfit.title)
 async def test_a_master_that_cannot_run(here: Here, unfit: Unfit) -> None:
     job = await here.job_says(unfit.name, unfit.says)
@@ -176,3 +201,19 @@ async def test_workers_that_cannot_run(here: Here, unfit: Unfit) -> None:
 
     assert job["status"]["phase"] == "Created"
     assert job["status"]["reason"] == "WaitingForWorkers"
+
+
+@pytest.mark.parametrize("unfit", UNFIT, ids=lambda unfit: unfit.title)
+async def test_a_worker_of_an_mxjob_that_cannot_run(here: Here, unfit: Unfit) -> None:
+    name = local_mxjob(unfit)["metadata"]["name"]
+    job = await here.job_says(name, ("worker 0", *unfit.says), MX_JOBS)
+
+    assert job["status"]["phase"] in {"Creating", "Done"}
+
+
+@pytest.mark.parametrize("unfit", UNFIT, ids=lambda unfit: unfit.title)
+async def test_a_server_of_an_mxjob_that_cannot_run(here: Here, unfit: Unfit) -> None:
+    name = distributed_mxjob(unfit)["metadata"]["name"]
+    job = await here.job_says(name, ("server 0", *unfit.says), MX_JOBS)
+
+    assert job["status"]["phase"] in {"Creating", "Done"}

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from traincrew.api.crd import KINDS
+from traincrew.api.kinds import KINDS
 from traincrew.cli.main import cli
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def run(*arguments: str) -> tuple[int, str, str]:
 
 def test_everything_is_printed() -> None:
     code, out, _ = run()
-    kinds = [document["kind"] for document in yaml.load_all(out, yaml.CSafeLoader)]
+    kinds = [document["kind"] for document in yaml.load_all(out, yaml.SafeLoader)]
 
     assert code == 0
     definitions = ["CustomResourceDefinition"] * len(KINDS)
@@ -33,7 +33,7 @@ def test_everything_is_printed() -> None:
 def test_definitions_only() -> None:
     _, out, _ = run("--crds-only")
 
-    assert [document["metadata"]["name"] for document in yaml.load_all(out, yaml.CSafeLoader)] == [
+    assert [document["metadata"]["name"] for document in yaml.load_all(out, yaml.SafeLoader)] == [
         f"{kind.plural}.{kind.group}" for kind in KINDS
     ]
 
@@ -43,7 +43,7 @@ def test_values_and_namespace(tmp_path: Path) -> None:
     _, out, _ = run("--values", str(tmp_path / "values.yaml"), "--namespace", "ops")
     (deployment,) = [
         document
-        for document in yaml.load_all(out, yaml.CSafeLoader)
+        for document in yaml.load_all(out, yaml.SafeLoader)
         if document["kind"] == "Deployment"
     ]
 

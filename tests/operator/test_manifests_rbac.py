@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from authorization import Judgement, Permission, implied, judge, of_account, of_http, of_rules
-from harness import OPERATOR_AGENT, Cluster
-from plan.elastic_world import elastic
-from plan.world import distributed, plain
+from harness import CHAINER_JOBS, ELASTIC_JOBS, OPERATOR_AGENT, Cluster
+from plan.chainerjob.world import distributed, plain
+from plan.elasticjob.world import elastic
+from plan.mxjob import manifests as mxjobs
+from plan.shared.test_pods import NO_WORDS
 from traincrew.engine.resources import (
     CONFIG_MAPS,
     EVENTS,
@@ -29,15 +31,15 @@ from traincrew.engine.resources import (
     STATEFUL_SETS,
     Resource,
 )
-from traincrew.local.apiserver.faults import refuse
+from traincrew.local.apiserver.http.faults import refuse
 from traincrew.operator.app import run_operator
-from traincrew.operator.kinds import CHAINER_JOBS, ELASTIC_JOBS, RESOURCES
+from traincrew.operator.kinds import RESOURCES
 from traincrew.operator.manifests import documents
 from traincrew.operator.manifests.values import parse
 from traincrew.operator.options import OperatorOptions
 
 if TYPE_CHECKING:
-    from traincrew.local.apiserver.faults import Fault
+    from traincrew.local.apiserver.http.faults import Fault
 
 Document = dict[str, Any]
 NAMESPACE = "chainer-operator"
@@ -61,7 +63,7 @@ def granted(**values: Any) -> set[Permission]:
 
 
 class Life:
-    """Lives it, and remembers what the operator needed for it."""
+    """Runs jobs, and records the permissions that the operator needed."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -97,6 +99,7 @@ class Life:
         await cluster.start_operator(identity="leader", **election)
         await self.scaled_suspended_and_mended()
         await self.elastic()
+        await self.parameter_servers()
         await self.note_grants()
         self.streams_lists = False
         stop = asyncio.Event()
@@ -106,6 +109,8 @@ class Life:
         await cluster.stop_operator()
         await self.ended_and_gone()
         await self.elastic_ended_and_gone()
+        await self.parameter_servers_ended_and_gone()
+        await self.log_is_read()
         for resource in CHILDREN:
             await self.something_in_the_way(resource)
         stop.set()
@@ -144,6 +149,8 @@ class Life:
             return bool(binding.get("subjects")) and assets["data"]["kubexeb.sh"] != "gone"
 
         await cluster.until(mended)
+        label = "chainerjob.kubeflow.org/name"
+        await self.label_comes_back(SERVICE_ACCOUNTS, f"{name}-launcher", label)
         await cluster.edit(name, {"runPolicy": {"suspend": True}})
         await cluster.until_phase(name, "Suspended", reason="ChainerJobSuspended")
         await cluster.edit(name, {"runPolicy": {"suspend": False, "activeDeadlineSeconds": 3600}})
@@ -159,6 +166,17 @@ class Life:
 
         await cluster.until(replaced)
 
+    async def label_comes_back(self, resource: Resource, name: str, label: str) -> None:
+        """Somebody removes the label by which an object is found."""
+        patch = {"metadata": {"labels": {label: None}}}
+        await self.cluster.client.patch(resource, name, "default", patch=patch)
+
+        async def labelled() -> bool:
+            found = await self.cluster.find(resource, name)
+            return found is not None and label in found["metadata"].get("labels", {})
+
+        await self.cluster.until(labelled)
+
     async def elastic(self) -> None:
         """Limits are filled in, workers come and go."""
         cluster, name = self.cluster, "flowers"
@@ -167,11 +185,58 @@ class Life:
         await cluster.until_phase(name, "Running", workersReady="2/2")
         await cluster.edit(name, {"minReplicas": 1, "replicaSpecs": {"Worker": {"replicas": 1}}})
 
+        for resource in (PODS, SERVICES):
+            await self.label_comes_back(resource, f"{name}-worker-0", "job-name")
+
         async def one_service() -> bool:
             return len(await cluster.all(SERVICES)) == 1 + len(await cluster.members(name))
 
         await cluster.until_members(name, 1)
         await cluster.until(one_service)
+
+    async def parameter_servers(self) -> None:
+        """A job of each group; all replicas are restarted after one was killed."""
+        cluster = self.cluster
+        for group in ("mxnet.mlkube.io", "mlkube.io"):
+            await cluster.create(mxjobs.local(f"local-{group.count('.')}", group=group))
+        await cluster.create(mxjobs.distributed("servers", servers=1, workers=1))
+        replicas = await cluster.run_replicas("servers", 3)
+        await cluster.until_phase("servers", "Running")
+        await cluster.end_pod(replicas["server-0"], 137)
+        await cluster.run_replicas("servers", 3)
+        await cluster.until_phase("servers", "Running", restarts="1")
+
+    async def parameter_servers_ended_and_gone(self) -> None:
+        cluster = self.cluster
+        for name in ("local-1", "local-2"):
+            await cluster.edit(name, {"runPolicy": {"ttlSecondsAfterFinished": 1}})
+            (pod,) = (await cluster.run_replicas(name, 1)).values()
+            await cluster.end_pod(pod, 0)
+
+            async def gone(name: str = name) -> bool:
+                return await cluster.find(cluster.kind_of(name), name) is None
+
+            await cluster.until(gone)
+        replicas = await cluster.replicas("servers")
+        for pod in replicas.values():
+            await cluster.end_pod(pod, 0)
+        await cluster.until_phase("servers", "Done", state="Succeeded")
+
+    async def log_is_read(self) -> None:
+        """Torchrun's epilogue is all that is kept of a program's last words."""
+        cluster, name = self.cluster, "hidden-cause"
+        manifest = elastic(1)
+        manifest["metadata"]["name"] = name
+        await cluster.create(manifest)
+        (worker,) = await cluster.run_members(name, 1)
+        ended = {"exitCode": 1, "reason": "Error", "message": NO_WORDS}
+        container = {"name": "elasticjob-worker", "ready": False, "restartCount": 0}
+        status = {**container, "image": "x", "imageID": "", "state": {"terminated": ended}}
+        await cluster.set_pod(
+            worker["metadata"]["name"], {"phase": "Failed", "containerStatuses": [status]}
+        )
+        await cluster.until_phase(name, "Failed", message="rank 1 failed with exit code 1")
+        await cluster.client.delete(ELASTIC_JOBS, name, "default")
 
     async def elastic_ended_and_gone(self) -> None:
         cluster, name = self.cluster, "flowers"
@@ -210,7 +275,7 @@ class Life:
         await cluster.until(gone)
 
     async def something_in_the_way(self, resource: Resource) -> None:
-        """An object that has the name of a child, and is somebody else's."""
+        """An existing object with the name of a child that is not managed by the job."""
         cluster = self.cluster
         name = f"in-the-way-of-{resource.plural}"
         child = {

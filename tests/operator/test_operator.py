@@ -6,11 +6,16 @@ import time
 from typing import TYPE_CHECKING
 
 from harness import OPERATOR_AGENT, STATEFUL_SETS, Cluster
-from plan.world import distributed, plain
+from plan.chainerjob.world import distributed, plain
+from plan.elasticjob.world import elastic
+from traincrew.engine.resources import RESOURCE_QUOTAS
+from traincrew.operator import reconciler
 from traincrew.operator.reconciler import STATUS_INTERVAL
 
 if TYPE_CHECKING:
-    from traincrew.local.apiserver.faults import AuditRecord
+    import pytest
+
+    from traincrew.local.apiserver.http.faults import AuditRecord
 
 
 async def test_a_distributed_job_from_creation_to_success(cluster: Cluster) -> None:
@@ -25,13 +30,15 @@ async def test_a_distributed_job_from_creation_to_success(cluster: Cluster) -> N
 
     assert job["status"]["succeeded"] == 1
     assert await cluster.pods("workerset") == []
-    assert (await cluster.find(STATEFUL_SETS, "digits-mn-workerset-ws0"))["spec"]["replicas"] == 0
+    workers = await cluster.find(STATEFUL_SETS, "digits-mn-workerset-ws0")
+    assert workers is not None
+    assert workers["spec"]["replicas"] == 0
     assert ("Normal", "Synced", "ChainerJob synced successfully") in (
         await cluster.events_of("digits-mn")
     )
 
 
-async def test_how_many_writes_a_job_costs(cluster: Cluster) -> None:
+async def test_the_number_of_writes_of_a_job(cluster: Cluster) -> None:
     records: list[AuditRecord] = []
     cluster.server.audit = records.append
     await cluster.start_operator()
@@ -65,7 +72,7 @@ async def test_a_plain_job_fails(cluster: Cluster) -> None:
     assert "container chainer exited with code 3" in job["status"]["message"]
 
 
-async def test_a_settled_job_costs_nothing(cluster: Cluster) -> None:
+async def test_a_settled_job_causes_no_writes(cluster: Cluster) -> None:
     await cluster.start_operator()
     await cluster.create(distributed())
     await cluster.run_workers(2)
@@ -89,3 +96,65 @@ async def test_a_settled_job_costs_nothing(cluster: Cluster) -> None:
         and record.user_agent.startswith(OPERATOR_AGENT)
         and "digits-mn" in record.path
     ]
+
+
+async def limit_pods(cluster: Cluster, count: int) -> None:
+    """A quota whose usage is known."""
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "team", "namespace": "default"},
+        "spec": {"hard": {"pods": str(count)}},
+    }
+    await cluster.client.apply(RESOURCE_QUOTAS, quota, field_manager="test")
+
+    async def counted() -> bool:
+        found = await cluster.find(RESOURCE_QUOTAS, "team")
+        assert found is not None
+        return bool((found["status"].get("hard") or {}).get("pods") == str(count))
+
+    await cluster.until(counted)
+
+
+async def test_a_quota_that_refuses_pods_is_named_in_the_status(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reconciler, "MISSING_SECONDS", 0.0)
+    monkeypatch.setattr(reconciler, "_CHECK_INTERVAL", 0.1)
+    await cluster.start_operator()
+    await limit_pods(cluster, 1)
+    await cluster.create(distributed())
+    await cluster.until_phase(
+        "digits-mn",
+        "Created",
+        message=(
+            "0/2 workers ready; digits-mn-workerset-ws0-1: exceeded quota: team, "
+            "requested: pods=1, used: pods=1, limited: pods=1"
+        ),
+    )
+    await limit_pods(cluster, 2)
+    await cluster.run_workers(2)
+    await cluster.until_phase(
+        "digits-mn",
+        "Created",
+        message=(
+            "The master is not running: exceeded quota: team, requested: pods=1, used: pods=2, "
+            "limited: pods=2"
+        ),
+    )
+    await limit_pods(cluster, 3)
+    await cluster.run_master()
+    await cluster.until_phase("digits-mn", "Running", workersReady="2/2")
+
+
+async def test_a_quota_that_refuses_workers_of_an_elastic_job(cluster: Cluster) -> None:
+    await cluster.start_operator()
+    await limit_pods(cluster, 1)
+    await cluster.create(elastic())
+    await cluster.until_phase("flowers", "Created")
+
+    async def named() -> bool:
+        conditions = (await cluster.job("flowers"))["status"]["conditions"]
+        return any("exceeded quota: team" in condition["message"] for condition in conditions)
+
+    await cluster.until(named)

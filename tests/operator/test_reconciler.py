@@ -1,47 +1,20 @@
-"""How plans become writes: what is lost on the way, refused, in the way, or changed by others."""
+"""Execution of plans: writes that fail or are refused, existing objects, changes by others."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from harness import JOBS, OPERATOR_AGENT, STATEFUL_SETS
-from plan.world import distributed, plain
+from harness import CHAINER_JOBS, JOBS, OPERATOR_AGENT, STATEFUL_SETS
+from plan.chainerjob.world import distributed, plain
 from traincrew.engine.resources import CONFIG_MAPS, ROLES
-from traincrew.local.apiserver.faults import Fault, refuse
-from traincrew.operator.kinds import CHAINER_JOBS
-from traincrew.operator.patches import merge, merge_patch
+from traincrew.local.apiserver.http.faults import Fault, refuse
 
 if TYPE_CHECKING:
     from harness import Cluster
 
 NAME = "digits-mn"
-
-
-# -- the patch of a status ----------------------------------------------------------------------
-
-VALUES = st.recursive(
-    st.integers(0, 3)
-    | st.text("aé/~", max_size=2)  # all of Unicode takes seconds to prepare
-    | st.booleans()
-    | st.lists(st.integers(0, 2), max_size=2),
-    lambda inner: st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
-    max_leaves=8,
-)
-DOCUMENTS = st.dictionaries(st.sampled_from("abc"), VALUES, max_size=3)
-
-
-@given(DOCUMENTS, DOCUMENTS)
-def test_a_merge_patch_leads_from_one_document_to_the_other(
-    before: dict[str, Any], after: dict[str, Any]
-) -> None:
-    patch = merge_patch(before, after)
-
-    assert merge(before, patch) == after
-    assert (patch == {}) == (before == after)
 
 
 # -- writes that go wrong -----------------------------------------------------------------------
@@ -69,19 +42,20 @@ class Once:
     [
         Fault(cut="before"),
         Fault(cut="after"),
+        refuse(404),
         refuse(409),
         refuse(429, retry_after=1),
         refuse(500),
         refuse(503),
     ],
-    ids=["lost", "answer lost", "conflict", "too many", "internal", "unavailable"],
+    ids=["lost", "answer lost", "not served", "conflict", "too many", "internal", "unavailable"],
 )
 @pytest.mark.parametrize(
     ("method", "word"),
     [("POST", "/configmaps"), ("POST", "/statefulsets"), ("PATCH", "/status")],
     ids=["first stage", "second stage", "status"],
 )
-async def test_a_write_that_fails_once_is_made_good(
+async def test_a_write_that_fails_once_is_retried(
     cluster: Cluster, method: str, word: str, fault: Fault
 ) -> None:
     once = Once(method, word, fault)
@@ -96,7 +70,7 @@ async def test_a_write_that_fails_once_is_made_good(
     assert [reason for _, reason, _ in await cluster.events_of(NAME) if reason != "Synced"] == []
 
 
-async def test_what_the_api_forbids_is_said_and_tried_again(cluster: Cluster) -> None:
+async def test_a_forbidden_write_is_reported_and_retried(cluster: Cluster) -> None:
     text = 'roles.rbac.authorization.k8s.io is forbidden: exceeded quota: "gold"'
     allowed = False
 
@@ -150,7 +124,7 @@ async def test_the_first_job_after_an_installation_does_not_wait(cluster: Cluste
 # -- what others do -----------------------------------------------------------------------------
 
 
-async def test_children_that_others_change_are_put_right(cluster: Cluster) -> None:
+async def test_changes_of_others_to_children_are_reverted(cluster: Cluster) -> None:
     await cluster.start_operator()
     await cluster.create(distributed())
     await cluster.until_phase(NAME, "Created", message="0/2 workers ready")
@@ -175,7 +149,7 @@ async def test_children_that_others_change_are_put_right(cluster: Cluster) -> No
     await cluster.until(right)
 
 
-async def test_what_others_add_elsewhere_in_children_stays(cluster: Cluster) -> None:
+async def test_what_others_add_to_children_is_kept(cluster: Cluster) -> None:
     await cluster.start_operator()
     await cluster.create(distributed())
     await cluster.until_phase(NAME, "Created", message="0/2 workers ready")
@@ -193,7 +167,7 @@ async def test_what_others_add_elsewhere_in_children_stays(cluster: Cluster) -> 
     assert workers["metadata"]["labels"]["also"] == "mine"
 
 
-async def test_a_job_made_again_under_the_same_name_begins_anew(cluster: Cluster) -> None:
+async def test_a_recreated_job_of_the_same_name_starts_again(cluster: Cluster) -> None:
     await cluster.start_operator()
     await cluster.create(distributed())
     await cluster.run_workers(2)
@@ -247,8 +221,8 @@ async def test_deleting_a_job_leaves_nothing(cluster: Cluster) -> None:
     assert await cluster.pods("workerset") == []
 
 
-async def test_what_goes_with_its_job_is_not_made_again(cluster: Cluster) -> None:
-    """The operator hears that the children are deleted, and not yet that the job is."""
+async def test_children_deleted_with_their_job_are_not_recreated(cluster: Cluster) -> None:
+    """The operator observes the deletion of the children before that of the job."""
     deaf = False
     refused, asked, made = [], [], []
 
@@ -292,7 +266,7 @@ async def test_what_goes_with_its_job_is_not_made_again(cluster: Cluster) -> Non
     assert made == []
 
 
-async def test_a_child_that_somebody_deletes_is_made_again(cluster: Cluster) -> None:
+async def test_a_deleted_child_is_recreated(cluster: Cluster) -> None:
     await cluster.start_operator()
     await cluster.create(distributed())
     await cluster.until_phase(NAME, "Created", message="0/2 workers ready")
@@ -327,7 +301,7 @@ async def test_suspend_and_resume(cluster: Cluster) -> None:
     await cluster.until_phase(NAME, "Succeeded")
 
 
-async def test_a_finished_job_is_left_as_it_is(cluster: Cluster) -> None:
+async def test_a_finished_job_is_not_modified(cluster: Cluster) -> None:
     await cluster.start_operator()
     await cluster.create(plain())
     await cluster.end_pod(await cluster.run_master(), 0)
@@ -340,12 +314,20 @@ async def test_a_finished_job_is_left_as_it_is(cluster: Cluster) -> None:
     await cluster.create(other)
     await cluster.until_phase(NAME, "Created", message="0/2 workers ready")
 
+    async def reported() -> bool:
+        events = await cluster.events_of("digits")
+        return any(reason == "JobFinished" for _, reason, _ in events)
+
+    await cluster.until(reported)
     after = await cluster.job("digits")
+    (late,) = [item for item in after["status"]["conditions"] if item["type"] == "Synced"]
+    assert "will not run" in late["message"]
+    after["status"]["conditions"].remove(late)
     assert after["status"] == before["status"]
     assert await cluster.find(JOBS, "digits-master") is None
 
 
-async def test_a_removed_worker_set_goes_with_its_pods(cluster: Cluster) -> None:
+async def test_a_removed_worker_set_is_deleted_with_its_pods(cluster: Cluster) -> None:
     await cluster.start_operator()
     await cluster.create(distributed())
     await cluster.run_workers(2)
@@ -363,7 +345,7 @@ async def test_a_removed_worker_set_goes_with_its_pods(cluster: Cluster) -> None
 
 
 @pytest.mark.parametrize(("policy", "left"), [("All", 0), ("Running", 1), ("None", 3)])
-async def test_what_is_left_of_the_pods(cluster: Cluster, policy: str, left: int) -> None:
+async def test_clean_pod_policy(cluster: Cluster, policy: str, left: int) -> None:
     await cluster.start_operator()
     await cluster.create(distributed(runPolicy={"cleanPodPolicy": policy}))
     await cluster.run_workers(2)
@@ -376,11 +358,12 @@ async def test_what_is_left_of_the_pods(cluster: Cluster, policy: str, left: int
     await cluster.until(cleaned)
 
 
-async def test_a_finished_job_is_deleted_when_its_time_has_come(cluster: Cluster) -> None:
+async def test_a_finished_job_is_deleted_after_its_time_to_live(cluster: Cluster) -> None:
     await cluster.start_operator()
-    await cluster.create(plain(runPolicy={"ttlSecondsAfterFinished": 1}))
+    await cluster.create(plain())
     await cluster.end_pod(await cluster.run_master(), 0)
     await cluster.until_phase("digits", "Succeeded")
+    await cluster.edit("digits", {"runPolicy": {"ttlSecondsAfterFinished": 1}})
 
     async def gone() -> bool:
         return await cluster.find(CHAINER_JOBS, "digits") is None
@@ -423,7 +406,7 @@ async def test_a_change_the_api_refuses_does_not_stop_a_running_job(
     assert not [item for item in job["status"]["conditions"] if item["type"] == "Synced"]
 
 
-async def test_a_job_deleted_while_it_is_looked_at_is_no_error(
+async def test_a_job_deleted_while_it_is_reconciled_is_no_error(
     cluster: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     once = Once("PATCH", "/status", refuse(404))
@@ -444,7 +427,7 @@ async def test_a_job_deleted_while_it_is_looked_at_is_no_error(
     assert "reconcile failed" not in capsys.readouterr().err
 
 
-async def test_defaults_that_cannot_be_stored_are_used_all_the_same(cluster: Cluster) -> None:
+async def test_defaults_that_cannot_be_stored_are_used_nevertheless(cluster: Cluster) -> None:
     def refuse_spec(method: str, path: str, agent: str) -> Fault | None:
         mine = agent.startswith(OPERATOR_AGENT) and method == "PATCH"
         return refuse(403) if mine and path.partition("?")[0].endswith(f"/{NAME}") else None
@@ -461,7 +444,7 @@ async def test_defaults_that_cannot_be_stored_are_used_all_the_same(cluster: Clu
     assert "backend" not in job["spec"]
 
 
-async def test_a_child_of_an_earlier_job_that_nobody_sees_any_more(cluster: Cluster) -> None:
+async def test_a_child_of_an_earlier_job_that_is_not_in_the_cache(cluster: Cluster) -> None:
     """The API still has it, our cache (which goes by a label) does not."""
     earlier = {
         "apiVersion": "kubeflow.org/v1alpha1",

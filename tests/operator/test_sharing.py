@@ -1,21 +1,21 @@
-"""What thousands of cached objects repeat is kept once: memory of the operator depends on it."""
+"""Strings that repeat in thousands of cached objects are stored once, to save memory."""
 
 from __future__ import annotations
 
 import msgspec
 import pytest
 
-from plan.elastic_world import ElasticWorld, elastic
+from plan.elasticjob.world import ElasticWorld, elastic
 from traincrew.api.meta import CustomObject
-from traincrew.engine.sharing import sharer
+from traincrew.engine.cache.sharing import sharer
 from traincrew.operator.kinds import all_kinds
 from traincrew.operator.options import OperatorOptions
-from traincrew.plan.model import ChildView, PodView
+from traincrew.plan.shared.model import ChildView, PodView
 
-VIEWS = {
-    CustomObject,
-    *(view for kind in all_kinds(OperatorOptions()) for _, view in kind.children),
-}
+VIEWS: list[type[msgspec.Struct]] = sorted(
+    {CustomObject, *(view for kind in all_kinds(OperatorOptions()) for _, view in kind.children)},
+    key=lambda view: view.__name__,
+)
 
 
 def cached(view: type[msgspec.Struct], document: object) -> msgspec.Struct:
@@ -42,7 +42,7 @@ def test_pods_of_a_job_share_what_is_the_same() -> None:
     assert one.status.container_statuses[0].name is two.status.container_statuses[0].name
 
 
-@pytest.mark.parametrize("view", sorted(VIEWS, key=lambda view: view.__name__))
+@pytest.mark.parametrize("view", VIEWS)
 def test_every_view_shares_what_metadata_repeats(view: type[ChildView]) -> None:
     owner = {"apiVersion": "a/v1", "kind": "Any", "name": "the-job", "uid": "the-uid-of-the-job"}
     metadata = {"namespace": "a-namespace", "labels": {"x": "a-label"}, "ownerReferences": [owner]}

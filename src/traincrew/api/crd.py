@@ -1,11 +1,11 @@
-"""From the types of a kind to its CustomResourceDefinition.
+"""Generates the CustomResourceDefinition of a kind from its types.
 
 The schema of a kind's own fields comes from its msgspec types, descriptions included. A pod
 template is the full upstream schema of ``PodTemplateSpec`` without descriptions, so that a typo in
 a container field is refused at create, and the whole definition still fits the 256 KiB that a
 plain ``kubectl apply`` can store in its annotation.
 
-Structural schemas (Kubernetes documentation, "Specifying a structural schema") know no references,
+Structural schemas (Kubernetes documentation, "Specifying a structural schema") have no references,
 no ``null`` alternatives and no titles; the conversion here removes exactly those.
 """
 
@@ -19,14 +19,9 @@ from typing import Any
 
 import msgspec
 
-from traincrew.api.chainerjob import CHAINER_JOB
-from traincrew.api.elasticjob_definition import ELASTIC_JOB
-from traincrew.api.kind import Column, Kind, StatusWords
+from traincrew.api.kind import Column, Kind, Rule, Scale, StatusWords, rules
 
 __all__ = [
-    "CHAINER_JOB",
-    "ELASTIC_JOB",
-    "KINDS",
     "Column",
     "Kind",
     "definition",
@@ -35,16 +30,21 @@ __all__ = [
     "status_schema",
 ]
 
-KINDS = (CHAINER_JOB, ELASTIC_JOB)
-"""Every kind there is."""
-
 MAX_CONTAINERS = 64
-"""Bounds of lists and strings that CEL rules look at, so that their cost can be estimated."""
+"""Limits of lists and strings in CEL rules, so that the cost of the rules can be estimated."""
 MAX_CONTAINER_NAME = 63
 
 
+NOT_SCALABLE = Scale(spec_replicas_path=".spec.replicas", status_replicas_path=".status.replicas")
+"""The ``scale`` subresource of kinds that refuse to be scaled.
+
+Without one `kubectl scale` reports that the job was not found. With this one it writes a field that
+a rule refuses, and reports why.
+"""
+
+
 def definition(kind: Kind) -> dict[str, Any]:
-    """The CustomResourceDefinition of a kind, as a plain document."""
+    """Return the CustomResourceDefinition of a kind, as a plain document."""
     names = {
         "plural": kind.plural,
         "singular": kind.kind.lower(),
@@ -52,8 +52,8 @@ def definition(kind: Kind) -> dict[str, Any]:
         "listKind": f"{kind.kind}List",
     }
     subresources: dict[str, Any] = {"status": {}}
-    if kind.scale is not None:
-        subresources["scale"] = msgspec.to_builtins(kind.scale)
+    if (scale := kind.scale or (NOT_SCALABLE if kind.not_scalable else None)) is not None:
+        subresources["scale"] = msgspec.to_builtins(scale)
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -84,10 +84,17 @@ def definition(kind: Kind) -> dict[str, Any]:
 
 
 def schema(kind: Kind) -> dict[str, Any]:
-    """The structural schema of a kind's objects."""
+    """Return the structural schema of a kind's objects."""
     (reference,), definitions = msgspec.json.schema_components([kind.spec], ref_template="#/{name}")
     spec = _structural(reference, definitions)
-    spec = {**spec, **copy.deepcopy(kind.spec_rules), "description": "What is to run."}
+    described = "Specification of the desired behavior of the job."
+    spec = {**spec, **copy.deepcopy(kind.spec_rules), "description": described}
+    if kind.not_scalable:
+        count = {"type": "integer", "description": f"Not a field: {kind.not_scalable}."}
+        spec["properties"] = {**spec["properties"], "replicas": count}
+        refused = rules(Rule(rule="!has(self.replicas)", message=kind.not_scalable))
+        for key, added in refused.items():
+            spec[key] = [*spec.get(key, ()), *added]
     return {
         "description": kind.description,
         "type": "object",
@@ -104,7 +111,7 @@ def schema(kind: Kind) -> dict[str, Any]:
 
 
 def _structural(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
-    """One schema node without references, titles and null alternatives."""
+    """Convert a schema node: resolve references, drop titles and null alternatives."""
     node = dict(node)
     if (name := node.pop("$ref", None)) is not None:
         target = definitions[name.removeprefix("#/")]
@@ -115,8 +122,8 @@ def _structural(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, 
     if (template := node.pop("x-pod-template", None)) is not None:
         return {**pod_template(**template), "description": node["description"]}
     node.pop("title", None)
-    if node.get("default") is None or isinstance(node["default"], dict):
-        # A default for a whole object would show fields in every stored job that nobody wrote.
+    if node.get("default") is None or isinstance(node["default"], dict | list):
+        # The default of an object or list would add fields to every stored job that nobody wrote.
         node.pop("default", None)
     if "enum" in node:
         node["type"] = "string"
@@ -126,6 +133,8 @@ def _structural(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, 
         node["properties"] = {
             key: _structural(value, definitions) for key, value in node["properties"].items()
         }
+    if isinstance(node.get("items"), dict):
+        node["items"] = _structural(node["items"], definitions)
     if isinstance(node.get("additionalProperties"), dict):
         node["additionalProperties"] = _structural(node["additionalProperties"], definitions)
     return node
@@ -139,14 +148,14 @@ def _upstream_pod_template() -> dict[str, Any]:
 
 
 def pod_template(container: str, restart_policy: str | None = None) -> dict[str, Any]:
-    """The schema of a pod template, with what our kinds allow beyond a plain one.
+    """Return the schema of a pod template, with what our kinds allow beyond a plain one.
 
     Args:
-        container: What a single unnamed container is called.
+        container: The name of a single unnamed container.
         restart_policy: Default of ``spec.restartPolicy``, if any.
     """
     template = copy.deepcopy(_upstream_pod_template())
-    # Old manifests carry them inside templates, where they mean nothing.
+    # Old manifests have them inside templates, where they have no effect.
     template["properties"]["apiVersion"] = {"type": "string"}
     template["properties"]["kind"] = {"type": "string"}
     template["required"] = ["spec"]
@@ -157,8 +166,8 @@ def pod_template(container: str, restart_policy: str | None = None) -> dict[str,
     containers = pod["containers"]
     containers["minItems"] = 1
     containers["maxItems"] = MAX_CONTAINERS
-    # The key of the list, so it needs a default to be allowed to be missing; with several unnamed
-    # containers the second one is a duplicate, and refused as such.
+    # The name is the key of the list, so it is optional only if it has a default. With several
+    # unnamed containers the second one is a duplicate, and refused as such.
     containers["items"]["required"].remove("name")
     if not containers["items"]["required"]:
         del containers["items"]["required"]
@@ -171,9 +180,9 @@ def pod_template(container: str, restart_policy: str | None = None) -> dict[str,
 
 
 def status_schema(own: StatusWords) -> dict[str, Any]:
-    """The schema of ``status``: what all our kinds share, and what a kind has of its own.
+    """Return the schema of ``status``: what all our kinds share, and a kind's own fields.
 
-    Unknown fields are kept: of other versions, or of a newer cluster's Job status.
+    Unknown fields are kept: they may come from other versions, or from a newer Job status.
     """
     time = {"type": "string", "format": "date-time"}
     count = {"type": "integer", "format": "int32"}
@@ -182,29 +191,30 @@ def status_schema(own: StatusWords) -> dict[str, Any]:
         return {"type": "string", "description": description}
 
     return {
-        "description": "What has become of the job; written by the operator.",
+        "description": "Most recently observed status of the job. Written by the operator.",
         "type": "object",
         "x-kubernetes-preserve-unknown-fields": True,
         "properties": {
             "phase": text(
-                "Created, Suspended, Running, Restarting, Succeeded or Failed; says the same as"
-                " the conditions, in one word."
+                "Phase of the job: Created, Suspended, Running, Restarting, Succeeded or"
+                " Failed. It summarizes the conditions."
             ),
-            "reason": text("Why the job is in this phase, in one word."),
-            "message": text("Why the job is in this phase, for people."),
+            "reason": text("Reason for the phase, as one word in CamelCase."),
+            "message": text("Human-readable reason for the phase."),
             "observedGeneration": {
                 "type": "integer",
                 "format": "int64",
-                "description": "The version of the spec that is in effect.",
+                "description": "Generation of the spec that the operator has acted on last.",
             },
             "startTime": {**time, "description": own.start_time},
-            "completionTime": {**time, "description": "When the job succeeded or failed."},
-            "workersReady": text("Worker pods that are ready, of those asked for."),
+            "completionTime": {**time, "description": "Time at which the job succeeded or failed."},
+            "workersReady": text(
+                "Number of ready worker pods, of the number desired, for example 1/2."
+            ),
             "restarts": {
                 **count,
-                "description": "How often pods and containers were started again; never falls.",
+                "description": "Number of restarts of pods and containers. It never decreases.",
             },
-            **copy.deepcopy(own.fields),
             "conditions": {
                 "type": "array",
                 "x-kubernetes-list-type": "map",
@@ -235,12 +245,14 @@ def status_schema(own: StatusWords) -> dict[str, Any]:
             },
             "podRecords": {
                 "description": (
-                    "The pods whose restarts have been counted, for the operator only: beginning"
-                    " of the UID, creation time, container restarts."
+                    "For use by the operator only: the pods whose restarts have been counted, one"
+                    " entry per role, with creation times, indexes, container restarts, flags and"
+                    " short UIDs."
                 ),
                 "type": "object",
                 "x-kubernetes-map-type": "atomic",
                 "additionalProperties": {"type": "string"},
             },
+            **copy.deepcopy(own.fields),
         },
     }

@@ -1,26 +1,26 @@
-"""What a CustomResourceDefinition says of a kind besides the fields of ``spec``."""
+"""The parts of a CustomResourceDefinition besides the fields of ``spec``."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 
 class Rule(NamedTuple):
-    """A CEL rule of the schema: refused with the message unless the expression is true."""
+    """A CEL rule of the schema: an object is refused with the message if it is not true."""
 
     rule: str
     message: str
 
 
 def rules(*all_of_them: Rule) -> dict[str, Any]:
-    """Rules as a part of a schema."""
+    """Return rules as a part of a schema."""
     return {"x-kubernetes-validations": [rule._asdict() for rule in all_of_them]}
 
 
 class Column(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=True):
-    """A column of ``kubectl get``; priority 1 means only with ``-o wide``."""
+    """A printer column of ``kubectl get``; priority 1 means only with ``-o wide``."""
 
     name: str
     type: str
@@ -34,33 +34,33 @@ RESTARTS = Column(
     name="Restarts",
     type="integer",
     json_path=".status.restarts",
-    description="How often pods and containers of the job were started again.",
+    description="Number of restarts of pods and containers.",
 )
 AGE = Column(name="Age", type="date", json_path=".metadata.creationTimestamp")
 REASON = Column(name="Reason", type="string", json_path=".status.reason", priority=1)
 MESSAGE = Column(name="Message", type="string", json_path=".status.message", priority=1)
 COUNT = {"type": "integer", "format": "int32"}
-"""Schema of a number of things."""
+"""Schema of a count."""
 
 
-class Scale(Struct, rename="camel", kw_only=True, frozen=True):
+class Scale(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=True):
     """The ``scale`` subresource: what `kubectl scale` and autoscalers read and write."""
 
     spec_replicas_path: str
     status_replicas_path: str
-    label_selector_path: str
+    label_selector_path: str = ""
 
 
 class StatusWords(Struct, kw_only=True, frozen=True):
-    """What a kind's ``status`` has of its own, beside what all kinds share.
+    """Descriptions and fields of a kind's ``status``, besides what all kinds share.
 
     Attributes:
-        start_time: What ``startTime`` means.
-        replicas: What ``replicaStatuses`` is about.
-        numbers: What the numbers of one role mean, in the order they are shown.
-        fields: More fields, as schemas.
-        condition_times: The times a condition has.
-        words: How the reference page introduces all this.
+        start_time: Description of ``startTime``.
+        replicas: Description of ``replicaStatuses``.
+        numbers: Descriptions of the counts of one role, in display order.
+        fields: Additional fields, as schemas; they replace shared ones of the same name.
+        condition_times: The time fields of a condition.
+        words: Introduction of the status on the reference page.
     """
 
     start_time: str
@@ -68,25 +68,48 @@ class StatusWords(Struct, kw_only=True, frozen=True):
     numbers: dict[str, str]
     fields: dict[str, Any] = field(default_factory=dict)
     condition_times: tuple[str, ...] = ("lastTransitionTime",)
-    words: str = "`status` says what has become of the job:"
+    words: str = "`status` describes the state of the job:"
+
+
+class Predecessor(Struct, kw_only=True, frozen=True):
+    """How the controller that this operator replaces was installed.
+
+    The operator can be installed under its names, for scripts and dashboards that rely on them.
+
+    Attributes:
+        namespace: Its namespace.
+        name: Name of its Deployment and its service account; other names begin with it.
+        labels: Labels of all its objects.
+        kubebuilder: Whether other names are those that kubebuilder gives: ``manager`` for the
+            container, ``leader-election-role``, ``<name>-role``.
+    """
+
+    namespace: str
+    name: str
+    labels: dict[str, str]
+    kubebuilder: bool = False
 
 
 class Kind(Struct, kw_only=True, frozen=True):
-    """A kind of training job.
+    """The definition of a kind of training job.
 
     Attributes:
         group: API group.
-        version: Version within the group.
+        version: API version.
         kind: Name in manifests.
         plural: Name in URLs.
-        short_names: Further names for kubectl.
-        description: In one sentence.
+        short_names: Short names for kubectl.
+        description: Description in one sentence.
         spec: The type of ``spec``.
         spec_rules: CEL rules over ``spec``.
         rules: CEL rules over the whole object.
-        columns: Of ``kubectl get``.
-        status: What ``status`` has of its own.
+        columns: Printer columns of ``kubectl get``.
+        status: The kind's own part of ``status``.
         scale: The ``scale`` subresource, if there is one.
+        not_scalable: Why jobs cannot be scaled, and what to do instead; `kubectl scale` prints it.
+        predecessor: The controller that this operator replaces, if its names are still in use.
+        older_groups: Other API groups in which manifests and clusters have the same kind. Each has
+            a CustomResourceDefinition of its own, and objects of its own.
     """
 
     group: str
@@ -101,3 +124,23 @@ class Kind(Struct, kw_only=True, frozen=True):
     columns: tuple[Column, ...]
     status: StatusWords
     scale: Scale | None = None
+    not_scalable: str = ""
+    predecessor: Predecessor | None = None
+    older_groups: tuple[str, ...] = ()
+
+    @property
+    def served(self) -> tuple[Kind, ...]:
+        """This kind, and a copy of it for each of the older groups.
+
+        The copies have no short names, because those would be ambiguous.
+        """
+        copies = (
+            structs.replace(self, group=group, short_names=(), predecessor=None, older_groups=())
+            for group in self.older_groups
+        )
+        return (self, *copies)
+
+    @property
+    def api_version(self) -> str:
+        """Group and version as in manifests."""
+        return f"{self.group}/{self.version}"

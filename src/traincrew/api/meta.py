@@ -1,7 +1,7 @@
 """The Kubernetes types every kind shares: metadata, owner references, conditions.
 
-Only the fields that decisions are made from are named; decoding skips the rest. Objects decoded
-here are therefore never sent back to the API.
+Only the fields that decisions depend on are declared; decoding skips the rest. Objects decoded here
+are therefore never sent back to the API.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Annotated, Any, NamedTuple
 from msgspec import Meta, Struct, field
 
 Shared = Annotated[str, Meta(extra={"shared": True})]
-"""A string that many objects repeat; a cache keeps one copy of each distinct value."""
+"""A string that repeats in many objects; a cache keeps one copy of each distinct value."""
 
 
 class View(Struct, frozen=True, gc=False, rename="camel", kw_only=True):
-    """Base of decoded views: camelCase in JSON, never changed once decoded."""
+    """Base of decoded views: camelCase in JSON, immutable."""
 
 
 class OwnerReference(View, frozen=True, gc=False, kw_only=True):
@@ -30,7 +30,7 @@ class OwnerReference(View, frozen=True, gc=False, kw_only=True):
 
 
 class ObjectMeta(View, frozen=True, gc=False, kw_only=True):
-    """The part of ``metadata`` that decisions are made from."""
+    """The part of ``metadata`` that decisions depend on."""
 
     name: str = ""
     namespace: Shared = ""
@@ -53,9 +53,10 @@ class CustomObject(View, frozen=True, gc=False, kw_only=True):
     """A training job as stored: typed metadata, plain ``spec`` and ``status``.
 
     ``spec`` stays plain data here so that one job that cannot be decoded does not hide the others
-    from the operator: it ends as Failed, with the decoder's message.
+    from the operator: that job fails with the decoder's message.
     """
 
+    api_version: Shared = ""
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     spec: dict[str, Any] = field(default_factory=dict)
     status: dict[str, Any] = field(default_factory=dict)
@@ -64,7 +65,7 @@ class CustomObject(View, frozen=True, gc=False, kw_only=True):
 class Condition(Struct, rename="camel", kw_only=True, omit_defaults=True):
     """One entry of ``status.conditions``: `metav1.Condition`, and the Job API's probe time.
 
-    ``last_transition_time`` moves exactly when ``status`` does.
+    ``last_transition_time`` changes exactly when ``status`` does.
     """
 
     type: str
@@ -81,21 +82,21 @@ class Condition(Struct, rename="camel", kw_only=True, omit_defaults=True):
 
 
 class Problem(NamedTuple):
-    """Why a job cannot run, or what of it is not honoured."""
+    """Why a job cannot run, or what of it is not honored."""
 
     field: str
     """Path of the field, such as ``spec.backend``."""
     message: str
     """What is wrong, and what to write instead."""
     event: str | None = None
-    """Message of the event, where the contract fixes one; else the whole text."""
+    """Message of the event, if the contract prescribes one; else the whole text."""
 
     def __str__(self) -> str:
         return f"{self.field}: {self.message}"
 
 
 class Owner(View, frozen=True, gc=False, kw_only=True):
-    """The training job a child is made for."""
+    """The training job that owns a child."""
 
     api_version: str
     kind: str
@@ -105,7 +106,7 @@ class Owner(View, frozen=True, gc=False, kw_only=True):
     labels: dict[str, str] = field(default_factory=dict)
 
     def owner_reference(self) -> dict[str, Any]:
-        """The controller reference every child carries; garbage collection follows it."""
+        """Return the controller reference of every child, for garbage collection."""
         return {
             "apiVersion": self.api_version,
             "kind": self.kind,
@@ -117,7 +118,7 @@ class Owner(View, frozen=True, gc=False, kw_only=True):
 
 
 def parse_time(text: str) -> datetime:
-    """Read an RFC 3339 timestamp as Kubernetes writes it.
+    """Parse an RFC 3339 timestamp as Kubernetes writes it.
 
     Raises:
         ValueError: The text is not a timestamp.
@@ -126,5 +127,5 @@ def parse_time(text: str) -> datetime:
 
 
 def format_time(moment: datetime) -> str:
-    """Write a timestamp as `metav1.Time` does: UTC, whole seconds, ``Z``."""
+    """Format a timestamp as `metav1.Time` does: UTC, whole seconds, ``Z``."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

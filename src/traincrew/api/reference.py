@@ -1,4 +1,4 @@
-"""From a schema to the page that explains every field."""
+"""Generates the reference page of a kind from its schema."""
 
 from __future__ import annotations
 
@@ -24,13 +24,17 @@ class Field(NamedTuple):
 
 
 def page(kind: Kind) -> str:
-    """The reference page of a kind, in Markdown."""
+    """Return the reference page of a kind, in Markdown."""
     whole = schema(kind)
     spec, status = whole["properties"]["spec"], whole["properties"]["status"]
     names = ", ".join(f"`{name}`" for name in (kind.plural, *kind.short_names))
     columns = ", ".join(
         f"{column.name} (`{column.json_path}`{', with `-o wide`' if column.priority else ''})"
         for column in kind.columns
+    )
+    groups = "".join(
+        f" The same kind is also served as `{group}/{kind.version}`, for manifests that have it."
+        for group in kind.older_groups
     )
     refused = "\n".join(f"- {place}: {_plain(message)}" for place, message in _rules(whole, ""))
     return f"""\
@@ -39,27 +43,27 @@ def page(kind: Kind) -> str:
 <!-- Generated from the types by hack/reference.py; change those, not this page. -->
 
 {whole["description"]} `apiVersion: {kind.group}/{kind.version}`, namespaced; kubectl knows it as
-{names}, and lists it with `kubectl get all`.
+{names}, and lists it with `kubectl get all`.{groups}
 
-## What you write
+## Spec
 
-A word that is not in this table is refused when the job is created.
+An unknown field is refused when the job is created.
 
 {_table(_fields(spec, "spec"))}
 
 `template` is a [pod template]({POD_TEMPLATE_PAGE}) as in any
-Job or Deployment. `apiVersion` and `kind` inside a template are accepted and mean nothing.
+Job or Deployment. `apiVersion` and `kind` inside a template are accepted and ignored.
 
-## What is refused
+## Validation
 
-Beside what the table says, a job is refused at `kubectl create` with these words:
+In addition to the limits in the table, a job is refused at `kubectl create` with these messages:
 
 {refused}
 
-What only the operator can know makes the job `Failed` with reason `FailedValidation` and a message
+What only the operator can check makes the job `Failed` with reason `FailedValidation` and a message
 that names the field and the fix.
 
-## What you read back
+## Status
 
 {kind.status.words}
 
@@ -99,6 +103,8 @@ def _field(node: dict[str, Any], path: str, required: bool) -> Iterator[Field]:
         return
     if isinstance(values, dict):
         yield from _fields(values, f"{path}.<name>")
+    if isinstance(node.get("items"), dict):
+        yield from _fields(node["items"], f"{path}[]")
     yield from _fields(node, path)
 
 
@@ -108,7 +114,9 @@ def _type(node: dict[str, Any]) -> str:
         return f"map of {values['type']}s"
     if node.get("format") == "date-time":
         return "time"
-    kind: str = node["type"]
+    if isinstance(node.get("items"), dict):
+        return f"list of {node['items']['type']}s"
+    kind: str = node.get("type", "any")
     return kind
 
 
@@ -120,6 +128,8 @@ def _limits(node: dict[str, Any]) -> str:
         return f"{low} to {high}"
     if low is not None:
         return f"at least {low}"
+    if "maxItems" in node:
+        return f"at most {node['maxItems']}"
     if "maxProperties" in node:
         return f"at most {node['maxProperties']}"
     return ""
@@ -138,7 +148,7 @@ def _table(fields: Iterator[Field], *, limits: bool = True) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text that Markdown leaves as it is."""
+    """Escape text for a Markdown table."""
     return text.replace("|", "\\|").replace("<", "\\<")
 
 
@@ -148,5 +158,7 @@ def _rules(node: dict[str, Any], path: str) -> Iterator[tuple[str, str]]:
         yield place, rule["message"]
     for name, child in node.get("properties", {}).items():
         yield from _rules(child, f"{path}.{name}".removeprefix("."))
+    if isinstance(node.get("items"), dict):
+        yield from _rules(node["items"], f"{path}[]")
     if isinstance(node.get("additionalProperties"), dict):
         yield from _rules(node["additionalProperties"], f"{path}.<name>")

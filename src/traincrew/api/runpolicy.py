@@ -1,9 +1,9 @@
-"""The run policy: the same words on every kind.
+"""The run policy: the same fields on every kind.
 
 The vocabulary is Kubeflow's (``RunPolicy`` of kubeflow/common). A kind has it inline in ``spec``
-where its users know it there, by extending `CommonPolicy`, and as ``spec.runPolicy`` elsewhere; the
-defaults reproduce what a kind did before. What the words mean is decided in
-`traincrew.plan.runpolicy`.
+where its users expect it there, by extending `CommonPolicy`, and as ``spec.runPolicy`` elsewhere;
+the defaults reproduce the previous behavior of a kind. `traincrew.plan.shared.runpolicy` implements
+the policy.
 """
 
 from __future__ import annotations
@@ -19,36 +19,42 @@ Seconds = Annotated[int, Meta(ge=1, le=2**53 - 1)]
 CleanPodPolicy = Literal["Running", "None", "All"]
 
 DEFAULT_SCHEDULE_TIMEOUT_SECONDS = 1800
-"""How long workers may take to become ready when nothing else is said."""
+"""Default of `SchedulingPolicy.schedule_timeout_seconds`."""
 
 
 class SchedulingPolicy(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=True):
-    """How the pods of a job are brought onto nodes."""
+    """How the pods of a job are scheduled."""
 
     schedule_timeout_seconds: Annotated[
         Positive,
         Meta(
             description=(
-                "Seconds the workers may take to become ready before the job fails with reason"
-                f" WorkersNotReady. Default {DEFAULT_SCHEDULE_TIMEOUT_SECONDS}."
+                "Number of seconds within which the workers must become ready; after that the"
+                " job fails with reason WorkersNotReady. Defaults to"
+                f" {DEFAULT_SCHEDULE_TIMEOUT_SECONDS}."
             ),
         ),
     ] = DEFAULT_SCHEDULE_TIMEOUT_SECONDS
 
 
 class CommonPolicy(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=True):
-    """When a job runs, how often it is tried, and what is left of it."""
+    """Policies for suspending, retrying, timing out and cleaning up a job."""
 
     suspend: Annotated[
         bool,
-        Meta(description="True stops the job and removes its pods; false starts it (again)."),
+        Meta(
+            description=(
+                "Whether the job is suspended. Setting it to true deletes the job's pods;"
+                " setting it back to false creates them again. Defaults to false."
+            )
+        ),
     ] = False
     ttl_seconds_after_finished: Annotated[
         NonNegative | None,
         Meta(
             description=(
-                "Delete the job, and everything it made, this many seconds after it finished."
-                " Default: keep it."
+                "Number of seconds after which a finished job is deleted, with everything it"
+                " owns. If it is not set, the job is not deleted."
             ),
         ),
     ] = None
@@ -56,30 +62,48 @@ class CommonPolicy(Struct, rename="camel", kw_only=True, omit_defaults=True, fro
         Seconds | None,
         Meta(
             description=(
-                "Fail the job with reason DeadlineExceeded when it has been active this long."
-                " Counts from status.startTime; suspended time is not counted."
+                "Number of seconds that the job may be active, counted from status.startTime,"
+                " before it fails with reason DeadlineExceeded. The time while the job is"
+                " suspended does not count."
+            ),
+        ),
+    ] = None
+    progress_deadline_seconds: Annotated[
+        Positive | None,
+        Meta(
+            description=(
+                "Number of seconds that a running job may show no sign of life before this attempt"
+                " ends with reason NoProgress: no container of its pods has written a line of"
+                " output, and the status of no pod has changed. It is retried within the backoff"
+                " limit, after which the job fails. Nothing is ended as long as the output of any"
+                " running pod cannot be read. If it is not set, there is no such deadline."
             ),
         ),
     ] = None
     backoff_limit: Annotated[
         NonNegative | None,
-        Meta(description="How often a failed master is tried again. Default 6, as for a Job."),
+        Meta(
+            description=(
+                "Number of retries of the master before the job fails. Defaults to 6, as for a Job."
+            )
+        ),
     ] = None
     clean_pod_policy: Annotated[
         CleanPodPolicy,
         Meta(
             description=(
-                "Which pods go when the job has finished. Running: those still running, so finished"
-                " ones stay for their logs. None: no pod. All: every pod."
+                "Which pods are deleted when the job finishes. Running (default): the pods"
+                " that still run; finished pods stay, with their logs. None: no pods. All: all"
+                " pods."
             ),
         ),
     ] = "Running"
 
 
 class RunPolicy(CommonPolicy, kw_only=True, frozen=True):
-    """The run policy of a kind that waits for its workers before it begins."""
+    """The run policy of a kind whose training starts when all workers are ready."""
 
     scheduling_policy: Annotated[
         SchedulingPolicy,
-        Meta(description="How the pods are brought onto nodes."),
+        Meta(description="Policy for scheduling the pods."),
     ] = SchedulingPolicy()

@@ -1,7 +1,7 @@
 """The `traincrew` command.
 
-Each command lives in a module of its own that is imported when the command is called, so that
-`traincrew --help` answers at once; the texts of the overview stand here for the same reason.
+Each command has a module of its own that is imported when the command is called, so that
+`traincrew --help` is fast; the texts of the overview are here for the same reason.
 """
 
 from __future__ import annotations
@@ -9,41 +9,24 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from typing import Any, NamedTuple
 
 import click
 
-
-class CommandFailed(click.ClickException):
-    """A command cannot do what it was asked; the message says why and what to do."""
-
-    def show(self, file: Any = None) -> None:
-        """Print the message the way compilers do."""
-        click.echo(f"traincrew: {self.format_message()}", file=file or sys.stderr, err=True)
-
-
-class BadInput(CommandFailed):
-    """What was given cannot be used: a manifest, a file, a name."""
-
-    exit_code = 2
-
-
-class _Command(NamedTuple):
-    module: str
-    help: str
-
+from traincrew.cli.errors import CommandFailed
 
 COMMANDS = {
-    "run": _Command("run", "Run a training job here, watch it, end with its outcome."),
-    "up": _Command("clusters", "Start a cluster that stays, for kubectl and friends."),
-    "down": _Command("clusters", "End a cluster, its pods and everything it left behind."),
-    "status": _Command("clusters", "Show the clusters of this user and what runs in them."),
-    "restart": _Command("clusters", "Restart a cluster's control plane; its pods keep running."),
-    "operator": _Command("operator", "Run the operator for any Kubernetes cluster."),
-    "manifests": _Command("manifests", "Print or write the YAML that installs the operator."),
-    "doctor": _Command("doctor", "Say what this machine can emulate, and fix the rest."),
-    "images": _Command("images", "List, prepare and remove the environments of images."),
-    "version": _Command("version", "Print the version."),
+    "run": "Run a training job here, watch it, end with its outcome.",
+    "up": "Start a cluster that stays, for kubectl and friends.",
+    "down": "End a cluster, its pods and everything it left behind.",
+    "status": "Show the clusters of this user and what runs in them.",
+    "restart": "Restart a cluster's control plane; its pods keep running.",
+    "operator": "Run the operator for any Kubernetes cluster.",
+    "orphans": "Find, and delete, what an older mxnet-operator left behind.",
+    "verify": "Check an installed operator with a small job.",
+    "manifests": "Print or write the YAML that installs the operator.",
+    "doctor": "Say what this machine can emulate, and fix the rest.",
+    "images": "List, prepare and remove the environments of images.",
+    "version": "Print the version.",
 }
 
 EPILOG = """\b
@@ -58,7 +41,7 @@ class LazyGroup(click.Group):
     """Imports a command when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click calls it so
-        """Name the commands in the order people meet them."""
+        """List the commands in the order in which users need them."""
         return list(COMMANDS)
 
     def get_command(
@@ -66,11 +49,10 @@ class LazyGroup(click.Group):
         ctx: click.Context,  # noqa: ARG002 - click calls it so
         cmd_name: str,
     ) -> click.Command | None:
-        """Import a command; None if there is none of that name."""
-        command = COMMANDS.get(cmd_name)
-        if command is None:
+        """Import a command; None if it does not exist."""
+        if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"traincrew.cli.{command.module}")
+        module = importlib.import_module(f"traincrew.cli.commands.{cmd_name}")
         found = getattr(module, f"{cmd_name}_command")
         assert isinstance(found, click.Command)
         return found
@@ -82,12 +64,12 @@ class LazyGroup(click.Group):
     ) -> None:
         """List the commands without importing them."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, command.help) for name, command in COMMANDS.items()])
+            formatter.write_dl(list(COMMANDS.items()))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; for a misspelt one say which was probably meant."""
+        """Find the command; suggest a similar one if it is misspelt."""
         import difflib
 
         name = args[0]
@@ -116,7 +98,18 @@ On a cluster, or right here without one.
 )
 @click.version_option(package_name="traincrew", message="%(prog)s %(version)s")
 def cli() -> None:
-    """Every command is a member of this group."""
+    """Group all commands."""
+
+
+def _show(error: click.ClickException) -> None:
+    """Print an error as click does, wrapped to the terminal."""
+    import io
+
+    from traincrew.cli.display.folding import say
+
+    shown = io.StringIO()
+    error.show(shown)
+    say(shown.getvalue())
 
 
 def _explain(error: Exception) -> str:
@@ -132,26 +125,28 @@ def _explain(error: Exception) -> str:
 
 
 def main() -> None:
-    """Entry point of the `traincrew` program."""
-    # structlog loads rich when it finds it, for tracebacks we do not use: a tenth of our start.
+    """Run the `traincrew` program."""
+    # Other users must not be able to write our files, such as programs in cached environments.
+    os.umask(os.umask(0o077) | 0o022)
+    # structlog imports rich if available, for tracebacks that we do not use: 10% of the start-up.
     sys.modules.setdefault("rich", None)  # type: ignore[arg-type]
     try:
         code = cli(prog_name="traincrew", standalone_mode=False)
     except click.exceptions.Exit as end:
         code = end.exit_code
     except click.ClickException as error:
-        error.show()
+        _show(error)
         code = error.exit_code
     except (click.Abort, KeyboardInterrupt):
         click.echo("traincrew: interrupted", err=True)
         code = 130
     except BrokenPipeError:
-        # Whoever read our output has gone; the interpreter must not complain about it at exit.
+        # The reader of our output has closed it; keep the interpreter from reporting that at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 141
     except Exception as error:
         if os.environ.get("TRAINCREW_DEBUG"):
             raise
-        click.echo(f"traincrew: {_explain(error)}", err=True)
+        _show(CommandFailed(_explain(error)))
         code = 1
     sys.exit(code if isinstance(code, int) else 0)

@@ -1,4 +1,4 @@
-"""Options several commands have."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -7,12 +7,20 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from traincrew.cli.text import parse_duration
+from traincrew.cli.display.text import parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 F = TypeVar("F", bound="Callable[..., Any]")
+
+
+def current_directory() -> Path:
+    """Return the working directory; the root if it has been removed."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        return Path("/")
 
 
 class Duration(click.ParamType[float]):
@@ -23,7 +31,7 @@ class Duration(click.ParamType[float]):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        """Read a duration; click reports what is wrong with it."""
+        """Parse a duration; click reports errors."""
         if isinstance(value, int | float):
             return float(value)
         try:
@@ -33,7 +41,7 @@ class Duration(click.ParamType[float]):
 
 
 def cluster_options(command: F) -> F:
-    """What an embedded cluster is made of."""
+    """Add the options of an embedded cluster to a command."""
     decorators = (
         click.option(
             "--nodes",
@@ -61,7 +69,13 @@ def cluster_options(command: F) -> F:
             type=click.Choice(["auto", "namespaces", "bare"]),
             default="auto",
             show_default=True,
-            help="How pods are kept apart.",
+            help="How pods are kept apart; `bare`: not at all, for jobs of one pod.",
+        ),
+        click.option(
+            "--scheduler-name",
+            multiple=True,
+            metavar="NAME",
+            help="Also place the pods with this schedulerName; may be repeated.",
         ),
     )
     for decorator in reversed(decorators):

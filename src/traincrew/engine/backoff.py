@@ -1,4 +1,4 @@
-"""Exponential back-off with jitter."""
+"""Exponential back-off with jitter; which errors are retried is decided by `Controller`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Backoff:
         base: First delay, seconds.
         cap: Longest delay, seconds, before jitter.
         jitter: Each delay is multiplied by a random factor between 1 and ``1 + jitter``, so that
-            clients cut off together do not come back together.
+            clients that were disconnected together do not reconnect together.
         rng: Source of randomness.
     """
 
@@ -31,17 +31,17 @@ class Backoff:
         self.failures = 0
 
     def next(self) -> float:
-        """Count one more failure and return the delay it earns, seconds."""
+        """Count one more failure and return the delay before the next attempt, in seconds."""
         delay = self.delay(self.failures)
         self.failures += 1
         return delay
 
     def delay(self, failures: int) -> float:
-        """The delay after that many earlier failures, seconds."""
+        """Return the delay after this many earlier failures, in seconds."""
         # 2.0 ** 64 is far beyond any cap and still a float; larger exponents would overflow.
         delay = min(self._cap, self._base * 2.0 ** min(failures, 64))
         return delay * (1.0 + self._jitter * self._rng.random())
 
     def reset(self) -> None:
-        """Forget the failures."""
+        """Reset the number of failures."""
         self.failures = 0

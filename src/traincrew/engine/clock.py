@@ -15,11 +15,11 @@ class Clock(Protocol):
     """Two readings of time."""
 
     def monotonic(self) -> float:
-        """Seconds on a scale that never goes back, the one the event loop's timers use."""
+        """Return monotonic seconds, on the scale that the event loop's timers use."""
         ...
 
     def now(self) -> datetime:
-        """Wall-clock time, in UTC."""
+        """Return the wall-clock time, in UTC."""
         ...
 
 
@@ -30,7 +30,7 @@ class SystemClock:
     monotonic = staticmethod(time.monotonic)
 
     def now(self) -> datetime:
-        """Wall-clock time, in UTC."""
+        """Return the wall-clock time, in UTC."""
         return datetime.now(UTC)
 
 

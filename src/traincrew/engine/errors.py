@@ -1,4 +1,4 @@
-"""What can go wrong when talking to an API server."""
+"""Errors of requests to an API server."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ class ApiError(Exception):
     """The API server refused a request, or could not be reached.
 
     Attributes:
-        code: HTTP status code; 0 when no answer arrived.
+        code: HTTP status code; 0 when no response arrived.
         reason: Machine-readable reason of the ``Status`` object, such as ``AlreadyExists``.
-        message: The server's explanation for people.
+        message: The server's explanation, for people.
         details: ``details`` of the ``Status`` object.
-        retry_after: Seconds the server asked to wait, if it did.
+        retry_after: Seconds the server asked the client to wait, if it did.
     """
 
     default_code: ClassVar[int] = 500
     default_reason: ClassVar[str] = "Unknown"
-    passing: ClassVar[bool] = False
-    """The server is away, in trouble or busy: the same request may do well later."""
+    transient: ClassVar[bool] = False
+    """Whether the server is unreachable, failing or busy: the same request may succeed later."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class UnauthorizedError(ApiError):
 
 
 class ForbiddenError(ApiError):
-    """403: the credentials are fine but may not do this."""
+    """403: the credentials are valid, but the request is not allowed."""
 
     default_code = 403
     default_reason = "Forbidden"
@@ -103,6 +103,14 @@ class NotFoundError(ApiError):
     default_code = 404
     default_reason = "NotFound"
 
+    def is_about(self, name: str) -> bool:
+        """Return whether the server reports that the object with this name does not exist.
+
+        A path that is not served (a removed version of a resource, a proxy in between) also gives
+        404, which does not mean that the object is gone.
+        """
+        return self.reason == "NotFound" and self.details.get("name") == name
+
 
 class ConflictError(ApiError):
     """409: the object changed since it was read, or a field belongs to another manager."""
@@ -112,7 +120,7 @@ class ConflictError(ApiError):
 
 
 class AlreadyExistsError(ApiError):
-    """409: an object of that name exists."""
+    """409: an object with that name exists."""
 
     default_code = 409
     default_reason = "AlreadyExists"
@@ -126,7 +134,7 @@ class GoneError(ApiError):
 
 
 class InvalidError(ApiError):
-    """422: the object breaks a validation rule; ``details["causes"]`` names the fields."""
+    """422: the object violates a validation rule; ``details["causes"]`` names the fields."""
 
     default_code = 422
     default_reason = "Invalid"
@@ -137,22 +145,22 @@ class TooManyRequestsError(ApiError):
 
     default_code = 429
     default_reason = "TooManyRequests"
-    passing = True
+    transient = True
 
 
 class ServerError(ApiError):
     """5xx: the server failed."""
 
     default_reason = "InternalError"
-    passing = True
+    transient = True
 
 
 class UnreachableError(ApiError):
-    """No answer: connection refused, reset, name not found, TLS failure or time out."""
+    """No response: connection refused, reset, name not found, TLS failure or timeout."""
 
     default_code = 0
     default_reason = "Unreachable"
-    passing = True
+    transient = True
 
 
 def _kinds(*kinds: type[ApiError]) -> tuple[type[ApiError], ...]:

@@ -1,9 +1,10 @@
 """Events for people: what happened to an object, and why.
 
-Recording never blocks and never fails: an event goes into a bounded backlog and is written later,
-those of one object in their order. The same event again only raises the count of the first (as
-client-go's event correlator), and each object has a small budget for every reason, so that a hot
-loop somewhere cannot bury the API server, nor what else is to be said of that object.
+Recording never blocks and never fails: an event is put into a bounded backlog and written later,
+those of one object in order. Events give way to what is urgent; those that warn, and those before
+them, do not. A repeated event only increments the count of the first (as in client-go's event
+correlator). Each object has a small budget for every reason, so that a hot loop can overload
+neither the API server nor crowd out other events of that object.
 """
 
 from __future__ import annotations
@@ -16,24 +17,27 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from msgspec import Struct
 
+from traincrew.engine.budget import Budget
 from traincrew.engine.clock import SYSTEM_CLOCK, Clock
 from traincrew.engine.errors import AlreadyExistsError, ApiError, NotFoundError
-from traincrew.engine.logs import get_logger
+from traincrew.engine.gate import Gate
+from traincrew.engine.observability import get_logger
 from traincrew.engine.resources import EVENTS
+from traincrew.engine.times import format_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
     from traincrew.engine.client import Client
-    from traincrew.engine.metrics import Metrics
+    from traincrew.engine.observability import Metrics
 
-# As much as client-go's EventSourceObjectSpamFilter: 25 at once, then one every five minutes. There
-# it is for everything that is said of an object, and the end of a job whose workers have come and
-# gone often is never told.
+# The limits of client-go's EventSourceObjectSpamFilter: 25 at once, then one every five minutes.
+# There the budget covers all events of an object, so that the completion of a job whose workers
+# were replaced often is never reported; here each reason has its own.
 _REASON_BURST = 25.0
 _REASON_REFILL = 1.0 / 300.0
-# For all objects together; a thousand jobs that start at once say thousands of things.
+# For all objects together; a thousand jobs that start at once produce thousands of events.
 _TOTAL_BURST = 1000.0
 _TOTAL_REFILL = 200.0
 _MAX_BACKLOG = 10000
@@ -41,18 +45,22 @@ _MAX_SERIES = 5000
 _WRITERS = 16
 _ATTEMPTS = 3
 _MAX_MESSAGE = 1024  # API validation
-_FLUSH_TIMEOUT = 2.0
+_FLUSH_TIMEOUT = 3.0
+_MAX_DELAY = 10.0
+"""Seconds by which an event gives way at most; it is then written beside what is urgent."""
+_MAX_HELD = 1000
+"""Events that give way at most, so that all of them can be written when the process ends."""
 
 _Key = tuple[str, ...]
 T = TypeVar("T")
 
 
 class Source(NamedTuple):
-    """Who reports an event.
+    """The reporter of an event.
 
     Attributes:
         component: ``source.component``, such as ``kubelet``.
-        instance: ``source.host``: which process of that component; empty if there is but one.
+        instance: ``source.host``: which process of that component; empty if there is only one.
     """
 
     component: str
@@ -71,39 +79,12 @@ class _Series(Struct):
     last: datetime
     count: int = 0
     name: str = ""
-    """Chosen before the first attempt to write it, so that trying again makes no second one."""
+    """Chosen before the first attempt to write it, so that a retry cannot create a second event."""
     stored: bool = False
     queued: bool = False
-
-
-class _Budget:
-    """A token bucket."""
-
-    __slots__ = ("_at", "_burst", "_rate", "_tokens")
-
-    def __init__(self, burst: float, rate: float, now: float) -> None:
-        self._burst = burst
-        self._rate = rate
-        self._tokens = burst
-        self._at = now
-
-    def take(self, now: float) -> bool:
-        """Take a token if there is one."""
-        self._refill(now)
-        if self._tokens < 1.0:
-            return False
-        self._tokens -= 1.0
-        return True
-
-    def reserve(self, now: float) -> float:
-        """Take the next token; returns the seconds until it is there."""
-        self._refill(now)
-        self._tokens -= 1.0
-        return max(0.0, -self._tokens / self._rate)
-
-    def _refill(self, now: float) -> None:
-        self._tokens = min(self._burst, self._tokens + (now - self._at) * self._rate)
-        self._at = now
+    urgent: bool = False
+    due: float = 0.0
+    """When it gives way no longer, on the event loop's clock."""
 
 
 class _Writer:
@@ -113,25 +94,45 @@ class _Writer:
         self,
         client: Client,
         component: str,
-        total: _Budget,
+        *,
+        total: Budget,
+        gate: Gate,
         clock: Clock,
         dropped: Callable[[str], None],
     ) -> None:
         self._client = client
         self._total = total
+        self._gate = gate
         self._clock = clock
         self._dropped = dropped
         self.backlog: deque[_Series] = deque()
         self._ready = asyncio.Event()
+        self._urgent = 0
+        self._hurry = asyncio.Event()
         self._writing = asyncio.Lock()
         self._log = get_logger(component=component)
         self._stamp = 0
 
-    def add(self, series: _Series) -> None:
-        """Have an event written, or its count; it must not be in the backlog."""
-        series.queued = True
+    def add(self, series: _Series, *, urgent: bool) -> None:
+        """Queue an event, or the update of its count; it must not be in the backlog.
+
+        An urgent one gives way no longer, nor do those before it, which are written first.
+        """
+        series.queued, series.urgent = True, urgent
+        series.due = self._clock.monotonic() + _MAX_DELAY
         self.backlog.append(series)
+        if urgent:
+            self._urgent += 1
+            self._hurry.set()
         self._ready.set()
+
+    def _take(self) -> _Series:
+        series = self.backlog.popleft()
+        series.queued = False
+        self._urgent -= series.urgent
+        if not self._urgent:
+            self._hurry.clear()
+        return series
 
     async def run(self) -> None:
         """Write until cancelled."""
@@ -139,37 +140,40 @@ class _Writer:
             await self._ready.wait()
             self._ready.clear()
             while self.backlog:
+                due = self.backlog[0].due
                 await asyncio.sleep(self._total.reserve(self._clock.monotonic()))
-                await self._write_next()
+                # `flush` may write what is left meanwhile.
+                async with self._gate.give_way(due, self._hurry):
+                    await self._write_next()
 
     async def flush(self) -> None:
-        """Write the whole backlog now; gives up after two seconds."""
+        """Write the whole backlog now; gives up after three seconds."""
         try:
             async with asyncio.timeout(_FLUSH_TIMEOUT):
                 async with self._writing:
-                    pass  # what `run` is writing at this moment
+                    pass  # wait for the write in progress in `run`
                 while self.backlog:
                     await self._write_next()
         except TimeoutError:
-            for _ in self.backlog:
+            while self.backlog:
+                self._take()
                 self._dropped("stopped")
-            self.backlog.clear()
 
     async def _write_next(self) -> None:
         async with self._writing:
             if not self.backlog:
                 return
-            series = self.backlog.popleft()
-            series.queued = False
+            series = self._take()
             for attempt in range(_ATTEMPTS):
                 try:
                     await self._write(series)
                 except asyncio.CancelledError:
-                    self.backlog.appendleft(series)  # under the same name, so never twice
+                    # Under the same name, so never twice. Only `flush` follows.
+                    self.backlog.appendleft(series)
                     raise
                 except ApiError as error:
-                    if not error.passing:
-                        # A namespace on its way out refuses them; nobody would read them anyway.
+                    if not error.transient:
+                        # A terminating namespace refuses them; nobody would read them anyway.
                         self._log.debug("event refused", error=str(error))
                         break
                     self._log.debug("event not written", error=str(error))
@@ -180,7 +184,7 @@ class _Writer:
 
     async def _write(self, series: _Series) -> None:
         namespace = series.regarding.get("namespace") or "default"
-        last = _time(series.last)
+        last = format_time(series.last)
         if series.stored:
             patch = {"count": series.count, "lastTimestamp": last}
             try:
@@ -192,7 +196,7 @@ class _Writer:
             else:
                 return
         if not series.name:
-            # As client-go's, from the time in ns: of one second, kubectl shows events by name.
+            # As in client-go, from the time in ns: kubectl sorts events of one second by name.
             now = int(self._clock.now().timestamp() * 1e6) * 1000
             self._stamp = max(self._stamp + 1, now)
             unique = f".{self._stamp:016x}"
@@ -208,13 +212,13 @@ class _Writer:
             "reason": series.reason,
             "message": series.message,
             "count": series.count,
-            "firstTimestamp": _time(series.first),
+            "firstTimestamp": format_time(series.first),
             "lastTimestamp": last,
             "source": source,
             "reportingComponent": component,
             "reportingInstance": instance,
         }
-        # That it exists means that an earlier attempt got through, and only its answer was lost.
+        # If it exists, an earlier attempt succeeded, and only its response was lost.
         with contextlib.suppress(AlreadyExistsError):
             await self._client.create(EVENTS, document)
         series.stored = True
@@ -223,14 +227,15 @@ class _Writer:
 class EventRecorder:
     """Writes core/v1 Events.
 
-    Run `run` alongside (``manager.add_runnable(recorder.run)``); when it is cancelled, what is in
-    the backlog is still written, for two seconds at most.
+    Add `run` to the manager (``manager.add_runnable(recorder.run)``). When it is cancelled, the
+    backlog is still written, for three seconds at most.
 
     Args:
         client: The API server.
-        component: Who reports; ``source.component``.
-        instance: Which process reports; ``source.host``.
-        clock: Source of time.
+        component: The reporter; ``source.component``.
+        instance: The reporting process; ``source.host``.
+        gate: What events give way to; nothing by default.
+        clock: Source of time, on the scale of the event loop's.
         metrics: Where dropped events are counted, if anywhere.
     """
 
@@ -240,6 +245,7 @@ class EventRecorder:
         component: str,
         *,
         instance: str = "",
+        gate: Gate | None = None,
         clock: Clock = SYSTEM_CLOCK,
         metrics: Metrics | None = None,
     ) -> None:
@@ -247,14 +253,23 @@ class EventRecorder:
         self._clock = clock
         self._metrics = metrics
         self._series: OrderedDict[_Key, _Series] = OrderedDict()
-        self._budgets: OrderedDict[_Key, _Budget] = OrderedDict()
-        total = _Budget(_TOTAL_BURST, _TOTAL_REFILL, clock.monotonic())
+        self._budgets: OrderedDict[_Key, Budget] = OrderedDict()
+        total = Budget(_TOTAL_BURST, _TOTAL_REFILL, clock.monotonic())
+        gate = gate or Gate()
         self._writers = [
-            _Writer(client, component, total, clock, self._dropped) for _ in range(_WRITERS)
+            _Writer(
+                client,
+                component,
+                total=total,
+                gate=gate,
+                clock=clock,
+                dropped=self._dropped,
+            )
+            for _ in range(_WRITERS)
         ]
 
     def reporter(self, component: str, instance: str = "") -> Reporter:
-        """Somebody else who reports through this recorder."""
+        """Return a reporter for another component, which uses this recorder."""
         return Reporter(self, Source(component, instance))
 
     def event(
@@ -274,7 +289,7 @@ class EventRecorder:
             type: ``Normal`` or ``Warning``.
             reason: CamelCase, for machines.
             message: For people; cut after 1024 characters.
-            source: Who reports it; the recorder's own component by default.
+            source: The reporter; the recorder's own component by default.
         """
         source = source or self._source
         reference = _reference(regarding)
@@ -295,17 +310,19 @@ class EventRecorder:
         if series.queued:
             return
         at = self._clock.monotonic()
-        budget = _recent(self._budgets, about, lambda: _Budget(_REASON_BURST, _REASON_REFILL, at))
+        budget = _recent(self._budgets, about, lambda: Budget(_REASON_BURST, _REASON_REFILL, at))
+        waiting = sum(len(writer.backlog) for writer in self._writers)
         if not budget.take(at):
             self._dropped("budget")
-        elif sum(len(writer.backlog) for writer in self._writers) >= _MAX_BACKLOG:
+        elif waiting >= _MAX_BACKLOG:
             self._dropped("backlog")
         else:
-            # Always the same for what has the same name: it is part of that of the event.
-            self._writers[hash(named) % _WRITERS].add(series)
+            # Always the same writer for the same name, which is part of the event's name.
+            writer = self._writers[hash(named) % _WRITERS]
+            writer.add(series, urgent=type != "Normal" or waiting >= _MAX_HELD)
 
     async def run(self) -> None:
-        """Write what is recorded until cancelled; then write the rest and return."""
+        """Write recorded events until cancelled; then write the rest and return."""
         try:
             async with asyncio.TaskGroup() as group:
                 for writer in self._writers:
@@ -314,7 +331,7 @@ class EventRecorder:
             await self.flush()
 
     async def flush(self) -> None:
-        """Write the whole backlog now; gives up after two seconds."""
+        """Write the whole backlog now; gives up after three seconds."""
         await asyncio.gather(*(writer.flush() for writer in self._writers))
 
     def _dropped(self, reason: str) -> None:
@@ -323,7 +340,7 @@ class EventRecorder:
 
 
 class Reporter:
-    """Reports events as one component, through the recorder of a process that has several."""
+    """Reports events of one component through a recorder that several components share."""
 
     def __init__(self, recorder: EventRecorder, source: Source) -> None:
         self._recorder = recorder
@@ -341,7 +358,7 @@ class Reporter:
 
 
 def _recent(known: OrderedDict[_Key, T], key: _Key, make: Callable[[], T]) -> T:
-    """What is known under a key, or made now; what is not asked for is forgotten in the end."""
+    """Return the value for a key, creating it if needed; the least recently used is dropped."""
     found = known.get(key)
     if found is None:
         found = known[key] = make()
@@ -353,7 +370,7 @@ def _recent(known: OrderedDict[_Key, T], key: _Key, make: Callable[[], T]) -> T:
 
 
 def _reference(regarding: dict[str, Any]) -> dict[str, str]:
-    """A core/v1 ObjectReference to an object, or the reference itself."""
+    """Return a core/v1 ObjectReference to an object, or the reference itself."""
     metadata = regarding.get("metadata", regarding)
     reference = {
         "apiVersion": regarding.get("apiVersion"),
@@ -365,8 +382,3 @@ def _reference(regarding: dict[str, Any]) -> dict[str, str]:
         "fieldPath": regarding.get("fieldPath"),
     }
     return {key: str(value) for key, value in reference.items() if value is not None}
-
-
-def _time(moment: datetime) -> str:
-    """RFC 3339 in seconds, as ``metav1.Time``."""
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,9 +1,9 @@
 """Typed views of API objects, as the caches hold them.
 
-A view names only the fields a controller reads; the decoder skips the rest. A view is therefore
-never sent back to the server: what it does not name would be lost.
+A view declares only the fields a controller reads; the decoder skips the rest. A view is therefore
+never sent back to the server: fields that it does not declare would be lost.
 
-All views are frozen (nobody changes a shared cache by accident) and invisible to the cycle
+All views are frozen (a shared cache cannot be modified by accident) and invisible to the cycle
 collector (``gc=False``: decoded JSON cannot form cycles, and a cache of many thousand tracked
 objects would stop the world at every full collection).
 """
@@ -60,7 +60,7 @@ class FullObjectMeta(ObjectMeta, frozen=True, gc=False, kw_only=True):
 
 
 class HasMetadata(Protocol):
-    """What an informer asks of the type it caches."""
+    """The protocol that an informer requires of the type it caches."""
 
     @property
     def metadata(self) -> ObjectMeta:
@@ -69,7 +69,7 @@ class HasMetadata(Protocol):
 
 
 class MetadataOnly(View, frozen=True, gc=False, kw_only=True):
-    """An object whose body nobody reads."""
+    """An object of which only the metadata is needed."""
 
     api_version: Shared = ""
     kind: Shared = ""
@@ -104,7 +104,7 @@ class AnyObject(View, frozen=True, gc=False, kw_only=True):
 
 
 def controller_of(obj: HasMetadata) -> OwnerReference | None:
-    """The owner that manages this object, if any: the reference with ``controller: true``."""
+    """Return the owner reference with ``controller: true``, if there is one."""
     for reference in obj.metadata.owner_references:
         if reference.controller:
             return reference

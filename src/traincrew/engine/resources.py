@@ -1,4 +1,4 @@
-"""REST resources: where an object kind lives in the API."""
+"""REST resources: where the objects of a kind are in the API."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Resource(Struct, frozen=True):
         name: str | None = None,
         subresource: str | None = None,
     ) -> str:
-        """URL path below the server address.
+        """Return the URL path below the server address.
 
         Args:
             namespace: Ignored for resources that are not namespaced; ``None`` means all namespaces.
@@ -43,7 +43,7 @@ class Resource(Struct, frozen=True):
             subresource: Such as ``status`` or ``log``; needs a name.
 
         Raises:
-            ValueError: A subresource was asked for without a name.
+            ValueError: A subresource was given without a name.
         """
         parts = ["apis", self.group, self.version] if self.group else ["api", self.version]
         if self.namespaced and namespace:
@@ -75,6 +75,7 @@ DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
 REPLICA_SETS = Resource("apps", "v1", "replicasets", "ReplicaSet")
 REPLICATION_CONTROLLERS = Resource("", "v1", "replicationcontrollers", "ReplicationController")
 CONTROLLER_REVISIONS = Resource("apps", "v1", "controllerrevisions", "ControllerRevision")
+RESOURCE_QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")
 ROLES = Resource("rbac.authorization.k8s.io", "v1", "roles", "Role")
 ROLE_BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding")
 CLUSTER_ROLES = Resource(

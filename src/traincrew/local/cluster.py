@@ -1,7 +1,7 @@
-"""The embedded cluster as one object: API server, controllers, scheduler, node in this process.
+"""The embedded cluster as one object: API server, controllers, scheduler and node.
 
-`LocalCluster` is the public door of `traincrew.local`. It is an asynchronous context manager, and a
-plain one for programs without an event loop of their own:
+`LocalCluster` is the public entry point of `traincrew.local`. It is an asynchronous context
+manager, and a plain one for programs without an event loop of their own:
 
     async with LocalCluster() as cluster:
         pods = await cluster.client.list(PODS, "default")
@@ -10,9 +10,9 @@ plain one for programs without an event loop of their own:
         environment = {**os.environ, "KUBECONFIG": cluster.kubeconfig_path}
         subprocess.run(["kubectl", "get", "nodes"], env=environment)
 
-With a directory the state survives: a cluster started there again has the same address, the same
-objects and the same running pods. Without one everything lives in memory and in a temporary
-directory, and ends with the object.
+With a directory the state is persistent: a cluster restarted there has the same address, the same
+objects and the same running pods. Without one, everything is kept in memory and in a temporary
+directory, and is deleted with the cluster.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import msgspec
 
 from traincrew.engine.client import Client
-from traincrew.engine.config import from_kubeconfig
+from traincrew.engine.config import ClientConfig, StaticCredentials
+from traincrew.engine.controller import Manager
 from traincrew.engine.events import EventRecorder
-from traincrew.engine.manager import Manager
-from traincrew.local.apiserver.kubeconfig import write_kubeconfig
-from traincrew.local.apiserver.server import ApiServer
+from traincrew.local.apiserver.http.kubeconfig import write_kubeconfig
+from traincrew.local.apiserver.http.server import ApiServer
 from traincrew.local.apiserver.storage import Storage
-from traincrew.local.authority import server_certificate
+from traincrew.local.authority import Certificate, make_certificate, stored_certificate
 from traincrew.local.controllers import add_controllers
-from traincrew.local.controllers.service_accounts import NO_AUTHORITY
+from traincrew.local.directories import private_directory
 from traincrew.local.images import ImageStore
-from traincrew.local.node import Node, NodeSpec
+from traincrew.local.node import Node, NodeSpec, PodOptions
 from traincrew.local.scheduler import add_scheduler
 
 if TYPE_CHECKING:
@@ -51,9 +51,12 @@ if TYPE_CHECKING:
 
 COMPONENT = "traincrew-local"
 
+# The base URL of clients in this process.
+_IN_PROCESS_URL = "http://kubernetes.default.svc"
+
 
 def default_cache() -> Path:
-    """Where environments are kept: `$TRAINCREW_CACHE`, or `traincrew` in the user's cache."""
+    """Return the cache of environments: `$TRAINCREW_CACHE`, or `traincrew` in the user's cache."""
     if configured := os.environ.get("TRAINCREW_CACHE"):
         return Path(configured)
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
@@ -61,11 +64,10 @@ def default_cache() -> Path:
 
 
 class ClusterOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How an embedded cluster is made.
+    """Options of an embedded cluster.
 
     `directory` keeps the state between starts (mode 0700); None means memory only. `port` 0 picks
-    the port last used in that directory, or a free one. `nodes` are virtual nodes over this one
-    machine.
+    the port last used in that directory, or a free one. `nodes` are virtual nodes on this machine.
     """
 
     directory: Path | None = None
@@ -74,8 +76,11 @@ class ClusterOptions(msgspec.Struct, frozen=True, kw_only=True):
     image_catalogs: tuple[Path, ...] = ()
     image_cache: Path = msgspec.field(default_factory=default_cache)
     sandbox: Literal["auto", "namespaces", "bare"] = "auto"
+    scheduler_names: tuple[str, ...] = ()
+    """Values of `spec.schedulerName` the scheduler handles besides `default-scheduler`."""
+    pods: PodOptions = PodOptions()
     on_pull: Callable[[str, str], None] | None = None
-    """Called with (image, line of progress) while an environment is built."""
+    """Called with the image and a line of progress while an environment is built."""
 
 
 class LocalCluster:
@@ -93,10 +98,10 @@ class LocalCluster:
         self._stop: asyncio.Event | None = None
         self.directory: Path
 
-    # -- life ---------------------------------------------------------------------------------
+    # -- life cycle ---------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Start every part; on return the API answers and its controllers have seen its objects.
+        """Start all components; on return the API serves and the controllers' caches are synced.
 
         Raises:
             OSError: The port or the directory cannot be used.
@@ -114,43 +119,40 @@ class LocalCluster:
             self._resources.callback(shutil.rmtree, self.directory, ignore_errors=True)
         else:
             self.directory = options.directory
-            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            private_directory(self.directory)
         identity = _Identity.load(self.directory)
+        # Created on another thread, while this one prepares the rest.
+        certificate = asyncio.create_task(asyncio.to_thread(_certificate, self.directory, identity))
+        self._resources.push_async_callback(_wait_until_done, certificate)
         storage = Storage(None if options.directory is None else self.directory / "state.db")
         self._resources.callback(storage.close)
 
         self.server = ApiServer(
-            storage, secret=identity.secret, service_network=IPv4Network(identity.service_network)
+            storage, secret=identity.token, service_network=IPv4Network(identity.service_network)
         )
-        certificate = await asyncio.to_thread(server_certificate, self.directory)
-        await self.server.start(
-            options.port or identity.port,
-            tls=certificate and certificate.context(),
-            secure_port=identity.secure_port,
-        )
+        await self.server.start(options.port or identity.port, certificate=await certificate)
         self._resources.push_async_callback(self.server.stop)
-        ports = (self.server.port, self.server.secure_port or identity.secure_port)
-        if (identity.port, identity.secure_port) != ports:
-            identity.port, identity.secure_port = ports
+        if identity.port != self.server.port:
+            identity.port = self.server.port
             identity.save(self.directory)
         write_kubeconfig(Path(self.kubeconfig_path), self.server.kubeconfig())
 
         self.client = await self._resources.enter_async_context(self.make_client())
         events = EventRecorder(self.client, COMPONENT)
         manager = Manager(self.client)
-        add_controllers(
-            manager, events, authority=certificate.text if certificate else NO_AUTHORITY
-        )
-        add_scheduler(manager, events)
+        add_controllers(manager, events, authority=self.server.authority)
+        add_scheduler(manager, events, options.scheduler_names)
+        self.images = ImageStore(options.image_cache, options.image_catalogs)
         self.node = Node(
             self.client,
-            ImageStore(options.image_cache, options.image_catalogs),
+            self.images,
             self.directory / "node",
             nodes=options.nodes,
             kubeconfig=self.server.kubeconfig,
-            secure_port=self.server.secure_port,
+            api_port=self.server.port,
             events=events,
             sandbox=options.sandbox,
+            pods=options.pods,
             survive=options.directory is not None,
             on_progress=options.on_pull,
         )
@@ -158,10 +160,10 @@ class LocalCluster:
         await self.node.start()
         for name, part in (("events", events), ("manager", manager), ("node", self.node)):
             self._tasks.append(asyncio.create_task(part.run(), name=name))
-        await self._first(manager.wait_synced())
+        await self._wait_ready(manager.wait_synced())
 
-    async def _first(self, ready: Any) -> None:
-        """Wait until `ready`, or raise what ended one of the parts before that."""
+    async def _wait_ready(self, ready: Any) -> None:
+        """Wait for `ready`; raise the error of a component that ends before."""
         waiting = asyncio.ensure_future(ready)
         done, _ = await asyncio.wait({waiting, *self._tasks}, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
@@ -170,8 +172,13 @@ class LocalCluster:
             waiting.cancel()
             raise RuntimeError("a part of the embedded cluster ended while it was starting")
 
+    async def stop_pods(self) -> None:
+        """Kill all pods before `stop`, so that their files and logs can be inspected."""
+        if hasattr(self, "node"):
+            await self.node.stop(kill=True)
+
     async def stop(self, *, keep_pods: bool = False) -> None:
-        """Stop. Pods end too (at once), unless they are to be found again by the next start.
+        """Stop the cluster. Pods are killed, unless the next start is to find them again.
 
         Args:
             keep_pods: Leave the processes of pods running; only meaningful with a directory.
@@ -200,7 +207,7 @@ class LocalCluster:
         """Serve until cancelled.
 
         Raises:
-            Exception: Whatever ended one of the parts.
+            Exception: The error that ended a component.
         """
         await asyncio.gather(*self._tasks)
 
@@ -231,47 +238,64 @@ class LocalCluster:
         self._stop = asyncio.Event()
         try:
             await self.start()
-        except BaseException as error:  # noqa: BLE001  # handed to the thread that waits for it
+        except BaseException as error:  # noqa: BLE001  # raised in the thread that waits
             started.set_exception(error)
             return
         started.set_result(None)
         await self._stop.wait()
         await self.stop()
 
-    # -- what users of the object need ----------------------------------------------------------
+    # -- access to the cluster ------------------------------------------------------------------
 
     @property
     def kubeconfig_path(self) -> str:
-        """A kubeconfig file (mode 0600) that any Kubernetes client can use."""
+        """Path of a kubeconfig file (mode 0600) that any Kubernetes client can use."""
         return str(self.directory / "kubeconfig")
 
     def kubeconfig(self, namespace: str = "default") -> dict[str, Any]:
-        """The kubeconfig as a document."""
+        """Return the kubeconfig as a document."""
         return self.server.kubeconfig(namespace)
 
     def make_client(self, user_agent: str = COMPONENT) -> Client:
-        """A new client of this cluster; the caller closes it."""
-        return Client(from_kubeconfig(self.server.kubeconfig()), user_agent=user_agent)
+        """Return a new client of this cluster; the caller closes it."""
+        return Client(self.client_config(), user_agent=user_agent)
+
+    def client_config(self) -> ClientConfig:
+        """Return the configuration of clients in this process: no network, hence no TLS."""
+        return ClientConfig(
+            _IN_PROCESS_URL,
+            credentials=StaticCredentials.token(self.server.token),
+            dial=self.server.connect,
+        )
 
 
-class _Identity(msgspec.Struct):
-    """What must not change between starts: kubeconfigs in the hands of users and pods name it."""
+class _Identity(msgspec.Struct, omit_defaults=True):
+    """State that must not change between starts, since kubeconfigs of users and pods contain it."""
 
-    secret: str
     service_network: str
+    token: str = ""
     port: int = 0
+    secret: str = ""
     secure_port: int = 0
 
     @classmethod
     def load(cls, directory: Path) -> _Identity:
         try:
-            return msgspec.json.decode((directory / "identity.json").read_bytes(), type=cls)
+            identity = msgspec.json.decode((directory / "identity.json").read_bytes(), type=cls)
         except FileNotFoundError:
-            # Clusters side by side share the loopback interface: one of 1,024 networks of
-            # 127.64.0.0/10 each, so that their Services do not meet.
+            # Clusters on one machine share the loopback interface: each gets one of 1,024 networks
+            # of 127.64.0.0/10, so that their Services do not collide.
             base = IPv4Network("127.64.0.0/10")
             network = base.network_address + 4096 * secrets.randbelow(1024)
-            return cls(secret=secrets.token_urlsafe(24), service_network=f"{network}/20")
+            identity = cls(service_network=f"{network}/20")
+        if not identity.token:
+            # Also if an earlier version sent its secret over plain HTTP, where another process on
+            # the port may have read it. The TLS port stays, as running pods were given it.
+            identity.token = secrets.token_urlsafe(32)
+            identity.port = identity.secure_port or identity.port
+            identity.secret, identity.secure_port = "", 0
+            identity.save(directory)
+        return identity
 
     def save(self, directory: Path) -> None:
         path = directory / "identity.json"
@@ -280,6 +304,17 @@ class _Identity(msgspec.Struct):
         with os.fdopen(descriptor, "wb") as file:
             file.write(msgspec.json.encode(self))
         temporary.replace(path)
+
+
+def _certificate(directory: Path, identity: _Identity) -> Certificate:
+    """Return the stored certificate, or create one for the server and its Service's address."""
+    first = IPv4Network(identity.service_network)[1]
+    return stored_certificate(directory) or make_certificate(directory, [first])
+
+
+async def _wait_until_done(task: asyncio.Task[Any]) -> None:
+    """Wait for a task whose result may no longer be needed."""
+    await asyncio.gather(task, return_exceptions=True)
 
 
 def _new_future() -> Future[None]:
@@ -291,7 +326,7 @@ def _new_future() -> Future[None]:
 def virtual_nodes(
     count: int, *, gpus: int = 0, labels: Mapping[str, str] | None = None
 ) -> Sequence[NodeSpec]:
-    """`count` virtual nodes over this machine, the GPUs on the first ones as even as possible."""
+    """Return `count` virtual nodes on this machine, with the GPUs spread as evenly as possible."""
     share, rest = divmod(gpus, max(count, 1))
     return tuple(
         NodeSpec(

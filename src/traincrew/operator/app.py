@@ -6,14 +6,13 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from traincrew.engine.client import Client
+from traincrew.engine.client import AiohttpTransport, Client
+from traincrew.engine.controller import Manager
+from traincrew.engine.election import LeaderElector
 from traincrew.engine.errors import ApiError, ForbiddenError, NotFoundError
 from traincrew.engine.events import EventRecorder
-from traincrew.engine.health import HealthServer
-from traincrew.engine.lease import LeaderElector
-from traincrew.engine.logs import get_logger
-from traincrew.engine.manager import Manager
-from traincrew.engine.transport import AiohttpTransport
+from traincrew.engine.gate import Gate
+from traincrew.engine.observability import HealthServer, get_logger
 from traincrew.operator.kinds import all_kinds
 from traincrew.operator.reconciler import Reconciler
 
@@ -21,14 +20,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from traincrew.engine.config import ClientConfig
+    from traincrew.operator.kind import Kind
     from traincrew.operator.options import OperatorOptions
-    from traincrew.operator.reconciler import Kind
 
 USER_AGENT = "traincrew-operator"
 DRAIN_SECONDS = 3.0
-"""How long a planned end waits for what is being done. A reconcile takes a fraction of a second."""
+"""How long a shutdown waits for running reconciles, which take a fraction of a second."""
 COMPONENT = "traincrew-operator"
-"""Source of events that no kind reports."""
+"""Source component of events that belong to no kind."""
 
 
 async def run_operator(
@@ -38,21 +37,21 @@ async def run_operator(
     *,
     on_ready: Callable[[], None] | None = None,
 ) -> None:
-    """Run until told to stop.
+    """Run until stopped.
 
-    With leader election there are two clients. What reconciles write goes through one that asks,
-    right before every write, whether this process still leads; the Lease itself, and events (which
-    tell of writes that have succeeded, and are nobody else's to tell), go through the other.
+    With leader election there are two clients. Reconciles write through one that checks, right
+    before every write, that this process is still the leader; the Lease itself, and events (which
+    report writes that have succeeded, and which no other process would report), use the other.
 
     Args:
         config: The API server.
-        options: What can be chosen.
-        stop: Set it to end the operator: what it is doing is finished, or given up if it takes
-            long, both of which the next operator can continue from, and the Lease is released.
-        on_ready: Called once the caches are filled.
+        options: The options.
+        stop: Set it to stop the operator: running reconciles finish, or are cancelled if they take
+            too long, and the Lease is released. The next operator can continue from either.
+        on_ready: Called once the caches are synced.
 
     Raises:
-        LeadershipLost: Another operator may act now; this process has to end.
+        LeadershipLost: Another operator may be the leader now; this process has to exit.
         ApiError: The API server cannot be used with this configuration.
     """
     async with contextlib.AsyncExitStack() as stack:
@@ -60,7 +59,15 @@ async def run_operator(
         client, elector = always, None
         if options.leader_elect:
             namespace = options.lease_namespace or config.namespace
-            elector = LeaderElector(always, namespace, options.lease_name, options.identity)
+            elector = LeaderElector(
+                always,
+                namespace,
+                options.lease_name,
+                options.identity,
+                duration=options.lease_duration,
+                renew_deadline=options.renew_deadline,
+                retry_period=options.retry_period,
+            )
             client = await stack.enter_async_context(
                 Client(
                     config,
@@ -71,7 +78,8 @@ async def run_operator(
             )
         manager = Manager(client, elector=elector)
         always.metrics = manager.metrics
-        events = EventRecorder(always, COMPONENT, metrics=manager.metrics)
+        gate = Gate()  # one for all kinds: they share the API server
+        events = EventRecorder(always, COMPONENT, gate=gate, metrics=manager.metrics)
         manager.add_runnable(events.run)
         kinds = all_kinds(options)
         for kind in kinds:
@@ -80,6 +88,7 @@ async def run_operator(
                 manager,
                 events,
                 kind,
+                gate=gate,
                 namespace=options.namespace,
                 workers=options.workers,
             )
@@ -96,7 +105,7 @@ async def run_operator(
         ]
         stopping = asyncio.create_task(stop.wait())
         try:
-            await _first_end(stopping, work)
+            await _wait_for_end(stopping, work)
             await manager.drain(DRAIN_SECONDS)
         finally:
             for task in (stopping, *work):
@@ -104,8 +113,8 @@ async def run_operator(
             await asyncio.gather(stopping, *work, return_exceptions=True)
 
 
-async def _first_end(stopping: asyncio.Task[bool], work: Sequence[asyncio.Task[None]]) -> None:
-    """Wait for the signal to stop, or for the first thing that fails."""
+async def _wait_for_end(stopping: asyncio.Task[bool], work: Sequence[asyncio.Task[None]]) -> None:
+    """Wait for the stop event, or for the first task that fails."""
     pending: set[asyncio.Task[Any]] = {stopping, *work}
     while not stopping.done():
         done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
@@ -116,11 +125,11 @@ async def _first_end(stopping: asyncio.Task[bool], work: Sequence[asyncio.Task[N
 async def _missing_definitions(
     client: Client, kinds: Sequence[Kind], options: OperatorOptions
 ) -> None:
-    """Say so while a kind cannot be watched, because it is not installed or not allowed."""
+    """Log a warning while a kind cannot be watched, because it is not installed or forbidden."""
     log = get_logger()
     for kind in kinds:
         resource = kind.resource
-        said = ""
+        logged = ""
         while True:
             try:
                 path = resource.path(options.namespace)
@@ -133,9 +142,9 @@ async def _missing_definitions(
                 text = ""  # informers report a server that cannot be reached
             else:
                 break
-            if text and text != said:
+            if text and text != logged:
                 log.warning("waiting for a kind", kind=resource.kind, reason=text)
-                said = text
+                logged = text
             await asyncio.sleep(2.0)
 
 
@@ -147,10 +156,10 @@ async def _announce(manager: Manager, on_ready: Callable[[], None] | None) -> No
 
 
 def listen_address(text: str) -> tuple[str, int]:
-    """Split ``host:port``; without a host all addresses are meant, as in ``:8080``.
+    """Split ``host:port``; without a host, as in ``:8080``, it means all addresses.
 
     Raises:
-        ValueError: It is neither.
+        ValueError: The text has neither form.
     """
     host, colon, port = text.rpartition(":")
     if not colon or not port.isdecimal() or not 0 <= int(port) <= 65535:

@@ -1,39 +1,64 @@
-"""Writes of children: made if absent, changed where they differ, deleted as they were seen.
+"""Writes children: creates missing ones, patches fields that differ, deletes observed versions.
 
-What the API refuses for good or for now is an answer for the plan, which tells the user; an error
-of any other sort is raised, and the job is looked at again.
+If the API refuses a write, permanently or not, the plan reports it to the user; any other error is
+raised, and the job is requeued.
 """
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec import Struct
 
 from traincrew.engine.errors import (
     AlreadyExistsError,
+    ApiError,
     BadRequestError,
     ForbiddenError,
     InvalidError,
     NotFoundError,
 )
+from traincrew.engine.resources import PODS
 from traincrew.operator.patches import json_patch
-from traincrew.plan.model import ChildKey, Patch, Refusal
+from traincrew.plan.shared.model import ChildKey, Patch, Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterable, Mapping
+    from collections.abc import Awaitable, Coroutine, Iterable, Mapping, Sequence
 
     from traincrew.engine.client import Client
+    from traincrew.engine.gate import Gate
     from traincrew.engine.resources import Resource
+    from traincrew.plan.shared.model import Observed, Write
 
 T = TypeVar("T")
 
 FIELD_MANAGER = "traincrew"
 REFUSED = (InvalidError, BadRequestError, ForbiddenError)
-"""Errors with which the API says that it will not have what it is asked to store."""
+"""Errors by which the API refuses to store an object."""
+_UNAUTHORIZED = 'cannot create resource "pods"'
+"""Distinguishes a refusal by authorization from one by admission."""
 _CONCURRENT_WRITES = 32
-_NEW_KIND = "cannot set blockOwnerDeletion in this case because cannot find RESTMapping"
-"""What the admission plugin OwnerReferencesPermissionEnforcement says of a kind that is new to it.
-It looks for new kinds every 30 s, so the first jobs after an installation would have to wait."""
+_CONCURRENT_LATE_WRITES = 8
+"""Of those that nothing waits for."""
+_UNKNOWN_OWNER_KIND = "cannot set blockOwnerDeletion in this case because cannot find RESTMapping"
+"""Message of the admission plugin OwnerReferencesPermissionEnforcement for a kind new to it. It
+refreshes its kinds every 30 s, so the first jobs after an installation would have to wait."""
+
+
+class WriteResult(Struct, frozen=True):
+    """The result of a write.
+
+    Attributes:
+        key: The child.
+        result: The stored object, the refusal, or None if the child no longer exists.
+        new: Whether the child was created by this write.
+    """
+
+    key: ChildKey
+    result: dict[str, Any] | Refusal | None
+    new: bool = False
 
 
 class ChildWriter:
@@ -42,127 +67,272 @@ class ChildWriter:
     Args:
         client: The API server.
         resources: Resource of each kind of child.
+        gate: Where writes announce themselves that others give way to.
     """
 
-    def __init__(self, client: Client, resources: Mapping[str, Resource]) -> None:
+    def __init__(self, client: Client, resources: Mapping[str, Resource], gate: Gate) -> None:
         self._client = client
-        self._resources = resources
+        self.resources = resources
+        self._gate = gate
         self._limit = asyncio.Semaphore(_CONCURRENT_WRITES)
+        self._late_limit = asyncio.Semaphore(_CONCURRENT_LATE_WRITES)
 
-    async def together(self, writes: Iterable[Awaitable[T]]) -> list[T]:
-        """Several writes at a time; all have come to an end before an error is raised."""
+    async def together(
+        self, writes: Iterable[Coroutine[Any, Any, T]], *, urgent: bool = True
+    ) -> list[T]:
+        """Run writes concurrently; all of them finish before an error is raised.
+
+        Args:
+            writes: The writes.
+            urgent: Whether other requests give way to them; otherwise few are sent at a time.
+        """
+        everything = list(writes)
 
         async def bounded(write: Awaitable[T]) -> T:
-            async with self._limit:
-                return await write
+            if not urgent:
+                async with self._late_limit:
+                    return await write
+            with self._gate.urgent():
+                async with self._limit:
+                    return await write
 
-        results = await asyncio.gather(*map(bounded, writes), return_exceptions=True)
+        try:
+            results = await asyncio.gather(*map(bounded, everything), return_exceptions=True)
+        finally:
+            for write in everything:  # not started, because we were cancelled
+                if inspect.getcoroutinestate(write) == inspect.CORO_CREATED:
+                    write.close()
         for result in results:
             if isinstance(result, BaseException):
                 raise result
         return [result for result in results if not isinstance(result, BaseException)]
 
-    async def create(self, document: dict[str, Any]) -> tuple[ChildKey, dict[str, Any] | Refusal]:
-        """Create a child; what is stored, or why it is not.
+    async def write(
+        self, stage: Sequence[Write], observed: Observed, *, urgent: bool = True
+    ) -> list[WriteResult]:
+        """Send the writes of a stage; see `together`, `create` and `patch`."""
+        writes = [self.create(write.create) for write in stage if write.create is not None]
+        for write in stage:
+            if (patch := write.patch) is not None:
+                version = observed.children[patch.key].metadata.resource_version
+                writes.append(self.patch(patch, version))
+        return await self.together(writes, urgent=urgent)
+
+    async def create(self, document: dict[str, Any]) -> WriteResult:
+        """Create a child.
+
+        If it already exists and is managed by the job, restore its missing labels, without which it
+        is not in our caches.
 
         Raises:
-            ApiError: The API cannot answer; the child may exist or not.
+            AlreadyExistsError: An object of this name was deleted and created meanwhile.
+            ApiError: The request failed; the child may exist or not.
         """
         key = key_of(document)
-        resource = self._resources[key.kind]
+        resource = self.resources[key.kind]
         try:
-            return key, await self._post(resource, document)
-        except AlreadyExistsError as error:
-            return key, await self._in_the_way(resource, document, error.message)
+            try:
+                return WriteResult(key, await self._post(resource, document), new=True)
+            except AlreadyExistsError as error:
+                found = await self._handle_existing(resource, document, error.message)
+                if found is not None:
+                    return WriteResult(key, found)
+            return WriteResult(key, await self._post(resource, document), new=True)
         except (InvalidError, BadRequestError) as error:
-            return key, Refusal(error.message, permanent=True)
+            return WriteResult(key, Refusal(error.message, permanent=True))
         except ForbiddenError as error:
-            return key, Refusal(error.message)
+            return WriteResult(key, Refusal(error.message))
+
+    async def refusal_of(self, pod: dict[str, Any]) -> str | None:
+        """Return the API's reason for refusing a pod now; None if it would be accepted.
+
+        This is a dry run. A quota, a LimitRange or a security policy refuses every client; that the
+        operator itself may not create pods does not matter, because other controllers create them.
+        """
+        try:
+            await self._client.create(PODS, pod, field_manager=FIELD_MANAGER, dry_run=True)
+        except (ForbiddenError, InvalidError) as error:
+            return None if _UNAUTHORIZED in error.message else error.message
+        except ApiError:
+            return None
+        return None
 
     async def _post(self, resource: Resource, document: dict[str, Any]) -> dict[str, Any]:
         try:
             return await self._client.create(resource, document, field_manager=FIELD_MANAGER)
         except ForbiddenError as error:
-            if _NEW_KIND not in error.message:
+            if _UNKNOWN_OWNER_KIND not in error.message:
                 raise
             free = _not_blocking(document)
             return await self._client.create(resource, free, field_manager=FIELD_MANAGER)
 
-    async def _in_the_way(
+    async def _handle_existing(
         self, resource: Resource, document: dict[str, Any], message: str
-    ) -> dict[str, Any] | Refusal:
-        """What to make of an object that has the name of a child."""
+    ) -> dict[str, Any] | Refusal | None:
+        """Handle an existing object with the name of a child; None if it no longer exists."""
         metadata = document["metadata"]
-        existing = await self._client.get(resource, metadata["name"], metadata["namespace"])
+        try:
+            existing = await self._client.get(resource, metadata["name"], metadata["namespace"])
+        except NotFoundError:
+            return None
         (ours,) = metadata["ownerReferences"]
+        controller = ""
         for owner in existing["metadata"].get("ownerReferences", []):
             if owner.get("controller") and owner.get("uid") == ours["uid"]:
-                return existing  # made before, by a reconcile whose answer got lost
-            if owner.get("kind") == ours["kind"] and owner.get("name") == ours["name"]:
+                # Created by an earlier request whose response got lost; or it has lost its labels.
+                return await self._label(resource, existing, metadata.get("labels") or {})
+            if _qualified(owner) == _qualified(ours):
                 return Refusal(f"{message}; it is of an earlier job and will be deleted")
-        return Refusal(message, foreign=True)
+            if owner.get("controller"):
+                controller = " ".join(_qualified(owner))
+        return Refusal(message, foreign=True, owner=controller)
 
-    async def patch(
-        self, patch: Patch, version: str
-    ) -> tuple[ChildKey, dict[str, Any] | Refusal | None]:
-        """Replace fields of a child, if it is still the version that was looked at.
+    async def restore_labels(
+        self,
+        key: ChildKey,
+        namespace: str,
+        labels: Mapping[str, str],
+        *,
+        uid: str | None = None,
+        owner: str | None = None,
+    ) -> dict[str, Any] | None:
+        """Restore the labels of an object that is not in our caches, if it exists.
+
+        Args:
+            key: The child or pod.
+            namespace: Its namespace.
+            labels: The labels it should have.
+            uid: UID it must have; any if None.
+            owner: UID of its controller; any if None.
 
         Returns:
-            What is stored now, why it is not, or None if the child has gone: the next look, at a
-            newer view, makes it again.
+            The stored object; None if it does not exist.
 
         Raises:
-            ConflictError: The child is another version now.
-            ApiError: The API cannot answer.
+            ApiError: The request failed, or the object has changed meanwhile.
+        """
+        resource = self.resources[key.kind]
+        try:
+            existing = await self._client.get(resource, key.name, namespace)
+            if uid not in {None, existing["metadata"]["uid"]}:
+                return None
+            if owner not in {None, _controller_of(existing)}:
+                return None
+            return await self._label(resource, existing, labels)
+        except NotFoundError as error:
+            _ensure_about(error, key.name)
+            return None
+
+    async def _label(
+        self, resource: Resource, existing: dict[str, Any], labels: Mapping[str, str]
+    ) -> dict[str, Any]:
+        """Add missing labels to an object; return the stored object."""
+        metadata = existing["metadata"]
+        there = metadata.get("labels") or {}
+        missing = {name: value for name, value in labels.items() if there.get(name) != value}
+        if not missing or "deletionTimestamp" in metadata:
+            return existing
+        version = metadata["resourceVersion"]
+        return await self._client.patch(
+            resource,
+            metadata["name"],
+            metadata["namespace"],
+            patch={"metadata": {"labels": missing, "resourceVersion": version}},
+            field_manager=FIELD_MANAGER,
+        )
+
+    async def patch(self, patch: Patch, version: str) -> WriteResult:
+        """Replace fields of a child, if its resourceVersion is still the observed one.
+
+        A child that no longer exists is recreated by the next reconcile.
+
+        Raises:
+            ConflictError: The child has changed meanwhile.
+            ApiError: The request failed.
         """
         try:
-            return patch.key, await self._client.patch(
-                self._resources[patch.key.kind],
+            stored = await self._client.patch(
+                self.resources[patch.key.kind],
                 patch.key.name,
                 patch.namespace,
                 patch=json_patch(patch.values, version),
                 kind="json",
                 field_manager=FIELD_MANAGER,
             )
-        except NotFoundError:
-            return patch.key, None
+            return WriteResult(patch.key, stored)
+        except NotFoundError as error:
+            _ensure_about(error, patch.key.name)
+            return WriteResult(patch.key, None)
         except REFUSED as error:
-            return patch.key, Refusal(error.message)
+            return WriteResult(patch.key, Refusal(error.message))
 
     async def delete(
-        self, key: ChildKey, namespace: str, uid: str, version: str | None
+        self,
+        key: ChildKey,
+        namespace: str,
+        uid: str,
+        version: str | None,
+        *,
+        grace_seconds: int | None = None,
     ) -> ChildKey | None:
         """Delete a child.
 
         Args:
             key: The child.
-            namespace: Where it is.
-            uid: Its incarnation; a successor of the name stays.
-            version: The version that was looked at; any if None.
+            namespace: Its namespace.
+            uid: Its UID; a successor of the same name is not deleted.
+            version: The observed resourceVersion; any if None.
+            grace_seconds: Grace period of a pod; its own if None.
 
         Returns:
-            What was deleted, if it was still there.
+            The child, if it still existed.
 
         Raises:
-            ConflictError: There is another version or incarnation of it.
-            ApiError: The API cannot answer.
+            ConflictError: It has another resourceVersion or UID.
+            ApiError: The request failed.
         """
         try:
             await self._client.delete(
-                self._resources[key.kind], key.name, namespace, uid=uid, resource_version=version
+                self.resources[key.kind],
+                key.name,
+                namespace,
+                uid=uid,
+                resource_version=version,
+                grace_period=grace_seconds if key.kind == PODS.kind else None,
             )
-        except NotFoundError:
+        except NotFoundError as error:
+            _ensure_about(error, key.name)
             return None
         return key
 
 
 def key_of(document: Mapping[str, Any]) -> ChildKey:
-    """Kind and name of a child."""
+    """Return kind and name of a child."""
     return ChildKey(document["kind"], document["metadata"]["name"])
 
 
+def _ensure_about(error: NotFoundError, name: str) -> None:
+    """Raise the error unless it is about this very object.
+
+    A server that does not serve the kind at the moment responds with 404 as well.
+    """
+    if not error.is_about(name):
+        raise error
+
+
+def _controller_of(document: Mapping[str, Any]) -> str | None:
+    owners = document["metadata"].get("ownerReferences") or []
+    return next((owner["uid"] for owner in owners if owner.get("controller")), None)
+
+
+def _qualified(owner: Mapping[str, Any]) -> tuple[str, str]:
+    """Return kind and name of an owner, the kind with its group as kubectl writes it."""
+    group = owner.get("apiVersion", "").rpartition("/")[0]
+    return f"{owner.get('kind', '')}.{group}".rstrip("."), owner.get("name", "")
+
+
 def _not_blocking(document: dict[str, Any]) -> dict[str, Any]:
-    """A child that a foreground deletion of its owner does not wait for; it goes all the same."""
+    """Return the child without blockOwnerDeletion; it is garbage collected nevertheless."""
     metadata = document["metadata"]
     owners = [
         {key: value for key, value in owner.items() if key != "blockOwnerDeletion"}

@@ -1,82 +1,57 @@
-"""The kinds the operator serves: what each is made of, and who decides for it."""
+"""The kinds that the operator serves: those of the plans, converted for engine and reconciler."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traincrew.api import chainerjob, elasticjob
-from traincrew.engine.resources import (
-    CONFIG_MAPS,
-    JOBS,
-    PODS,
-    ROLE_BINDINGS,
-    ROLES,
-    SERVICE_ACCOUNTS,
-    SERVICES,
-    STATEFUL_SETS,
-    Resource,
-)
-from traincrew.operator.reconciler import Kind
-from traincrew.plan import elasticjob as elasticjob_plan
-from traincrew.plan import elasticjob_children, elasticjob_notes
-from traincrew.plan.chainerjob import Options, planner
-from traincrew.plan.chainerjob_children import LABEL_NAME
-from traincrew.plan.model import (
-    ChildView,
-    ConfigMapView,
-    JobView,
-    PodView,
-    RoleBindingView,
-    RoleView,
-    StatefulSetView,
-)
+from traincrew.engine.resources import Resource
+from traincrew.operator.kind import Kind
+from traincrew.plan.kinds import KINDS
+from traincrew.plan.shared.kind import Options
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
     from traincrew.operator.options import OperatorOptions
-
-CHAINER_JOBS = Resource(chainerjob.GROUP, chainerjob.VERSION, chainerjob.PLURAL, chainerjob.KIND)
-
-
-ELASTIC_JOBS = Resource(elasticjob.GROUP, elasticjob.VERSION, elasticjob.PLURAL, elasticjob.KIND)
-RESOURCES = (CHAINER_JOBS, ELASTIC_JOBS)
-"""Every kind of job there is."""
-SCALABLE = (ELASTIC_JOBS,)
-"""Those with a ``scale`` subresource."""
+    from traincrew.plan.shared import kind as plans
+    from traincrew.plan.shared.model import Observed, Plan
 
 
-def chainer_job(options: OperatorOptions) -> Kind:
-    """ChainerJob: a master Job and worker StatefulSets."""
-    return Kind(
-        resource=CHAINER_JOBS,
-        component="chainer-job-controller",
-        label=LABEL_NAME,
-        children=(
-            (SERVICE_ACCOUNTS, ChildView),
-            (ROLES, RoleView),
-            (ROLE_BINDINGS, RoleBindingView),
-            (CONFIG_MAPS, ConfigMapView),
-            (STATEFUL_SETS, StatefulSetView),
-            (JOBS, JobView),
-        ),
-        plan=planner(Options(helper_image=options.helper_image)),
-    )
+def _resource(kind: plans.Kind) -> Resource:
+    defined = kind.definition
+    return Resource(defined.group, defined.version, defined.plural, defined.kind)
 
 
-def elastic_job() -> Kind:
-    """ElasticJob: pods, each with a Service of its name."""
-    group = f"{elasticjob_children.LABEL_GROUP}={elasticjob_children.GROUP_NAME}"
-    return Kind(
-        resource=ELASTIC_JOBS,
-        component=elasticjob_notes.COMPONENT,
-        label=elasticjob_children.LABEL_NAME,
-        # The Job controller of Kubernetes uses the same label.
-        selector=f"{group},{elasticjob_children.LABEL_NAME}",
-        children=((SERVICES, ChildView), (PODS, PodView)),
-        plan=elasticjob_plan.plan,
-        written=elasticjob_notes.written,
-    )
+RESOURCES = tuple(map(_resource, KINDS))
+"""The resources of all kinds of jobs."""
+SCALABLE = tuple(_resource(kind) for kind in KINDS if kind.definition.scale is not None)
+"""The resources that can be scaled."""
+SCALE_SERVED = tuple(
+    _resource(kind) for kind in KINDS if kind.definition.scale or kind.definition.not_scalable
+)
+"""The resources with a ``scale`` subresource, which may refuse every write."""
+
+
+def _with_options(kind: plans.Kind, options: Options) -> Callable[[Observed, datetime], Plan]:
+    return lambda observed, now: kind.plan(observed, now, options)
 
 
 def all_kinds(options: OperatorOptions) -> list[Kind]:
-    """Every kind there is."""
-    return [chainer_job(options), elastic_job()]
+    """Return all kinds, with the options bound."""
+    chosen = Options(helper_image=options.helper_image, accelerators=options.accelerators)
+    return [
+        Kind(
+            resource=_resource(kind),
+            component=kind.component,
+            label=kind.label,
+            selector=kind.selector,
+            children=tuple(
+                (Resource(child.group, child.version, child.plural, child.kind), child.view)
+                for child in kind.children
+            ),
+            plan=_with_options(kind, chosen),
+            written=kind.written,
+        )
+        for kind in KINDS
+    ]

@@ -1,4 +1,4 @@
-"""What can be chosen when the operator is started."""
+"""Options of the operator process."""
 
 from __future__ import annotations
 
@@ -8,37 +8,53 @@ from importlib.metadata import version
 
 from msgspec import Struct, field
 
+from traincrew.plan.shared.accelerators import NO_ACCELERATORS, Accelerators
+
 VERSION = version("traincrew")
 HELPER_IMAGE = f"traincrew/helper:{VERSION}"
 LEASE_NAME = "chainer-operator"
+WORKERS = 64
 
 
-def _identity() -> str:
-    return f"{socket.gethostname()}-{os.getpid()}"
+def identity(pod: str | None = None) -> str:
+    """Return the identity of this process in elections: its pod, or its host, and its number.
+
+    The number keeps processes apart that share a name, as on a host's network or in a shell.
+    """
+    return f"{pod or socket.gethostname()}-{os.getpid()}"
 
 
 class OperatorOptions(Struct, frozen=True, kw_only=True):
     """Options of the operator; the defaults suit a single operator for the whole cluster.
 
     Attributes:
-        namespace: Only jobs of this namespace; all when None.
-        helper_image: Image of the init steps that are added to distributed pods. Has kubectl at
-            /usr/local/bin/kubectl and a POSIX shell.
-        workers: How many jobs are looked at at the same time. They mostly wait for the API server,
-            which needs less time for many requests when it has several of them at once.
-        leader_elect: Take part in the election for a Lease before doing anything, so that two
-            operators never act at once.
-        lease_namespace: Where the Lease is; the namespace of the configuration when None.
+        namespace: Only jobs of this namespace; all if None.
+        helper_image: Image of the init containers that are added to distributed pods. Has kubectl
+            at /usr/local/bin/kubectl and a POSIX shell.
+        accelerators: What containers that use an accelerator are given.
+        workers: Maximum number of jobs reconciled at the same time. They mostly wait for the API
+            server, which handles concurrent requests faster than one after another.
+        leader_elect: Acquire a Lease before reconciling, so that two operators are never active at
+            the same time.
+        lease_namespace: Namespace of the Lease; that of the configuration if None.
         lease_name: Name of the Lease.
-        identity: Unique to this process.
-        metrics_address: ``host:port`` of metrics and health; none when None.
+        lease_duration: Seconds without a renewal after which another operator takes over.
+        renew_deadline: Seconds without a successful renewal after which the leader gives up; less
+            than `lease_duration`. The difference is the time a slow write has left to arrive.
+        retry_period: Seconds between renewals; less than `renew_deadline`.
+        identity: Identity in the election, unique to this process.
+        metrics_address: ``host:port`` of metrics and health endpoints; none if None.
     """
 
     namespace: str | None = None
     helper_image: str = HELPER_IMAGE
-    workers: int = 64
+    accelerators: Accelerators = NO_ACCELERATORS
+    workers: int = WORKERS
     leader_elect: bool = True
     lease_namespace: str | None = None
     lease_name: str = LEASE_NAME
-    identity: str = field(default_factory=_identity)
+    lease_duration: float = 5.0
+    renew_deadline: float = 4.0
+    retry_period: float = 1.0
+    identity: str = field(default_factory=identity)
     metrics_address: str | None = None

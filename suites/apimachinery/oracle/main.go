@@ -1,4 +1,4 @@
-// Answers what upstream's own libraries make of a patch or of an apply; one JSON document per line.
+// Command oracle applies patches and configurations with upstream's libraries, one JSON document per line.
 package main
 
 import (

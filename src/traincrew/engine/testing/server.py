@@ -1,7 +1,7 @@
-"""An API server for tests: keeps objects, serves watches, misbehaves on request.
+"""An API server for tests: stores objects, serves watches, injects faults.
 
-It knows paths, not kinds: no schemas, defaults, admission or field ownership. An apply patch merges
-maps and replaces lists. Tests that need the real rules run against the embedded cluster.
+It handles paths, not kinds: no schemas, defaults, admission or field ownership. An apply patch
+merges maps and replaces lists. Tests that need the real rules run against the embedded cluster.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from msgspec import Struct
 
+from traincrew.engine import mergepatch
 from traincrew.engine.client import Client
 from traincrew.engine.config import ClientConfig
 from traincrew.engine.errors import UnreachableError
@@ -25,20 +26,20 @@ from traincrew.engine.testing.wire import (
     Target,
     covers,
     event_line,
-    merged,
     missing,
     parse_path,
     respond,
     selector,
     status,
 )
+from traincrew.engine.times import format_time
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
+    from traincrew.engine.client import HttpRequest, HttpResponse
     from traincrew.engine.clock import Clock
     from traincrew.engine.resources import Resource
-    from traincrew.engine.transport import HttpRequest, HttpResponse
 
 
 class SimulatedCrash(BaseException):
@@ -46,7 +47,7 @@ class SimulatedCrash(BaseException):
 
 
 class _Fault(Struct):
-    """One scripted misbehaviour for requests that match."""
+    """One injected fault for requests that match."""
 
     method: str
     path: str
@@ -82,8 +83,8 @@ class FakeServer:
         requests: Every request so far, as ``METHOD path?query``.
         duplicate_events: Send every watch event twice.
         before_write: Called before each write is applied; may raise.
-        after_write: Called after each write was applied, before its answer; may raise.
-        resource_version: Of the last write.
+        after_write: Called after each write was applied, before its response; may raise.
+        resource_version: Version of the last write.
     """
 
     def __init__(self, *, watch_list: bool = True, clock: Clock | None = None) -> None:
@@ -104,12 +105,12 @@ class FakeServer:
     # For tests
 
     def client(self, *, namespace: str = "default") -> Client:
-        """A client of this server."""
+        """Return a client of this server."""
         config = ClientConfig("http://127.0.0.1:6443/secret", namespace=namespace)
         return Client(config, transport=self, clock=self.clock)
 
     def put(self, resource: Resource, obj: dict[str, Any]) -> dict[str, Any]:
-        """Create or replace an object behind everybody's back; watches hear of it."""
+        """Create or replace an object without a request; watches report it."""
         metadata = obj["metadata"]
         key = (resource.path(), metadata.get("namespace", ""), metadata["name"])
         present = self._objects.get(key)
@@ -120,15 +121,15 @@ class FakeServer:
         return self._store(key, full, "MODIFIED" if present else "ADDED")
 
     def remove(self, resource: Resource, name: str, namespace: str = "") -> None:
-        """Delete an object behind everybody's back; watches hear of it."""
+        """Delete an object without a request; watches report it."""
         self._remove((resource.path(), namespace, name))
 
     def stored(self, resource: Resource, name: str, namespace: str = "") -> dict[str, Any] | None:
-        """An object as it is now."""
+        """Return the current state of an object."""
         return self._objects.get((resource.path(), namespace, name))
 
     def all(self, resource: Resource) -> list[dict[str, Any]]:
-        """All objects of a resource, by namespace and name."""
+        """Return all objects of a resource, sorted by namespace and name."""
         keys = sorted(key for key in self._objects if key[0] == resource.path())
         return [self._objects[key] for key in keys]
 
@@ -152,20 +153,20 @@ class FakeServer:
         after: int = 0,
         times: int = 1,
     ) -> None:
-        """Script a fault.
+        """Inject a fault.
 
         Args:
             method: Only these requests; any by default. ``WATCH`` means a GET that watches.
             path: Only paths (with query) that contain this.
             status: Answer with this HTTP status.
-            reason: And this reason in the ``Status``.
-            message: And this message.
-            retry_after: And this header, seconds.
+            reason: The reason in the ``Status``.
+            message: The message in the ``Status``.
+            retry_after: The ``Retry-After`` header, seconds.
             error: Break the connection instead.
-            applied: Let a write take effect all the same.
-            delay: Seconds before the answer; alone, only that.
-            after: Let so many matching requests pass first.
-            times: How often.
+            applied: Apply a write nevertheless.
+            delay: Seconds before the response; given alone, the response is the usual one.
+            after: Let this many matching requests pass first.
+            times: How many requests fail.
         """
         headers = {} if retry_after is None else {"retry-after": f"{retry_after:g}"}
         self._faults.append(
@@ -175,7 +176,7 @@ class FakeServer:
         )
 
     def drop_watches(self, *, clean: bool = False, partial: bytes = b"") -> None:
-        """End all watches: as a time-out of the server does, or in the middle of a line."""
+        """End all watches: cleanly, like a server-side timeout, or in the middle of a line."""
         for watch in self._watches:
             if partial:
                 watch.queue.put_nowait(partial)
@@ -198,7 +199,7 @@ class FakeServer:
                 watch.queue.put_nowait(self._bookmark(initial=False))
 
     def compact(self) -> None:
-        """Forget the history: resuming a watch from an older version gives 410."""
+        """Discard the history: resuming a watch from an older version gives 410."""
         self._history.clear()
         self._oldest = self.resource_version
 
@@ -251,7 +252,7 @@ class FakeServer:
         finally:
             self._watches.remove(watch)
 
-    # Inside
+    # Internals
 
     def _receive(self, request: HttpRequest) -> tuple[Target, dict[str, str]]:
         parts = urlsplit(request.url)
@@ -312,10 +313,12 @@ class FakeServer:
             changed = {**present, "status": body.get("status")} if target.subresource else body
             changed["metadata"] = {**present["metadata"], **body["metadata"]}
         elif isinstance(body, list):
-            message = "this server knows no JSON patch; test against the embedded cluster"
+            message = "this server does not support JSON patch; test against the embedded cluster"
             return respond(415, status(415, "UnsupportedMediaType", message))
         else:
-            changed = merged(present, {"status": body["status"]} if target.subresource else body)
+            changed = mergepatch.apply(
+                present, {"status": body["status"]} if target.subresource else body
+            )
         version = present["metadata"]["resourceVersion"]
         changed["metadata"]["resourceVersion"] = version
         if changed == present:
@@ -341,12 +344,14 @@ class FakeServer:
             if present["metadata"].get(field) != expected:
                 return respond(409, status(409, "Conflict", f"precondition failed: {field}"))
         if present["metadata"].get("finalizers"):
-            marked = merged(present, {"metadata": {"deletionTimestamp": self._timestamp()}})
+            marked = mergepatch.apply(
+                present, {"metadata": {"deletionTimestamp": self._timestamp()}}
+            )
             return respond(200, self._store(target.key, marked, "MODIFIED"))
         return respond(200, self._remove(target.key))
 
     def _timestamp(self) -> str:
-        return self.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        return format_time(self.clock.now())
 
     def _store(self, key: Key, obj: dict[str, Any], kind: str) -> dict[str, Any]:
         self.resource_version += 1
@@ -432,7 +437,7 @@ class FakeServer:
             self._snapshots[following] = (version, items[limit:])
             metadata["continue"] = following
             items = items[:limit]
-        # As real servers: items of a list carry no kind.
+        # As on real servers, items of a list have no kind.
         bare = [{k: v for k, v in i.items() if k not in {"kind", "apiVersion"}} for i in items]
         return respond(
             200, {"kind": "List", "apiVersion": "v1", "metadata": metadata, "items": bare}

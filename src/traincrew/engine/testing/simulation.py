@@ -14,13 +14,13 @@ R = TypeVar("R")
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 _EPOCH = 1000.0
-_TURN = 1e-6
+_TICK = 1e-6
 # Real seconds to wait for real input before a simulation that has no timers counts as stuck.
 _PATIENCE = 5.0
 
 
 class _SkippingSelector(selectors.BaseSelector):
-    """Never waits for time to pass: moves the loop's time instead."""
+    """Never waits for time to pass: advances the loop's time instead."""
 
     def __init__(self, loop: SimulatedLoop) -> None:
         self._loop = loop
@@ -37,8 +37,8 @@ class _SkippingSelector(selectors.BaseSelector):
         if not ready:
             if timeout is None:
                 raise RuntimeError("simulation is stuck: no timer is set and nothing can happen")
-            # A turn of the loop takes time too, or a busy task would keep all timers from firing.
-            self._loop.now += max(timeout, _TURN)
+            # An iteration of the loop takes time, or a busy task would keep timers from firing.
+            self._loop.now += max(timeout, _TICK)
         return ready
 
     def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
@@ -61,24 +61,24 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
 
 
 class SimulatedClock:
-    """Reads the time of the running simulated loop; the wall clock can be set apart.
+    """Reads the time of the running simulated loop; the wall clock can be shifted.
 
     Attributes:
-        wall_offset: Seconds the wall clock is ahead of where it should be.
+        wall_offset: Seconds the wall clock is ahead of the simulated time.
     """
 
     def __init__(self) -> None:
         self.wall_offset = 0.0
 
     def monotonic(self) -> float:
-        """The running loop's time; outside of any, when simulations begin."""
+        """Return the running loop's time; without a loop, the time at which simulations begin."""
         try:
             return asyncio.get_running_loop().time()
         except RuntimeError:
             return _EPOCH
 
     def now(self) -> datetime:
-        """2026-01-01 plus simulated seconds plus ``wall_offset``."""
+        """Return 2026-01-01 plus the simulated seconds plus ``wall_offset``."""
         return _START + timedelta(seconds=self.monotonic() - _EPOCH + self.wall_offset)
 
 
@@ -89,15 +89,15 @@ class ManualClock:
         self._seconds = _EPOCH
 
     def monotonic(self) -> float:
-        """Seconds."""
+        """Return the current reading, in seconds."""
         return self._seconds
 
     def now(self) -> datetime:
-        """2026-01-01 plus the seconds it was advanced."""
+        """Return 2026-01-01 plus the seconds by which it was advanced."""
         return _START + timedelta(seconds=self._seconds - _EPOCH)
 
     def advance(self, seconds: float) -> None:
-        """Let time pass."""
+        """Advance the clock."""
         self._seconds += seconds
 
 
@@ -105,7 +105,7 @@ def simulate(main: Coroutine[Any, Any, R]) -> R:
     """Run a coroutine in simulated time.
 
     Raises:
-        RuntimeError: Every task waits for something that cannot happen.
+        RuntimeError: Every task waits, and no timer is set.
     """
     with asyncio.Runner(loop_factory=SimulatedLoop) as runner:
         return runner.run(main)
@@ -120,7 +120,7 @@ async def until(
     """Wait until a condition holds; works in real and in simulated time.
 
     Args:
-        condition: Called again and again.
+        condition: Called repeatedly.
         timeout: Seconds.
         interval: Seconds between two calls.
 

@@ -1,4 +1,4 @@
-"""What goes over the wire of the fake server: paths, selectors, answers, streams."""
+"""The HTTP side of the fake server: paths, selectors, responses, streams."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from urllib.parse import unquote
 
 from msgspec import Struct
 
+from traincrew.engine.client import HttpResponse
 from traincrew.engine.errors import UnreachableError
-from traincrew.engine.transport import HttpResponse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -20,7 +20,7 @@ Key = tuple[str, str, str]
 
 
 class Target(Struct):
-    """What a path names."""
+    """The object or collection that a path names."""
 
     collection: str
     namespace: str = ""
@@ -29,7 +29,7 @@ class Target(Struct):
 
     @property
     def key(self) -> Key:
-        """Of the object."""
+        """The key of the object."""
         return self.collection, self.namespace, self.name
 
 
@@ -51,7 +51,7 @@ class FakeStream:
         self._read_timeout = read_timeout
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """The body as the test sends it."""
+        """Yield the body as the test sends it."""
         for chunk in self._chunks:
             yield chunk
         while self._queue is not None:
@@ -67,7 +67,7 @@ class FakeStream:
             yield item
 
     async def read(self) -> bytes:
-        """All of an answer that is no watch."""
+        """Return the whole body of a response that is not a watch."""
         return b"".join(self._chunks)
 
 
@@ -83,12 +83,12 @@ def parse_path(path: str) -> Target:
 
 
 def covers(target: Target, key: Key) -> bool:
-    """Whether an object belongs to a collection."""
+    """Return whether an object belongs to a collection."""
     return target.collection == key[0] and target.namespace in {"", key[1]}
 
 
 def selector(query: dict[str, str]) -> Callable[[dict[str, Any]], bool]:
-    """Equality selectors of labels, and of fields given as paths."""
+    """Return a predicate for equality selectors of labels, and of fields given as paths."""
     labels = [pair.split("=", 1) for pair in query.get("labelSelector", "").split(",") if pair]
     fields = [pair.split("=", 1) for pair in query.get("fieldSelector", "").split(",") if pair]
 
@@ -107,27 +107,13 @@ def _field(obj: Any, path: str) -> str:
     return "" if obj is None else str(obj)
 
 
-def merged(base: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
-    """RFC 7386 merge patch."""
-    result = dict(base)
-    for key, value in patch.items():
-        if value is None:
-            result.pop(key, None)
-        elif isinstance(value, dict):
-            present = result.get(key)
-            result[key] = merged(present if isinstance(present, dict) else {}, value)
-        else:
-            result[key] = value
-    return result
-
-
 def event_line(kind: str, obj: dict[str, Any]) -> bytes:
-    """A watch event; like Go, it leaves all but quotes and controls unescaped."""
+    """Encode a watch event; like Go, it escapes only quotes and control characters."""
     return json.dumps({"type": kind, "object": obj}, ensure_ascii=False).encode() + b"\n"
 
 
 def status(code: int, reason: str, message: str) -> dict[str, Any]:
-    """A ``metav1.Status``."""
+    """Return a ``metav1.Status``."""
     return {
         "kind": "Status",
         "apiVersion": "v1",
@@ -139,11 +125,11 @@ def status(code: int, reason: str, message: str) -> dict[str, Any]:
 
 
 def respond(code: int, obj: dict[str, Any]) -> HttpResponse:
-    """An answer with a JSON body."""
+    """Return a response with a JSON body."""
     return HttpResponse(code, {"content-type": "application/json"}, json.dumps(obj).encode())
 
 
 def missing(target: Target) -> HttpResponse:
-    """The answer for an object that is not there."""
+    """Return the response for an object that does not exist."""
     plural = target.collection.rpartition("/")[2]
     return respond(404, status(404, "NotFound", f'{plural} "{target.name}" not found'))

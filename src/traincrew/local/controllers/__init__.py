@@ -1,7 +1,7 @@
 """The built-in controllers of the embedded cluster, over the public API only.
 
-Each has a pure half that decides (what to make, delete and report, from the objects and the time)
-and a small one that reads caches and writes. `shell` holds what the second halves share.
+Each has a pure part that plans (what to create, delete and report, given the objects and the time)
+and a small part that reads caches and writes. `context` is what the second parts share.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from traincrew.local.controllers.disruption import add_disruption_controller
 from traincrew.local.controllers.endpoints.controller import add_endpoints_controller
 from traincrew.local.controllers.garbage.controller import add_garbage_collector
 from traincrew.local.controllers.job.controller import add_job_controller
+from traincrew.local.controllers.quota.controller import add_quota_controller
 from traincrew.local.controllers.replicas.controller import add_replica_controllers
 from traincrew.local.controllers.service_accounts import (
-    NO_AUTHORITY,
     add_service_account_controller,
 )
 from traincrew.local.controllers.statefulset.controller import add_stateful_set_controller
@@ -23,19 +23,17 @@ from traincrew.local.controllers.ttl import add_ttl_controller
 from traincrew.local.controllers.volume_claims import add_volume_claim_controller
 
 if TYPE_CHECKING:
+    from traincrew.engine.controller import Manager
     from traincrew.engine.events import EventRecorder
-    from traincrew.engine.manager import Manager
 
 
-def add_controllers(
-    manager: Manager, events: EventRecorder, *, authority: str = NO_AUTHORITY
-) -> None:
-    """Register every built-in controller; before `Manager.run`.
+def add_controllers(manager: Manager, events: EventRecorder, *, authority: str = "") -> None:
+    """Register every built-in controller; must be called before `Manager.run`.
 
     Args:
         manager: Runs them.
-        events: Where they record theirs.
-        authority: The certificates by which pods know the API server (PEM).
+        events: Records their events.
+        authority: CA bundle with which pods verify the API server (PEM); empty without TLS.
     """
     add_job_controller(manager, events)
     add_stateful_set_controller(manager, events)
@@ -43,7 +41,8 @@ def add_controllers(
     add_deployment_controller(manager, events)
     add_endpoints_controller(manager, events)
     add_service_account_controller(manager, events, authority)
-    add_garbage_collector(manager, events)
+    quota = add_quota_controller(manager)
+    add_garbage_collector(manager, events, quota.touch)
     add_disruption_controller(manager, events)
     add_ttl_controller(manager, events)
     add_volume_claim_controller(manager, events)

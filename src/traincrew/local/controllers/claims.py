@@ -1,7 +1,7 @@
-"""Which objects a workload controls: adoption of orphans, release of what no longer matches. Pure.
+"""Adoption of orphans by a workload, and release of objects that no longer match. Pure.
 
-Ownership goes by UID, never by name: a workload deleted and made again under the same name does
-not inherit the pods of the old one.
+Ownership is by UID, never by name: a workload that was deleted and recreated under the same name
+does not inherit the pods of the old one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Claims(Struct):
-    """Attributes: `mine` is controlled and matches; `adopt` and `release` are to be changed."""
+    """`mine` is controlled and matches; `adopt` and `release` are to be patched."""
 
     mine: list[AnyObject] = field(default_factory=list)
     adopt: list[AnyObject] = field(default_factory=list)
@@ -34,14 +34,14 @@ def claim(
     orphans: Iterable[AnyObject],
     fits: Callable[[AnyObject], bool] = lambda _: True,
 ) -> Claims:
-    """Sort candidates.
+    """Decide which objects to keep, adopt and release.
 
     Args:
         owner: The workload. One that is being deleted neither adopts nor releases.
         selector: Its label selector.
         controlled: Objects whose controller reference has its UID.
-        orphans: Objects of its namespace without controller.
-        fits: A further condition for adoption and keeping, such as the name of the pod.
+        orphans: Objects in its namespace that have no controller.
+        fits: A further condition for being adopted or kept, such as the name of the pod.
     """
     claims = Claims()
     deleting = owner.metadata.deletion_timestamp is not None
@@ -64,7 +64,7 @@ def claim(
 
 
 def reference_document(reference: OwnerReference) -> dict[str, Any]:
-    """An owner reference as it is written."""
+    """Return an owner reference as JSON."""
     document: dict[str, Any] = {
         "apiVersion": reference.api_version,
         "kind": reference.kind,
@@ -81,12 +81,12 @@ def reference_document(reference: OwnerReference) -> dict[str, Any]:
 def adoption_patch(
     obj: AnyObject, owner: Mapping[str, Any], finalizers: Iterable[str] = ()
 ) -> dict[str, Any]:
-    """The merge patch that makes `owner` the controller; refused if the object changed meanwhile.
+    """Return the merge patch that makes `owner` the controller; fails if the object has changed.
 
     Args:
         obj: The orphan.
         owner: A controller reference.
-        finalizers: Added as well.
+        finalizers: Finalizers to add.
     """
     metadata = _guarded(obj)
     metadata["ownerReferences"] = [
@@ -102,7 +102,7 @@ def adoption_patch(
 def release_patch(
     obj: AnyObject, owner_uids: Iterable[str], finalizers: Iterable[str] = ()
 ) -> dict[str, Any]:
-    """The merge patch that takes owners away; refused if the object changed meanwhile."""
+    """Return the merge patch that removes owners; fails if the object has changed."""
     gone, dropped = set(owner_uids), set(finalizers)
     metadata = _guarded(obj)
     metadata["ownerReferences"] = [

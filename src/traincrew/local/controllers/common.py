@@ -1,4 +1,4 @@
-"""Small facts every controller needs: times, references, conditions, differences. All pure."""
+"""Small helpers of all controllers: times, references, conditions, hashes. All pure."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from traincrew.engine import times
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -15,14 +17,14 @@ if TYPE_CHECKING:
     from traincrew.engine.resources import Resource
 
 FIELD_MANAGER = "kube-controller-manager"
-"""Owner of what controllers write, as in an upstream cluster."""
+"""Field manager of what controllers write, as in an upstream cluster."""
 
 _HASH_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 
 
 @lru_cache(maxsize=8192)
 def parse_time(text: str) -> float:
-    """Seconds since the epoch of an RFC 3339 time, with or without a fraction.
+    """Return the seconds since the epoch of an RFC 3339 time, with or without a fraction.
 
     Raises:
         ValueError: `text` is not a time.
@@ -31,12 +33,12 @@ def parse_time(text: str) -> float:
 
 
 def format_time(now: float) -> str:
-    """`metav1.Time`: RFC 3339 in whole seconds, UTC."""
-    return datetime.fromtimestamp(int(now), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    """Format a `metav1.Time`: RFC 3339 in whole seconds, UTC."""
+    return times.format_time(datetime.fromtimestamp(int(now), UTC))
 
 
 def owner_reference(owner: HasMetadata, resource: Resource) -> dict[str, Any]:
-    """The reference a child carries to the object that manages it."""
+    """Return the controller reference for a child of this object."""
     return {
         "apiVersion": resource.api_version,
         "kind": resource.kind,
@@ -48,7 +50,7 @@ def owner_reference(owner: HasMetadata, resource: Resource) -> dict[str, Any]:
 
 
 def object_reference(obj: HasMetadata, resource: Resource) -> dict[str, Any]:
-    """What an event says it is about."""
+    """Return the `involvedObject` of an event."""
     return {
         "apiVersion": resource.api_version,
         "kind": resource.kind,
@@ -62,12 +64,12 @@ def object_reference(obj: HasMetadata, resource: Resource) -> dict[str, Any]:
 def find_condition(
     conditions: Sequence[Mapping[str, Any]] | None, kind: str
 ) -> Mapping[str, Any] | None:
-    """The condition of that type, whatever its status."""
+    """Return the condition with this type, whatever its status."""
     return next((item for item in conditions or () if item.get("type") == kind), None)
 
 
 def has_condition(conditions: Sequence[Mapping[str, Any]] | None, kind: str) -> bool:
-    """Whether the condition of that type is True."""
+    """Return whether the condition with this type is True."""
     condition = find_condition(conditions, kind)
     return condition is not None and condition.get("status") == "True"
 
@@ -82,12 +84,12 @@ def set_condition(
     now: float,
     extra_times: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
-    """The conditions with one of them set; its transition time moves only if its status does.
+    """Return the conditions with one of them set; keep its transition time if its status is equal.
 
     Args:
-        conditions: What is there now; not changed.
+        conditions: The present conditions; not modified.
         kind: Type of the condition.
-        status: True or False; there is no Unknown here.
+        status: True or False; Unknown is not supported.
         reason: One CamelCase word.
         message: For people.
         now: Seconds since the epoch.
@@ -119,27 +121,12 @@ def set_condition(
     return result
 
 
-def merge_difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON merge patch (RFC 7396) that turns `old` into `new`; empty when they are equal."""
-    patch: dict[str, Any] = {key: None for key in old if key not in new}
-    for key, value in new.items():
-        if key not in old:
-            patch[key] = value
-        elif old[key] != value:
-            before = old[key]
-            if isinstance(before, dict) and isinstance(value, dict):
-                patch[key] = merge_difference(before, value)
-            else:
-                patch[key] = value
-    return patch
-
-
 def short_hash(*parts: Any, length: int = 10) -> str:
-    """A short name part that depends on `parts` only; spelled without vowels, as upstream's.
+    """Return a short hash of `parts` for names, from upstream's alphabet without vowels.
 
     Args:
         parts: JSON data.
-        length: Letters of the result.
+        length: Characters of the result.
     """
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"))
     number = int.from_bytes(hashlib.sha256(text.encode()).digest(), "big")
@@ -151,10 +138,10 @@ def short_hash(*parts: Any, length: int = 10) -> str:
 
 
 def scaled_value(value: int | str | None, total: int, *, round_up: bool) -> int:
-    """An absolute number, or a percentage of `total`, as `intstr.GetScaledValueFromIntOrPercent`.
+    """Resolve a number or a percentage of `total`, like `intstr.GetScaledValueFromIntOrPercent`.
 
     Raises:
-        ValueError: `value` is a string, but no percentage.
+        ValueError: `value` is a string, but not a percentage.
     """
     if value is None:
         return 0

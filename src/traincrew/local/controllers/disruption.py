@@ -1,4 +1,4 @@
-"""Status of PodDisruptionBudgets: how many pods may be evicted now."""
+"""The status of PodDisruptionBudgets: how many pods may be evicted now."""
 
 from __future__ import annotations
 
@@ -15,23 +15,22 @@ from traincrew.engine.resources import (
     REPLICA_SETS,
     STATEFUL_SETS,
 )
-from traincrew.local.controllers import pods as facts
+from traincrew.local.controllers import pods as podutil
 from traincrew.local.controllers.common import scaled_value, set_condition
+from traincrew.local.controllers.context import NOT_CURRENT, ControllerContext
 from traincrew.local.controllers.informers import NAMESPACE, informer
 from traincrew.local.controllers.selectors import matches
-from traincrew.local.controllers.shell import NOT_CURRENT, Shell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from traincrew.engine.controller import Result
+    from traincrew.engine.controller import Manager, Result
     from traincrew.engine.events import EventRecorder
-    from traincrew.engine.manager import Manager
     from traincrew.engine.objects import AnyObject
 
 
 class Scale(Struct, frozen=True):
-    """A workload above the pods, and how many it wants."""
+    """A workload that owns pods, and its desired number of replicas."""
 
     uid: str
     replicas: int
@@ -40,7 +39,7 @@ class Scale(Struct, frozen=True):
 def budget_status(
     budget: AnyObject, pods: Sequence[AnyObject], scales: Iterable[Scale], now: float
 ) -> dict[str, Any]:
-    """The whole status (upstream `pkg/controller/disruption`).
+    """Return the whole status (upstream `pkg/controller/disruption`).
 
     Args:
         budget: The PodDisruptionBudget.
@@ -49,10 +48,10 @@ def budget_status(
         now: Seconds since the epoch.
 
     Raises:
-        ValueError: `minAvailable` or `maxUnavailable` is no number and no percentage.
+        ValueError: `minAvailable` or `maxUnavailable` is neither a number nor a percentage.
     """
     spec = budget.spec
-    pods = [pod for pod in pods if not facts.is_finished(pod)]
+    pods = [pod for pod in pods if not podutil.is_finished(pod)]
     at_least, at_most = spec.get("minAvailable"), spec.get("maxUnavailable")
     total = sum({scale.uid: scale.replicas for scale in scales}.values())
     if at_most is not None:
@@ -66,7 +65,9 @@ def budget_status(
         desired = int(at_least or 0)
     disrupted = budget.status.get("disruptedPods") or {}
     healthy = sum(
-        facts.is_ready(pod) and not facts.is_terminating(pod) and pod.metadata.name not in disrupted
+        podutil.is_ready(pod)
+        and not podutil.is_terminating(pod)
+        and pod.metadata.name not in disrupted
         for pod in pods
     )
     allowed = max(0, healthy - desired) if expected > 0 else 0
@@ -95,10 +96,12 @@ def add_disruption_controller(manager: Manager, events: EventRecorder) -> None:
         resource.kind: informer(manager, resource)
         for resource in (REPLICA_SETS, STATEFUL_SETS, DEPLOYMENTS)
     }
-    shell = Shell(manager.client, events.reporter("controllermanager"), POD_DISRUPTION_BUDGETS)
+    context = ControllerContext(
+        manager.client, events.reporter("controllermanager"), POD_DISRUPTION_BUDGETS
+    )
 
     def scale_of(pod: AnyObject) -> Scale | None:
-        """The topmost workload above a pod that says how many it wants."""
+        """Return the topmost owner of a pod that specifies a number of replicas."""
         found, obj = None, pod
         while (owner := controller_of(obj)) is not None and owner.kind in workloads:
             above = workloads[owner.kind].store.get(pod.metadata.namespace, owner.name)
@@ -110,9 +113,9 @@ def add_disruption_controller(manager: Manager, events: EventRecorder) -> None:
     async def reconcile(request: Request) -> Result | None:
         budget = budgets.store.get(*request)
         if budget is None:
-            shell.forget(request)
+            context.forget(request)
             return None
-        if not shell.is_current(request):
+        if not context.is_current(request):
             return NOT_CURRENT
         selector = budget.spec.get("selector")
         mine = [
@@ -121,8 +124,8 @@ def add_disruption_controller(manager: Manager, events: EventRecorder) -> None:
             if matches(selector, pod.metadata.labels)
         ]
         scales = [scale for pod in mine if (scale := scale_of(pod)) is not None]
-        status = budget_status(budget, mine, scales, shell.now())
-        await shell.write_status(request, budgets, budget, budget.status, status)
+        status = budget_status(budget, mine, scales, context.now())
+        await context.write_status(request, budgets, budget, budget.status, status)
         return None
 
     def budgets_of(pod: AnyObject) -> list[Request]:

@@ -1,4 +1,4 @@
-"""The caches all controllers of the embedded cluster share: one watch per resource."""
+"""The caches that all controllers of the embedded cluster share: one watch per resource."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from traincrew.engine.resources import (
     PODS,
     REPLICA_SETS,
     REPLICATION_CONTROLLERS,
+    RESOURCE_QUOTAS,
     SERVICE_ACCOUNTS,
     SERVICES,
     STATEFUL_SETS,
@@ -26,18 +27,17 @@ from traincrew.engine.resources import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from traincrew.engine.informer import Informer
-    from traincrew.engine.manager import Manager
+    from traincrew.engine.cache import Indexer, Informer
+    from traincrew.engine.controller import Manager
     from traincrew.engine.resources import Resource
-    from traincrew.engine.store import Indexer
 
 ORPHANS = "orphans"
-"""Index: namespace -> objects nobody controls, whom a workload with a matching selector adopts."""
+"""Index: namespace -> objects without controller, which a matching workload adopts."""
 CONTROLLER = "controller"
-"""Index: UID of the controller -> what it controls."""
+"""Index: UID of the controller -> objects it controls."""
 
 NAMESPACE = "namespace"
-"""Index: namespace -> what is in it."""
+"""Index: namespace -> objects in it."""
 
 
 def _orphans(obj: AnyObject) -> Iterable[str]:
@@ -73,19 +73,20 @@ SHARED = frozenset(
         POD_DISRUPTION_BUDGETS,
         REPLICA_SETS,
         REPLICATION_CONTROLLERS,
+        RESOURCE_QUOTAS,
         SERVICES,
         SERVICE_ACCOUNTS,
         STATEFUL_SETS,
     }
 )
-"""Resources some controller reads with their bodies; the others are watched by metadata only."""
+"""Resources that some controller needs with body; of all others only metadata is watched."""
 
 
 def informer(manager: Manager, resource: Resource) -> Informer[AnyObject]:
-    """The shared cache of a resource, bodies included."""
+    """Return the shared cache of a resource, bodies included."""
     return manager.informer(resource, indexers=_INDEXERS)
 
 
 def pods(manager: Manager) -> Informer[AnyObject]:
-    """All pods."""
+    """Return all pods."""
     return informer(manager, PODS)

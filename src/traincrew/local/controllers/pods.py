@@ -1,4 +1,4 @@
-"""Facts about pods, and pods made from templates. All pure."""
+"""The state of pods, and pods created from templates. All pure."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ if TYPE_CHECKING:
     from traincrew.engine.objects import AnyObject
 
 MAX_GENERATED_BASE = 58
-"""Letters of `generateName` the server keeps: 63 less its five random ones."""
+"""Characters of `generateName` that the server keeps: 63 less its five random ones."""
 
 
 def phase(pod: AnyObject) -> str:
-    """`Pending`, `Running`, `Succeeded`, `Failed` or `Unknown`."""
+    """Return `Pending`, `Running`, `Succeeded`, `Failed` or `Unknown`."""
     return str(pod.status.get("phase") or "Pending")
 
 
 def is_finished(pod: AnyObject) -> bool:
-    """Whether every container ended for good."""
+    """Return whether every container has terminated for good."""
     return phase(pod) in {"Succeeded", "Failed"}
 
 
 def is_terminating(pod: AnyObject) -> bool:
-    """Whether its deletion was asked for."""
+    """Return whether it is being deleted."""
     return pod.metadata.deletion_timestamp is not None
 
 
 def is_active(pod: AnyObject) -> bool:
-    """Neither finished nor on its way out (upstream `IsPodActive`)."""
+    """Return whether it is neither finished nor terminating (upstream `IsPodActive`)."""
     return not is_finished(pod) and not is_terminating(pod)
 
 
 def is_ready(pod: AnyObject) -> bool:
-    """Whether the kubelet says it may serve."""
+    """Return whether its condition Ready is True."""
     return has_condition(pod.status.get("conditions"), "Ready")
 
 
 def ready_since(pod: AnyObject) -> float | None:
-    """Seconds since the epoch since when it is ready, or None if it is not."""
+    """Return since when it is ready, in seconds since the epoch, or None if it is not."""
     condition = find_condition(pod.status.get("conditions"), "Ready")
     if condition is None or condition.get("status") != "True":
         return None
@@ -50,13 +50,13 @@ def ready_since(pod: AnyObject) -> float | None:
 
 
 def is_available(pod: AnyObject, min_ready_seconds: int, now: float) -> bool:
-    """Ready for at least that long."""
+    """Return whether it has been ready for at least this many seconds."""
     since = ready_since(pod)
     return since is not None and (min_ready_seconds <= 0 or since + min_ready_seconds <= now)
 
 
 def container_statuses(pod: AnyObject) -> list[dict[str, Any]]:
-    """Of containers, then of init containers."""
+    """Return the statuses of containers, then of init containers."""
     return [
         *(pod.status.get("containerStatuses") or ()),
         *(pod.status.get("initContainerStatuses") or ()),
@@ -64,14 +64,14 @@ def container_statuses(pod: AnyObject) -> list[dict[str, Any]]:
 
 
 def restarts(pod: AnyObject) -> int:
-    """How often its containers were started again, all together."""
+    """Return the total number of restarts of its containers."""
     return sum(int(status.get("restartCount") or 0) for status in container_statuses(pod))
 
 
 def finished_at(pod: AnyObject) -> float | None:
-    """When the last of its containers ended, in seconds since the epoch.
+    """Return when the last of its containers terminated, in seconds since the epoch.
 
-    None if the pod says nothing about it (it was deleted before it ran, for instance).
+    None if the status does not contain it (the pod was deleted before it ran, for instance).
     """
     times = []
     for status in pod.status.get("containerStatuses") or ():
@@ -83,7 +83,7 @@ def finished_at(pod: AnyObject) -> float | None:
 
 
 def deletion_time(pod: AnyObject) -> float | None:
-    """When its deletion was asked for: the timestamp less the grace period."""
+    """Return when its deletion was requested: the timestamp less the grace period."""
     text = pod.metadata.deletion_timestamp
     if text is None:
         return None
@@ -91,7 +91,7 @@ def deletion_time(pod: AnyObject) -> float | None:
 
 
 def removal_order(pod: AnyObject) -> tuple[bool, int, bool, float, int, float]:
-    """Sort key: whom to remove first when there are too many (upstream `ActivePods`).
+    """Return the sort key for which pods to delete first (upstream `ActivePods`).
 
     Unassigned before assigned, pending before running, not ready before ready, ready for a short
     time before a long time, often restarted before rarely, young before old.
@@ -119,16 +119,16 @@ def from_template(
     finalizers: Sequence[str] = (),
     spec: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """A Pod to create.
+    """Return a Pod to create.
 
     Args:
         template: `PodTemplateSpec`; not changed.
-        namespace: Where the owner lives.
+        namespace: The owner's namespace.
         owner: Its controller reference.
         name: Exact name, or empty for `generate_name`.
-        generate_name: Prefix the server completes.
-        labels: Added to the template's, and stronger.
-        annotations: Added to the template's, and stronger.
+        generate_name: Prefix that the server completes.
+        labels: Added to the template's; they take precedence.
+        annotations: Added to the template's; they take precedence.
         finalizers: Added to the template's.
         spec: Top-level fields of the pod spec that replace the template's.
     """
@@ -155,14 +155,14 @@ def from_template(
 
 
 def generated_base(name: str, suffix: str = "-") -> str:
-    """`name` + `suffix`, the name cut so that the server's random letters still fit."""
+    """Return `name` + `suffix`, with the name cut so that the server's random suffix fits."""
     return name[: MAX_GENERATED_BASE - len(suffix)] + suffix
 
 
 def with_environment(
     containers: Iterable[Mapping[str, Any]] | None, variable: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
-    """The containers with one more variable, except where they define it themselves."""
+    """Return the containers with one more variable, except where they define it themselves."""
     result = []
     for container in containers or ():
         environment = list(container.get("env") or ())

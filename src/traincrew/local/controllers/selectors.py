@@ -1,4 +1,4 @@
-"""Label selectors as objects carry them (`matchLabels`, `matchExpressions`). Pure."""
+"""Label selectors (`matchLabels`, `matchExpressions`). Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def matches(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
-    """Whether a `metav1.LabelSelector` selects these labels.
+    """Return whether a `metav1.LabelSelector` selects these labels.
 
     No selector selects nothing, an empty one everything (apimachinery, `LabelSelectorAsSelector`).
     """
@@ -25,14 +25,14 @@ def matches(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bo
 
 
 def matches_map(selector: Mapping[str, str] | None, labels: Mapping[str, str]) -> bool:
-    """Whether a label map, as a Service has it, selects these labels; an empty one nothing."""
+    """Return whether a Service's label map selects these labels; an empty one selects nothing."""
     if not selector:
         return False
     return all(labels.get(key) == value for key, value in selector.items())
 
 
 def matches_expression(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    """Whether one requirement holds; also for node selectors, which add `Gt` and `Lt`.
+    """Return whether one requirement holds; also for node selectors, which add `Gt` and `Lt`.
 
     An unknown operator selects nothing.
     """

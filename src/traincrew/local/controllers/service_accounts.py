@@ -1,4 +1,4 @@
-"""Every namespace gets a ServiceAccount `default` and a ConfigMap `kube-root-ca.crt`."""
+"""Creates the ServiceAccount `default` and the ConfigMap `kube-root-ca.crt` in every namespace."""
 
 from __future__ import annotations
 
@@ -7,21 +7,23 @@ from typing import TYPE_CHECKING, Any
 from traincrew.engine.controller import Controller, Request, own_key
 from traincrew.engine.errors import AlreadyExistsError
 from traincrew.engine.resources import CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS
+from traincrew.local.controllers.context import (
+    NOT_CURRENT,
+    ControllerContext,
+    is_namespace_terminating,
+)
 from traincrew.local.controllers.informers import informer
-from traincrew.local.controllers.shell import NOT_CURRENT, Shell, is_namespace_terminating
 
 if TYPE_CHECKING:
-    from traincrew.engine.controller import Result
+    from traincrew.engine.controller import Manager, Result
     from traincrew.engine.events import EventRecorder
-    from traincrew.engine.manager import Manager
     from traincrew.engine.objects import AnyObject
 
 ROOT_CA = "kube-root-ca.crt"
-NO_AUTHORITY = "# This embedded cluster has no TLS, which needs the program openssl.\n"
 
 
-def wanted(namespace: str, authority: str = NO_AUTHORITY) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The ServiceAccount and the ConfigMap of a namespace."""
+def wanted(namespace: str, authority: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the ServiceAccount and the ConfigMap of a namespace."""
     return (
         {
             "apiVersion": "v1",
@@ -46,42 +48,42 @@ def wanted(namespace: str, authority: str = NO_AUTHORITY) -> tuple[dict[str, Any
     )
 
 
-def add_service_account_controller(
-    manager: Manager, events: EventRecorder, authority: str = NO_AUTHORITY
-) -> None:
-    """Keep the objects every namespace has.
+def add_service_account_controller(manager: Manager, events: EventRecorder, authority: str) -> None:
+    """Keep the objects that every namespace has.
 
     Args:
         manager: Runs the controller.
-        events: For what goes wrong.
-        authority: The certificates by which pods know the API server (PEM).
+        events: Records failures.
+        authority: CA bundle with which pods verify the API server (PEM).
     """
     namespaces = informer(manager, NAMESPACES)
     accounts = informer(manager, SERVICE_ACCOUNTS)
-    # Other ConfigMaps may be large, and nobody here reads them.
+    # Other ConfigMaps may be large and are not needed here.
     maps = manager.informer(CONFIG_MAPS, field_selector=f"metadata.name={ROOT_CA}")
-    shell = Shell(manager.client, events.reporter("serviceaccount-controller"), NAMESPACES)
+    context = ControllerContext(
+        manager.client, events.reporter("serviceaccount-controller"), NAMESPACES
+    )
 
     async def reconcile(request: Request) -> Result | None:
         name = request.name
         namespace = namespaces.store.get(None, name)
         if namespace is None:
-            shell.forget(request)
+            context.forget(request)
             return None
-        if not shell.is_current(request):
+        if not context.is_current(request):
             return NOT_CURRENT
         if namespace.metadata.deletion_timestamp is not None:
             return None
         account, config = wanted(name, authority)
         try:
             if accounts.store.get(name, "default") is None:
-                await shell.create(request, accounts, account)
+                await context.create(request, accounts, account)
             known = maps.store.get(name, ROOT_CA)
             if known is None:
-                await shell.create(request, maps, config)
+                await context.create(request, maps, config)
             elif known.data != config["data"]:
                 extra = dict.fromkeys((known.data or {}).keys() - config["data"].keys())
-                await shell.patch(request, maps, known, {"data": extra | config["data"]})
+                await context.patch(request, maps, known, {"data": extra | config["data"]})
         except AlreadyExistsError:
             return NOT_CURRENT
         except Exception as error:

@@ -1,4 +1,4 @@
-"""Finished Jobs are deleted `ttlSecondsAfterFinished` after they ended (KEP-592)."""
+"""Deletes finished Jobs after `ttlSecondsAfterFinished` (KEP-592)."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from traincrew.engine.controller import Controller, Request, Result, own_key
 from traincrew.engine.errors import ConflictError, NotFoundError
 from traincrew.engine.resources import JOBS
 from traincrew.local.controllers.common import has_condition, parse_time
+from traincrew.local.controllers.context import ControllerContext
 from traincrew.local.controllers.informers import informer
-from traincrew.local.controllers.shell import Shell
 
 if TYPE_CHECKING:
+    from traincrew.engine.controller import Manager
     from traincrew.engine.events import EventRecorder
-    from traincrew.engine.manager import Manager
     from traincrew.engine.objects import AnyObject
 
 
 def expires_at(job: AnyObject) -> float | None:
-    """When a Job is to go, in seconds since the epoch; None if it is not (yet)."""
+    """Return when a Job expires, in seconds since the epoch; None if it does not (yet)."""
     ttl = job.spec.get("ttlSecondsAfterFinished")
     if ttl is None or job.metadata.deletion_timestamp is not None:
         return None
@@ -30,20 +30,22 @@ def expires_at(job: AnyObject) -> float | None:
 
 
 def add_ttl_controller(manager: Manager, events: EventRecorder) -> None:
-    """Delete finished Jobs in time."""
+    """Delete finished Jobs when they expire."""
     jobs = informer(manager, JOBS)
-    shell = Shell(manager.client, events.reporter("ttl-after-finished-controller"), JOBS)
+    context = ControllerContext(
+        manager.client, events.reporter("ttl-after-finished-controller"), JOBS
+    )
 
     async def reconcile(request: Request) -> Result | None:
         job = jobs.store.get(*request)
         moment = expires_at(job) if job is not None else None
         if job is None or moment is None:
             return None
-        left = moment - shell.now()
+        left = moment - context.now()
         if left > 0:
             return Result(requeue_after=left + 0.001)
         try:
-            await shell.client.delete(
+            await context.client.delete(
                 JOBS,
                 request.name,
                 request.namespace,
@@ -54,7 +56,7 @@ def add_ttl_controller(manager: Manager, events: EventRecorder) -> None:
         except NotFoundError:
             return None
         except ConflictError:
-            return Result(requeue_after=1.0)  # it changed: the lifetime may be another now
+            return Result(requeue_after=1.0)  # the Job changed, perhaps its lifetime, too
         return None
 
     controller = Controller("ttl-after-finished", reconcile, workers=2)

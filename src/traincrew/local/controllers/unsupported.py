@@ -1,7 +1,7 @@
-"""What manifests may ask for and the embedded cluster stores without doing it.
+"""Fields and kinds that the embedded cluster stores but does not support.
 
-Each object that asks for something of it gets one Warning event `NotEmulated` per field. The table
-is pure; what pods ask of their node or of the scheduler is told by those.
+Each object that uses one gets a Warning event `NotEmulated` per field. The table is pure; for
+fields of pods, the node and the scheduler report what they do not support.
 """
 
 from __future__ import annotations
@@ -16,19 +16,15 @@ from traincrew.local.controllers.informers import informer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from traincrew.engine.controller import Manager
     from traincrew.engine.events import EventRecorder
-    from traincrew.engine.manager import Manager
     from traincrew.engine.objects import AnyObject, HasMetadata
     from traincrew.engine.resources import Resource
 
 REASON = "NotEmulated"
 
 STORED_ONLY: dict[tuple[str, str], str] = {
-    ("", "limitranges"): "requests and limits are neither defaulted nor checked",
-    ("", "resourcequotas"): "nothing is counted or refused",
     ("", "persistentvolumes"): "claims are directories on this machine and bind by themselves",
-    ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"): "no webhook is called",
-    ("admissionregistration.k8s.io", "validatingwebhookconfigurations"): "no webhook is called",
     ("apps", "daemonsets"): "no pods are made; use a Deployment",
     ("autoscaling", "horizontalpodautoscalers"): "nothing is scaled; use kubectl scale",
     ("batch", "cronjobs"): "no Jobs are made; use kubectl create job --from=cronjob/NAME",
@@ -39,7 +35,7 @@ STORED_ONLY: dict[tuple[str, str], str] = {
 
 
 def stored_only(resource: Resource) -> str:
-    """What to tell about an object of that kind; empty if the cluster acts on it."""
+    """Return the message about objects of this kind; empty if the cluster acts on them."""
     instead = STORED_ONLY.get((resource.group, resource.plural))
     if instead is None:
         return ""
@@ -47,65 +43,65 @@ def stored_only(resource: Resource) -> str:
 
 
 def of_service(service: AnyObject) -> list[str]:
-    """What a Service asks for in vain."""
+    """Return the messages about unsupported fields of a Service."""
     spec = service.spec
-    told = []
+    messages = []
     if spec.get("type") in {"LoadBalancer", "NodePort"}:
-        told.append(
+        messages.append(
             f"spec.type: {spec['type']} gives no address outside the cluster here; use the cluster "
             "IP, which is reachable from this machine"
         )
     if spec.get("externalIPs"):
-        told.append("spec.externalIPs: nothing listens there")
+        messages.append("spec.externalIPs: nothing listens there")
     if "IPv6" in (spec.get("ipFamilies") or ()):
-        told.append("spec.ipFamilies: the cluster has IPv4 addresses only")
-    return told
+        messages.append("spec.ipFamilies: the cluster has IPv4 addresses only")
+    return messages
 
 
 def of_claim(claim: AnyObject) -> list[str]:
-    """What a PersistentVolumeClaim asks for in vain."""
+    """Return the messages about unsupported fields of a PersistentVolumeClaim."""
     spec = claim.spec
-    told = []
+    messages = []
     if spec.get("storageClassName"):
-        told.append(
+        messages.append(
             f"spec.storageClassName: {spec['storageClassName']} is not asked; the claim is a "
             "directory on this machine, and its size is not limited"
         )
     if spec.get("volumeMode") == "Block":
-        told.append("spec.volumeMode: there are no block devices; the claim is a directory")
-    told += [
+        messages.append("spec.volumeMode: there are no block devices; the claim is a directory")
+    messages += [
         f"spec.{field}: the claim starts empty"
         for field in ("dataSource", "dataSourceRef")
         if spec.get(field)
     ]
-    return told
+    return messages
 
 
 def of_stateful_set(owner: AnyObject) -> list[str]:
-    """What a StatefulSet asks for in vain."""
+    """Return the messages about unsupported fields of a StatefulSet."""
     rolling = (owner.spec.get("updateStrategy") or {}).get("rollingUpdate") or {}
     if rolling.get("maxUnavailable") in {None, 1, "1"}:
         return []
     return ["spec.updateStrategy.rollingUpdate.maxUnavailable: one pod is updated at a time"]
 
 
-class Teller:
-    """Tells each new object once what it asks for in vain."""
+class UnsupportedReporter:
+    """Records one event for each unsupported field of a new object."""
 
     def __init__(
         self, manager: Manager, events: EventRecorder, clock: Callable[[], float] = time.time
     ) -> None:
         self._events = events
-        # What an earlier run of this cluster has seen, it has told.
+        # An earlier run of this cluster has reported older objects.
         self._since = clock() - 5.0
         for resource, rule in (
             (SERVICES, of_service),
             (PERSISTENT_VOLUME_CLAIMS, of_claim),
             (STATEFUL_SETS, of_stateful_set),
         ):
-            self._listen(manager, resource, rule)
+            self._watch(manager, resource, rule)
 
-    def _listen(
+    def _watch(
         self, manager: Manager, resource: Resource, rule: Callable[[AnyObject], list[str]]
     ) -> None:
         def handle(old: AnyObject | None, new: AnyObject | None) -> None:
@@ -114,16 +110,16 @@ class Teller:
             known = set(rule(old)) if old is not None else set()
             for message in rule(new):
                 if message not in known:
-                    self._tell(resource, new, message)
+                    self._report(resource, new, message)
 
         informer(manager, resource).add_handler(handle)
 
     def added(self, resource: Resource, obj: Any) -> None:
-        """An object of any kind is new."""
+        """Report a new object of any kind."""
         message = stored_only(resource)
         if message:
-            self._tell(resource, obj, message)
+            self._report(resource, obj, message)
 
-    def _tell(self, resource: Resource, obj: HasMetadata, message: str) -> None:
+    def _report(self, resource: Resource, obj: HasMetadata, message: str) -> None:
         if parse_time(obj.metadata.creation_timestamp) >= self._since:
             self._events.event(object_reference(obj, resource), "Warning", REASON, message)

@@ -1,4 +1,4 @@
-"""What a decision says should be written: plain data, executed by `shell`. Pure."""
+"""The writes of a plan as plain data; `context` executes them. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from traincrew.engine.objects import AnyObject
 
 
-class Note(Struct, frozen=True):
+class Event(Struct, frozen=True):
     """An event about the object that was reconciled."""
 
     reason: str
@@ -22,8 +22,8 @@ class Deletion(Struct, frozen=True):
     """An object to delete.
 
     Attributes:
-        pod: What to delete, as it was seen: the server refuses if another took its name.
-        release: A finalizer to take off first, so that the deletion does not count as a failure.
+        pod: The pod as observed: the server refuses if another one has its name.
+        release: A finalizer to remove first, so that the deletion does not count as a failure.
     """
 
     pod: AnyObject
@@ -31,6 +31,6 @@ class Deletion(Struct, frozen=True):
 
 
 class Status(Struct, frozen=True):
-    """A status to write, as a whole; only the difference to what was seen is sent."""
+    """A whole status to write; only the difference to the observed one is sent."""
 
     value: dict[str, Any]

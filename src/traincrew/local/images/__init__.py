@@ -1,15 +1,15 @@
 """Images of the embedded cluster.
 
 Pods are processes here, so an image is not a file system but an *environment*: a Python
-environment made from a list of requirements (or one that is already there), files that appear at
-the paths the image has them, variables, and a default command. Catalogs map names to environments;
-"pulling" an image builds its environment once, into a cache.
+environment built from a list of requirements (or an existing one), files that are mounted at their
+paths in the image, variables, and a default command. Catalogs map names to environments; "pulling"
+an image builds its environment once, into a cache.
 """
 
-from traincrew.local.images.builder import BuildError
 from traincrew.local.images.environment import Environment, EnvironmentStatus
-from traincrew.local.images.errors import CatalogError, ImagePullError
+from traincrew.local.images.errors import BuildError, CatalogError, ImagePullError
 from traincrew.local.images.store import ImageStore, default_catalog
+from traincrew.local.images.uv import Measurement
 
 __all__ = [
     "BuildError",
@@ -18,5 +18,6 @@ __all__ = [
     "EnvironmentStatus",
     "ImagePullError",
     "ImageStore",
+    "Measurement",
     "default_catalog",
 ]

@@ -1,16 +1,15 @@
-"""Building a Python environment into the cache: a venv, pip, and a few files.
+"""Building a Python environment into the cache: uv, and a few files.
 
-A virtual environment cannot be moved, so it is built where it will stay, and a marker file,
-written last, says that it is complete. A lock file keeps other processes out; the programs that
-do the work inherit the lock, so that even those of a builder that was killed finish before the
-next one starts over.
+A virtual environment cannot be moved, so it is built at its final path, and a marker file, written
+last, marks it as complete. A lock file keeps other processes out; the programs that do the work
+inherit the lock, so that even those of a killed builder finish before the next one starts over.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
+import errno
 import hashlib
 import os
 import platform
@@ -18,45 +17,36 @@ import shutil
 import sys
 import time
 import uuid
-from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
 
-from traincrew.local.images.catalog import PREFIX, Definition
-from traincrew.local.images.interpreters import Interpreter, find_interpreter
-from traincrew.local.images.pip_output import advice, failure_reason, progress_phase
-from traincrew.local.images.process import run
+from traincrew.local.images import torch_builds
+from traincrew.local.images.catalog import PACKAGES, PREFIX, Definition
+from traincrew.local.images.cleanup import DOWNLOADS_LOCK, MARKER, sweep, sweep_downloads
+from traincrew.local.images.errors import BuildError
+from traincrew.local.images.interpreters import (
+    Interpreter,
+    InterpreterNotFoundError,
+    find_interpreter,
+)
+from traincrew.local.images.launchers import repair_scripts
+from traincrew.local.images.locks import hold, share
+from traincrew.local.images.uv import Uv
+from traincrew.local.images.uv_output import advice, failure_reason, is_network_failure
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
-MARKER = "traincrew-environment.json"
+__all__ = ["MARKER", "BuildError", "build", "check_writable", "environment_path", "is_built"]
 
-_FORMAT = 1
-_LOCK_POLL_SECONDS = 0.2
-_LAST_LINES = 400
-# What would redirect pip or the interpreter away from the environment that is being built.
-_UNWANTED_VARIABLES = (
-    "PIP_PREFIX",
-    "PIP_REQUIRE_VIRTUALENV",
-    "PIP_ROOT",
-    "PIP_TARGET",
-    "PIP_USER",
-    "PYTHONHOME",
-    "PYTHONPATH",
-    "PYTHONSTARTUP",
-    "VIRTUAL_ENV",
-    "__PYVENV_LAUNCHER__",
-)
+_FORMAT = 2
+_READ_ONLY = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 
 Progress = Callable[[str], None]
-
-
-class BuildError(Exception):
-    """An environment could not be built; the message says why and what to do."""
 
 
 class _Marker(Struct):
@@ -68,7 +58,7 @@ class _Marker(Struct):
 
 
 def environment_path(cache: Path, definition: Definition) -> Path:
-    """Return where the environment lives: the same recipe gives the same place.
+    """Return the path of the environment: the same recipe gives the same path.
 
     Name, images, variables and files in the pod are not part of the recipe, so environments
     that differ only in those share one directory.
@@ -81,6 +71,7 @@ def environment_path(cache: Path, definition: Definition) -> Path:
         "build": definition.build_requirements,
         "requirements": definition.requirements,
         "pip": definition.pip_arguments,
+        "torch": torch_builds.variant(definition.requirements),
         "files": {
             target: hashlib.sha256(source.read_bytes()).hexdigest() if source.is_file() else None
             for target, source in _own_files(definition).items()
@@ -91,77 +82,136 @@ def environment_path(cache: Path, definition: Definition) -> Path:
 
 
 def is_built(path: Path) -> bool:
-    """Tell whether the environment is complete and its interpreter is still on this machine."""
+    """Return whether the environment is complete and its interpreter still exists."""
     return (path / MARKER).is_file() and os.access(path / "bin" / "python", os.X_OK)
 
 
+def check_writable(cache: Path, name: str) -> None:
+    """Check that environment `name` could be built into `cache`.
+
+    Raises:
+        BuildError: The cache cannot be written; the message names a fix.
+    """
+    directory = cache / "environments"
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        probe = directory / f".{uuid.uuid4().hex}.lock"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise _unusable(cache, name, error) from error
+
+
 async def build(path: Path, definition: Definition, progress: Progress) -> None:
-    """Make the environment at `path`, unless someone else has done so while we waited.
+    """Build the environment at `path`, unless another process has built it meanwhile.
 
     Raises:
         BuildError: It cannot be built.
     """
+    cache = path.parent.parent
+    check_writable(cache, definition.name)
+
+    def wait() -> None:
+        progress("waiting for another process that builds this environment")
+
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        async with _lock(path.with_suffix(".lock"), progress) as lock:
-            if not is_built(path):
-                await _Build(path, definition, progress, lock).run()
+        await asyncio.to_thread(sweep, cache)
+        async with hold(path.with_suffix(".lock"), wait) as lock:
+            if is_built(path):
+                return
+            temporary = cache / "temporary" / path.name
+            try:
+                async with share(cache / DOWNLOADS_LOCK) as downloads:
+                    temporary.mkdir(parents=True, exist_ok=True)
+                    log = path.with_suffix(".log")
+                    log.write_text("", encoding="utf-8")
+                    uv = Uv(cache, temporary, log, progress, (lock, downloads))
+                    await _Build(path, definition, progress, uv, log).run()
+            finally:
+                # Also on cancellation: everything is removed before the lock is released.
+                shutil.rmtree(temporary, ignore_errors=True)
+                if not is_built(path):
+                    shutil.rmtree(path, ignore_errors=True)
+                sweep_downloads(cache)
     except OSError as error:
-        name = error.filename or path
-        raise BuildError(f"{name}: {error.strerror or error}") from error
+        raise _failed(error, path) from error
 
 
 async def remove(path: Path, progress: Progress) -> None:
-    """Remove the environment at `path`; one that is not there is no error.
+    """Remove the environment at `path`; a missing one is no error.
 
     Raises:
         BuildError: It cannot be removed.
     """
+
+    def wait() -> None:
+        progress("waiting for another process that builds this environment")
+
     try:
-        async with _lock(path.with_suffix(".lock"), progress):
-            # The marker goes first: what is left of an interrupted removal is not complete.
+        async with hold(path.with_suffix(".lock"), wait):
+            # The marker is removed first, so that an interrupted removal leaves no complete one.
             (path / MARKER).unlink(missing_ok=True)
             await _remove_tree(path)
             path.with_suffix(".log").unlink(missing_ok=True)
     except FileNotFoundError:
         return
     except OSError as error:
-        raise BuildError(f"{error.filename or path}: {error.strerror or error}") from error
+        raise _failed(error, path) from error
 
 
 async def _remove_tree(path: Path) -> None:
-    # Moved aside first: should we be cancelled, the thread goes on deleting, but not in the place
-    # where the next one builds.
+    # Moved aside first: after a cancellation the thread continues to delete, but not at the path
+    # where the next build starts.
     aside = path.with_name(f"{path.name}.removed-{uuid.uuid4().hex[:8]}")
     path.rename(aside)  # noqa: ASYNC240 - an instant, unlike what follows
     await asyncio.to_thread(shutil.rmtree, aside)
 
 
+def _failed(error: OSError, path: Path) -> BuildError:
+    full = error.errno == errno.ENOSPC
+    fix = ": free some disk space, or move the cache (TRAINCREW_CACHE)" if full else ""
+    return BuildError(f"{error.filename or path}: {error.strerror or error}{fix}")
+
+
+def _unusable(cache: Path, name: str, error: OSError) -> BuildError:
+    where = f"{error.filename or cache}: {error.strerror or error}"
+    if error.errno in _READ_ONLY:
+        return BuildError(
+            f"it is not built yet, and the cache {cache} cannot be written ({where}): build "
+            f'"{name}" where it can be written ("traincrew images pull IMAGE"), or set '
+            "TRAINCREW_CACHE to a directory of yours"
+        )
+    return BuildError(f"{where}: set TRAINCREW_CACHE to a directory that can be written")
+
+
 class _Build:
-    def __init__(self, path: Path, definition: Definition, progress: Progress, lock: int) -> None:
+    def __init__(
+        self, path: Path, definition: Definition, progress: Progress, uv: Uv, log: Path
+    ) -> None:
         self.path = path
         self.definition = definition
         self.progress = progress
-        self.lock = lock
-        self.log = path.with_suffix(".log")
-        self.lines: deque[str] = deque(maxlen=_LAST_LINES)
+        self.uv = uv
+        self.log = log
 
     async def run(self) -> None:
         definition = self.definition
         assert definition.python is not None
         started = time.monotonic()
-        interpreter = await find_interpreter(definition.python.versions)
+        interpreter = await self._interpreter(definition.python.versions)
         self.progress(f"Python {interpreter.version} ({interpreter.executable})")
         with contextlib.suppress(FileNotFoundError):
             await _remove_tree(self.path)
-        self.log.write_text("", encoding="utf-8")
         await self._venv(interpreter)
         if definition.build_requirements:
-            await self._pip(definition.build_requirements, ())
+            await self._install("build requirement", definition.build_requirements, ())
         if definition.requirements:
             isolation = ("--no-build-isolation",) if definition.build_requirements else ()
-            await self._pip(definition.requirements, (*isolation, *definition.pip_arguments))
-        self._copy_files()
+            # Compiled here, because pods see the environment through an overlay of their own: each
+            # would compile again, and the result would be discarded with the pod.
+            compiled = (*isolation, "--compile-bytecode", *definition.pip_arguments)
+            await self._install_requirements(compiled)
+        await asyncio.to_thread(self._finish, interpreter)
         seconds = time.monotonic() - started
         marker = _Marker(
             name=definition.name,
@@ -175,86 +225,92 @@ class _Build:
         temporary.rename(self.path / MARKER)
         self.progress(f"environment ready in {seconds:.1f} s")
 
-    async def _venv(self, interpreter: Interpreter) -> None:
-        self.progress("creating the environment")
-        command = [str(interpreter.executable), "-I", "-m", "venv", str(self.path)]
-        if await self._run(command):
-            raise BuildError(f"the environment could not be created: {failure_reason(self.lines)}")
+    async def _interpreter(self, versions: tuple[str, ...]) -> Interpreter:
+        downloaded = self.path.parent.parent / "python"
+        try:
+            return await find_interpreter(versions, downloaded)
+        except InterpreterNotFoundError as error:
+            version = versions[0]
+            what = f"downloading Python {version}"
+            arguments = ("python", "install", "--no-bin", version)
+            if await self.uv.run(what, *arguments):
+                raise BuildError(
+                    f"{error}; uv could not download one: {failure_reason(self.uv.lines)}",
+                ) from error
+            return await find_interpreter((version,), downloaded)
 
-    async def _pip(self, requirements: tuple[str, ...], arguments: tuple[str, ...]) -> None:
-        # Everything on one command line: a second one would be free to replace what the first
-        # one installed.
-        command = [
-            str(self.path / "bin" / "python"),
-            "-I",
-            "-m",
-            "pip",
-            "--disable-pip-version-check",
-            "--no-input",
-            "install",
-            "--progress-bar=off",
-            "--no-warn-script-location",
+    async def _venv(self, interpreter: Interpreter) -> None:
+        arguments = ("venv", "--no-project", "--python", str(interpreter.executable))
+        if await self.uv.run(
+            "creating the environment",
             *arguments,
             "--",
-            *requirements,
-        ]
-        count = len(requirements)
-        self.progress(f"installing {count} requirement{'s' if count != 1 else ''}")
-        if await self._run(command):
+            str(self.path),
+            UV_PYTHON_DOWNLOADS="never",
+        ):
             raise BuildError(
-                f"pip could not install the requirements: {failure_reason(self.lines)}"
-                f"{advice(self.lines)}; all of pip's output is in {self.log}"
+                f"the environment could not be created: {failure_reason(self.uv.lines)}"
+            )
+        # Jobs may use pip. The wheel bundled with every complete Python needs no network.
+        bundled = [str(wheel) for wheel in interpreter.bundled_wheels]
+        offline = ("--no-index", "--no-deps") if bundled else ()
+        await self._uv_pip("installing pip", (*offline, "--", *(bundled or ["pip"])))
+
+    async def _install_requirements(self, arguments: tuple[str, ...]) -> None:
+        requirements = self.definition.requirements
+        for choice in torch_builds.choices(requirements, self.definition.pip_arguments):
+            tried = (*choice.arguments, *arguments, "--dry-run", "--", *choice.requirements)
+            variables = {"UV_HTTP_TIMEOUT": "5", "UV_HTTP_RETRIES": "0"}
+            what = "asking for PyTorch without CUDA"
+            if not await self.uv.run(what, *self._pip_install(), *tried, **variables):
+                await self._install(
+                    "requirement", choice.requirements, (*choice.arguments, *arguments)
+                )
+                return
+            self.progress(torch_builds.REFUSED)
+        await self._install("requirement", requirements, arguments)
+
+    async def _install(
+        self, what: str, requirements: tuple[str, ...], arguments: tuple[str, ...]
+    ) -> None:
+        # All in one command: a second one could replace packages that the first one installed.
+        count = len(requirements)
+        words = f"installing {count} {what}{'s' if count != 1 else ''}"
+        await self._uv_pip(words, (*arguments, "--", *requirements))
+
+    def _pip_install(self) -> tuple[str, ...]:
+        return ("pip", "install", "--python", str(self.path / "bin" / "python"))
+
+    async def _uv_pip(self, what: str, arguments: tuple[str, ...]) -> None:
+        never = {"UV_PYTHON_DOWNLOADS": "never"}
+        if await self.uv.run(what, *self._pip_install(), *arguments, **never):
+            lines = list(self.uv.lines)
+            raise BuildError(
+                f"uv could not install the requirements: {failure_reason(lines)}"
+                f"{advice(lines)}; all of uv's output is in {self.log}",
+                permanent=not is_network_failure(lines),
             )
 
-    async def _run(self, command: list[str]) -> int:
-        environment = {
-            name: value for name, value in os.environ.items() if name not in _UNWANTED_VARIABLES
-        }
-        environment |= {"LC_ALL": "C.UTF-8", "PYTHONUNBUFFERED": "1", "PIP_NO_COLOR": "1"}
-        with self.log.open("a", encoding="utf-8") as log:
-
-            def on_line(line: str) -> None:
-                log.write(line + "\n")
-                if line.strip():
-                    self.lines.append(line.strip())
-                if phase := progress_phase(line):
-                    self.progress(phase)
-
-            return await run(
-                command, environment=environment, on_line=on_line, keep_open=[self.lock]
-            )
-
-    def _copy_files(self) -> None:
+    def _finish(self, interpreter: Interpreter) -> None:
+        version = ".".join(interpreter.version.split(".")[:2])
+        packages = self.path / "lib" / f"python{version}" / "site-packages"
         for target, source in _own_files(self.definition).items():
-            destination = self.path / target
+            destination = packages / target[1:] if target.startswith("=") else self.path / target
             destination.parent.mkdir(parents=True, exist_ok=True)
+            destination.unlink(missing_ok=True)
             shutil.copyfile(source, destination)
+        repair_scripts(self.path)
 
 
-def _own_files(definition: Definition) -> dict[str, Path]:
-    """Return the files that belong inside the environment, by their path in it."""
-    return {
-        target.removeprefix(PREFIX + "/"): source
-        for target, source in definition.files.items()
-        if target.startswith(PREFIX + "/")
-    }
+def _own_files(definition: Definition) -> Mapping[str, Path]:
+    """Return the files that belong inside the environment.
 
-
-@contextlib.asynccontextmanager
-async def _lock(path: Path, progress: Progress) -> AsyncIterator[int]:
-    """Hold the lock file `path`; yields its file descriptor."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        announced = False
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if not announced:
-                    progress("waiting for another process that builds this environment")
-                    announced = True
-                await asyncio.sleep(_LOCK_POLL_SECONDS)
-        yield descriptor
-    finally:
-        os.close(descriptor)
+    Keys are paths in it; those below its site-packages begin with ``=``.
+    """
+    found = {}
+    for target, source in definition.files.items():
+        if target.startswith(PREFIX + "/"):
+            found[target.removeprefix(PREFIX + "/")] = source
+        elif target.startswith(PACKAGES + "/"):
+            found["=" + target.removeprefix(PACKAGES + "/")] = source
+    return found

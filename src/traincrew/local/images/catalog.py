@@ -1,7 +1,7 @@
-"""Catalogs: YAML files that say which environment an image name stands for.
+"""Catalogs: YAML files that map image names to environments.
 
-The shape is described for users in ``docs/reference/environments.md``. Everything wrong with a
-catalog is found when it is read and reported with the file, the entry and the field.
+The format is described for users in ``docs/reference/environments.md``. A catalog is validated when
+it is read; errors name the file, the entry and the field.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from msgspec import UNSET, Struct, UnsetType, field
 
+from traincrew.local.images.environment import ImageUser
 from traincrew.local.images.errors import CatalogError
 from traincrew.local.images.reference import ImagePattern, ImageReference, parse_pattern
 
@@ -22,15 +23,19 @@ if TYPE_CHECKING:
 
 SHIPPED_CATALOG = Path(__file__).with_name("catalog.yaml")
 PREFIX = "{prefix}"
+_MAX_ID = 2**31 - 1
+PACKAGES = "{packages}"
+INSIDE = (PREFIX, PACKAGES)
 
 _VERSION = re.compile(r"3\.[0-9]+(?:\.[0-9]+)?")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
+_USER = re.compile(r"([0-9]{1,10})(?::([0-9]{1,10}))?")
 _PROJECT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 class Python(Struct, frozen=True):
-    """Which Python an environment uses: one to find and build on, or one that is there.
+    """The Python of an environment: a version to build on, or an existing interpreter.
 
     Attributes:
         versions: Acceptable versions, best first, such as ``3.11``; an environment is built.
@@ -44,7 +49,7 @@ class Python(Struct, frozen=True):
 
 
 class Definition(Struct, frozen=True):
-    """One entry of a catalog, with what it inherits already merged in."""
+    """One entry of a catalog, with the fields it inherits."""
 
     name: str
     origin: str
@@ -60,16 +65,17 @@ class Definition(Struct, frozen=True):
     command: tuple[str, ...] = ()
     arguments: tuple[str, ...] = ()
     working_directory: str = "/"
-    own_ports: bool = False
+    own_ports: bool = True
+    user: ImageUser | None = None
 
     @property
     def is_built(self) -> bool:
-        """Whether pulling builds something (otherwise the interpreter is already there)."""
+        """Whether a pull builds an environment; otherwise its interpreter exists already."""
         return self.python is not None and bool(self.python.versions)
 
 
 class Catalog(Struct, frozen=True):
-    """The definitions of one or more files, in the order in which they are tried."""
+    """The definitions of one or more files, in order of precedence."""
 
     definitions: tuple[Definition, ...] = ()
 
@@ -82,10 +88,10 @@ class Catalog(Struct, frozen=True):
 
 
 def load_catalogs(paths: Iterable[Path]) -> Catalog:
-    """Read the given files (missing ones count as empty) and the shipped one after them.
+    """Read the given files (missing ones count as empty), then the shipped one.
 
     Raises:
-        CatalogError: A file cannot be read or is wrong.
+        CatalogError: A file cannot be read or is invalid.
     """
     documents = [(path, _read(path)) for path in paths if path.exists()]
     documents.append((SHIPPED_CATALOG, _read(SHIPPED_CATALOG)))
@@ -128,7 +134,7 @@ def _read(path: Path) -> list[Any]:
 
 
 class _Entry:
-    """One raw entry: typed access to its fields, with errors that say where they are."""
+    """One raw entry: typed access to its fields, with errors that name the field."""
 
     FIELDS = (
         "name",
@@ -144,6 +150,7 @@ class _Entry:
         "command",
         "args",
         "workingDir",
+        "user",
         "ownPorts",
     )
 
@@ -205,7 +212,7 @@ class _Entry:
         return dict(value)
 
     def local_path(self, text: str) -> Path:
-        """Paths are relative to the catalog they stand in."""
+        """Resolve a path, relative to the directory of the catalog."""
         return self.path.parent / Path(text).expanduser()
 
 
@@ -234,6 +241,7 @@ def _resolve(entry: _Entry, entries: Sequence[_Entry], children: tuple[_Entry, .
         arguments=entry.texts("args") if "args" in entry.raw else base.arguments,
         working_directory=_working_directory(entry) or base.working_directory,
         own_ports=base.own_ports if own_ports is None else own_ports,
+        user=_user(entry) or base.user,
     )
     _check_whole(entry, definition)
     return definition
@@ -242,8 +250,8 @@ def _resolve(entry: _Entry, entries: Sequence[_Entry], children: tuple[_Entry, .
 def _parent(
     entry: _Entry, name: str, entries: Sequence[_Entry], children: tuple[_Entry, ...]
 ) -> _Entry:
-    # The same file is asked first, then the others in their order. An entry may extend one of
-    # the same name in a later file: that is how a shipped environment is adjusted.
+    # The same file first, then the others in their order. An entry may extend one of the same name
+    # in a later file: that is how a shipped environment is adjusted.
     candidates = [other for other in entries if other.name == name and other is not entry]
     candidates.sort(key=lambda other: other.path != entry.path)
     if not candidates:
@@ -307,7 +315,7 @@ def _requirements(entry: _Entry, key: str) -> tuple[str, ...]:
 
 
 def _merge_requirements(base: tuple[str, ...], own: tuple[str, ...]) -> tuple[str, ...]:
-    """Own requirements replace inherited ones of the same project."""
+    """Merge requirements; own ones replace inherited ones of the same project."""
     replaced = {_project(requirement) for requirement in own}
     return (*(one for one in base if _project(one) not in replaced), *own)
 
@@ -320,17 +328,17 @@ def _project(requirement: str) -> str:
 def _files(entry: _Entry, key: str) -> dict[str, Path]:
     files = {}
     for target, source in entry.text_map(key).items():
-        inside_prefix = target.startswith(PREFIX + "/")
-        path = PurePosixPath(target.removeprefix(PREFIX))
+        inside = next((prefix for prefix in INSIDE if target.startswith(prefix + "/")), "")
+        path = PurePosixPath(target.removeprefix(inside))
         if not path.is_absolute() or ".." in path.parts or path == PurePosixPath("/"):
             entry.fail(
                 f"{key}.{target}", "the path in the pod must be absolute and without .. parts"
             )
         if not source:
             entry.fail(f"{key}.{target}", "the file of this machine is missing")
-        if inside_prefix and key == "programs":
-            entry.fail(f"{key}.{target}", f"programs cannot be inside {PREFIX}; use files")
-        files[str(path) if not inside_prefix else PREFIX + str(path)] = entry.local_path(source)
+        if inside and key == "programs":
+            entry.fail(f"{key}.{target}", f"programs cannot be inside {inside}; use files")
+        files[inside + str(path)] = entry.local_path(source)
     return files
 
 
@@ -349,6 +357,21 @@ def _working_directory(entry: _Entry) -> str | None:
     return directory
 
 
+def _user(entry: _Entry) -> ImageUser | None:
+    value = entry.raw.get("user")
+    if value is None:
+        return None
+    match = None if isinstance(value, bool | float) else _USER.fullmatch(str(value))
+    numbers = [int(number or 0) for number in match.groups()] if match else []
+    if not numbers or max(numbers) > _MAX_ID:
+        entry.fail(
+            "user",
+            f'"{value}": must be the number of a user, such as 65532, or "USER:GROUP" with two '
+            f"numbers up to {_MAX_ID}; names are unknown outside of an image",
+        )
+    return ImageUser(*numbers)
+
+
 def _check_whole(entry: _Entry, definition: Definition) -> None:
     if definition.is_built:
         return
@@ -363,8 +386,9 @@ def _check_whole(entry: _Entry, definition: Definition) -> None:
                 'python: "3.11" (nothing is installed into an interpreter that is already there)',
             )
     for target in definition.files:
-        if target.startswith(PREFIX):
-            entry.fail(f"files.{target}", f'{PREFIX} needs python: with a version such as "3.11"')
+        if target.startswith(INSIDE):
+            prefix = target.partition("/")[0]
+            entry.fail(f"files.{target}", f'{prefix} needs python: with a version such as "3.11"')
     if definition.python is None:
         if definition.programs:
             entry.fail("programs", "are Python programs and need python: to run on")
@@ -374,12 +398,12 @@ def _check_whole(entry: _Entry, definition: Definition) -> None:
 
 
 def _kind(value: Any) -> str:
-    return {dict: "a mapping", list: "a list", str: "a text", type(None): "nothing"}.get(
+    return {dict: "a mapping", list: "a list", str: "a string", type(None): "nothing"}.get(
         type(value), f"{value!r}"
     )
 
 
 def _not_text(value: Any) -> str:
     if isinstance(value, bool | int | float):
-        return f'must be a text: write it in quotes, "{str(value).lower()}"'
-    return f"must be a text, not {_kind(value)}"
+        return f'must be a string: write it in quotes, "{str(value).lower()}"'
+    return f"must be a string, not {_kind(value)}"

@@ -1,4 +1,4 @@
-"""What an image name stands for when pods are processes."""
+"""The environments that image names stand for."""
 
 from __future__ import annotations
 
@@ -11,23 +11,36 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+class ImageUser(Struct, frozen=True):
+    """The user of an image, by number.
+
+    Attributes:
+        uid: The UID.
+        gid: The GID.
+    """
+
+    uid: int
+    gid: int = 0
+
+
 class Environment(Struct, frozen=True):
-    """A ready environment: everything a container needs from its image.
+    """A built environment: everything a container needs from its image.
 
     It is shared by all pods of that image and may be mounted read-only.
 
     Attributes:
         name: Its name in the catalog.
         prefix: Root of the Python environment (``bin/python`` is in it); None for host tools.
-        variables: The image's environment variables, ``PATH`` included. Those of the container
-            win over them, as with a real image.
-        files: Path in the pod -> the file or directory of this machine that appears there.
-        working_directory: For containers that name none.
+        variables: The image's environment variables, including ``PATH``. Those of the container
+            override them, as with a real image.
+        files: Path in the pod -> the file or directory of this machine that is mounted there.
+        working_directory: For containers that set none.
         command: The image's entrypoint, for containers without ``command``.
         arguments: The image's default arguments, for containers with neither ``command``
             nor ``args``.
-        own_ports: Every port its programs listen on belongs to their pod, not only those the
-            manifest declares.
+        own_ports: Every port its programs listen on belongs to their pod; otherwise only those
+            the manifest declares, and the others are the machine's.
+        user: The user of containers that set none; None where the catalog names none.
     """
 
     name: str
@@ -37,7 +50,8 @@ class Environment(Struct, frozen=True):
     working_directory: str = "/"
     command: list[str] = field(default_factory=list)
     arguments: list[str] = field(default_factory=list)
-    own_ports: bool = False
+    own_ports: bool = True
+    user: ImageUser | None = None
 
 
 class EnvironmentStatus(Struct, frozen=True):
@@ -46,8 +60,8 @@ class EnvironmentStatus(Struct, frozen=True):
     Attributes:
         name: Its name in the catalog.
         images: The image names and patterns that stand for it.
-        origin: Where it is defined, for people.
-        path: Where it is or would be built; None when nothing is built for it.
+        origin: Where it is defined, as text for users.
+        path: Where it is or would be built; None if nothing is built for it.
         is_ready: Whether a pull would have nothing to build.
         python: Its Python: versions ("3.11 or 3.10"), "current", a path, or "" for the tools of
             this machine.

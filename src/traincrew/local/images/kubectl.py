@@ -1,9 +1,9 @@
 """A small kubectl for the pods of the embedded cluster.
 
-It knows what the operator's scripts need: ``exec`` over a websocket and ``get`` with an exact
-output format. It is one file of the standard library alone, because it is copied into pods and
+It has what the operator's scripts need: ``exec`` over a websocket and ``get`` with an exact output
+format. It is one file that uses the standard library alone, because it is copied into pods and
 started once per remote host of an MPI job: it must start in milliseconds and need nothing from the
-image it lands in. On a real cluster the helper image has the real kubectl in the same place.
+image. On a real cluster the helper image has the real kubectl at the same path.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import os
 import select
 import socket
 import sys
-from binascii import b2a_base64
+from binascii import a2b_base64, b2a_base64
 
-# Importing `typing` would take longer than everything else; type checkers know this name.
+# Importing `typing` would take longer than everything else; type checkers recognize this name.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
 USAGE = """\
@@ -27,7 +27,8 @@ usage: kubectl exec [-i] [-t] POD [-c CONTAINER] [-n NAMESPACE] -- COMMAND [ARGU
 
 This is the small kubectl of traincrew's embedded cluster, for use inside pods."""
 
-# kind -> (API path, plural, namespaced); the short names are those of the real kubectl.
+# kind -> (API path, plural, namespaced); the short names are the real kubectl's. Other kinds, such
+# as custom resources, are discovered from the API server.
 KINDS = {
     "configmap": ("/api/v1", "configmaps", True),
     "endpoints": ("/api/v1", "endpoints", True),
@@ -41,7 +42,6 @@ KINDS = {
     "deployment": ("/apis/apps/v1", "deployments", True),
     "statefulset": ("/apis/apps/v1", "statefulsets", True),
     "job": ("/apis/batch/v1", "jobs", True),
-    "chainerjob": ("/apis/kubeflow.org/v1alpha1", "chainerjobs", True),
 }
 SHORT_NAMES = {
     "cm": "configmap",
@@ -54,7 +54,6 @@ SHORT_NAMES = {
     "sa": "serviceaccount",
     "deploy": "deployment",
     "sts": "statefulset",
-    "chj": "chainerjob",
 }
 
 STDIN, STDOUT, STDERR, STATUS, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
@@ -83,7 +82,7 @@ COMMON = {
 def parse(
     words: Sequence[str], values: Mapping[str, str], switches: Mapping[str, str]
 ) -> tuple[dict[str, str], list[str], list[str]]:
-    """Split `words` into options, positional arguments and what follows ``--``.
+    """Split `words` into options, positional arguments and the words after ``--``.
 
     `values` maps each spelling of an option with a value to its name, `switches` of one without.
     """
@@ -117,7 +116,7 @@ def main(words: list[str]) -> int:
     if not words or words[0] in ("-h", "--help", "help"):
         sys.stdout.write(USAGE + "\n")
         return 0 if words else 1
-    # Options may stand before the command too.
+    # Options may precede the command, too.
     before: list[str] = []
     while words and words[0] in COMMON:
         before += words[:2]
@@ -142,7 +141,7 @@ def main(words: list[str]) -> int:
 
 
 class Api:
-    """One server: plain HTTP on a loopback address, as the embedded cluster offers it."""
+    """A client of one API server: a bearer token, over TLS with the cluster's own CA."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         path = options.get("kubeconfig") or os.environ.get("KUBECONFIG") or "~/.kube/config"
@@ -161,17 +160,25 @@ class Api:
             ) from None
         try:
             context = named(config["contexts"], options.get("context") or config["current-context"])
-            server = named(config["clusters"], context["context"]["cluster"])["cluster"]["server"]
+            cluster = named(config["clusters"], context["context"]["cluster"])["cluster"]
+            server = cluster["server"]
+            name = context["context"].get("user")
+            user = named(config["users"], name)["user"] if name else {}
         except (KeyError, TypeError) as error:
             raise KubectlError(f"error: the kubeconfig {path} has no usable {error}") from None
         scheme, _, rest = server.partition("://")
         address, slash, path = rest.partition("/")
         host, _, port = address.rpartition(":")
-        if scheme != "http" or not port.isdigit():
-            raise KubectlError(f"error: {server}: this kubectl speaks to http://HOST:PORT only")
+        if scheme not in ("http", "https") or not port.isdigit():
+            raise KubectlError(f"error: {server}: this kubectl speaks to https://HOST:PORT only")
         self.address = host.strip("[]"), int(port)
         self.host = address
         self.base = (slash + path).rstrip("/")
+        self.authorization = ""
+        if user.get("token"):
+            self.authorization = f"Authorization: Bearer {user['token']}\r\n"
+        self.authority = cluster.get("certificate-authority-data", "")
+        self.tls = scheme == "https"
         self.namespace = (
             options.get("namespace") or context["context"].get("namespace") or "default"
         )
@@ -186,15 +193,33 @@ class Api:
                 f"({error.strerror or error})"
             ) from None
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self.tls:
+            connection = self.secure(connection)
         connection.sendall(head.encode())
         return connection
 
+    def secure(self, connection: socket.socket) -> socket.socket:
+        """Start TLS; only the server of the kubeconfig is trusted."""
+        import ssl
+
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        try:
+            # Without an authority no server is trusted.
+            context.load_verify_locations(cadata=a2b_base64(self.authority).decode())
+            return context.wrap_socket(connection, server_hostname=self.address[0])
+        except (OSError, ValueError) as error:
+            connection.close()
+            raise KubectlError(
+                f"Unable to connect to the server {self.host}: {error} - another program may have "
+                "its port"
+            ) from None
+
     def get(self, path: str) -> dict[str, Any]:
         """Fetch a JSON document."""
-        # HTTP/1.0: the answer ends with the connection and is never sent in chunks.
+        # HTTP/1.0: the response ends with the connection and is never chunked.
         head = (
             f"GET {self.base}{path} HTTP/1.0\r\nHost: {self.host}\r\n"
-            "Accept: application/json\r\n\r\n"
+            f"{self.authorization}Accept: application/json\r\n\r\n"
         )
         with self.connect(head) as connection:
             parts = []
@@ -216,7 +241,7 @@ class Api:
 
 
 def named(items: list[dict[str, Any]], name: str) -> dict[str, Any]:
-    """Return the entry of a kubeconfig's list that has this name."""
+    """Return the entry with this name from a list of a kubeconfig."""
     for item in items:
         if item["name"] == name:
             return item
@@ -231,7 +256,7 @@ def split_answer(data: bytes) -> tuple[int, bytes]:
 
 
 def refusal(document: dict[str, Any], status: int) -> KubectlError:
-    """Say what the server said, in the words of the real kubectl."""
+    """Return the server's error, formatted as by the real kubectl."""
     reason = document.get("reason") or status
     message = document.get("message") or status
     return KubectlError(f"Error from server ({reason}): {message}", status)
@@ -260,13 +285,12 @@ def get(api: Api, positional: list[str], options: Mapping[str, str]) -> int:
         raise KubectlError(f"error: get needs a kind and at most one name\n\n{USAGE}")
     singular = kind.lower().split(".")[0]
     singular = SHORT_NAMES.get(singular, singular)
-    if singular not in KINDS and singular.endswith("s"):
-        singular = singular[:-1]
-    if singular not in KINDS:
-        raise KubectlError(
-            f'error: this kubectl does not know "{kind}"; it knows {", ".join(KINDS)}'
-        )
-    prefix, plural, namespaced = KINDS[singular]
+    if singular not in KINDS and singular.removesuffix("s") in KINDS:
+        singular = singular.removesuffix("s")
+    if singular in KINDS:
+        prefix, plural, namespaced = KINDS[singular]
+    else:
+        singular, prefix, plural, namespaced = discover(api, singular)
     path = prefix + (f"/namespaces/{quote(api.namespace)}" if namespaced else "") + "/" + plural
     if names:
         path += "/" + quote(names[0])
@@ -290,8 +314,20 @@ def get(api: Api, positional: list[str], options: Mapping[str, str]) -> int:
     return 0
 
 
+def discover(api: Api, word: str) -> tuple[str, str, str, bool]:
+    """Discover a resource by name: return singular, API path, plural, and whether namespaced."""
+    for group in api.get("/apis")["groups"]:
+        prefix = f"/apis/{group['preferredVersion']['groupVersion']}"
+        for found in api.get(prefix)["resources"]:
+            singular, plural = found["singularName"] or found["kind"].lower(), found["name"]
+            names = (singular, plural, *found.get("shortNames", ()))
+            if "/" not in plural and word in names:
+                return singular, prefix, plural, found["namespaced"]
+    raise KubectlError(f'error: the server doesn\'t have a resource type "{word}"')
+
+
 def render(template: str, document: Any) -> str:
-    """Fill in a template: text with ``{.dotted.paths}``, ``[N]`` and ``[*]`` in it."""
+    """Render a template: text with ``{.dotted.paths}``, ``[N]`` and ``[*]``."""
     if "{" not in template:
         template = "{" + template + "}"
     text = ""
@@ -317,7 +353,7 @@ def render(template: str, document: Any) -> str:
 
 
 def steps(path: str) -> list[str]:
-    r"""``.items[*].metadata.labels.a\.b`` -> items, *, metadata, labels, a.b."""
+    r"""Split a path: ``.items[*].metadata.labels.a\.b`` -> items, *, metadata, labels, a.b."""
     path = path.removeprefix("$")
     found: list[str] = []
     current, index = "", 0
@@ -397,7 +433,7 @@ def execute(api: Api, pod: str, command: list[str], options: Mapping[str, str]) 
 class Stream:
     """A command's streams over one websocket (``v5.channel.k8s.io``).
 
-    Every message starts with a channel number; channel 255 says that another channel is closed.
+    Every message starts with a channel number; channel 255 reports that another channel is closed.
     """
 
     def __init__(self, api: Api, path: str) -> None:
@@ -405,9 +441,11 @@ class Stream:
         head = (
             f"GET {api.base}{path} HTTP/1.1\r\nHost: {api.host}\r\nConnection: Upgrade\r\n"
             f"Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\n"
-            "Sec-WebSocket-Protocol: v5.channel.k8s.io\r\n\r\n"
+            f"{api.authorization}Sec-WebSocket-Protocol: v5.channel.k8s.io\r\n\r\n"
         )
         self.socket = api.connect(head)
+        # Bytes that TLS has decrypted and that are not read yet: `poll` does not report them.
+        self.pending: Callable[[], int] = getattr(self.socket, "pending", int)
         data = b""
         while b"\r\n\r\n" not in data:
             part = self.socket.recv(CHUNK)
@@ -443,12 +481,12 @@ class Stream:
         poll = select.poll()
         poll.register(self.socket, select.POLLIN)
         reading = False
-        self.take()
+        self.handle_frames()
         while self.code is None:
             if resizes:
                 self.resize()
-            # Input is read only when the last of it is gone, so that a slow command holds back
-            # its source instead of filling our memory.
+            # Input is read only when the previous input is sent, so that a slow command throttles
+            # its source instead of filling memory.
             if wants_stdin and not self.outgoing and not reading:
                 poll.register(0, select.POLLIN)
                 reading = True
@@ -463,7 +501,7 @@ class Stream:
         return self.code
 
     def forward_input(self) -> bool:
-        """Pass on what there is of stdin; False at its end."""
+        """Forward available input; return False at its end."""
         try:
             data = os.read(0, CHUNK)
         except OSError:
@@ -477,23 +515,29 @@ class Stream:
             if event & select.POLLOUT and self.outgoing:
                 del self.outgoing[: self.socket.send(self.outgoing)]
             if event & ~select.POLLOUT:
-                data = self.socket.recv(CHUNK)
-                if not data:
-                    raise KubectlError("error: the connection to the pod was lost")
-                self.incoming += data
-                self.take()
+                more = True
+                while more:
+                    data = self.socket.recv(CHUNK)
+                    if not data:
+                        raise KubectlError("error: the connection to the pod was lost")
+                    self.incoming += data
+                    self.handle_frames()
+                    more = bool(self.pending())
         except BlockingIOError:
             pass
         except OSError as error:
+            # TLS has its own errors for "would block"; `ssl` is not imported for plain HTTP.
+            if type(error).__name__ in ("SSLWantReadError", "SSLWantWriteError"):
+                return
             raise KubectlError(
                 f"error: the connection to the pod was lost: {error.strerror}"
             ) from None
 
     def resize(self) -> None:
-        """Tell the other side when the size of the terminal has changed."""
+        """Send the size of the terminal if it has changed."""
         try:
             size = os.get_terminal_size(0)
-        except OSError:  # the terminal is gone; reading from it will say so
+        except OSError:  # the terminal is gone; reading from it will fail, too
             return
         if size != self.size:
             self.size = size
@@ -501,7 +545,7 @@ class Stream:
             self.send(bytes([RESIZE]) + text.encode())
 
     def send(self, payload: bytes, opcode: int = 2) -> None:
-        """Queue one frame; clients have to mask theirs."""
+        """Queue one frame, masked as clients must."""
         length = len(payload)
         head = bytearray([0x80 | opcode])
         if length < 126:
@@ -517,8 +561,8 @@ class Stream:
         masked = int.from_bytes(payload, "big") ^ int.from_bytes(pad, "big")
         self.outgoing += head + mask + masked.to_bytes(length, "big")
 
-    def take(self) -> None:
-        """Handle every complete frame that has come in."""
+    def handle_frames(self) -> None:
+        """Handle every complete frame received."""
         while self.code is None and len(self.incoming) >= 2:
             data = self.incoming
             length, start = data[1] & 127, 2
@@ -541,7 +585,7 @@ class Stream:
                     self.handle(message)
 
     def handle(self, message: bytes) -> None:
-        """Act on one message."""
+        """Handle one message."""
         channel, data = message[:1], message[1:]
         if channel == bytes([STDOUT]):
             write(1, data)
@@ -564,7 +608,7 @@ def exit_code(status: dict[str, Any]) -> int:
 
 
 def write(descriptor: int, data: bytes) -> None:
-    """Write all of it."""
+    """Write all data."""
     while data:
         data = data[os.write(descriptor, data) :]
 

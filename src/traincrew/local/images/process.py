@@ -1,31 +1,43 @@
-"""Running a program line by line, so that nothing of it outlives its caller."""
+"""Running a program on a terminal of its own, so that none of its processes outlives the caller."""
 
 from __future__ import annotations
 
 import asyncio
+import codecs
 import contextlib
+import fcntl
 import os
+import pty
 import signal
+import struct
+import termios
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 _TERM_SECONDS = 5.0
-_LONGEST_LINE = 1 << 20
+_CHUNK_BYTES = 1 << 16
+# Wide enough that no message is wrapped; progress bars are padded to it.
+_COLUMNS = 400
+_ROWS = 50
+# A session without a controlling terminal gets the first one that its leader opens.
+_TAKE_TERMINAL = 'exec 3<"$0"; exec "$@" 3<&-'
 
 
 async def run(
     command: Sequence[str],
     *,
     environment: Mapping[str, str],
-    on_line: Callable[[str], None],
+    on_text: Callable[[str], None],
     keep_open: Sequence[int] = (),
 ) -> int:
-    """Run `command` to its end, handing each line of its output to `on_line`.
+    """Run `command` to its end, passing its output to `on_text` as it arrives.
 
-    On cancellation the program and its children are ended before this returns. `keep_open` are
-    file descriptors the program inherits (a lock it must go on holding if this process dies).
+    It has a terminal, because programs report the progress of downloads on terminals only. On
+    cancellation the program and its children are killed before this returns; if this process is
+    killed, they get SIGHUP. `keep_open` are file descriptors that the program inherits (a lock that
+    it must hold until it has ended).
 
     Returns:
         Its exit code, negative for a signal.
@@ -33,24 +45,65 @@ async def run(
     Raises:
         OSError: It cannot be started.
     """
-    process = await asyncio.create_subprocess_exec(
-        *command,
-        env=dict(environment),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-        limit=_LONGEST_LINE,
-        pass_fds=tuple(keep_open),
-        start_new_session=True,
-    )
-    assert process.stdout is not None
+    reading, writing = pty.openpty()
     try:
-        async for line in process.stdout:
-            on_line(line.decode(errors="replace").rstrip())
-        return await process.wait()
+        fcntl.ioctl(writing, termios.TIOCSWINSZ, struct.pack("HHHH", _ROWS, _COLUMNS, 0, 0))
+        os.set_blocking(reading, False)
+        try:
+            process = await asyncio.create_subprocess_exec(
+                "/bin/sh",
+                "-c",
+                _TAKE_TERMINAL,
+                os.ttyname(writing),
+                *command,
+                env=dict(environment),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=writing,
+                stderr=writing,
+                pass_fds=tuple(keep_open),
+                start_new_session=True,
+                preexec_fn=_restore_hang_up if _ignores_hang_up() else None,
+            )
+        finally:
+            os.close(writing)
+        decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+
+        def read() -> bool:
+            """Read available output; return whether there was any."""
+            try:
+                data = os.read(reading, _CHUNK_BYTES)
+            except BlockingIOError:
+                return False
+            except OSError:  # EIO: every process that had the terminal has ended
+                data = b""
+            if not data:
+                asyncio.get_running_loop().remove_reader(reading)
+                return False
+            on_text(decoder.decode(data))
+            return True
+
+        loop = asyncio.get_running_loop()
+        loop.add_reader(reading, read)
+        try:
+            code = await process.wait()
+            while read():
+                pass
+            return code
+        finally:
+            loop.remove_reader(reading)
+            if process.returncode is None:
+                await _end(process)
     finally:
-        if process.returncode is None:
-            await _end(process)
+        os.close(reading)
+
+
+def _ignores_hang_up() -> bool:
+    """Return whether SIGHUP is ignored (by nohup, say), which programs would inherit."""
+    return signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+
+
+def _restore_hang_up() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
@@ -59,6 +112,8 @@ async def _end(process: asyncio.subprocess.Process) -> None:
             os.killpg(process.pid, number)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                # `communicate` rather than `wait`: a full pipe must not keep it from ending.
-                await process.communicate()
-            return
+                await process.wait()
+            break
+    # Its remaining children, too.
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)

@@ -1,7 +1,7 @@
 """Image references and the patterns that match them.
 
-The rules are those of the container world (``distribution/reference``): a name without a registry
-belongs to ``docker.io``, one without a namespace to ``library``, no tag means ``latest``.
+The rules are those of ``distribution/reference``: a name without a registry belongs to
+``docker.io``, one without a namespace to ``library``, and no tag means ``latest``.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ class ImageReference(Struct, frozen=True):
     digest: str | None
 
     def __str__(self) -> str:
-        """Return the normalised spelling."""
+        """Return the normalized form."""
         tag = f":{self.tag}" if self.tag else ""
         digest = f"@{self.digest}" if self.digest else ""
         return f"{self.repository}{tag}{digest}"
 
     @property
     def familiar_name(self) -> str:
-        """The repository as people write it, without the default registry and namespace."""
+        """The repository without the default registry and namespace."""
         return self.repository.removeprefix("docker.io/").removeprefix("library/")
 
 
 def parse_reference(image: str) -> ImageReference:
-    """Parse and normalise what a manifest has in ``image:``.
+    """Parse and normalize the ``image`` of a container.
 
     Raises:
         ImagePullError: With reason ``InvalidImageName``, naming the part that is wrong.
@@ -57,7 +57,7 @@ def parse_reference(image: str) -> ImageReference:
     elif tag is not None and not _TAG.fullmatch(tag):
         problem = f'"{tag}" is not a tag (letters, digits, "_", "." and "-", at most 128)'
     if problem is None:
-        repository = _normalise_repository(name)
+        repository = _normalize_repository(name)
         domain, _, path = repository.partition("/")
         if not _DOMAIN.fullmatch(domain):
             problem = f'"{domain}" is not a registry name'
@@ -91,7 +91,7 @@ class ImagePattern(Struct, frozen=True):
     digest: str | None
 
     def matches(self, reference: ImageReference) -> bool:
-        """Tell whether `reference` is one of the images meant."""
+        """Return whether `reference` matches the pattern."""
         if not fnmatchcase(reference.repository, self.repository):
             return False
         if self.digest is not None and not fnmatchcase(reference.digest or "", self.digest):
@@ -111,8 +111,8 @@ def parse_pattern(pattern: str) -> ImagePattern:
         raise ValueError(f'"{pattern}" is not an image name or pattern')
     name, _, digest = pattern.partition("@")
     name, tag = _split_tag(name)
-    # "*" at the start may stand for registries too: nothing is put before it.
-    repository = name if name[:1] in {"*", "?", "["} else _normalise_repository(name)
+    # A wildcard at the start matches registries, too: nothing is prepended.
+    repository = name if name[:1] in {"*", "?", "["} else _normalize_repository(name)
     return ImagePattern(repository=repository, tag=tag or "*", digest=digest or None)
 
 
@@ -122,7 +122,7 @@ def _split_tag(name: str) -> tuple[str, str | None]:
     return head + slash + last, tag if colon else None
 
 
-def _normalise_repository(name: str) -> str:
+def _normalize_repository(name: str) -> str:
     first, slash, _ = name.partition("/")
     if slash and ("." in first or ":" in first or first == "localhost"):
         return name if first != "index.docker.io" else "docker.io" + name[len(first) :]

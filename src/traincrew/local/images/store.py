@@ -1,4 +1,4 @@
-"""The images of the embedded cluster: names in, ready environments out."""
+"""The image store of the embedded cluster: resolves image names to built environments."""
 
 from __future__ import annotations
 
@@ -11,37 +11,44 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from traincrew.local.images.builder import BuildError, build, environment_path, is_built, remove
-from traincrew.local.images.catalog import PREFIX, Catalog, Definition, load_catalogs
+from traincrew.local.images.builder import (
+    build,
+    check_writable,
+    environment_path,
+    is_built,
+    remove,
+)
+from traincrew.local.images.catalog import INSIDE, PREFIX, Catalog, Definition, load_catalogs
+from traincrew.local.images.cleanup import sweep
 from traincrew.local.images.environment import Environment, EnvironmentStatus
-from traincrew.local.images.errors import CatalogError, ImagePullError
+from traincrew.local.images.errors import BuildError, CatalogError, ImagePullError
 from traincrew.local.images.interpreters import InterpreterNotFoundError, probe
+from traincrew.local.images.launchers import launcher
 from traincrew.local.images.reference import ImageReference, parse_reference
 
 Progress = Callable[[str], None]
 
-# The search path of container images, then where package managers of this machine put programs.
+# The search path of container images, then that of package managers on this machine.
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _MACOS_PATH = "/opt/homebrew/bin:/opt/homebrew/sbin"
-_LONGEST_HASHBANG = 127
 
 
 def default_catalog() -> Path:
-    """Return where the user's own catalog is looked for when nothing else is said."""
+    """Return the default path of the user's own catalog."""
     base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
     return Path(base) / "traincrew" / "environments.yaml"
 
 
 class ImageStore:
-    """Maps image names to environments and builds those that are not there yet.
+    """Maps image names to environments and builds missing ones.
 
     Args:
         cache: Directory for built environments; may be shared by any number of processes.
-        catalogs: YAML files of the user, asked in this order before the shipped one. A file that
-            does not exist counts as empty. They are read again when they change.
+        catalogs: YAML files of the user, searched in this order before the shipped one. A file
+            that does not exist counts as empty. They are reloaded when they change.
 
     Raises:
-        CatalogError: A catalog is wrong.
+        CatalogError: A catalog is invalid.
     """
 
     def __init__(self, cache: Path, catalogs: Sequence[Path] = ()) -> None:
@@ -50,9 +57,11 @@ class ImageStore:
         self._stamp = self._current_stamp()
         self._catalog = load_catalogs(self.catalogs)
         self._builds: dict[Path, _Build] = {}
+        self._swept = False
+        self._private: tempfile.TemporaryDirectory[str] | None = None
 
     def is_present(self, image: str) -> bool:
-        """Tell whether `pull` would have nothing to build. Unknown images are not present."""
+        """Return whether `pull` would have nothing to build. Unknown images are not present."""
         try:
             definition = self._find(image, parse_reference(image))
         except ImagePullError:
@@ -60,38 +69,45 @@ class ImageStore:
         return not definition.is_built or is_built(environment_path(self.cache, definition))
 
     def check(self, image: str) -> None:
-        """Make sure that `image` stands for an environment, built or not.
+        """Check that `image` stands for an environment that is built or could be built.
 
         Raises:
-            ImagePullError: The name is malformed or unknown; the message says what to add.
+            ImagePullError: The name is malformed or unknown, a file of the environment does not
+                exist, or the cache cannot be written; the message names a fix.
         """
-        self._find(image, parse_reference(image))
+        definition = self._find(image, parse_reference(image))
+        try:
+            self._check_files(definition)
+            if definition.is_built and not is_built(environment_path(self.cache, definition)):
+                check_writable(self.cache, definition.name)
+        except BuildError as error:
+            raise _pull_error(image, definition, error) from error
 
     async def pull(self, image: str, progress: Progress) -> Environment:
-        """Return the environment `image` stands for, built first if need be.
+        """Return the environment of `image`; build it first if needed.
 
-        Pulls of the same environment share one build; `progress` gets its lines from when it
-        joins. Cancelling the last of them ends the build.
+        Pulls of the same environment share one build; `progress` gets its lines from the moment
+        it joins. Cancelling the last pull cancels the build.
 
         Raises:
             ImagePullError: The name is malformed or unknown, or the environment cannot be built.
         """
         definition = self._find(image, parse_reference(image))
+        if not self._swept:
+            self._swept = True
+            await asyncio.to_thread(sweep, self.cache)
         try:
             self._check_files(definition)
             prefix, interpreter = await self._python(definition, progress)
             return self._environment(definition, prefix, interpreter)
         except (BuildError, InterpreterNotFoundError, OSError, ValueError) as error:
-            raise ImagePullError(
-                "ErrImagePull",
-                f'image "{image}": environment "{definition.name}": {error}',
-            ) from error
+            raise _pull_error(image, definition, error) from error
 
     def environments(self) -> list[EnvironmentStatus]:
-        """List every environment of the catalogs, in the order in which they are tried.
+        """List every environment of the catalogs, in order of precedence.
 
         Raises:
-            CatalogError: A catalog has become wrong since it was last read.
+            CatalogError: A catalog has become invalid since it was last read.
         """
         return [self._status(definition) for definition in self._reload().definitions]
 
@@ -99,14 +115,14 @@ class ImageStore:
         """List built environments that no entry of these catalogs refers to any more.
 
         Raises:
-            CatalogError: A catalog has become wrong since it was last read.
+            CatalogError: A catalog has become invalid since it was last read.
         """
         used = {status.path for status in self.environments()}
         built = (self.cache / "environments").glob("*/")
         return sorted(path for path in built if path not in used)
 
     async def remove(self, path: Path, progress: Progress) -> None:
-        """Remove a built environment. Pods that use it will fail; it is built anew on demand.
+        """Remove a built environment. Pods that use it will fail; it is rebuilt on demand.
 
         Raises:
             BuildError: It cannot be removed.
@@ -146,9 +162,9 @@ class ImageStore:
     def _status(self, definition: Definition) -> EnvironmentStatus:
         python = definition.python
         path = environment_path(self.cache, definition) if definition.is_built else None
-        shown = ""
+        version = ""
         if python is not None:
-            shown = (
+            version = (
                 "current"
                 if python.current
                 else str(python.interpreter or " or ".join(python.versions))
@@ -159,7 +175,7 @@ class ImageStore:
             origin=definition.origin,
             path=path,
             is_ready=path is None or is_built(path),
-            python=shown,
+            python=version,
         )
 
     def _current_stamp(self) -> tuple[tuple[int, int] | None, ...]:
@@ -218,7 +234,7 @@ class ImageStore:
         files = {
             target: source
             for target, source in definition.files.items()
-            if not target.startswith(PREFIX)
+            if not target.startswith(INSIDE)
         }
         for target, source in definition.programs.items():
             assert interpreter is not None
@@ -232,23 +248,27 @@ class ImageStore:
             command=list(definition.command),
             arguments=list(definition.arguments),
             own_ports=definition.own_ports,
+            user=definition.user,
         )
 
     def _program(self, source: Path, interpreter: Path) -> Path:
-        """Make `source` executable by a first line that names `interpreter`.
+        """Return an executable copy of `source` that runs with `interpreter`.
 
-        ``-I -S`` keeps its start to a few milliseconds and away from anything installed.
+        ``-I -S`` makes it start in a few milliseconds, without installed packages.
         """
-        content = hashbang(interpreter) + source.read_bytes()
+        content = launcher(interpreter, source.read_bytes(), "-IS")
         name = hashlib.sha256(content).hexdigest()[:16]
         path = self.cache / "programs" / name / source.stem
-        if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-                file.write(content)
-            Path(file.name).chmod(0o755)
-            Path(file.name).rename(path)
-        return path
+        if path.exists():
+            return path
+        try:
+            return _write_program(path, content)
+        except OSError:
+            # The cache is read-only: this process keeps a temporary copy of its own.
+            if self._private is None:
+                self._private = tempfile.TemporaryDirectory(prefix="traincrew-programs-")
+            path = Path(self._private.name) / name / source.stem
+            return path if path.exists() else _write_program(path, content)
 
     # -- shared builds ------------------------------------------------------------------------
 
@@ -261,15 +281,15 @@ class ImageStore:
 
 
 class _Build:
-    """One build and those who wait for it."""
+    """One build and the pulls that wait for it."""
 
     def __init__(self, path: Path, definition: Definition) -> None:
         self.listeners: list[Progress] = []
         self.task = asyncio.create_task(
-            build(path, definition, self._tell), name=f"build environment {definition.name}"
+            build(path, definition, self._report), name=f"build environment {definition.name}"
         )
 
-    def _tell(self, line: str) -> None:
+    def _report(self, line: str) -> None:
         for listener in self.listeners:
             listener(line)
 
@@ -285,17 +305,21 @@ class _Build:
                     await self.task
 
 
-def hashbang(interpreter: Path) -> bytes:
-    """Return first lines that start a Python program on exactly this interpreter.
+def _write_program(path: Path, content: bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+        file.write(content)
+    Path(file.name).chmod(0o755)
+    Path(file.name).rename(path)
+    return path
 
-    Kernels cut the line short and split it at white space; where that would hurt, a shell
-    starts the interpreter from inside what Python takes for a string.
-    """
-    line = f"#!{interpreter} -IS\n"
-    if len(line) <= _LONGEST_HASHBANG and not any(c.isspace() for c in str(interpreter)):
-        return line.encode()
-    quoted = str(interpreter).replace('"', '\\"')
-    return f"""#!/bin/sh\n'''exec' "{quoted}" -IS "$0" "$@"\n' '''\n""".encode()
+
+def _pull_error(image: str, definition: Definition, error: Exception) -> ImagePullError:
+    return ImagePullError(
+        "ErrImagePull",
+        f'image "{image}": environment "{definition.name}": {error}',
+        permanent=getattr(error, "permanent", True),
+    )
 
 
 def _search_path(interpreter: Path | None) -> str:

@@ -1,13 +1,35 @@
 """The kubelet of the embedded cluster: pods are processes of this machine.
 
-`Node` runs the pods bound to its virtual nodes. Containers are started by a small fork server (see
+`Node` runs the pods bound to its virtual nodes; it reaches the cluster through the API only, and
+the API server reaches it by `Node.backend`. Containers are started by a small fork server (see
 `sandbox`), each under a shim of its own that outlives everything else, so that pods survive a
-restart of the control plane. What a pod shows of itself is computed by pure functions (`status`),
-what it asks for and does not get is told by one table (`unsupported`).
+restart of the control plane. The status of a pod is computed by pure functions (`records.status`);
+one table lists what a pod may ask for without effect (`pods.unsupported`).
 """
 
-from traincrew.local.node.capabilities import Capabilities, Capability, count_gpus, detect
+from traincrew.local.node.machine.capabilities import (
+    Capabilities,
+    Capability,
+    NamespacesUnavailableError,
+    count_gpus,
+    detect,
+)
+from traincrew.local.node.machine.specs import HostMount, NodeSpec, PodOptions
 from traincrew.local.node.node import Node
-from traincrew.local.node.specs import NodeSpec
+from traincrew.local.node.runtime.written import Collected, Written
+from traincrew.local.node.volumes.claims import ClaimContents
 
-__all__ = ["Capabilities", "Capability", "Node", "NodeSpec", "count_gpus", "detect"]
+__all__ = [
+    "Capabilities",
+    "Capability",
+    "ClaimContents",
+    "Collected",
+    "HostMount",
+    "NamespacesUnavailableError",
+    "Node",
+    "NodeSpec",
+    "PodOptions",
+    "Written",
+    "count_gpus",
+    "detect",
+]

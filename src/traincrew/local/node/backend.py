@@ -1,33 +1,46 @@
-"""What the API server asks of the node: logs and commands of running containers."""
+"""The kubelet's side of the API server's log, exec, attach and port-forward requests."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from traincrew.local.apiserver.streams import StreamRefusedError
-from traincrew.local.node.commands import run_interactive
-from traincrew.local.node.instances import Instance, instances_of
-from traincrew.local.node.launcher import StartFailedError
-from traincrew.local.node.logs import read_log
+from traincrew.local.apiserver.http.node_backend import StreamRefusedError
+from traincrew.local.node.machine.loopback import LOOPBACK
+from traincrew.local.node.runtime.attaching import attach
+from traincrew.local.node.runtime.commands import run_interactive
+from traincrew.local.node.runtime.instances import Instance, instances_of
+from traincrew.local.node.runtime.logs import read_log
+from traincrew.local.node.runtime.processes import StartFailedError
 
 if TYPE_CHECKING:
-    from traincrew.local.apiserver.streams import ExecStreams, LogOptions
-    from traincrew.local.node.context import Paths
-    from traincrew.local.node.launcher import ForkServer
+    from traincrew.local.apiserver.http.node_backend import ExecStreams, LogOptions
+    from traincrew.local.node.machine.paths import Paths
+    from traincrew.local.node.runtime.forkserver import ForkServer
 
 __all__ = ["Backend"]
 
 Document = Mapping[str, Any]
 
+_CONNECT_SECONDS = 5.0
+_READ_AHEAD = 256 * 1024
+
+
+def _reason(error: Exception | None) -> str:
+    """Return why a connection failed, in Go's words."""
+    if isinstance(error, ConnectionRefusedError):
+        return "connect: connection refused"
+    return f"connect: {str(getattr(error, 'strerror', None) or error).lower()}"
+
 
 class Backend:
-    """Logs and commands of this node's pods; see `apiserver.streams.NodeBackend`.
+    """Logs, commands and ports of this node's pods; see `apiserver.http.node_backend.NodeBackend`.
 
     Args:
-        paths: Where containers are found.
-        fork_server: Who starts commands.
+        paths: Directories of the containers.
+        fork_server: Returns the server that starts commands.
     """
 
     def __init__(self, paths: Paths, fork_server: Callable[[], ForkServer]) -> None:
@@ -37,10 +50,10 @@ class Backend:
     async def logs(
         self, pod: dict[str, Any], container: str, options: LogOptions
     ) -> AsyncIterator[bytes]:
-        """The log of a container.
+        """Yield the log of a container.
 
         Raises:
-            StreamRefusedError: There is none.
+            StreamRefusedError: The container has no log.
         """
         name = pod["metadata"]["name"]
         known = self._instances(pod, container)
@@ -72,10 +85,10 @@ class Backend:
     async def exec(
         self, pod: dict[str, Any], container: str, command: list[str], streams: ExecStreams
     ) -> int:
-        """Run a command in a container; cancelling kills it.
+        """Run a command in a container; cancellation kills it.
 
         Raises:
-            StreamRefusedError: The container does not run, or the command cannot be started.
+            StreamRefusedError: The container is not running, or the command cannot be started.
         """
         known = self._instances(pod, container)
         if not known or not known[-1].is_alive():
@@ -87,15 +100,80 @@ class Backend:
         except StartFailedError as error:
             raise StreamRefusedError(error.message) from error
 
+    async def attach(self, pod: dict[str, Any], container: str, streams: ExecStreams) -> None:
+        """Connect a client to the output and input of a container until either side ends.
+
+        Raises:
+            StreamRefusedError: The container is not running.
+        """
+        metadata = pod["metadata"]
+        known = self._instances(pod, container)
+        if not known or not known[-1].is_alive():
+            raise StreamRefusedError(
+                f"container {container} not found in pod {metadata['name']}_{metadata['namespace']}"
+            )
+        spec = pod["spec"]
+        lists = ("containers", "initContainers", "ephemeralContainers")
+        found = [each for kind in lists for each in spec.get(kind) or ()]
+        wanted = next(each for each in found if each["name"] == container)
+        ends_input = bool(wanted.get("stdinOnce")) and not wanted.get("tty")
+        try:
+            await attach(known[-1], streams, ends_input=ends_input)
+        except OSError as error:
+            raise StreamRefusedError(
+                f"container {container} cannot be attached to: {error.strerror}"
+            ) from error
+
+    async def connect(
+        self, pod: dict[str, Any], port: int
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Open a connection to a port of a pod.
+
+        A program that listens on localhost only is reached there, unless the ports of localhost
+        are the pod's own.
+
+        Raises:
+            StreamRefusedError: The pod is not running, or nothing listens on the port.
+        """
+        status = pod.get("status") or {}
+        address = status.get("podIP")
+        if not address or status.get("phase") not in {"Pending", "Running"}:
+            raise StreamRefusedError("sandbox container is not running")
+        addresses = [address]
+        if not self._has_own(pod, port):
+            addresses.append(LOOPBACK)
+        failure: Exception | None = None
+        for candidate in dict.fromkeys(addresses):
+            try:
+                async with asyncio.timeout(_CONNECT_SECONDS):
+                    return await asyncio.open_connection(candidate, port, limit=_READ_AHEAD)
+            except OSError as error:
+                failure = failure or error
+        reason = "i/o timeout" if isinstance(failure, TimeoutError) else _reason(failure)
+        raise StreamRefusedError(
+            f"failed to connect to localhost:{port} inside namespace "
+            f'"{pod["metadata"]["uid"]}", IPv4: dial tcp4 {address}:{port}: {reason}'
+        ) from failure
+
+    def _has_own(self, pod: Document, port: int) -> bool:
+        """Return whether a container of the pod has this localhost port to itself."""
+        spec = pod["spec"]
+        for container in (*spec["containers"], *(spec.get("initContainers") or ())):
+            for instance in self._instances(pod, container["name"])[-1:]:
+                own = instance.launch().own_ports
+                if own is not None and (own.ports is None or port in own.ports):
+                    return True
+        return False
+
     def _instances(self, pod: Document, container: str) -> list[Instance]:
-        """Those that have begun."""
+        """Return the instances of a container that have started."""
         directory = self._paths.containers(pod["metadata"]["uid"]) / container
         return [each for each in instances_of(directory) if each.log.exists()]
 
 
 def _waiting_reason(pod: Document, container: str) -> str:
     status = pod.get("status") or {}
-    for kind in ("containerStatuses", "initContainerStatuses"):
+    for kind in ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"):
         for each in status.get(kind) or ():
             if each.get("name") == container:
                 waiting = (each.get("state") or {}).get("waiting") or {}

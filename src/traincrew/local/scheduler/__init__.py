@@ -1,4 +1,4 @@
-"""The scheduler of the embedded cluster: `plan` decides where pods go, `controller` binds them."""
+"""The scheduler of the embedded cluster: `plan` assigns pods to nodes, `controller` binds them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,20 @@ from typing import TYPE_CHECKING
 from traincrew.local.scheduler.controller import Scheduler
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from traincrew.engine.controller import Manager
     from traincrew.engine.events import EventRecorder
-    from traincrew.engine.manager import Manager
 
 __all__ = ["add_scheduler"]
 
 
-def add_scheduler(manager: Manager, events: EventRecorder) -> None:
-    """Register the scheduler; before `Manager.run`."""
-    manager.add(Scheduler(manager, events).controller)
+def add_scheduler(manager: Manager, events: EventRecorder, names: Iterable[str] = ()) -> None:
+    """Register the scheduler; must be called before `Manager.run`.
+
+    Args:
+        manager: Runs it.
+        events: Records its events.
+        names: Further values of `spec.schedulerName` that it handles, besides its own.
+    """
+    manager.add(Scheduler(manager, events, names).controller)

@@ -1,15 +1,15 @@
-"""Keeps the scheduler's picture current, asks `plan`, binds.
+"""Keeps the scheduler's state up to date, calls `plan`, and binds pods.
 
-There is one request: "look at everything that waits". Whatever could change the outcome asks for
-it (a pod to place, a pod that ended, a node that changed), so nothing polls, and what arrives
-together is decided together.
+There is a single request: "schedule all pending pods". Every change that could affect the outcome
+queues it (a new pod, a finished pod, a changed node), so nothing polls, and pods that arrive
+together are scheduled together.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traincrew.engine.controller import Controller, Request
+from traincrew.engine.controller import Controller, Request, Result
 from traincrew.engine.errors import NotFoundError
 from traincrew.engine.resources import (
     NAMESPACES,
@@ -18,18 +18,28 @@ from traincrew.engine.resources import (
     PODS,
     Resource,
 )
-from traincrew.local.controllers.common import format_time
+from traincrew.local.controllers.common import format_time, parse_time
+from traincrew.local.controllers.context import ControllerContext
 from traincrew.local.controllers.informers import informer, pods
-from traincrew.local.controllers.shell import Shell
-from traincrew.local.controllers.writes import Note
+from traincrew.local.controllers.writes import Event
 from traincrew.local.scheduler.plan import Assignment, condition, place
 from traincrew.local.scheduler.priorities import Priorities, PriorityClass
 from traincrew.local.scheduler.state import ClusterState
-from traincrew.local.scheduler.unsupported import REASON, no_preemption, not_emulated
+from traincrew.local.scheduler.unsupported import (
+    DEFAULT_SCHEDULER,
+    NO_SCHEDULER,
+    REASON,
+    no_preemption,
+    not_emulated,
+    scheduler_of,
+    unclaimed,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from traincrew.engine.controller import Manager
     from traincrew.engine.events import EventRecorder
-    from traincrew.engine.manager import Manager
     from traincrew.engine.objects import AnyObject
 
 PRIORITY_CLASSES = Resource(
@@ -38,18 +48,37 @@ PRIORITY_CLASSES = Resource(
 FIELD_MANAGER = "kube-scheduler"
 _ALL = Request("", "pending-pods")
 _GATED = "Scheduling is blocked due to non-empty scheduling gates"
+PATIENCE = 5.0
+"""Seconds to wait for another scheduler to handle a pod before it is reported that none has."""
 
 
 class Scheduler:
-    """Places every pending pod."""
+    """Schedules every pending pod that names it.
 
-    def __init__(self, manager: Manager, events: EventRecorder) -> None:
+    Args:
+        manager: Runs it.
+        events: Records its events.
+        names: Further values of `spec.schedulerName` that it handles, besides its own.
+        patience: Seconds before a pod that no scheduler handles is reported.
+    """
+
+    def __init__(
+        self,
+        manager: Manager,
+        events: EventRecorder,
+        names: Iterable[str] = (),
+        patience: float = PATIENCE,
+    ) -> None:
+        self._names = {DEFAULT_SCHEDULER, *names}
+        self._patience = patience
         self._pods = pods(manager)
         self._claims = informer(manager, PERSISTENT_VOLUME_CLAIMS)
-        self._shell = Shell(manager.client, events.reporter("default-scheduler"), PODS)
+        self._context = ControllerContext(
+            manager.client, events.reporter("default-scheduler"), PODS
+        )
         self._state = ClusterState()
         self._waiting: dict[tuple[str, str], AnyObject] = {}
-        """Pods without a node by namespace and name, in the order in which they came."""
+        """Pods without a node by namespace and name, in the order of their arrival."""
         self._priorities = Priorities()
         self._told: set[tuple[str, str]] = set()
         self.controller = Controller("scheduler", self.reconcile, workers=1)
@@ -63,7 +92,7 @@ class Scheduler:
         self._claims.add_handler(self._claim_changed)
         self._pods.add_handler(self._pod_changed)
 
-    # -- the picture -------------------------------------------------------------------------
+    # -- the cluster state -------------------------------------------------------------------
 
     def _pod_changed(self, old: AnyObject | None, new: AnyObject | None) -> None:
         if new is None:
@@ -80,7 +109,7 @@ class Scheduler:
             known = self._state.is_placed(new.metadata.uid)
             self._state.set_pod(new)
             if known and not self._state.is_placed(new.metadata.uid):
-                self.controller.enqueue(_ALL)  # it ended: there is room
+                self.controller.enqueue(_ALL)  # it finished, which frees resources
 
     def _forget(self, pod: AnyObject) -> None:
         uid = pod.metadata.uid
@@ -113,13 +142,23 @@ class Scheduler:
 
     # -- decisions ---------------------------------------------------------------------------
 
-    async def reconcile(self, _: Request) -> None:
-        """Place what waits."""
+    async def reconcile(self, _: Request) -> Result | None:
+        """Schedule all pending pods."""
         waiting = []
         writes = []
+        later: list[float] = []
         for pod in self._waiting.values():
             if self._state.is_placed(pod.metadata.uid):
-                continue  # decided, and the cache does not show it yet
+                continue  # assigned already, but not yet in the cache
+            if scheduler_of(pod) not in self._names:
+                rest = parse_time(pod.metadata.creation_timestamp) + self._patience
+                if _is_handled(pod):
+                    continue
+                if (rest := rest - self._context.now()) > 0:
+                    later.append(rest)
+                else:
+                    writes.append(self._explain(pod, NO_SCHEDULER, unclaimed(pod)))
+                continue
             for message in not_emulated(pod, self._priorities):
                 self._warn_once(pod, message)
             if pod.spec.get("schedulingGates"):
@@ -132,8 +171,9 @@ class Scheduler:
                 self._warn_once(failure.pod, no_preemption(failure.pod))
             writes.append(self._explain(failure.pod, "Unschedulable", failure.message))
         writes += [self._bind(assignment) for assignment in plan.assignments]
-        for error in await self._shell.together(writes):
+        for error in await self._context.run_all(writes):
             raise error
+        return Result(requeue_after=min(later)) if later else None
 
     def _missing_claim(self, pod: AnyObject) -> str:
         for volume in pod.spec.get("volumes") or ():
@@ -158,7 +198,7 @@ class Scheduler:
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
         try:
-            await self._shell.client.create(
+            await self._context.client.create(
                 PODS,
                 binding,
                 namespace,
@@ -169,28 +209,28 @@ class Scheduler:
         except NotFoundError:
             self._take_back(pod)
         except BaseException:
-            # After a conflict too: somebody else placed it, or it is another pod of that name. The
-            # retry looks at the cache, which will know.
+            # After a conflict, too: another scheduler placed it, or another pod has its name. The
+            # retry reads the cache, which will show it.
             self._take_back(pod)
             raise
         else:
             text = f"Successfully assigned {namespace}/{name} to {node}"
-            self._shell.note(pod, Note("Scheduled", text))
+            self._context.record(pod, Event("Scheduled", text))
 
     def _take_back(self, pod: AnyObject) -> None:
-        """Forget a decision; what the cache shows counts."""
+        """Undo an assignment; the state in the cache counts."""
         self._state.drop_pod(pod.metadata.uid)
         shown = self._pods.store.get(pod.metadata.namespace, pod.metadata.name)
         if shown is not None:
             self._state.set_pod(shown)
 
     async def _explain(self, pod: AnyObject, reason: str, message: str) -> None:
-        """Say in the pod's status, and once as an event, why it waits."""
-        fresh = condition(message, reason, format_time(self._shell.now()), pod)
+        """Report in the pod's status, and once as an event, why it is pending."""
+        fresh = condition(message, reason, format_time(self._context.now()), pod)
         if fresh is None:
             return
         try:
-            await self._shell.client.patch(
+            await self._context.client.patch(
                 PODS,
                 pod.metadata.name,
                 pod.metadata.namespace,
@@ -201,18 +241,23 @@ class Scheduler:
             )
         except NotFoundError:
             return
-        if reason == "Unschedulable":
-            self._shell.note(pod, Note("FailedScheduling", message, "Warning"))
+        if reason in {"Unschedulable", NO_SCHEDULER}:
+            self._context.record(pod, Event("FailedScheduling", message, "Warning"))
 
     def _warn_once(self, pod: AnyObject, message: str) -> None:
         key = (pod.metadata.uid, message)
         if key not in self._told:
             self._told.add(key)
-            self._shell.note(pod, Note(REASON, message, "Warning"))
+            self._context.record(pod, Event(REASON, message, "Warning"))
+
+
+def _is_handled(pod: AnyObject) -> bool:
+    """Return whether a scheduler has set a condition on a pod."""
+    return any(known.get("type") == "PodScheduled" for known in pod.status.get("conditions") or ())
 
 
 def is_pending(pod: AnyObject) -> bool:
-    """Whether it waits for a node."""
+    """Return whether it waits for a node."""
     return (
         not pod.spec.get("nodeName")
         and pod.metadata.deletion_timestamp is None

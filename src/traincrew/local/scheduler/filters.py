@@ -1,6 +1,6 @@
-"""Why a pod cannot go to a node: the hard rules that concern one node alone. Pure.
+"""Filters: the hard rules that concern one node alone. Pure.
 
-Reasons are upstream's, word for word: people search for them.
+The reasons are upstream's, word for word, because people search for them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def why_not(info: PodInfo, node: NodeState) -> list[str]:
-    """Reasons of the first rule that keeps the pod off the node; empty if none does."""
+    """Return the reasons of the first filter that rejects the node; empty if none does."""
     spec = info.pod.spec
     tolerations = spec.get("tolerations") or ()
     if node.unschedulable and not _tolerates(
@@ -54,7 +54,7 @@ def untolerated(
     taints: Iterable[Mapping[str, Any]],
     effects: set[str],
 ) -> Mapping[str, Any] | None:
-    """The first taint with one of these effects that no toleration covers."""
+    """Return the first taint with one of these effects that is not tolerated."""
     for taint in taints:
         if taint.get("effect") in effects and not _tolerates(tolerations, taint):
             return taint
@@ -80,7 +80,7 @@ def _tolerates(tolerations: Iterable[Mapping[str, Any]], taint: Mapping[str, Any
 
 
 def matches_node(spec: Mapping[str, Any], node: NodeState) -> bool:
-    """Whether `nodeSelector` and the required node affinity allow the node."""
+    """Return whether `nodeSelector` and the required node affinity match the node."""
     for key, value in (spec.get("nodeSelector") or {}).items():
         if node.labels.get(key) != value:
             return False
@@ -92,7 +92,7 @@ def matches_node(spec: Mapping[str, Any], node: NodeState) -> bool:
 
 
 def matches_term(term: Mapping[str, Any], node: NodeState) -> bool:
-    """Whether one node selector term holds; an empty one never does."""
+    """Return whether one node selector term matches; an empty one never does."""
     expressions: Sequence[Any] = term.get("matchExpressions") or ()
     fields: Sequence[Any] = term.get("matchFields") or ()
     if not expressions and not fields:

@@ -1,6 +1,6 @@
-"""Rules about where other pods are: pod affinity, anti-affinity, topology spread. Pure.
+"""Filters and scores that depend on other pods: affinity, anti-affinity, topology spread. Pure.
 
-A *domain* is a value of a node label (`topologyKey`): all nodes with that value are one place.
+A *domain* is a value of a node label (`topologyKey`): all nodes with that value belong to it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SPREAD = "node(s) didn't match pod topology spread constraints"
 
 
 class Neighbourhood:
-    """What the pods already placed mean for one pod; computed once, asked for every node."""
+    """The effect of placed pods on one pod; computed once and evaluated for every node."""
 
     def __init__(self, info: PodInfo, state: ClusterState, nodes: Iterable[NodeState]) -> None:
         self._info = info
@@ -47,7 +47,7 @@ class Neighbourhood:
         return [(node, other) for node in self._nodes for other in node.pods.values()]
 
     def why_not(self, node: NodeState) -> list[str]:
-        """Reasons that keep the pod off the node; empty if there are none."""
+        """Return the reasons to reject the node; empty if there are none."""
         for constraint, counts, eligible in self._constraints:
             if constraint.get("whenUnsatisfiable", "DoNotSchedule") != "DoNotSchedule":
                 continue
@@ -63,13 +63,13 @@ class Neighbourhood:
                 return [_ANTI_AFFINITY]
         for term, domains in self._attract:
             domain = node.labels.get(term["topologyKey"])
-            # The first pod of a group that attracts itself has to go somewhere.
+            # The first pod of a group with affinity to itself has to be placed somewhere.
             if domain is None or (domain not in domains and not self._alone):
                 return [_AFFINITY]
         return []
 
     def preference(self, node: NodeState) -> float:
-        """How much the soft rules like the node; only differences between nodes matter."""
+        """Return the score of the soft rules; only differences between nodes matter."""
         total = 0.0
         affinity = self._info.pod.spec.get("affinity") or {}
         for kind, sign in (("podAffinity", 1), ("podAntiAffinity", -1)):
@@ -92,7 +92,7 @@ class Neighbourhood:
         return total
 
     def selects(self, term: Mapping[str, Any], owner: PodInfo, other: PodInfo) -> bool:
-        """Whether an affinity term of `owner` is about `other`."""
+        """Return whether an affinity term of `owner` selects `other`."""
         namespaces = set(term.get("namespaces") or ())
         by_label = term.get("namespaceSelector")
         if not namespaces and by_label is None:
@@ -112,7 +112,7 @@ class Neighbourhood:
         )
 
     def _domains(self, kind: str) -> list[tuple[Mapping[str, Any], set[str]]]:
-        """For each required term: the domains where a pod it is about is."""
+        """Return for each required term the domains with a pod that it selects."""
         affinity = (self._info.pod.spec.get("affinity") or {}).get(kind) or {}
         result = []
         for term in affinity.get(REQUIRED) or ():
@@ -126,7 +126,7 @@ class Neighbourhood:
         return result
 
     def _forbidden_by(self, others: list[tuple[NodeState, PodInfo]]) -> set[tuple[str, str]]:
-        """(label, domain) pairs where a placed pod does not want this one."""
+        """Return the (label, domain) pairs where the anti-affinity of a placed pod forbids it."""
         forbidden = set()
         for node, other in others:
             affinity = (other.pod.spec.get("affinity") or {}).get("podAntiAffinity") or {}
@@ -137,7 +137,7 @@ class Neighbourhood:
         return forbidden
 
     def _counts(self, constraint: Mapping[str, Any]) -> tuple[dict[str, int], set[str]]:
-        """Pods a spread constraint is about, per domain; and the domains that count."""
+        """Return the selected pods per domain of a spread constraint, and the eligible domains."""
         key = constraint["topologyKey"]
         spec = self._info.pod.spec
         eligible: set[str] = set()

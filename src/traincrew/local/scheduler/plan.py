@@ -1,6 +1,6 @@
-"""Where pods go: (pending pods, cluster) -> assignments and explanations. Pure.
+"""Assignment of pods to nodes: (pending pods, cluster) -> assignments and failures. Pure.
 
-One call places all pending pods, the most important first; each decision counts for the next.
+One call schedules all pending pods, by priority; each assignment counts for the next ones.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 
 
 class Assignment(Struct):
-    """A pod and the node it goes to."""
+    """A pod and the node it is assigned to."""
 
     pod: AnyObject
     node: str
 
 
 class Failure(Struct):
-    """A pod that fits nowhere now.
+    """A pod that fits on no node now.
 
     Attributes:
         pod: The pod.
-        message: Why, in upstream's words.
-        would_preempt: Whether less important pods are in its way.
+        message: The reason, in upstream's words.
+        would_preempt: Whether it would fit after the preemption of pods with lower priority.
     """
 
     pod: AnyObject
@@ -44,7 +44,7 @@ class Failure(Struct):
 
 
 class Plan(Struct):
-    """What was decided."""
+    """The assignments, and the pods that could not be assigned."""
 
     assignments: list[Assignment] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
@@ -56,18 +56,18 @@ def place(
     priority: Callable[[AnyObject], int],
     missing: Callable[[AnyObject], str] = lambda _: "",
 ) -> Plan:
-    """Decide for every pending pod.
+    """Assign every pending pod, or report why it cannot be.
 
     Args:
-        pending: Pods without a node. The more important go first, then the older; those of one
-            second in this order, in which they should have come.
-        state: Nodes and what is taken of them; assignments are counted in.
-        priority: Importance of a pod.
-        missing: What keeps a pod off every node, such as a volume claim that does not exist;
-            empty if nothing.
+        pending: Pods without a node, in the order of their arrival. They are sorted by priority,
+            then by age; those created in the same second keep their order.
+        state: Nodes and their used resources; updated with the assignments.
+        priority: Returns the priority of a pod.
+        missing: Returns why a pod fits on no node, such as a volume claim that does not exist;
+            empty if there is no such reason.
     """
     plan = Plan()
-    hopeless: dict[bytes, Failure] = {}
+    unschedulable: dict[bytes, Failure] = {}
     for pod in sorted(pending, key=lambda pod: (-priority(pod), pod.metadata.creation_timestamp)):
         try:
             info = info_of(pod)
@@ -76,7 +76,7 @@ def place(
             continue
         absent = missing(pod)
         signature = _signature(info, priority(pod), absent)
-        known = hopeless.get(signature) if signature else None
+        known = unschedulable.get(signature) if signature else None
         if known is not None:
             plan.failures.append(Failure(pod, known.message, known.would_preempt))
             continue
@@ -85,7 +85,7 @@ def place(
             failure = Failure(pod, chosen, _would_preempt(info, state, priority))
             plan.failures.append(failure)
             if signature:
-                hopeless[signature] = failure
+                unschedulable[signature] = failure
             continue
         state.set_pod(pod, chosen.name)
         plan.assignments.append(Assignment(pod, chosen.name))
@@ -93,10 +93,10 @@ def place(
 
 
 def _signature(info: PodInfo, priority: int, absent: str) -> bytes:
-    """Equal for pods that fit nowhere for the same reason; empty if it depends on the neighbours.
+    """Return a key that is equal for equivalent pods; empty if other pods matter.
 
-    A decision only takes room away, so what did not fit once will not fit later in the same call,
-    except where a new neighbour is what was missing.
+    Assignments only use up resources, so a pod that did not fit will not fit later in the same
+    call, unless it waits for another pod to be placed.
     """
     spec = info.pod.spec
     if (spec.get("affinity") or {}).get("podAffinity") or spec.get("topologySpreadConstraints"):
@@ -119,7 +119,7 @@ def _signature(info: PodInfo, priority: int, absent: str) -> bytes:
 
 
 def _choose(info: PodInfo, state: ClusterState, absent: str) -> NodeState | str:
-    """The best node, or why there is none."""
+    """Return the best node, or why there is none."""
     nodes = state.nodes()
     if not nodes:
         return "no nodes available to schedule pods"
@@ -143,7 +143,7 @@ def _choose(info: PodInfo, state: ClusterState, absent: str) -> NodeState | str:
 
 
 def _score(info: PodInfo, node: NodeState, neighbourhood: Neighbourhood) -> tuple[float, ...]:
-    """Compared from left to right: what manifests prefer, then an even spread."""
+    """Return a score, compared from left to right: preferences of the manifest, then spread."""
     spec = info.pod.spec
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     preferred = sum(
@@ -162,7 +162,7 @@ def _score(info: PodInfo, node: NodeState, neighbourhood: Neighbourhood) -> tupl
 
 
 def _free_share(info: PodInfo, node: NodeState) -> float:
-    """Average free part of the resources that matter, after this pod (`LeastAllocated`)."""
+    """Return the average free fraction of the requested resources (`LeastAllocated`)."""
     resources = {"cpu", "memory", *info.requests}
     shares = [
         (node.free(resource) - info.requests.get(resource, 0)) / total
@@ -182,7 +182,7 @@ def _would_preempt(
 
 
 def condition(message: str, reason: str, now: str, pod: AnyObject) -> dict[str, Any] | None:
-    """The `PodScheduled` condition to write, or None if the pod says so already."""
+    """Return the `PodScheduled` condition to write, or None if the pod has it already."""
     for known in pod.status.get("conditions") or ():
         if known.get("type") == "PodScheduled":
             if (known.get("status"), known.get("reason")) == ("False", reason) and known.get(

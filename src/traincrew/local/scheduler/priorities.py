@@ -1,4 +1,4 @@
-"""How important a pod is. Pure."""
+"""Priorities of pods. Pure."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class Priorities:
         self._classes: dict[str, PriorityClass] = {}
 
     def set_class(self, old: PriorityClass | None, new: PriorityClass | None) -> None:
-        """Take over a change."""
+        """Store a change of a class."""
         if new is not None:
             self._classes[new.metadata.name] = new
         elif old is not None:
             self._classes.pop(old.metadata.name, None)
 
     def of(self, pod: AnyObject) -> int:
-        """`spec.priority`, else the value of its class, else of the default class, else 0."""
+        """Return `spec.priority`, else the value of its class or of the default class, else 0."""
         value = pod.spec.get("priority")
         if value is not None:
             return int(value)
@@ -49,6 +49,6 @@ class Priorities:
         )
 
     def is_known(self, pod: AnyObject) -> bool:
-        """Whether the class a pod names exists."""
+        """Return whether the pod's priority class exists."""
         name = pod.spec.get("priorityClassName")
         return not name or name in self._classes or name in _SYSTEM

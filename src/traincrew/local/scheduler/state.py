@@ -1,7 +1,7 @@
-"""What the scheduler knows: nodes, what is taken of them, and the pods that took it.
+"""The scheduler's state: nodes, their used resources, and the pods on them.
 
-Kept current by watch events and by the scheduler's own decisions, which count before the cache
-shows them. Plain data, no I/O.
+It is updated by watch events and by the scheduler's own assignments, which count before they are
+in the cache. Plain data, no I/O.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 
 
 class PodInfo(Struct, frozen=True):
-    """A pod and what it takes.
+    """A pod and the resources it uses.
 
     Attributes:
         pod: The pod.
         requests: Resource name -> amount.
-        ports: Host ports it claims, as (protocol, address, number).
+        ports: Its host ports, as (protocol, address, number).
         owner: UID of its controller, or empty.
     """
 
@@ -51,7 +51,7 @@ class PodInfo(Struct, frozen=True):
 
 
 class NodeState(Struct):
-    """A node and what is taken of it."""
+    """A node and its used resources."""
 
     name: str
     labels: dict[str, str] = field(default_factory=dict)
@@ -62,21 +62,21 @@ class NodeState(Struct):
     used: dict[str, int] = field(default_factory=dict)
     pods: dict[str, PodInfo] = field(default_factory=dict)
     owners: Counter[str] = field(default_factory=Counter)
-    """Pods by UID of their controller."""
+    """Number of pods by UID of their controller."""
 
     def free(self, resource: str) -> int:
-        """What is left of a resource."""
+        """Return the free amount of a resource."""
         return self.allocatable.get(resource, 0) - self.used.get(resource, 0)
 
     def add(self, info: PodInfo) -> None:
-        """Count a pod."""
+        """Add a pod."""
         self.pods[info.pod.metadata.uid] = info
         for resource, number in info.requests.items():
             self.used[resource] = self.used.get(resource, 0) + number
         self.owners[info.owner] += 1
 
     def remove(self, uid: str) -> None:
-        """Stop counting a pod."""
+        """Remove a pod."""
         info = self.pods.pop(uid, None)
         if info is not None:
             for resource, number in info.requests.items():
@@ -97,21 +97,21 @@ class ClusterState:
         self._repelling: dict[str, PodInfo] = {}
 
     def nodes(self) -> list[NodeState]:
-        """Nodes that exist, by name."""
+        """Return the nodes that exist, by name."""
         return sorted(
             (node for node in self._nodes.values() if node.exists), key=lambda node: node.name
         )
 
     def pods(self) -> list[tuple[NodeState, PodInfo]]:
-        """Every counted pod and its node."""
+        """Return every placed pod and its node."""
         return [(node, info) for node in self.nodes() for info in node.pods.values()]
 
     def repelling(self) -> list[tuple[NodeState, PodInfo]]:
-        """Every counted pod that keeps others away (required anti-affinity), and its node."""
+        """Return every placed pod with required anti-affinity, and its node."""
         return [(self._nodes[self._where[uid]], info) for uid, info in self._repelling.items()]
 
     def set_node(self, node: AnyObject) -> bool:
-        """Take over a node; whether anything changed that matters for placement."""
+        """Store a node; return whether anything changed that affects scheduling."""
         state = self._state(node.metadata.name)
         fresh = (
             dict(node.metadata.labels),
@@ -130,7 +130,7 @@ class ClusterState:
         return True
 
     def drop_node(self, name: str) -> None:
-        """Forget a node; its pods stay counted in case it comes back."""
+        """Remove a node; its pods stay in case it comes back."""
         state = self._nodes.get(name)
         if state is not None:
             state.exists = False
@@ -138,11 +138,11 @@ class ClusterState:
                 del self._nodes[name]
 
     def set_pod(self, pod: AnyObject, node_name: str | None = None) -> None:
-        """Count a pod where it is, or where it is about to be.
+        """Add a pod to the node where it is, or is about to be.
 
         Args:
-            pod: The pod; one that has finished takes nothing any more.
-            node_name: Overrides `spec.nodeName`: a decision the cache does not show yet.
+            pod: The pod; one that has finished uses no resources.
+            node_name: Overrides `spec.nodeName`: an assignment that is not in the cache yet.
         """
         uid = pod.metadata.uid
         where = node_name or pod.spec.get("nodeName")
@@ -158,14 +158,14 @@ class ClusterState:
                 self._repelling[uid] = info
 
     def drop_pod(self, uid: str) -> None:
-        """Stop counting a pod."""
+        """Remove a pod."""
         where = self._where.pop(uid, None)
         if where is not None:
             self._nodes[where].remove(uid)
             self._repelling.pop(uid, None)
 
     def is_placed(self, uid: str) -> bool:
-        """Whether a pod is counted somewhere."""
+        """Return whether a pod is on a node."""
         return uid in self._where
 
     def _state(self, name: str) -> NodeState:
@@ -176,7 +176,7 @@ class ClusterState:
 
 
 def taints_of(node: AnyObject) -> list[dict[str, Any]]:
-    """Its taints, and the one upstream's node controller gives a node that is not ready."""
+    """Return its taints, and the one of upstream's node controller for a node that is not ready."""
     taints = [dict(taint) for taint in node.spec.get("taints") or ()]
     ready = find_condition(node.status.get("conditions"), "Ready")
     if ready is not None and ready.get("status") != "True":
@@ -185,7 +185,7 @@ def taints_of(node: AnyObject) -> list[dict[str, Any]]:
 
 
 def info_of(pod: AnyObject) -> PodInfo:
-    """What a pod takes."""
+    """Return a pod with the resources it uses."""
     ports = {
         (
             port.get("protocol", "TCP"),
@@ -203,7 +203,7 @@ def info_of(pod: AnyObject) -> PodInfo:
 
 
 def requests_of(spec: Mapping[str, Any]) -> dict[str, int]:
-    """What a pod asks for: containers and sidecars together, or its greediest init step if more.
+    """Return a pod's requests: containers and sidecars, or the peak during init if that is more.
 
     Rules: `k8s.io/component-helpers/resource.PodRequests`; a limit without a request is a request.
 
@@ -214,17 +214,17 @@ def requests_of(spec: Mapping[str, Any]) -> dict[str, int]:
     for container in spec.get("containers") or ():
         _add(running, _requests(container))
     sidecars: dict[str, int] = {}
-    greediest: dict[str, int] = {}
+    init_peak: dict[str, int] = {}
     for container in spec.get("initContainers") or ():
         if container.get("restartPolicy") == "Always":
             _add(running, _requests(container))
             _add(sidecars, _requests(container))
-            _raise(greediest, sidecars)
+            _take_max(init_peak, sidecars)
         else:
             step = dict(sidecars)
             _add(step, _requests(container))
-            _raise(greediest, step)
-    _raise(running, greediest)
+            _take_max(init_peak, step)
+    _take_max(running, init_peak)
     running.update(_requests(spec))
     _add(running, _amounts(spec.get("overhead")))
     return {resource: number for resource, number in running.items() if number > 0}
@@ -244,6 +244,6 @@ def _add(total: dict[str, int], more: Mapping[str, int]) -> None:
         total[resource] = total.get(resource, 0) + number
 
 
-def _raise(total: dict[str, int], floor: Mapping[str, int]) -> None:
+def _take_max(total: dict[str, int], floor: Mapping[str, int]) -> None:
     for resource, number in floor.items():
         total[resource] = max(total.get(resource, 0), number)

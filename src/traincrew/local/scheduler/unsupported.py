@@ -1,4 +1,4 @@
-"""What a pod asks of a scheduler that this one does not do; each is told once. Pure."""
+"""Fields of a pod that the scheduler does not support; each is reported once. Pure."""
 
 from __future__ import annotations
 
@@ -10,20 +10,37 @@ if TYPE_CHECKING:
 
 REASON = "NotEmulated"
 DEFAULT_SCHEDULER = "default-scheduler"
+NO_SCHEDULER = "NoScheduler"
+"""Reason of the condition of a pod whose scheduler does not react."""
+
+
+def scheduler_of(pod: AnyObject) -> str:
+    """Return the name of the scheduler that is to place a pod."""
+    return str(pod.spec.get("schedulerName") or DEFAULT_SCHEDULER)
+
+
+def unclaimed(pod: AnyObject) -> str:
+    """Return the message for a pod whose scheduler does not react."""
+    name = scheduler_of(pod)
+    return (
+        f'spec.schedulerName: no scheduler "{name}" looks after this pod; run one, start the '
+        f"cluster with --scheduler-name {name} to have the built-in scheduler place it, or remove "
+        "the field"
+    )
 
 
 def not_emulated(pod: AnyObject, priorities: Priorities) -> list[str]:
-    """Sentences that name the field and what happens instead."""
+    """Return messages that name the field and what happens instead."""
     spec = pod.spec
-    told = []
-    name = spec.get("schedulerName") or DEFAULT_SCHEDULER
+    messages = []
+    name = scheduler_of(pod)
     if name != DEFAULT_SCHEDULER:
-        told.append(
-            f'spec.schedulerName: the embedded cluster has no scheduler "{name}"; the built-in '
-            "one places this pod, by itself and not together with its group"
+        messages.append(
+            f"spec.schedulerName: the built-in scheduler stands in for {name}; it places this pod "
+            "by itself, not together with its group"
         )
     if not priorities.is_known(pod):
-        told.append(
+        messages.append(
             f'spec.priorityClassName: no PriorityClass "{spec.get("priorityClassName")}" exists; '
             "the pod has priority 0"
         )
@@ -32,12 +49,12 @@ def not_emulated(pod: AnyObject, priorities: Priorities) -> list[str]:
         ("schedulingGroup", "the pod is placed by itself, not together with its group"),
     ):
         if spec.get(field):
-            told.append(f"spec.{field}: not emulated by the embedded cluster; {instead}")
-    return told
+            messages.append(f"spec.{field}: not emulated by the embedded cluster; {instead}")
+    return messages
 
 
 def no_preemption(pod: AnyObject) -> str:
-    """Told when less important pods are in the way of an important one."""
+    """Return the message for a pod that would have to preempt others."""
     field = "priorityClassName" if pod.spec.get("priorityClassName") else "priority"
     return (
         f"spec.{field}: the embedded cluster does not preempt; less important pods keep running "

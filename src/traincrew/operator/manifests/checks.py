@@ -1,4 +1,4 @@
-"""Values that are fine one by one, and not together."""
+"""Checks for values that are each valid, but inconsistent with each other."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 class Check(Struct, frozen=True):
-    """One mistake, and what to do about it.
+    """One inconsistency of the values.
 
     Attributes:
         message: Names the values and the fix.
-        wrong: Finds it here.
-        condition: Finds it in Helm.
+        wrong: Detects it in Python.
+        condition: Detects it in a Helm template.
     """
 
     message: str

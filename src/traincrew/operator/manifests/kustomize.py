@@ -1,6 +1,7 @@
-"""``kubectl apply -k config/default``, in the directories users of kubebuilder expect.
+"""The kustomize directories, laid out as kubebuilder does: ``kubectl apply -k config/default``.
 
-``kubectl apply -k config/elastic-job`` is the same under the names of TorchElastic's controller.
+Beside ``default`` there is a directory for each predecessor of the operator, which installs the
+same under the names of that controller.
 """
 
 from __future__ import annotations
@@ -8,27 +9,23 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from traincrew.api.crd import KINDS, definition
-from traincrew.operator.manifests import rbac, workload
+from traincrew.api.crd import definition
+from traincrew.api.kinds import KINDS
+from traincrew.operator.manifests import mxnet, rbac, workload
+from traincrew.operator.manifests.template import Filling
 from traincrew.operator.manifests.yamltext import dump, dump_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from traincrew.operator.manifests.template import Filling
-
-
-ELASTIC_NAMESPACE = "elastic-job"
-ELASTIC_NAME = "elastic-job-k8s-controller"
-ELASTIC_LABELS = {"app": "torch-elastic"}
-"""As pytorch/elastic installed its controller (``kubernetes/config/default``)."""
+    from traincrew.api.kind import Predecessor
 
 
 def files(filling: Filling) -> dict[str, str]:
-    """The files by path.
+    """Return the files by path.
 
-    ``default`` is made up of all but ``prometheus``, which is an extra, and ``elastic-job``, which
-    is ``default`` under other names.
+    ``default`` contains all but the optional ``prometheus`` and the directories that rename
+    ``default``.
     """
     image = filling.values["image"]
 
@@ -72,30 +69,65 @@ def files(filling: Filling) -> dict[str, str]:
             namespace=filling.namespace,
             resources=["../crd", "../rbac", "../manager"],
         ),
-        **_directory(
-            "elastic-job",
-            {},
-            namespace=ELASTIC_NAMESPACE,
-            resources=["../default"],
-            labels=[{"pairs": ELASTIC_LABELS, "includeSelectors": True}],
-            patches=list(_elastic_names(filling.values["name"])),
-        ),
+        **{
+            path: text
+            for kind in KINDS
+            if kind.predecessor is not None
+            for path, text in _renamed(kind.predecessor, filling).items()
+        },
     }
 
 
-def _elastic_names(name: str) -> Iterator[dict[str, Any]]:
-    """Patches that rename; kustomize changes the references to match."""
+def _renamed(predecessor: Predecessor, filling: Filling) -> dict[str, str]:
+    """Return the directory that installs ``default`` under the names of a predecessor."""
+    patches = list(_renaming(predecessor, filling.values["name"]))
+    files: dict[str, str] = {}
+    if predecessor.namespace == "default":
+        # It exists, and other pods than the operator's run in it.
+        patches.append(_without_namespace(filling.namespace))
+    if predecessor.name == mxnet.NAME:
+        there = Filling(filling.values, predecessor.namespace, filling.version)
+        files["config_map.yaml"] = dump(there.fill(mxnet.config_map()))
+        patches.append(
+            {
+                "target": {"kind": "Deployment", "name": filling.values["name"]},
+                "patch": json.dumps(list(mxnet.patches())),
+            }
+        )
+    directory = predecessor.name if predecessor.namespace == "default" else predecessor.namespace
+    return _directory(
+        directory,
+        files,
+        namespace=predecessor.namespace,
+        resources=["../default", *files],
+        # The label `app`, by which the objects find each other, has the predecessor's name, too.
+        labels=[
+            {"pairs": {"app": predecessor.name, **predecessor.labels}, "includeSelectors": True}
+        ],
+        patches=patches,
+    )
+
+
+def _renaming(predecessor: Predecessor, name: str) -> Iterator[dict[str, Any]]:
+    """Yield patches that rename objects; kustomize updates the references."""
+    other = predecessor.name
+    role, binding = ("-role", "-rolebinding") if predecessor.kubebuilder else ("", "")
+    election = "leader-election" if predecessor.kubebuilder else f"{other}-leader-election"
     renamed = [
-        ("Deployment", name, ELASTIC_NAME),
-        ("ServiceAccount", name, ELASTIC_NAME),
-        ("PodDisruptionBudget", name, ELASTIC_NAME),
-        ("Service", f"{name}-metrics", f"{ELASTIC_NAME}-metrics"),
-        ("(Cluster)?Role", name, f"{ELASTIC_NAME}-role"),
-        ("(Cluster)?RoleBinding", name, f"{ELASTIC_NAME}-rolebinding"),
-        ("Role", f"{name}-leader-election", "leader-election-role"),
-        ("RoleBinding", f"{name}-leader-election", "leader-election-rolebinding"),
+        ("Deployment", name, other),
+        ("ServiceAccount", name, other),
+        ("PodDisruptionBudget", name, other),
+        ("Service", f"{name}-metrics", f"{other}-metrics"),
+        ("(Cluster)?Role", name, f"{other}{role}"),
+        ("(Cluster)?RoleBinding", name, f"{other}{binding}"),
+        ("Role", f"{name}-leader-election", f"{election}{role}"),
+        ("RoleBinding", f"{name}-leader-election", f"{election}{binding}"),
         *(
-            ("ClusterRole", f"{name}-{kind}-{who}", f"{kind}-{who}-role")
+            (
+                "ClusterRole",
+                f"{name}-{kind}-{who}",
+                f"{kind}-{who}-role" if predecessor.kubebuilder else f"{other}-{kind}-{who}",
+            )
             for kind, who in rbac.user_roles()
         ),
     ]
@@ -106,8 +138,21 @@ def _elastic_names(name: str) -> Iterator[dict[str, Any]]:
         }
     yield {
         "target": {"kind": "Deployment", "name": name},
-        "patch": _replacing("/spec/template/spec/containers/0/name", "manager"),
+        "patch": _replacing(
+            "/spec/template/spec/containers/0/name",
+            "manager" if predecessor.kubebuilder else other,
+        ),
     }
+
+
+def _without_namespace(name: str) -> dict[str, Any]:
+    deleted = {
+        "$patch": "delete",
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": name},
+    }
+    return {"target": {"kind": "Namespace", "name": name}, "patch": json.dumps(deleted)}
 
 
 def _replacing(path: str, value: str) -> str:

@@ -1,18 +1,20 @@
-"""What the operator may do, and what people may do with its jobs.
+"""RBAC: the permissions of the operator, and those of users on its jobs.
 
-Least privilege: every verb below is one that the operator uses, or that the pods of a job use and
-that the operator must hold to be allowed to grant it (Kubernetes documentation, "Privilege
-escalation prevention and bootstrapping"). Tests read the API server's audit log and fail when a
-verb is missing, and when one is never used.
+Least privilege: every verb below is used by the operator, or by the pods of a job, in which case
+the operator must hold it to be allowed to grant it (Kubernetes documentation, "Privilege escalation
+prevention and bootstrapping"). Tests read the API server's audit log and fail if a verb is missing
+or never used.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from traincrew.operator.kinds import RESOURCES, SCALABLE
+from traincrew.operator.kinds import RESOURCES, SCALE_SERVED
 from traincrew.operator.manifests.template import Document, Either, Namespace, Value, When, text
 from traincrew.operator.options import LEASE_NAME
+from traincrew.plan.kinds import KINDS
+from traincrew.plan.shared.kind import PODS
 
 if TYPE_CHECKING:
     from traincrew.engine.resources import Resource
@@ -27,45 +29,66 @@ def _rule(group: str, resources: str, verbs: str, **more: Any) -> Document:
 
 
 def operator_rules() -> list[Document]:
-    """Where the jobs are."""
+    """Return the rules for the namespaces of the jobs."""
     return [
         *(rule for kind in RESOURCES for rule in _kind_rules(kind)),
-        _rule("", "serviceaccounts", "get list watch create"),
-        _rule("", "configmaps", "get list watch create patch"),
-        _rule(RBAC, "roles rolebindings", "get list watch create patch"),
-        _rule("apps", "statefulsets", "get list watch create patch delete"),
-        _rule("batch", "jobs", "get list watch create patch"),
+        *_child_rules(),
         _rule("", "events", "create patch"),
-        _rule("", "services", "get list watch create delete"),
-        _rule("", "pods", "get list watch create delete"),
-        # For the pods of ChainerJobs: the operator grants it, and must hold it.
-        _rule("", "pods/exec", "get create"),
+        # Pods are labelled, deleted and created by a dry run, whichever controller creates them.
+        _rule("", "pods", "get list watch create patch delete"),
+        # The output of a failed program, if the kubelet has kept only that of its launcher.
+        _rule("", "pods/log", "get"),
+        *_granted_rules(),
+    ]
+
+
+def _child_rules() -> list[Document]:
+    """Return the rules for children: one for each API group and set of verbs."""
+    deleted = {child for kind in KINDS for child in kind.deletes}
+    children = dict.fromkeys(child for kind in KINDS for child in kind.children)
+    rules: dict[tuple[str, str], list[str]] = {}
+    for child in children:
+        if child != PODS:
+            verbs = "get list watch create patch" + (" delete" if child in deleted else "")
+            rules.setdefault((child.group, verbs), []).append(child.plural)
+    return [_rule(group, " ".join(found), verbs) for (group, verbs), found in rules.items()]
+
+
+def _granted_rules() -> list[Document]:
+    """Return the rules that the operator grants to the pods of jobs, and must hold for that."""
+    verbs: dict[tuple[str, str], list[str]] = {}
+    for kind in KINDS:
+        for granted in kind.grants:
+            verbs.setdefault((granted.group, granted.resource), []).extend(granted.verbs)
+    return [
+        _rule(group, resource, " ".join(dict.fromkeys(found)))
+        for (group, resource), found in verbs.items()
     ]
 
 
 def _kind_rules(kind: Resource) -> list[Document]:
-    """The jobs of a kind."""
+    """Return the rules for the jobs of a kind."""
     return [
         _rule(kind.group, kind.plural, "list watch patch delete"),
         _rule(kind.group, f"{kind.plural}/status", "patch"),
-        # Asked by the admission plugin OwnerReferencesPermissionEnforcement of whoever sets
+        # Required by the admission plugin OwnerReferencesPermissionEnforcement to set
         # blockOwnerDeletion, which makes a foreground deletion wait for the children.
         _rule(kind.group, f"{kind.plural}/finalizers", "update"),
     ]
 
 
 def lease_rules() -> list[Document]:
-    """Where the Lease of the election is."""
+    """Return the rules for the namespace of the Lease."""
     lease = {"resourceNames": [LEASE_NAME]}
     return [
-        # A creation has no name yet that a rule could be about.
+        # A rule for create cannot be limited to a name.
         _rule("coordination.k8s.io", "leases", "create"),
         _rule("coordination.k8s.io", "leases", "get watch update", **lease),
     ]
 
 
 def service_account() -> Document:
-    """The operator's identity; only pods that ask for its token get it."""
+    """Return the operator's ServiceAccount; its token is mounted only into pods that request it."""
     return {
         "apiVersion": "v1",
         "kind": "ServiceAccount",
@@ -75,7 +98,7 @@ def service_account() -> Document:
 
 
 def operator_role() -> list[When]:
-    """The permissions, cluster-wide or in one namespace."""
+    """Return the operator's ClusterRole, or its Role in one namespace."""
     everywhere: Document = {"name": _NAME}
     there: Document = {"name": _NAME, "namespace": Value("watchNamespace")}
     return [
@@ -85,7 +108,7 @@ def operator_role() -> list[When]:
 
 
 def operator_binding() -> list[When]:
-    """Gives the operator its permissions."""
+    """Return the binding of the operator's role."""
     everywhere: Document = {"name": _NAME}
     there: Document = {"name": _NAME, "namespace": Value("watchNamespace")}
     return [
@@ -99,38 +122,46 @@ def _lease_metadata() -> Document:
 
 
 def lease_role() -> When:
-    """The permissions that the election takes."""
+    """Return the Role for leader election."""
     return When("leaderElection.enabled", _role("Role", _lease_metadata(), lease_rules()))
 
 
 def lease_binding() -> When:
-    """Gives the operator the permissions that the election takes."""
+    """Return the binding of the Role for leader election."""
     return When("leaderElection.enabled", _binding("Role", _lease_metadata()))
 
 
 def user_roles() -> dict[tuple[str, str], When]:
-    """Who may edit or view a namespace may do so with its jobs, too; by kind and role."""
+    """Return roles, by kind and name, that aggregate access to jobs to admin, edit and view."""
     everything = "create delete deletecollection get list patch update watch"
     roles = (
         ("editor", ("admin", "edit"), everything),
         ("viewer", ("view",), "get list watch"),
     )
+    groups: dict[str, list[Resource]] = {}
+    for resource in RESOURCES:
+        groups.setdefault(resource.kind.lower(), []).append(resource)
     return {
-        (kind.kind.lower(), who): _user_role(kind, who, into, verbs)
-        for kind in RESOURCES
+        (kind, who): _user_role(kind, who, into, _user_rules(resources, who, verbs))
+        for kind, resources in groups.items()
         for who, into, verbs in roles
     }
 
 
-def _user_role(kind: Resource, who: str, into: tuple[str, ...], verbs: str) -> When:
+def _user_rules(resources: list[Resource], who: str, verbs: str) -> list[Document]:
+    """Return the rules for a kind in all its groups."""
+    rules = []
+    for resource in resources:
+        group, plural = resource.group, resource.plural
+        rules += [_rule(group, plural, verbs), _rule(group, f"{plural}/status", "get")]
+        if who == "editor" and resource in SCALE_SERVED:
+            rules.append(_rule(group, f"{plural}/scale", "get patch update"))
+    return rules
+
+
+def _user_role(kind: str, who: str, into: tuple[str, ...], rules: list[Document]) -> When:
     labels = {f"rbac.authorization.k8s.io/aggregate-to-{role}": "true" for role in into}
-    rules = [
-        _rule(kind.group, kind.plural, verbs),
-        _rule(kind.group, f"{kind.plural}/status", "get"),
-    ]
-    if who == "editor" and kind in SCALABLE:
-        rules.append(_rule(kind.group, f"{kind.plural}/scale", "get patch update"))
-    metadata = {"name": text(_NAME, f"-{kind.kind.lower()}-{who}"), "labels": labels}
+    metadata = {"name": text(_NAME, f"-{kind}-{who}"), "labels": labels}
     return When("userRoles.enabled", _role("ClusterRole", metadata, rules))
 
 
@@ -139,7 +170,7 @@ def _role(kind: str, metadata: Document, rules: list[Document]) -> Document:
 
 
 def _binding(kind: str, metadata: Document) -> Document:
-    """Binds a role to the operator; both have the same name."""
+    """Return the binding of a role to the operator; both have the same name."""
     return {
         "apiVersion": f"{RBAC}/v1",
         "kind": f"{kind}Binding",

@@ -1,7 +1,7 @@
-"""Objects with gaps, written once and filled in twice: here, and by Helm.
+"""Templates of objects, written once and rendered twice: here, and by Helm.
 
-A template is a plain document in which some places are one of the nodes below. `fill` puts values
-in; `traincrew.operator.manifests.chart` writes the same template in Helm's language.
+A template is a plain document in which some nodes are placeholders, defined below. `fill` replaces
+them by values; `traincrew.operator.manifests.chart` writes the same template as a Helm template.
 """
 
 from __future__ import annotations
@@ -14,41 +14,50 @@ Document = dict[str, Any]
 
 
 class Value(Struct, frozen=True):
-    """A value that was chosen, by its path in the values such as ``metrics.port``."""
+    """A value, by its path in the values such as ``metrics.port``."""
 
     path: str
 
 
 class Namespace(Struct, frozen=True):
-    """The namespace that is installed into."""
+    """The namespace of the installation."""
 
 
 class Either(Struct, frozen=True):
-    """A value if it was chosen, else something else."""
+    """A value if it is set, else something else."""
 
     value: Value
     other: Namespace
 
 
 class Image(Struct, frozen=True):
-    """The reference to an image: its repository with its digest, its tag, or our version."""
+    """An image reference: its repository with its digest, its tag, or our version."""
 
     path: str
 
 
-class Text(Struct, frozen=True):
-    """Parts of one string."""
+class Expression(Struct, frozen=True):
+    """A Helm expression, for what only Helm knows, such as ``.Release.Name``."""
 
-    parts: tuple[str | Value | Namespace | Either | Image, ...]
+    code: str
+
+
+Part = str | Value | Namespace | Either | Image | Expression
+
+
+class Text(Struct, frozen=True):
+    """A string that is concatenated from parts."""
+
+    parts: tuple[Part, ...]
 
 
 class When(Struct, frozen=True):
-    """An entry or item that is there only if a value is: not empty, not false, not 0.
+    """A node that is included only if a value is set: not empty, not false, not 0.
 
     Attributes:
         path: The value.
-        node: What is there.
-        negated: There only if the value is not.
+        node: The node.
+        negated: Include it only if the value is not set.
     """
 
     path: str
@@ -57,24 +66,24 @@ class When(Struct, frozen=True):
 
 
 class Merged(Struct, frozen=True):
-    """A mapping, and the entries of a value besides; they have no key in common."""
+    """A mapping merged with the entries of a value; they have no key in common."""
 
     own: Document
     path: str
 
 
-def text(*parts: str | Value | Namespace | Either | Image) -> Text:
-    """One string of several parts."""
+def text(*parts: Part) -> Text:
+    """Return a string that is concatenated from parts."""
     return Text(parts)
 
 
 def optional(path: str) -> When:
-    """A value that is left out where it is empty."""
+    """Return a value that is left out if it is empty."""
     return When(path, Value(path))
 
 
 def look_up(values: Document, path: str) -> Any:
-    """The value at a path such as ``metrics.port``."""
+    """Return the value at a path such as ``metrics.port``."""
     found: Any = values
     for part in path.split("."):
         found = found[part]
@@ -82,12 +91,12 @@ def look_up(values: Document, path: str) -> Any:
 
 
 class Filling(Struct, frozen=True):
-    """What the gaps are filled with.
+    """The values for the placeholders.
 
     Attributes:
-        values: As spelled in YAML, complete.
-        namespace: Where everything is installed.
-        version: Tag of the images by default.
+        values: All values, spelled as in YAML.
+        namespace: The namespace of the installation.
+        version: The default tag of the images.
     """
 
     values: Document
@@ -95,7 +104,7 @@ class Filling(Struct, frozen=True):
     version: str
 
     def fill(self, node: Any) -> Any:
-        """A template with values in it; `Absent` where a condition does not hold."""
+        """Return a template with its values; `ABSENT` if a condition does not hold."""
         match node:
             case dict():
                 return {
@@ -129,7 +138,7 @@ class Filling(Struct, frozen=True):
 
 
 class _Absent:
-    """Of a condition that does not hold."""
+    """The result of a condition that does not hold."""
 
 
 ABSENT = _Absent()

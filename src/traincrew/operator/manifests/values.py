@@ -1,7 +1,8 @@
-"""What can be chosen when the operator is installed.
+"""The values of an installation of the operator.
 
-One type says it for everything: its defaults are `deploy/` and `config/`, its fields become the
-chart's ``values.yaml`` and ``values.schema.json``, and `traincrew manifests --values` reads it.
+One type defines them for every format: its defaults are used in `deploy/` and `config/`, its fields
+become the chart's ``values.yaml`` and ``values.schema.json``, and `traincrew manifests --values`
+reads it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from msgspec import Meta, Struct, field
 from traincrew.operator.options import HELPER_IMAGE, OperatorOptions
 
 NAME = "chainer-operator"
-"""Of kubeflow/chainer-operator, so that an installation is replaced rather than doubled."""
+"""As in kubeflow/chainer-operator, so that an installation is replaced, not duplicated."""
 
 _DNS_LABEL = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 _REPOSITORY = r"^[a-zA-Z0-9][-a-zA-Z0-9._/:]*$"
@@ -25,7 +26,7 @@ Documents = list[dict[str, Any]]
 
 
 class _Values(Struct, rename="camel", kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """Spelled as in YAML; what is not known is refused."""
+    """Base of values: spelled as in YAML, unknown fields are refused."""
 
 
 Repository = Annotated[
@@ -44,12 +45,12 @@ class Image(_Values, frozen=True):
     tag: Tag = ""
     digest: Digest = ""
     pull_policy: Annotated[
-        Literal["Always", "IfNotPresent", "Never"], Meta(description="When it is pulled.")
+        Literal["Always", "IfNotPresent", "Never"], Meta(description="Image pull policy.")
     ] = "IfNotPresent"
 
 
 class HelperImage(_Values, frozen=True):
-    """Image of the init steps."""
+    """Image of the init containers."""
 
     repository: Repository = HELPER_IMAGE.rpartition(":")[0]
     tag: Tag = ""
@@ -57,17 +58,34 @@ class HelperImage(_Values, frozen=True):
 
 
 class Switch(_Values, frozen=True):
-    """Something that can be left out."""
+    """An optional part."""
 
-    enabled: Annotated[bool, Meta(description="Whether to have it.")] = True
+    enabled: Annotated[bool, Meta(description="Whether to install it.")] = True
+
+
+ElectionTime = Annotated[str, Meta(pattern="^$|^[0-9]+(s|m)$")]
+
+
+class Election(Switch, frozen=True):
+    """Leader election and its times; empty ones are the operator's defaults."""
+
+    lease_duration: Annotated[
+        ElectionTime,
+        Meta(description="Time without a renewal after which another one takes over, such as 15s."),
+    ] = ""
+    renew_deadline: Annotated[
+        ElectionTime,
+        Meta(description="Time without a renewal after which the leader gives up, such as 10s."),
+    ] = ""
+    retry_period: Annotated[
+        ElectionTime, Meta(description="Time between two renewals, such as 2s.")
+    ] = ""
 
 
 class ServiceMonitor(_Values, frozen=True):
     """A ServiceMonitor for the Prometheus operator."""
 
-    enabled: Annotated[
-        bool, Meta(description="Needs the definitions of the Prometheus operator.")
-    ] = False
+    enabled: Annotated[bool, Meta(description="Needs the CRDs of the Prometheus operator.")] = False
     interval: Annotated[
         str, Meta(pattern="^([0-9]+(ms|s|m|h))+$", description="Time between two scrapes.")
     ] = "30s"
@@ -83,7 +101,7 @@ class Metrics(_Values, frozen=True):
         int, Meta(ge=1, le=65535, description="Port of /metrics, /healthz and /readyz.")
     ] = 8080
     service_monitor: Annotated[
-        ServiceMonitor, Meta(description="Have the Prometheus operator scrape the metrics.")
+        ServiceMonitor, Meta(description="Lets the Prometheus operator scrape the metrics.")
     ] = field(default_factory=ServiceMonitor)
 
 
@@ -92,9 +110,9 @@ class Logs(_Values, frozen=True):
 
     level: Annotated[
         Literal["debug", "info", "warning", "error", "critical"],
-        Meta(description="What is logged."),
+        Meta(description="Minimum level of log messages."),
     ] = "info"
-    format: Annotated[Literal["text", "json"], Meta(description="How it is written.")] = "text"
+    format: Annotated[Literal["text", "json"], Meta(description="Format of the log.")] = "text"
 
 
 def _resources() -> dict[str, Any]:
@@ -122,8 +140,8 @@ class Values(_Values, frozen=True):
         HelperImage,
         Meta(
             description=(
-                "Image of the init steps of distributed jobs; it is pulled in the jobs' namespaces,"
-                " with the pull secrets of the jobs."
+                "Image of the init containers of distributed jobs; it is pulled in the jobs'"
+                " namespaces, with the pull secrets of the jobs."
             )
         ),
     ] = field(default_factory=HelperImage)
@@ -135,13 +153,13 @@ class Values(_Values, frozen=True):
         Meta(
             ge=0,
             le=10,
-            description="One leads; the others wait with warm caches, and take over in seconds.",
+            description="One is the leader; the others are ready to take over within seconds.",
         ),
     ] = 2
     leader_election: Annotated[
-        Switch,
-        Meta(description="The election between the replicas; without it there may be only one."),
-    ] = field(default_factory=Switch)
+        Election,
+        Meta(description="Leader election of the replicas; without it there may be only one."),
+    ] = field(default_factory=Election)
     watch_namespace: Annotated[
         str,
         Meta(
@@ -154,7 +172,7 @@ class Values(_Values, frozen=True):
         ),
     ] = ""
     workers: Annotated[
-        int, Meta(ge=1, le=64, description="How many jobs are looked at at the same time.")
+        int, Meta(ge=1, le=64, description="Maximum number of jobs reconciled at the same time.")
     ] = OperatorOptions().workers
     log: Annotated[Logs, Meta(description="The operator's log.")] = field(default_factory=Logs)
     metrics: Annotated[Metrics, Meta(description="Metrics and probes.")] = field(
@@ -175,21 +193,21 @@ class Values(_Values, frozen=True):
     affinity: Annotated[
         dict[str, Any],
         Meta(
-            description="Affinity of the operator's pods; they spread over nodes and zones anyway."
+            description="Affinity of the operator's pods, which spread over nodes and zones anyway."
         ),
     ] = field(default_factory=dict)
     pod_labels: Annotated[
-        dict[str, str], Meta(description="More labels for the operator's pods.")
+        dict[str, str], Meta(description="Additional labels of the operator's pods.")
     ] = field(default_factory=dict)
     pod_annotations: Annotated[
-        dict[str, str], Meta(description="Annotations for the operator's pods.")
+        dict[str, str], Meta(description="Annotations of the operator's pods.")
     ] = field(default_factory=dict)
     crds: Annotated[
         Switch,
         Meta(
             description=(
                 "The CustomResourceDefinitions. They are upgraded with the release, and kept when"
-                " it is uninstalled, because with them all jobs would go."
+                " it is uninstalled, because deleting them deletes all jobs."
             )
         ),
     ] = field(default_factory=Switch)
@@ -197,7 +215,8 @@ class Values(_Values, frozen=True):
         Switch,
         Meta(
             description=(
-                "ClusterRoles that let whoever may edit or view a namespace do so with its jobs."
+                "ClusterRoles that give users who may edit or view a namespace the same access to"
+                " its jobs."
             )
         ),
     ] = field(default_factory=Switch)
@@ -207,16 +226,16 @@ DEFAULTS = Values()
 
 
 def plain(values: Values) -> dict[str, Any]:
-    """Values as a plain document, spelled as in YAML."""
+    """Return values as a plain document, spelled as in YAML."""
     document: dict[str, Any] = msgspec.to_builtins(values)
     return document
 
 
 def parse(document: Any) -> Values:
-    """Values from a document that names only what differs from the defaults, as Helm reads it.
+    """Parse a document that names only what differs from the defaults, as Helm does.
 
     Raises:
-        ValueError: Something in it is unknown, of the wrong type or out of range.
+        ValueError: A value is unknown, of the wrong type or out of range.
     """
     if not isinstance(document, dict):
         raise ValueError(f"expected a mapping of values, got {type(document).__name__}")  # noqa: TRY004

@@ -17,7 +17,7 @@ from traincrew.operator.manifests.values import NAME
 _NAME = Value("name")
 _PORT = "metrics"
 _USER = 65532
-"""Of no account in particular; "nonroot" in many base images."""
+"""User and group ID: no particular account; "nonroot" in many base images."""
 POD_SECURITY = "restricted"
 
 
@@ -30,7 +30,7 @@ def _metadata() -> Document:
 
 
 def namespace() -> Document:
-    """The operator's namespace. Jobs run in others, with Pod Security levels of their own."""
+    """Return the operator's namespace. Jobs run in others, with their own Pod Security levels."""
     level = "pod-security.kubernetes.io"
     return {
         "apiVersion": "v1",
@@ -46,21 +46,48 @@ def _arguments() -> list[object]:
     watched = Value("watchNamespace")
     return [
         "operator",
-        # Its own address: on a network that pods share, each replica needs a port of its own.
+        # The pod's own address: on a network that pods share, each replica needs a port of its own.
         text("--metrics-address=$(POD_IP):", Value("metrics.port")),
         text("--helper-image=", Image("helperImage")),
         text("--workers=", Value("workers")),
         text("--log-level=", Value("log.level")),
         text("--log-format=", Value("log.format")),
         When("watchNamespace", text("--namespace=", watched)),
-        # Operators of different namespaces do not exclude one another, those of the same one do.
+        # Operators of different namespaces run side by side; of the same namespace, only one leads.
         When("watchNamespace", text("--lease-namespace=", watched)),
         When("leaderElection.enabled", "--no-leader-elect", negated=True),
+        *(
+            When(path, text(f"--leader-elect-{flag}=", Value(path)))
+            for path, flag in (
+                ("leaderElection.leaseDuration", "lease-duration"),
+                ("leaderElection.renewDeadline", "renew-deadline"),
+                ("leaderElection.retryPeriod", "retry-period"),
+            )
+        ),
     ]
 
 
 def _probe(path: str, **times: int) -> Document:
     return {"httpGet": {"path": path, "port": _PORT}, **times}
+
+
+def pod_security() -> Document:
+    """Return the security context of pods with the operator's image."""
+    return {
+        "runAsNonRoot": True,
+        "runAsUser": _USER,
+        "runAsGroup": _USER,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+
+
+def container_security() -> Document:
+    """Return the security context of containers with the operator's image."""
+    return {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
 
 
 def _container() -> Document:
@@ -71,21 +98,17 @@ def _container() -> Document:
         "args": _arguments(),
         "env": [{"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}],
         "ports": [{"name": _PORT, "containerPort": Value("metrics.port")}],
-        # Ready when the caches are full, leader or not; a standby has to be ready to take over.
+        # Ready when the caches are synced, leader or not; a standby must be ready to take over.
         "startupProbe": _probe("/healthz", periodSeconds=1, failureThreshold=60),
         "livenessProbe": _probe("/healthz", periodSeconds=10, timeoutSeconds=5),
         "readinessProbe": _probe("/readyz", periodSeconds=5, timeoutSeconds=5),
         "resources": Value("resources"),
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
+        "securityContext": container_security(),
     }
 
 
 def _spread(topology: str) -> Document:
-    """Rather on different machines, but rather together than not at all."""
+    """Return a constraint that prefers different nodes or zones, but does not require them."""
     return {
         "maxSkew": 1,
         "topologyKey": topology,
@@ -97,7 +120,7 @@ def _spread(topology: str) -> Document:
 
 
 def deployment() -> Document:
-    """The operator: one replica leads, the others wait."""
+    """Return the operator's Deployment: one replica leads, the others stand by."""
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -123,12 +146,7 @@ def deployment() -> Document:
                         _spread("kubernetes.io/hostname"),
                         _spread("topology.kubernetes.io/zone"),
                     ],
-                    "securityContext": {
-                        "runAsNonRoot": True,
-                        "runAsUser": _USER,
-                        "runAsGroup": _USER,
-                        "seccompProfile": {"type": "RuntimeDefault"},
-                    },
+                    "securityContext": pod_security(),
                     "containers": [_container()],
                 },
             },
@@ -137,7 +155,7 @@ def deployment() -> Document:
 
 
 def disruption_budget() -> Document:
-    """Drained nodes take one replica at a time; one that is not ready anyway holds up nobody."""
+    """Return a budget that lets drains evict one replica at a time, and any that is not ready."""
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
@@ -151,7 +169,7 @@ def disruption_budget() -> Document:
 
 
 def service() -> Document:
-    """The metrics of every replica; headless, because each has its own."""
+    """Return the headless Service for the metrics of each replica."""
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -165,7 +183,7 @@ def service() -> Document:
 
 
 def service_monitor() -> When:
-    """Has the Prometheus operator scrape the metrics."""
+    """Return the ServiceMonitor that lets the Prometheus operator scrape the metrics."""
     return When(
         "metrics.serviceMonitor.enabled",
         {

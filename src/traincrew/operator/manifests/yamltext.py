@@ -1,4 +1,4 @@
-"""Documents as YAML that people read."""
+"""Dumps documents as readable YAML."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ WIDTH = 100
 
 
 class _Flow(dict[str, Any]):
-    """A mapping written in one flow: nobody reads the schema of a pod template line by line."""
+    """A mapping written in flow style, for the long schema of a pod template."""
 
 
 class _FlowList(list[Any]):
-    """A list written in one flow, as ``[get, list, watch]``."""
+    """A list written in flow style, as ``[get, list, watch]``."""
 
 
 class _Dumper(yaml.SafeDumper):
@@ -35,13 +35,21 @@ _Dumper.add_representer(
 )
 
 
+_Dumper.add_representer(
+    str,
+    lambda dumper, data: dumper.represent_scalar(
+        "tag:yaml.org,2002:str", data, style="|" if "\n" in data else None
+    ),
+)
+
+
 def is_flow(key: str, mapping: dict[str, Any]) -> bool:
-    """Whether a list is written in one line: those of a rule of a role."""
+    """Return whether a list is written in flow style, as in the rules of a role."""
     return "verbs" in mapping and key in {"apiGroups", "resources", "resourceNames", "verbs"}
 
 
 def dump(document: Any) -> str:
-    """One document; keys stay in their order."""
+    """Dump one document; keys keep their order."""
     text: str = yaml.dump(
         _with_flows(document), Dumper=_Dumper, sort_keys=False, width=WIDTH, allow_unicode=True
     )
@@ -49,7 +57,7 @@ def dump(document: Any) -> str:
 
 
 def dump_all(documents: Iterable[Any]) -> str:
-    """Several documents."""
+    """Dump several documents."""
     return "---\n".join(dump(document) for document in documents)
 
 

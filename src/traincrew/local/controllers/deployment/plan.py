@@ -1,8 +1,8 @@
-"""What a Deployment does next: (deployment, its ReplicaSets, now) -> ReplicaSets, status. Pure.
+"""Plan of a Deployment: (deployment, its ReplicaSets, now) -> ReplicaSets, status. Pure.
 
-One step per call, as upstream (`pkg/controller/deployment`): each change of a ReplicaSet brings
-the next call. Not done: proportional scaling of several ReplicaSets in the middle of a rollout;
-the rollout goes on towards the new number instead, and ends in the same state.
+One step per call, as upstream (`pkg/controller/deployment`): each change of a ReplicaSet triggers
+the next call. Not implemented: proportional scaling of several ReplicaSets during a rollout; the
+rollout continues towards the new number instead, and ends in the same state.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from traincrew.local.controllers.common import (
     set_condition,
     short_hash,
 )
-from traincrew.local.controllers.writes import Note
+from traincrew.local.controllers.writes import Event
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,24 +34,24 @@ _NO_DEADLINE = 2**31 - 1
 
 
 class Scaling(Struct):
-    """A ReplicaSet and how many pods it should want."""
+    """A ReplicaSet and its desired number of replicas."""
 
     replica_set: AnyObject
     replicas: int
 
 
 class Plan(Struct):
-    """What to write.
+    """The writes to carry out.
 
     Attributes:
         create: The new ReplicaSet, or None.
         scale: ReplicaSets to resize.
-        renumber: The ReplicaSet whose revision annotation is to be `revision`, or None.
+        renumber: The ReplicaSet whose revision annotation is to be set to `revision`, or None.
         revision: Revision of the Deployment.
         delete: ReplicaSets beyond the history limit.
         status: The whole new status.
-        notes: Events, after the writes.
-        look_again_at: Seconds since the epoch, or None.
+        events: Events to record after the writes.
+        requeue_at: Seconds since the epoch, or None.
     """
 
     create: dict[str, Any] | None = None
@@ -60,34 +60,33 @@ class Plan(Struct):
     revision: str = ""
     delete: list[AnyObject] = field(default_factory=list)
     status: dict[str, Any] = field(default_factory=dict)
-    notes: list[Note] = field(default_factory=list)
-    look_again_at: float | None = None
+    events: list[Event] = field(default_factory=list)
+    requeue_at: float | None = None
 
 
 def plan_deployment(
     owner: AnyObject, replica_sets: Sequence[AnyObject], old_pods: int, now: float
 ) -> Plan:
-    """Decide.
+    """Plan the next step of a Deployment.
 
     Args:
         owner: The Deployment.
-        replica_sets: What it controls.
-        old_pods: Pods of ReplicaSets other than the new one that have not finished;
-            `Recreate` waits for them.
+        replica_sets: The ReplicaSets it controls.
+        old_pods: Unfinished pods of ReplicaSets other than the new one; `Recreate` waits for them.
         now: Seconds since the epoch.
     """
     return _Decision(owner, replica_sets, old_pods, now).make()
 
 
 def new_replica_set(owner: AnyObject, replica_sets: Sequence[AnyObject]) -> AnyObject | None:
-    """The oldest ReplicaSet that was made from the template as it is now."""
+    """Return the oldest ReplicaSet that was created from the current template."""
     wanted = _bare(owner.spec.get("template") or {})
     same = [item for item in replica_sets if _bare(item.spec.get("template") or {}) == wanted]
     return min(same, key=_age, default=None)
 
 
 class _Decision:
-    """The numbers of one reconcile; lives as long as one call."""
+    """The state of one call of `plan_deployment`."""
 
     def __init__(
         self, owner: AnyObject, replica_sets: Sequence[AnyObject], old_pods: int, now: float
@@ -113,7 +112,7 @@ class _Decision:
         self.plan = Plan()
 
     def make(self) -> Plan:
-        """Resize, number, tidy up, report."""
+        """Scale, set revisions, prune the history and compute the status."""
         if self.owner.metadata.deletion_timestamp is None:
             self._number()
             if self.owner.spec.get("paused"):
@@ -122,7 +121,7 @@ class _Decision:
                 self._recreate()
             else:
                 self._roll()
-            self._tidy()
+            self._prune_history()
         self._report()
         return self.plan
 
@@ -152,7 +151,7 @@ class _Decision:
         self._shrink_old()
 
     def _shrink_old(self) -> None:
-        """Take away old pods as far as enough stay available; those that do not work first."""
+        """Remove old pods as long as enough remain available; unhealthy ones first."""
         new_wants = _wants(self.new) if self.new is not None else 0
         new_available = _status(self.new, "availableReplicas") if self.new is not None else 0
         minimum = self.replicas - self.unavailable
@@ -180,7 +179,7 @@ class _Decision:
         self.plan.create = self._document(replicas)
         name = self.plan.create["metadata"]["name"]
         text = f"Scaled up replica set {name} from 0 to {replicas}"
-        self.plan.notes.append(Note("ScalingReplicaSet", text))
+        self.plan.events.append(Event("ScalingReplicaSet", text))
 
     def _scale(self, item: AnyObject | None, replicas: int) -> None:
         if item is None:
@@ -197,7 +196,7 @@ class _Decision:
             self.plan.scale.append(Scaling(item, replicas))
         direction = "up" if replicas > before else "down"
         text = f"Scaled {direction} replica set {item.metadata.name} from {before} to {replicas}"
-        self.plan.notes.append(Note("ScalingReplicaSet", text))
+        self.plan.events.append(Event("ScalingReplicaSet", text))
 
     # -- names and history -------------------------------------------------------------------
 
@@ -244,7 +243,7 @@ class _Decision:
             "spec": spec,
         }
 
-    def _tidy(self) -> None:
+    def _prune_history(self) -> None:
         if not self._is_complete():
             return
         limit = int(self.owner.spec.get("revisionHistoryLimit", 10))
@@ -317,7 +316,7 @@ class _Decision:
         )
 
     def _progress(self, counters: Mapping[str, int]) -> tuple[bool, str, str] | None:
-        """Status, reason and message of the condition Progressing; None leaves it as it is."""
+        """Return status, reason and message of the condition Progressing; None keeps it."""
         seconds = int(self.owner.spec.get("progressDeadlineSeconds", 600))
         if seconds >= _NO_DEADLINE:
             return None
@@ -339,7 +338,7 @@ class _Decision:
             before.get("replicas") or 0
         ) - int(before.get("updatedReplicas") or 0)
         if known is None or moved or self.plan.scale:
-            self._look_again(self.now + seconds)
+            self._requeue_at(self.now + seconds)
             return True, "ReplicaSetUpdated", f'ReplicaSet "{name}" is progressing.'
         if known.get("reason") in {"NewReplicaSetAvailable", "ProgressDeadlineExceeded"}:
             return None
@@ -347,11 +346,11 @@ class _Decision:
         if limit <= self.now:
             text = f'ReplicaSet "{name}" has timed out progressing.'
             return False, "ProgressDeadlineExceeded", text
-        self._look_again(limit)
+        self._requeue_at(limit)
         return None
 
-    def _look_again(self, moment: float) -> None:
-        self.plan.look_again_at = moment
+    def _requeue_at(self, moment: float) -> None:
+        self.plan.requeue_at = moment
 
 
 def _wants(item: AnyObject) -> int:
@@ -372,7 +371,7 @@ def _age(item: AnyObject) -> tuple[str, str]:
 
 
 def _bare(template: Mapping[str, Any]) -> dict[str, Any]:
-    """A template without the label that only ReplicaSets have."""
+    """Return a template without the label that only those of ReplicaSets have."""
     meta = template.get("metadata") or {}
     labels = {key: value for key, value in (meta.get("labels") or {}).items() if key != HASH}
     rest = {key: value for key, value in meta.items() if key not in {"labels", "creationTimestamp"}}

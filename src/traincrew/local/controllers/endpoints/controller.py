@@ -1,4 +1,4 @@
-"""Reads Services and pods, asks `plan`, keeps Endpoints and EndpointSlices as it says."""
+"""Reads Services and pods, calls `plan`, and writes Endpoints and EndpointSlices."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from traincrew.engine.controller import Controller, Request, own_key
 from traincrew.engine.resources import ENDPOINT_SLICES, ENDPOINTS, PODS, SERVICES
+from traincrew.local.controllers.context import (
+    NOT_CURRENT,
+    ControllerContext,
+    is_namespace_terminating,
+)
 from traincrew.local.controllers.endpoints.plan import (
     ENDPOINTS_MANAGER,
     MANAGED_ENDPOINTS,
@@ -20,17 +25,15 @@ from traincrew.local.controllers.endpoints.plan import (
 )
 from traincrew.local.controllers.informers import NAMESPACE, informer
 from traincrew.local.controllers.selectors import matches_map
-from traincrew.local.controllers.shell import NOT_CURRENT, Shell, is_namespace_terminating
 
 if TYPE_CHECKING:
-    from traincrew.engine.controller import Result
+    from traincrew.engine.cache import Informer
+    from traincrew.engine.controller import Manager, Result
     from traincrew.engine.events import EventRecorder
-    from traincrew.engine.informer import Informer
-    from traincrew.engine.manager import Manager
     from traincrew.engine.objects import AnyObject
 
 BATCH = 0.02
-"""Seconds to wait for more: pods become ready together, and one write does for all of them."""
+"""Seconds to wait for further changes: pods become ready together and need only one write."""
 
 
 def add_endpoints_controller(manager: Manager, events: EventRecorder) -> None:
@@ -40,14 +43,16 @@ def add_endpoints_controller(manager: Manager, events: EventRecorder) -> None:
 
 
 class EndpointsReconciler:
-    """One Service at a time."""
+    """Reconciles one Service at a time."""
 
     def __init__(self, manager: Manager, events: EventRecorder) -> None:
         self._services = informer(manager, SERVICES)
         self._pods = informer(manager, PODS)
         self._endpoints = informer(manager, ENDPOINTS)
         self._slices = informer(manager, ENDPOINT_SLICES)
-        self._shell = Shell(manager.client, events.reporter("endpoint-controller"), SERVICES)
+        self._context = ControllerContext(
+            manager.client, events.reporter("endpoint-controller"), SERVICES
+        )
         self.controller = Controller("endpoints", self.reconcile, workers=4)
         self.controller.watch(self._services, own_key)
         self.controller.watch(self._endpoints, own_key)
@@ -72,7 +77,7 @@ class EndpointsReconciler:
 
     async def reconcile(self, request: Request) -> Result | None:
         """Bring the endpoints of one Service up to date."""
-        if not self._shell.is_current(request):
+        if not self._context.is_current(request):
             return NOT_CURRENT
         service = self._services.store.get(*request)
         slices = {
@@ -83,13 +88,20 @@ class EndpointsReconciler:
         }
         existing = self._endpoints.store.get(*request)
         if service is None:
-            self._shell.forget(request)
+            self._context.forget(request)
             managed = existing is not None and (
                 existing.metadata.labels.get(MANAGED_ENDPOINTS) == ENDPOINTS_MANAGER
             )
-            if existing is not None and managed:
-                await self._shell.delete(request, self._endpoints, existing)
-            return None  # the slices go with their owner
+            if (
+                existing is not None
+                and managed
+                # The pods may be newer than the cache of Services.
+                and await self._context.client.is_gone(
+                    SERVICES, request.name, request.namespace, uid=""
+                )
+            ):
+                await self._context.delete(request, self._endpoints, existing)
+            return None  # the slices are garbage collected with their owner
         if service.metadata.deletion_timestamp is not None or not has_endpoints(service):
             return None
         pods = self._pods.store.by_index(NAMESPACE, request.namespace)
@@ -100,7 +112,7 @@ class EndpointsReconciler:
         for name, wanted in documents.items():
             writes.append(self._write(request, self._slices, slices.pop(name, None), wanted))
         writes += [self._drop(request, item) for item in slices.values()]
-        for error in await self._shell.together(writes):
+        for error in await self._context.run_all(writes):
             if not is_namespace_terminating(error):
                 raise error
         return None
@@ -113,7 +125,7 @@ class EndpointsReconciler:
         document: dict[str, Any],
     ) -> None:
         if existing is None:
-            await self._shell.create(request, informer, document)
+            await self._context.create(request, informer, document)
             return
         patch: dict[str, Any] = {}
         labels = document["metadata"]["labels"]
@@ -124,10 +136,10 @@ class EndpointsReconciler:
             if field in document and getattr(existing, field) != document[field]:
                 patch[field] = document[field]
         if patch:
-            await self._shell.patch(request, informer, existing, patch)
+            await self._context.patch(request, informer, existing, patch)
 
     async def _drop(self, request: Request, item: AnyObject) -> None:
-        await self._shell.delete(request, self._slices, item)
+        await self._context.delete(request, self._slices, item)
 
 
 def _service_of(item: AnyObject) -> list[Request]:

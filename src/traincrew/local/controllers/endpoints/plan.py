@@ -1,4 +1,4 @@
-"""Which pods a Service leads to: (service, pods) -> Endpoints, EndpointSlices. Pure.
+"""Plan of a Service's endpoints: (service, pods) -> Endpoints, EndpointSlices. Pure.
 
 Rules: `pkg/controller/endpoint` and `staging/src/k8s.io/endpointslice` upstream.
 """
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from traincrew.engine.resources import SERVICES
-from traincrew.local.controllers import pods as facts
+from traincrew.local.controllers import pods as podutil
 from traincrew.local.controllers.common import owner_reference, short_hash
 from traincrew.local.controllers.selectors import matches_map
 
@@ -42,29 +42,33 @@ class Endpoint(Struct, frozen=True):
 
 
 def has_endpoints(service: AnyObject) -> bool:
-    """Whether its endpoints follow from its selector."""
+    """Return whether its endpoints are derived from its selector."""
     return bool(service.spec.get("selector")) and service.spec.get("type") != "ExternalName"
 
 
 def relevant(pod: AnyObject) -> tuple[Any, ...]:
-    """What of a pod endpoints depend on: while it stays the same, nothing has to be done."""
+    """Return what endpoints depend on in a pod: while it is the same, there is nothing to do."""
     return (
         pod.metadata.labels,
         pod.metadata.deletion_timestamp is not None,
         pod.status.get("podIP"),
         pod.spec.get("nodeName"),
-        facts.is_finished(pod),
-        facts.is_ready(pod),
+        podutil.is_finished(pod),
+        podutil.is_ready(pod),
     )
 
 
 def endpoints_of(service: AnyObject, pods: Iterable[AnyObject]) -> list[Endpoint]:
-    """Pods the selector matches that have an address and have not finished, by name."""
+    """Return the unfinished pods with an address that the selector matches, by name."""
     selector = service.spec.get("selector")
     found = []
     for pod in pods:
         address = pod.status.get("podIP")
-        if not address or facts.is_finished(pod) or not matches_map(selector, pod.metadata.labels):
+        if (
+            not address
+            or podutil.is_finished(pod)
+            or not matches_map(selector, pod.metadata.labels)
+        ):
             continue
         named = pod.spec.get("subdomain") == service.metadata.name
         found.append(
@@ -72,8 +76,8 @@ def endpoints_of(service: AnyObject, pods: Iterable[AnyObject]) -> list[Endpoint
                 pod,
                 address,
                 _ports(service, pod),
-                facts.is_ready(pod),
-                facts.is_terminating(pod),
+                podutil.is_ready(pod),
+                podutil.is_terminating(pod),
                 pod.spec.get("hostname", "") if named else "",
             )
         )
@@ -81,7 +85,7 @@ def endpoints_of(service: AnyObject, pods: Iterable[AnyObject]) -> list[Endpoint
 
 
 def endpoints_document(service: AnyObject, endpoints: Iterable[Endpoint]) -> dict[str, Any]:
-    """The Endpoints object."""
+    """Return the Endpoints object."""
     everything = bool(service.spec.get("publishNotReadyAddresses"))
     groups: dict[tuple[_Port, ...], tuple[list[Any], list[Any]]] = {}
     for endpoint in endpoints:
@@ -119,7 +123,7 @@ def endpoints_document(service: AnyObject, endpoints: Iterable[Endpoint]) -> dic
 
 
 def slice_documents(service: AnyObject, endpoints: Iterable[Endpoint]) -> dict[str, dict[str, Any]]:
-    """The EndpointSlices by name; one without endpoints if there are none."""
+    """Return the EndpointSlices by name; one without endpoints if there are none."""
     everything = bool(service.spec.get("publishNotReadyAddresses"))
     groups: dict[tuple[_Port, ...], list[dict[str, Any]]] = {}
     for endpoint in endpoints:

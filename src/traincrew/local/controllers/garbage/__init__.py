@@ -1,1 +1,1 @@
-"""Deletion that follows from other deletions: owners and dependents, namespaces and content."""
+"""Cascading deletion: dependents of deleted owners, and the content of deleted namespaces."""

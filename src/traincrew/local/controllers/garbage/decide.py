@@ -1,4 +1,4 @@
-"""What happens to one object, given the state of its owners and dependents. Pure.
+"""Decide what to do with an object, given the state of its owners and dependents. Pure.
 
 Rules: `pkg/controller/garbagecollector` (`attemptToDeleteItem`, `processDeletingDependentsItem`).
 """
@@ -22,11 +22,13 @@ class Owner(Enum):
     """State of an owner."""
 
     SOLID = auto()
-    """It exists and stays, or goes without waiting for its dependents."""
+    """It exists and is not waiting for its dependents."""
     ABSENT = auto()
-    """It does not exist."""
+    """It does not exist: the server has confirmed this for exactly this object."""
+    UNKNOWN = auto()
+    """Whether it exists is unknown."""
     WAITING = auto()
-    """It goes as soon as its dependents are gone (foreground deletion)."""
+    """It is deleted as soon as its dependents are gone (foreground deletion)."""
 
 
 class Keep(Struct, frozen=True):
@@ -34,7 +36,7 @@ class Keep(Struct, frozen=True):
 
 
 class DropOwners(Struct, frozen=True):
-    """Take references to these owners off the object; somebody else still needs it."""
+    """Remove the references to these owners; another owner still needs the object."""
 
     uids: frozenset[str]
 
@@ -43,8 +45,8 @@ class Delete(Struct, frozen=True):
     """Delete the object.
 
     Attributes:
-        propagation: What happens to its own dependents.
-        unblock: Break a cycle first: it must not block its owner any more.
+        propagation: Deletion policy for its own dependents.
+        unblock: Break a cycle first, so that it does not block its owner any more.
     """
 
     propagation: Literal["Background", "Foreground", "Orphan"]
@@ -52,15 +54,15 @@ class Delete(Struct, frozen=True):
 
 
 class Orphan(Struct, frozen=True):
-    """Take the object off the owners of its dependents, then let it go."""
+    """Remove the object from the owners of its dependents, then its finalizer."""
 
 
 class Finish(Struct, frozen=True):
-    """No dependent is in the way of the foreground deletion any more: let it go."""
+    """No dependent blocks the foreground deletion any more: remove the finalizer."""
 
 
 class Await(Struct, frozen=True):
-    """Foreground deletion: these dependents have to go first."""
+    """Foreground deletion: these dependents have to be deleted first."""
 
     uids: frozenset[str]
 
@@ -69,7 +71,7 @@ Verdict = Keep | DropOwners | Delete | Orphan | Finish | Await
 
 
 def decide(item: Item, owners: Mapping[str, Owner], dependents: Sequence[Item]) -> Verdict:
-    """Decide about one object.
+    """Decide what to do with one object.
 
     Args:
         item: The object.
@@ -88,12 +90,14 @@ def decide(item: Item, owners: Mapping[str, Owner], dependents: Sequence[Item]) 
     by_state: dict[Owner, set[str]] = {state: set() for state in Owner}
     for uid, state in owners.items():
         by_state[state].add(uid)
+    if by_state[Owner.UNKNOWN]:
+        return Keep()
     lost = by_state[Owner.ABSENT] | by_state[Owner.WAITING]
     if by_state[Owner.SOLID]:
         return DropOwners(frozenset(lost)) if lost else Keep()
     if by_state[Owner.WAITING] and dependents:
-        # Its own dependents go first too. If one of them waits in turn for this object, somebody
-        # has to give in.
+        # Its own dependents are deleted first, too. If one of them waits for this object in turn,
+        # the cycle has to be broken.
         return Delete("Foreground", unblock=any(other.awaits_dependents for other in dependents))
     finalizers = item.metadata.finalizers
     if ORPHAN in finalizers:

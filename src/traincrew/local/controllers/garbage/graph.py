@@ -1,7 +1,8 @@
-"""Who owns whom, across all resources. Plain data, no I/O.
+"""The graph of owners and dependents across all resources. Plain data, no I/O.
 
-Ownership goes by UID. An object may name an owner nobody has seen (yet): the edge is there all the
-same, and the collector asks the server before it believes that the owner does not exist.
+Ownership is by UID. An object may reference an owner that was not seen (yet): the edge exists all
+the same, and the collector checks with the server before it treats the owner as absent. What is not
+in the graph is unknown, not absent; only deletions that a watch has reported are remembered.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _REMEMBERED = 5000
 
 
 class Item(Struct, frozen=True):
-    """An object, as far as garbage collection is concerned."""
+    """The part of an object that garbage collection needs."""
 
     resource: Resource
     metadata: FullObjectMeta
@@ -38,12 +39,12 @@ class Item(Struct, frozen=True):
 
     @property
     def is_deleting(self) -> bool:
-        """Whether its deletion was asked for."""
+        """Whether it is being deleted."""
         return self.metadata.deletion_timestamp is not None
 
     @property
     def orphans_dependents(self) -> bool:
-        """Whether it waits until its dependents are let go."""
+        """Whether it waits until its dependents are orphaned."""
         return self.is_deleting and ORPHAN in self.metadata.finalizers
 
     @property
@@ -51,13 +52,22 @@ class Item(Struct, frozen=True):
         """Whether it waits until its dependents are gone (foreground deletion)."""
         return self.is_deleting and FOREGROUND in self.metadata.finalizers
 
+    def is_named_by(self, reference: OwnerReference) -> bool:
+        """Return whether an owner reference names this object, in any version of its group."""
+        return (
+            reference.uid == self.uid
+            and reference.name == self.metadata.name
+            and reference.kind == self.resource.kind
+            and reference.api_version.rpartition("/")[0] == self.resource.group
+        )
+
     def blocks(self, owner_uid: str) -> bool:
-        """Whether the foreground deletion of that owner has to wait for this object."""
+        """Return whether the foreground deletion of this owner has to wait for the object."""
         return any(owner.uid == owner_uid and owner.block_owner_deletion for owner in self.owners)
 
 
 def is_in_reach(owner: Item, dependent: Item) -> bool:
-    """Whether the owner is cluster-scoped or in the namespace of the dependent."""
+    """Return whether the owner is cluster-scoped or in the namespace of the dependent."""
     return owner.metadata.namespace in {"", dependent.metadata.namespace}
 
 
@@ -67,32 +77,29 @@ class Graph:
     def __init__(self) -> None:
         self._items: dict[str, Item] = {}
         self._dependents: dict[str, dict[str, None]] = {}
-        self._namespaces: dict[str, dict[str, None]] = {}
-        self._gone: OrderedDict[str, None] = OrderedDict()
+        self._gone: OrderedDict[str, Item] = OrderedDict()
 
     def get(self, uid: str) -> Item | None:
-        """The object, or None."""
+        """Return the object, or None."""
         return self._items.get(uid)
 
     def dependents(self, uid: str) -> list[Item]:
-        """Objects that name `uid` as an owner."""
+        """Return the objects that have `uid` as an owner."""
         return [self._items[dependent] for dependent in self._dependents.get(uid, ())]
 
-    def content(self, namespace: str) -> list[Item]:
-        """Everything in a namespace."""
-        return [self._items[uid] for uid in self._namespaces.get(namespace, ())]
+    def was_deleted(self, reference: OwnerReference, dependent: Item) -> bool:
+        """Return whether a watch has reported the deletion of exactly this owner.
 
-    def was_deleted(self, uid: str) -> bool:
-        """Whether an object of that UID was seen to go; UIDs never come back."""
-        return uid in self._gone
+        UIDs are never reused (upstream's `absentOwnerCache`).
+        """
+        owner = self._gone.get(reference.uid)
+        return owner is not None and owner.is_named_by(reference) and is_in_reach(owner, dependent)
 
     def put(self, item: Item) -> set[str]:
-        """Take over a state; returns the UIDs that have to be looked at because of it."""
+        """Store the state of an object; return the UIDs that have to be reconciled as a result."""
         uid = item.uid
         old = self._items.get(uid)
         self._items[uid] = item
-        if item.metadata.namespace:
-            self._namespaces.setdefault(item.metadata.namespace, {})[uid] = None
         before = {owner.uid for owner in old.owners} if old is not None else set()
         after = {owner.uid for owner in item.owners}
         for owner in before - after:
@@ -104,24 +111,28 @@ class Graph:
             due.add(uid)
             if old is None or not old.is_deleting:
                 due.update(self._dependents.get(uid, ()))
-        if not item.is_deleting and any(self._is_doubtful(owner, item) for owner in after):
+        if not item.is_deleting and any(
+            self._is_doubtful(reference, item) for reference in item.owners
+        ):
             due.add(uid)
         due.update(owner for owner in before | after if self._waits(owner))
         return due
 
-    def remove(self, uid: str) -> set[str]:
-        """Forget an object; returns the UIDs that have to be looked at because of it."""
+    def remove(self, uid: str, *, deleted: bool) -> set[str]:
+        """Remove an object; return the UIDs that have to be reconciled as a result.
+
+        Args:
+            uid: UID of the object.
+            deleted: The server has reported its deletion; otherwise it is no longer watched, or
+                missing from a list, and may still exist.
+        """
         item = self._items.pop(uid, None)
         if item is None:
             return set()
-        self._gone[uid] = None
-        if len(self._gone) > _REMEMBERED:
-            self._gone.popitem(last=False)
-        content = self._namespaces.get(item.metadata.namespace)
-        if content is not None:
-            content.pop(uid, None)
-            if not content:
-                del self._namespaces[item.metadata.namespace]
+        if deleted:
+            self._gone[uid] = item
+            if len(self._gone) > _REMEMBERED:
+                self._gone.popitem(last=False)
         due = set(self._dependents.get(uid, ()))
         for owner in {owner.uid for owner in item.owners}:
             self._unlink(owner, uid)
@@ -136,10 +147,15 @@ class Graph:
             if not dependents:
                 del self._dependents[owner]
 
-    def _is_doubtful(self, uid: str, dependent: Item) -> bool:
-        """Whether that owner is unknown, out of reach, or going together with its dependents."""
-        owner = self._items.get(uid)
-        return owner is None or owner.awaits_dependents or not is_in_reach(owner, dependent)
+    def _is_doubtful(self, reference: OwnerReference, dependent: Item) -> bool:
+        """Return whether the owner is unknown, out of reach, or waiting for its dependents."""
+        owner = self._items.get(reference.uid)
+        return (
+            owner is None
+            or owner.awaits_dependents
+            or not owner.is_named_by(reference)
+            or not is_in_reach(owner, dependent)
+        )
 
     def _waits(self, uid: str) -> bool:
         item = self._items.get(uid)

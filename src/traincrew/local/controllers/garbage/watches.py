@@ -1,37 +1,52 @@
-"""Watches every resource the server has, custom ones included, and keeps the graph."""
+"""Watches every resource the server has, custom ones included, and maintains the graph."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+import contextlib
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from traincrew.engine.cache import Informer
 from traincrew.engine.errors import ApiError
-from traincrew.engine.informer import Informer
 from traincrew.engine.objects import MetadataOnly
 from traincrew.engine.resources import CUSTOM_RESOURCE_DEFINITIONS
-from traincrew.local.controllers.discovery import discover, is_collected
+from traincrew.local.controllers.discovery import Discovery, discover, is_collected
 from traincrew.local.controllers.garbage.graph import Graph, Item
 from traincrew.local.controllers.informers import SHARED, informer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from traincrew.engine.manager import Manager
+    from traincrew.engine.controller import Manager
     from traincrew.engine.objects import HasMetadata
     from traincrew.engine.resources import Resource
 
 RETRY = 1.0
-"""Seconds until the server is asked again for what it has, if it did not answer."""
+"""Seconds until discovery is retried after a failure."""
+DRAIN = 30.0
+"""Seconds a resource that is no longer served stays watched, to receive outstanding events.
+
+A CRD's objects are deleted before the CRD, but their DELETED events may arrive after the CRD's.
+"""
+_NEEDED = frozenset({"list", "watch", "delete"})
+
+
+class _Watch(NamedTuple):
+    resource: Resource
+    informer: Informer[Any]
+    task: asyncio.Task[None] | None
+    """None if the manager runs the informer."""
 
 
 class Watches:
-    """One watch per resource, into one graph.
+    """One watch per resource, whatever the number of its versions, into one graph.
 
     Args:
-        manager: Runs the watches other controllers share.
-        due: Called with UIDs that have to be looked at.
-        removed: Called with every object that is gone.
-        added: Called with every object that is new.
+        manager: Runs the watches that other controllers share.
+        due: Called with UIDs that have to be reconciled.
+        removed: Called with every deleted object.
+        added: Called with every new object.
+        discovered: Called when the server has new kinds.
     """
 
     def __init__(
@@ -40,85 +55,117 @@ class Watches:
         due: Callable[[Iterable[str]], None],
         removed: Callable[[Item], None],
         added: Callable[[Resource, HasMetadata], None],
+        discovered: Callable[[], None],
     ) -> None:
         self.graph = Graph()
-        self.resources: dict[tuple[str, str], Resource] = {}
-        """By group and kind, as owner references name them."""
-        self.former: set[tuple[str, str]] = set()
-        """Kinds the server had once."""
+        self.discovery = Discovery()
+        """The result of the latest discovery."""
         self._manager, self._due, self._removed, self._added = manager, due, removed, added
+        self._discovered = discovered
         self._asked_at = float("-inf")
+        self._refreshing = asyncio.Lock()
         self._complete = asyncio.Event()
         self._changed = asyncio.Event()
-        self._informers: dict[Resource, Informer[Any]] = {}
-        self._tasks: dict[Resource, asyncio.Task[None]] = {}
-        # Schemas are large, and nobody here reads them.
+        self._watches: dict[tuple[str, str], _Watch] = {}
+        """Keyed by group and plural, since objects are the same in every version."""
+        self._draining: dict[Resource, tuple[_Watch, asyncio.Task[None]]] = {}
+        # Schemas are large and not needed here.
         self._definitions = manager.informer(
             CUSTOM_RESOURCE_DEFINITIONS, MetadataOnly, metadata_only=True
         )
         self._definitions.add_handler(lambda _old, _new: self._changed.set())
 
     async def complete(self) -> None:
-        """Wait until everything the server has is in the graph."""
+        """Wait until all objects of the server are in the graph."""
         await self._complete.wait()
 
-    async def find(self, group: str, kind: str) -> Resource | None:
-        """The resource of a kind; one that is unknown is asked for, once a second at most.
+    async def settle(self) -> None:
+        """Wait until every watch has synced; no longer than `DRAIN`."""
+        informers = [watch.informer for watch in self._watches.values()]
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(DRAIN):
+                for each in informers:
+                    await each.wait_synced()
+
+    async def find(self, api_version: str, kind: str) -> Resource | None:
+        """Return the resource of a kind in exactly this version; None if not known to be served.
+
+        For an unknown kind discovery is repeated, once a second at most.
 
         Raises:
             ApiError: The server refused.
         """
-        now = asyncio.get_running_loop().time()
-        if (group, kind) not in self.resources and now - self._asked_at >= RETRY:
-            await self.refresh()
-        return self.resources.get((group, kind))
+        resource = self.discovery.find(api_version, kind)
+        if resource is None:
+            async with self._refreshing:
+                if asyncio.get_running_loop().time() - self._asked_at >= RETRY:
+                    await self._refresh()
+            resource = self.discovery.find(api_version, kind)
+        return resource
 
-    async def refresh(self) -> None:
-        """Ask the server what it has, and watch that.
+    async def refresh(self) -> Discovery:
+        """Repeat discovery, and watch what the server has.
 
         Raises:
             ApiError: The server refused.
         """
+        async with self._refreshing:  # or an older response could overwrite a newer one
+            await self._refresh()
+            return self.discovery
+
+    async def _refresh(self) -> None:
         self._asked_at = asyncio.get_running_loop().time()
-        found = await discover(self._manager.client)
-        known = {(resource.group, resource.kind): resource for resource in found}
-        self.former = (self.former | self.resources.keys()) - known.keys()
-        self.resources = known
-        wanted = [resource for resource in found if is_collected(resource)]
-        for resource in set(self._informers) - set(wanted):
-            self._stop(resource)
-        for resource in wanted:
-            if resource not in self._informers:
-                self._start(resource)
+        known = self.discovery.kinds
+        self.discovery = discovery = await discover(self._manager.client)
+        for key, watch in tuple(self._watches.items()):
+            if not discovery.serves(watch.resource):
+                del self._watches[key]
+                self._retire(watch)
+        for resource in discovery.preferred(_NEEDED):
+            key = (resource.group, resource.plural)
+            if key not in self._watches and is_collected(resource):
+                self._watches[key] = self._start(resource)
+        if discovery.kinds - known:
+            self._discovered()
 
     async def run(self) -> None:
-        """Keep watching until cancelled."""
+        """Watch until cancelled."""
         try:
             while True:
                 self._changed.clear()
                 try:
-                    await self.refresh()
+                    discovery = await self.refresh()
                 except ApiError:
                     await asyncio.sleep(RETRY)
                     continue
                 if await self._filled():
                     self._complete.set()
-                    await self._changed.wait()
+                    await self._next_change(RETRY if discovery.failed else None)
         finally:
-            for task in self._tasks.values():
+            tasks = [watch.task for watch in self._watches.values()]
+            for watch, drain in self._draining.values():
+                tasks += [watch.task, drain]
+            running = [task for task in tasks if task is not None]
+            for task in running:
                 task.cancel()
-            await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+            await asyncio.gather(*running, return_exceptions=True)
+
+    async def _next_change(self, seconds: float | None) -> None:
+        """Wait for a definition to change, for at most this many seconds."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
 
     async def _filled(self) -> bool:
-        """Wait until every watch has delivered; False if the server's kinds change before that.
+        """Wait until every watch has synced; False if the server's kinds change before that.
 
-        A kind that goes again before its watch began would never deliver.
+        A kind that is removed before its watch begins would never sync.
         """
-        watches = list(self._informers.values())
+        informers = [watch.informer for watch in self._watches.values()]
 
         async def all_synced() -> bool:
-            for watch in watches:
-                await watch.wait_synced()
+            for each in informers:
+                await each.wait_synced()
             return True
 
         changed = asyncio.create_task(self._changed.wait())
@@ -131,41 +178,66 @@ class Watches:
                 waiting.cancel()
             await asyncio.gather(changed, synced, return_exceptions=True)
 
-    def _start(self, resource: Resource) -> None:
-        watch: Informer[Any]
+    def _start(self, resource: Resource) -> _Watch:
+        draining = self._draining.pop(resource, None)
+        if draining is not None:  # it was removed and is back
+            watch, drain = draining
+            drain.cancel()
+            return watch
+        watched: Informer[Any]
+        task = None
         if resource == CUSTOM_RESOURCE_DEFINITIONS:
-            watch = self._definitions
+            watched = self._definitions
         elif resource in SHARED:
-            watch = informer(self._manager, resource)
+            watched = informer(self._manager, resource)
         else:
-            # Not the manager's: a custom resource goes when its definition does.
-            watch = Informer(
+            # Not the manager's: a custom resource is removed with its definition.
+            watched = Informer(
                 self._manager.client,
                 resource,
                 MetadataOnly,
                 metadata_only=True,
                 metrics=self._manager.metrics,
             )
-            self._tasks[resource] = asyncio.create_task(
-                watch.run(), name=f"garbage-{resource.plural}"
-            )
-        self._informers[resource] = watch
-        watch.add_handler(lambda old, new: self._handle(resource, old, new))
+            task = asyncio.create_task(watched.run(), name=f"garbage-{resource.plural}")
+        watched.add_handler(lambda old, new: self._handle(resource, watched, old, new))
+        return _Watch(resource, watched, task)
 
-    def _stop(self, resource: Resource) -> None:
-        watch = self._informers.pop(resource)
-        task = self._tasks.pop(resource, None)
-        if task is not None:
-            task.cancel()
-        for obj in watch.store.list():
-            self._handle(resource, obj, None)
+    def _retire(self, watch: _Watch) -> None:
+        drain = asyncio.create_task(self._drain(watch), name=f"drain-{watch.resource.plural}")
+        self._draining[watch.resource] = (watch, drain)
 
-    def _handle(self, resource: Resource, old: Any, new: Any) -> None:
+    async def _drain(self, watch: _Watch) -> None:
+        """End a watch whose version is no longer served, once it has reported outstanding events.
+
+        Objects it still has then are not deleted: another version's watch has them, or their state
+        is unknown.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + DRAIN
+        key = (watch.resource.group, watch.resource.plural)
+        while len(watch.informer.store) and loop.time() < deadline:
+            successor = self._watches.get(key)
+            if successor is not None and successor.informer.synced:
+                break
+            await asyncio.sleep(0.05)
+        if watch.task is not None:
+            watch.task.cancel()
+        del self._draining[watch.resource]
+        for obj in watch.informer.store.list():
+            self._forget(watch.resource, obj.metadata.uid, deleted=False)
+
+    def _handle(self, resource: Resource, source: Informer[Any], old: Any, new: Any) -> None:
         if new is not None:
             self._due(self.graph.put(Item(resource, new.metadata)))
             if old is None:
                 self._added(resource, new)
         elif old is not None:
-            item = Item(resource, old.metadata)
-            self._due(self.graph.remove(item.uid))
-            self._removed(item)
+            # The collector checks objects that are missing from a list with the server.
+            self._forget(resource, old.metadata.uid, deleted=not source.delivering_list)
+            self._removed(Item(resource, old.metadata))
+
+    def _forget(self, resource: Resource, uid: str, *, deleted: bool) -> None:
+        item = self.graph.get(uid)
+        if item is not None and (deleted or item.resource == resource):
+            self._due(self.graph.remove(uid, deleted=deleted))

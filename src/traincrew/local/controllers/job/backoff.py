@@ -1,4 +1,4 @@
-"""How long a Job waits before it replaces a failed pod: 10 s, doubling, at most 10 min. Pure."""
+"""Back-off of a Job before it replaces a failed pod: 10 s, doubling, at most 10 min. Pure."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 FIRST = 10.0
 """Seconds after the first failure in a row (upstream `DefaultJobPodFailureBackOff`)."""
 LONGEST = 600.0
-"""Seconds at most (upstream `MaxJobPodFailureBackOff`)."""
+"""Maximum seconds (upstream `MaxJobPodFailureBackOff`)."""
 
 
 class Backoff(Struct, frozen=True):
     """Failures since the last success.
 
     Attributes:
-        failures: How many in a row.
-        last_failure: When the last one was, in seconds since the epoch.
-        seen: UIDs of pods that are counted here already.
+        failures: Consecutive failures.
+        last_failure: Time of the last one, in seconds since the epoch.
+        seen: UIDs of pods that were already counted.
     """
 
     failures: int = 0
@@ -37,8 +37,8 @@ class Backoff(Struct, frozen=True):
     ) -> Backoff:
         """Count newly finished pods.
 
-        Failures before the newest success are forgiven. Pods that say nothing about when they
-        ended, ended now.
+        Failures before the latest success are dropped. Pods without a finish time count as finished
+        now.
         """
         new_successes = [pod for pod in succeeded if pod.metadata.uid not in self.seen]
         new_failures = [pod for pod in failed if pod.metadata.uid not in self.seen]
@@ -57,12 +57,12 @@ class Backoff(Struct, frozen=True):
         return Backoff(failures, last_failure, self.seen | added)
 
     def remaining(self, now: float) -> float:
-        """Seconds until the next pod may be made; 0 if it may be made now."""
+        """Return the seconds until the next pod may be created; 0 if it may be created now."""
         return remaining(self.failures, self.last_failure, now)
 
 
 def remaining(failures: int, last_failure: float, now: float) -> float:
-    """Seconds to wait after `failures` in a row, the last of them at `last_failure`."""
+    """Return the seconds to wait after consecutive `failures`, the last at `last_failure`."""
     if failures <= 0:
         return 0.0
     wait = min(FIRST * 2.0 ** min(failures - 1, 10), LONGEST)

@@ -1,13 +1,17 @@
-"""Reads Jobs and their pods, asks `plan`, writes what it says."""
+"""Reads Jobs and their pods, calls `plan`, and carries out the result."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from traincrew.engine.controller import Controller, Request, Result, own_key, owner_key
-from traincrew.engine.errors import NotFoundError
 from traincrew.engine.objects import controller_of
 from traincrew.engine.resources import JOBS, PODS
+from traincrew.local.controllers.context import (
+    NOT_CURRENT,
+    ControllerContext,
+    is_namespace_terminating,
+)
 from traincrew.local.controllers.informers import CONTROLLER, informer
 from traincrew.local.controllers.job.backoff import Backoff
 from traincrew.local.controllers.job.model import (
@@ -18,22 +22,20 @@ from traincrew.local.controllers.job.model import (
     is_tracked,
 )
 from traincrew.local.controllers.job.plan import plan_job
-from traincrew.local.controllers.shell import (
-    NOT_CURRENT,
-    Shell,
-    is_namespace_terminating,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from traincrew.engine.controller import Manager
     from traincrew.engine.events import EventRecorder
-    from traincrew.engine.manager import Manager
     from traincrew.engine.objects import AnyObject
 
 
+_NAME_LABEL = "batch.kubernetes.io/job-name"
+
+
 def add_job_controller(manager: Manager, events: EventRecorder) -> None:
-    """Run Jobs, and free pods of Jobs that are gone."""
+    """Run Jobs, and remove the finalizer from pods whose Job is gone."""
     jobs, pods = informer(manager, JOBS), informer(manager, PODS)
     reconciler = JobReconciler(manager, events)
     controller = Controller("job", reconciler.reconcile, workers=4)
@@ -50,28 +52,28 @@ def add_job_controller(manager: Manager, events: EventRecorder) -> None:
 
 
 class JobReconciler:
-    """One Job at a time."""
+    """Reconciles one Job at a time."""
 
     def __init__(self, manager: Manager, events: EventRecorder) -> None:
         self._jobs, self._pods = informer(manager, JOBS), informer(manager, PODS)
-        self._shell = Shell(manager.client, events.reporter("job-controller"), JOBS)
+        self._context = ControllerContext(manager.client, events.reporter("job-controller"), JOBS)
         self._backoffs: dict[Request, tuple[str, Backoff]] = {}
 
     def possible_adopters(self, pod: AnyObject) -> list[Request]:
-        """Jobs that may adopt a pod nobody controls: named by its label."""
-        name = pod.metadata.labels.get("batch.kubernetes.io/job-name")
+        """Return the Job that may adopt a pod without controller, named by its label."""
+        name = pod.metadata.labels.get(_NAME_LABEL)
         if name is None or controller_of(pod) is not None:
             return []
         return [Request(pod.metadata.namespace, name)]
 
     async def reconcile(self, request: Request) -> Result | None:
-        """Bring one Job forward."""
+        """Reconcile one Job."""
         job = self._jobs.store.get(request.namespace, request.name)
         if job is None:
-            self._shell.forget(request)
+            self._context.forget(request)
             self._backoffs.pop(request, None)
             return None
-        if not self._shell.is_current(request):
+        if not self._context.is_current(request):
             return NOT_CURRENT
         uid = job.metadata.uid
         if job.spec.get("managedBy", MANAGED_BY) != MANAGED_BY:
@@ -79,53 +81,53 @@ class JobReconciler:
         if is_job_finished(job):
             mine: list[AnyObject] | None = self._pods.store.by_index(CONTROLLER, uid)
         else:
-            mine = await self._shell.claim(request, job, self._pods, finalizers=(TRACKING,))
+            mine = await self._context.claim(request, job, self._pods, finalizers=(TRACKING,))
         if mine is None:
             return NOT_CURRENT
-        now = self._shell.now()
+        now = self._context.now()
         known, backoff = self._backoffs.get(request, (uid, Backoff()))
         plan = plan_job(job, mine, now, backoff if known == uid else Backoff())
         self._backoffs[request] = (uid, plan.backoff)
         await self._carry_out(request, job, plan)
-        if plan.look_again_at is None:
+        if plan.requeue_at is None:
             return None
-        return Result(requeue_after=max(0.0, plan.look_again_at - self._shell.now()) + 0.001)
+        return Result(requeue_after=max(0.0, plan.requeue_at - self._context.now()) + 0.001)
 
     async def _carry_out(self, request: Request, job: AnyObject, plan: Plan) -> None:
-        shell, pods = self._shell, self._pods
+        context, pods = self._context, self._pods
         _raise_first(
-            await shell.together(
-                shell.delete_pod(request, pods, job, deletion.pod, deletion.release)
+            await context.run_all(
+                context.delete_pod(request, pods, job, deletion.pod, deletion.release)
                 for deletion in plan.delete
             )
         )
-        refused = await shell.together(
-            shell.create_pod(request, pods, job, pod) for pod in plan.create
+        refused = await context.run_all(
+            context.create_pod(request, pods, job, pod) for pod in plan.create
         )
         seen, version = job.status, job.metadata.resource_version
         if plan.status is not None:
             status = _without(plan.status, len(refused))
-            version = await shell.write_status(
+            version = await context.write_status(
                 request, self._jobs, job, seen, status, version=version
             )
             seen = status
         _raise_first(
-            await shell.together(
-                shell.remove_finalizer(request, pods, pod, TRACKING) for pod in plan.release
+            await context.run_all(
+                context.remove_finalizer(request, pods, pod, TRACKING) for pod in plan.release
             )
         )
         if plan.final_status is not None and version:
             status = _without(plan.final_status, len(refused))
-            version = await shell.write_status(
+            version = await context.write_status(
                 request, self._jobs, job, seen, status, version=version
             )
         if version:
-            shell.note(job, *plan.notes)
+            context.record(job, *plan.events)
         _raise_first(refused)
 
 
 def _without(status: dict[str, Any], refused: int) -> dict[str, Any]:
-    """The status without the pods the server refused to make."""
+    """Return the status without the pods that the server refused to create."""
     if not refused:
         return status
     active = status.get("active", 0) - refused
@@ -140,14 +142,14 @@ def _raise_first(errors: Iterable[Exception]) -> None:
 
 
 class OrphanReconciler:
-    """Pods with a tracking finalizer whose Job is gone: nobody counts them, so they may go."""
+    """Removes the tracking finalizer from pods whose Job is gone and will not count them."""
 
     def __init__(self, manager: Manager, events: EventRecorder) -> None:
         self._jobs, self._pods = informer(manager, JOBS), informer(manager, PODS)
-        self._shell = Shell(manager.client, events.reporter("job-controller"), PODS)
+        self._context = ControllerContext(manager.client, events.reporter("job-controller"), PODS)
 
     def pods_of_gone(self, job: AnyObject) -> list[Request]:
-        """The pods of a Job that was deleted."""
+        """Return the pods of a deleted Job."""
         current = self._jobs.store.get(job.metadata.namespace, job.metadata.name)
         if current is not None and current.metadata.uid == job.metadata.uid:
             return []
@@ -158,10 +160,10 @@ class OrphanReconciler:
         ]
 
     async def reconcile(self, request: Request) -> None:
-        """Free one pod, unless there is a Job to count it."""
+        """Remove the finalizer from one pod, unless there is a Job to count it."""
         pod = self._pods.store.get(request.namespace, request.name)
         if pod is None or not is_tracked(pod):
-            self._shell.forget(request)
+            self._context.forget(request)
             return
         owner = controller_of(pod)
         if owner is not None:
@@ -171,22 +173,19 @@ class OrphanReconciler:
             if job is not None and job.metadata.uid == owner.uid:
                 return
             # The pod may be newer than the cache of Jobs.
-            try:
-                live = await self._shell.client.get(JOBS, owner.name, request.namespace)
-            except NotFoundError:
-                live = {}
-            if live.get("metadata", {}).get("uid") == owner.uid:
+            if not await self._context.client.is_gone(
+                JOBS, owner.name, request.namespace, uid=owner.uid
+            ):
                 return
-        elif self._may_be_adopted(pod):
+        elif await self._may_be_adopted(pod):
             return
-        await self._shell.remove_finalizer(request, self._pods, pod, TRACKING)
+        await self._context.remove_finalizer(request, self._pods, pod, TRACKING)
 
-    def _may_be_adopted(self, pod: AnyObject) -> bool:
-        name = pod.metadata.labels.get("batch.kubernetes.io/job-name", "")
-        job = self._jobs.store.get(pod.metadata.namespace, name)
-        return (
-            job is not None
-            and pod.metadata.deletion_timestamp is None
-            and not is_job_finished(job)
-            and job.metadata.deletion_timestamp is None
-        )
+    async def _may_be_adopted(self, pod: AnyObject) -> bool:
+        name, namespace = pod.metadata.labels.get(_NAME_LABEL, ""), pod.metadata.namespace
+        if not name or pod.metadata.deletion_timestamp is not None:
+            return False
+        job = self._jobs.store.get(namespace, name)
+        if job is None:
+            return not await self._context.client.is_gone(JOBS, name, namespace, uid="")
+        return not is_job_finished(job) and job.metadata.deletion_timestamp is None

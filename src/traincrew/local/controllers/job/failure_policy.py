@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 class Verdict(Struct, frozen=True):
-    """What the policy says about one failed pod.
+    """The result of the policy for one failed pod.
 
     Attributes:
         action: `FailJob`, `FailIndex`, `Ignore`, `Count`, or empty when no rule matched.
-        message: Why, for `FailJob`; upstream's words.
+        message: The reason of `FailJob`, in upstream's words.
     """
 
     action: str = ""
@@ -25,12 +25,12 @@ class Verdict(Struct, frozen=True):
 
     @property
     def counts(self) -> bool:
-        """Whether the failure uses up the back-off limit."""
+        """Whether the failure counts towards the back-off limit."""
         return self.action != "Ignore"
 
 
-def judge(policy: Mapping[str, Any] | None, pod: AnyObject) -> Verdict:
-    """The first rule that matches a failed pod decides."""
+def evaluate(policy: Mapping[str, Any] | None, pod: AnyObject) -> Verdict:
+    """Return the verdict of the first rule that matches a failed pod."""
     name = f"{pod.metadata.namespace}/{pod.metadata.name}"
     for index, rule in enumerate((policy or {}).get("rules") or ()):
         action = rule.get("action", "")
@@ -80,7 +80,7 @@ def _matching_condition(patterns: list[Mapping[str, Any]], pod: AnyObject) -> st
 def success_message(
     policy: Mapping[str, Any] | None, succeeded: set[int], completions: int
 ) -> str | None:
-    """Why the Job counts as successful already, or None if it does not yet.
+    """Return why the Job has already succeeded, or None if it has not.
 
     Args:
         policy: `spec.successPolicy`.

@@ -1,4 +1,4 @@
-"""Completion indexes of Indexed Jobs: their text form and what is still to run. Pure."""
+"""Completion indexes of Indexed Jobs: their text form, and those still to run. Pure."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     from traincrew.engine.objects import AnyObject
 
 INDEX = "batch.kubernetes.io/job-completion-index"
-"""Annotation and label of a pod: the index it works on."""
+"""Annotation and label of a pod: its completion index."""
 INDEX_FAILURES = "batch.kubernetes.io/job-index-failure-count"
-"""Annotation: how many pods of this index failed before (per-index back-off)."""
+"""Annotation: how many earlier pods of this index failed (per-index back-off)."""
 INDEX_IGNORED_FAILURES = "batch.kubernetes.io/job-index-ignored-failure-count"
-"""Annotation: how many more failed but were excused by the pod failure policy."""
+"""Annotation: how many more failed but were ignored by the pod failure policy."""
 
 
 def parse(text: str | None, completions: int) -> set[int]:
-    """Indexes of `status.completedIndexes`, such as `1,3-5`; what is out of range is dropped."""
+    """Parse `status.completedIndexes`, such as `1,3-5`; drop indexes that are out of range."""
     result: set[int] = set()
     for part in (text or "").split(","):
         first, dash, last = part.partition("-")
@@ -32,7 +32,7 @@ def parse(text: str | None, completions: int) -> set[int]:
 
 
 def text(indexes: Iterable[int]) -> str:
-    """Compressed form: three or more in a row are written `first-last`."""
+    """Return the compressed form: three or more in a row are written `first-last`."""
     parts: list[str] = []
     ordered = sorted(indexes)
     start = 0
@@ -49,7 +49,7 @@ def text(indexes: Iterable[int]) -> str:
 
 
 def index_of(pod: AnyObject, completions: int) -> int | None:
-    """The index a pod works on; None if it names none, or none of this Job."""
+    """Return the index of a pod; None if it has none, or none of this Job's."""
     value = pod.metadata.annotations.get(INDEX, "")
     if not value.isdigit() or int(value) >= completions:
         return None
@@ -57,13 +57,13 @@ def index_of(pod: AnyObject, completions: int) -> int | None:
 
 
 def active_indexes(pods: Iterable[AnyObject], completions: int) -> set[int]:
-    """Indexes somebody works on now."""
+    """Return the indexes that have an active pod."""
     found = (index_of(pod, completions) for pod in pods if is_active(pod))
     return {index for index in found if index is not None}
 
 
 def first_missing(taken: Collection[int], count: int, completions: int) -> list[int]:
-    """The lowest `count` indexes below `completions` that are not taken."""
+    """Return the lowest `count` indexes below `completions` that are not taken."""
     result: list[int] = []
     index = 0
     while len(result) < count and index < completions:
@@ -74,12 +74,12 @@ def first_missing(taken: Collection[int], count: int, completions: int) -> list[
 
 
 def failure_count(pod: AnyObject) -> int:
-    """How many pods of its index had failed when this one was made."""
+    """Return how many pods of its index had failed when this one was created."""
     value = pod.metadata.annotations.get(INDEX_FAILURES, "0")
     return int(value) if value.isdigit() else 0
 
 
 def ignored_failure_count(pod: AnyObject) -> int:
-    """How many more had failed without counting."""
+    """Return how many more had failed without counting."""
     value = pod.metadata.annotations.get(INDEX_IGNORED_FAILURES, "0")
     return int(value) if value.isdigit() else 0

@@ -1,8 +1,8 @@
 """Counts every finished pod of a Job exactly once, and writes its status (KEP-2307). Pure.
 
-Its UID goes to `status.uncountedTerminatedPods`, then its finalizer goes, then the counter is
-raised and the UID leaves the list. Every step can be repeated, so a crash between any two of them
-neither loses nor doubles a count.
+The pod's UID is added to `status.uncountedTerminatedPods`, then its finalizer is removed, then the
+counter is incremented and the UID leaves the list. Every step can be repeated, so a crash between
+any two of them neither loses nor doubles a count.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from traincrew.local.controllers import pods as facts
+from traincrew.local.controllers import pods as podutil
 from traincrew.local.controllers.common import format_time, set_condition
 from traincrew.local.controllers.job import indexes as ix
-from traincrew.local.controllers.job.failure_policy import judge
+from traincrew.local.controllers.job.failure_policy import evaluate
 from traincrew.local.controllers.job.model import is_tracked
-from traincrew.local.controllers.writes import Note
+from traincrew.local.controllers.writes import Event
 
 if TYPE_CHECKING:
     from traincrew.engine.objects import AnyObject
@@ -28,12 +28,12 @@ MAX_UNCOUNTED = 500
 
 
 class Outcome(Struct, frozen=True):
-    """How the Job ends; decided, though its pods may not have ended yet.
+    """How the Job ends; decided, although its pods may not have finished yet.
 
     Attributes:
         kind: `FailureTarget` or `SuccessCriteriaMet`.
-        reason: Of that condition, and of the final one.
-        message: Of both.
+        reason: Reason of this condition and of the final one.
+        message: Message of both.
     """
 
     kind: str
@@ -42,12 +42,12 @@ class Outcome(Struct, frozen=True):
 
     @property
     def final_kind(self) -> str:
-        """The condition that follows once every pod has ended."""
+        """The condition that follows once every pod has finished."""
         return "Failed" if self.kind == "FailureTarget" else "Complete"
 
 
 class Ledger:
-    """The status as it is going to be."""
+    """The status to be written."""
 
     def __init__(self, numbers: Numbers, plan: Plan, now: float) -> None:
         self._numbers, self._plan, self._now = numbers, plan, now
@@ -68,9 +68,9 @@ class Ledger:
         )
 
     def close(self, outcome: Outcome | None) -> None:
-        """Count, let go of what is counted, and declare the end when all is done.
+        """Count pods, release those that are counted, and set the final condition when all is done.
 
-        Fills in `status`, `release`, `final_status` and `notes` of the plan.
+        Fills in `status`, `release`, `final_status` and `events` of the plan.
         """
         numbers, plan = self._numbers, self._plan
         tracked = {pod.metadata.uid for pod in numbers.pods if is_tracked(pod)}
@@ -87,7 +87,7 @@ class Ledger:
         if outcome is not None:
             self.condition(outcome.kind, True, outcome.reason, outcome.message)
         first = self._written()
-        # What was announced must be on record before the finalizers go.
+        # The UIDs must be in the stored status before the finalizers are removed.
         seen = _clean(numbers.job.status)
         if plan.release and first != seen:
             plan.status = seen = first
@@ -99,19 +99,19 @@ class Ledger:
             plan.final_status = last
 
     def _settle(self, tracked: set[str]) -> None:
-        """Fold UIDs whose finalizer is gone into the counters."""
+        """Add UIDs whose finalizer is gone to the counters."""
         if not self._numbers.indexed:
-            self._raise("succeeded", sum(uid not in tracked for uid in self._succeeded))
-        self._raise("failed", sum(uid not in tracked for uid in self._failed))
+            self._increment("succeeded", sum(uid not in tracked for uid in self._succeeded))
+        self._increment("failed", sum(uid not in tracked for uid in self._failed))
         self._succeeded = [uid for uid in self._succeeded if uid in tracked]
         self._failed = [uid for uid in self._failed if uid in tracked]
 
-    def _raise(self, counter: str, by: int) -> None:
+    def _increment(self, counter: str, by: int) -> None:
         if by:
             self.status[counter] = int(self.status.get(counter) or 0) + by
 
     def _collect(self, tracked: set[str], outcome: Outcome | None) -> bool:
-        """Put newly finished pods on record; True if there were too many for one step."""
+        """Add newly finished pods to the uncounted ones; True if too many for one step."""
         numbers, plan = self._numbers, self._plan
         failing = outcome is not None and outcome.kind == "FailureTarget"
         counted = 0
@@ -125,14 +125,14 @@ class Ledger:
             plan.release.append(pod)
             if uid in self._failed or uid in self._succeeded:
                 continue
-            if facts.phase(pod) == "Succeeded":
-                if not numbers.indexed:  # the index itself keeps count
+            if podutil.phase(pod) == "Succeeded":
+                if not numbers.indexed:  # the index itself is the count
                     self._succeeded.append(uid)
                     counted += 1
             elif (
                 (failing or numbers.has_failed(pod))
                 and (not numbers.indexed or numbers.index_of(pod) is not None)
-                and judge(numbers.policy, pod).counts
+                and evaluate(numbers.policy, pod).counts
             ):
                 self._failed.append(uid)
                 counted += 1
@@ -142,12 +142,12 @@ class Ledger:
 
     def _may_release(self, pod: AnyObject) -> bool:
         numbers = self._numbers
-        if numbers.deleting or facts.phase(pod) == "Succeeded":
+        if numbers.deleting or podutil.phase(pod) == "Succeeded":
             return True
         if not numbers.has_failed(pod):
             return False
-        # The newest failure of an index keeps its finalizer until its successor is made: the
-        # successor's annotation takes over the count.
+        # The latest failure of an index keeps its finalizer until its successor is created, whose
+        # annotation takes over the count.
         index = numbers.index_of(pod)
         delayed = numbers.delayed.get(index) if index is not None else None
         return delayed is None or delayed.metadata.uid != pod.metadata.uid
@@ -166,19 +166,19 @@ class Ledger:
             return
         plan, completions = self._plan, self._numbers.completions
         self.condition(outcome.final_kind, True, outcome.reason, outcome.message)
-        plan.look_again_at = None
+        plan.requeue_at = None
         if outcome.final_kind == "Failed":
-            plan.notes.append(Note(outcome.reason, outcome.message, "Warning"))
+            plan.events.append(Event(outcome.reason, outcome.message, "Warning"))
             return
         self.status["completionTime"] = format_time(self._now)
         if completions is not None and int(self.status.get("succeeded") or 0) > completions:
             text = "Too many succeeded pods running after completion count reached"
-            plan.notes.append(Note("TooManySucceededPods", text, "Warning"))
-        plan.notes.append(Note("Completed", "Job completed"))
+            plan.events.append(Event("TooManySucceededPods", text, "Warning"))
+        plan.events.append(Event("Completed", "Job completed"))
 
 
 def _clean(status: dict[str, Any]) -> dict[str, Any]:
-    """Counters at zero are left out, as upstream's encoding does."""
+    """Omit counters at zero, as upstream's encoding does."""
     return {
         key: value
         for key, value in status.items()

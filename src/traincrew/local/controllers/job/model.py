@@ -1,4 +1,4 @@
-"""What the halves of the Job decision share: the plan, and what marks a pod and a Job."""
+"""The plan of a Job, and the markers of Jobs and their pods."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from traincrew.local.controllers.job.backoff import Backoff
 
 if TYPE_CHECKING:
     from traincrew.engine.objects import AnyObject
-    from traincrew.local.controllers.writes import Deletion, Note
+    from traincrew.local.controllers.writes import Deletion, Event
 
 TRACKING = "batch.kubernetes.io/job-tracking"
 """Finalizer that keeps a deleted pod until it was counted."""
@@ -19,17 +19,17 @@ MANAGED_BY = "kubernetes.io/job-controller"
 
 
 class Plan(Struct, kw_only=True):
-    """What to write, in this order: deletions and creations, status, finalizers, final status.
+    """The writes, in this order: deletions and creations, status, finalizers, final status.
 
     Attributes:
         delete: Pods to delete.
-        create: Pods to make.
-        status: Status before finalizers go; None to leave it.
-        release: Pods whose tracking finalizer goes.
-        final_status: Status once they are gone; None to leave it.
-        notes: Events, once the status is written.
-        backoff: To hand in again next time.
-        look_again_at: Seconds since the epoch, or None.
+        create: Pods to create.
+        status: Status before finalizers are removed; None to leave it.
+        release: Pods whose tracking finalizer is to be removed.
+        final_status: Status once they are removed; None to leave it.
+        events: Events to record once the status is written.
+        backoff: Argument of the next call.
+        requeue_at: Seconds since the epoch, or None.
     """
 
     delete: list[Deletion] = field(default_factory=list)
@@ -37,17 +37,17 @@ class Plan(Struct, kw_only=True):
     status: dict[str, Any] | None = None
     release: list[AnyObject] = field(default_factory=list)
     final_status: dict[str, Any] | None = None
-    notes: list[Note] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
     backoff: Backoff = Backoff()
-    look_again_at: float | None = None
+    requeue_at: float | None = None
 
 
 def is_job_finished(job: AnyObject) -> bool:
-    """Whether it is Complete or Failed; nothing changes after that."""
+    """Return whether it is Complete or Failed; nothing changes after that."""
     conditions = job.status.get("conditions")
     return has_condition(conditions, "Complete") or has_condition(conditions, "Failed")
 
 
 def is_tracked(pod: AnyObject) -> bool:
-    """Whether the pod still waits to be counted."""
+    """Return whether the pod still waits to be counted."""
     return TRACKING in pod.metadata.finalizers

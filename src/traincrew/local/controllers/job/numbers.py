@@ -1,12 +1,12 @@
-"""How a Job stands: what it asks for, and what its pods have come to. Pure."""
+"""The observed state of a Job: its spec in numbers, and the outcome of its pods. Pure."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from traincrew.local.controllers import pods as facts
+from traincrew.local.controllers import pods as podutil
 from traincrew.local.controllers.job import indexes as ix
-from traincrew.local.controllers.job.failure_policy import judge
+from traincrew.local.controllers.job.failure_policy import evaluate
 from traincrew.local.controllers.job.model import is_tracked
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Numbers:
     """The numbers of one reconcile.
 
-    `active_count`, `ready` and `terminating` follow what is decided on the way.
+    `active_count`, `ready` and `terminating` are updated by the decisions of the reconcile.
     """
 
     def __init__(self, job: AnyObject, pods: Sequence[AnyObject]) -> None:
@@ -41,48 +41,50 @@ class Numbers:
         self.uncounted_succeeded: list[str] = list(uncounted.get("succeeded") or ())
         self.uncounted_failed: list[str] = list(uncounted.get("failed") or ())
 
-        self.active = [pod for pod in pods if facts.is_active(pod)]
+        self.active = [pod for pod in pods if podutil.is_active(pod)]
         self.active_count = len(self.active)
-        self.ready = sum(map(facts.is_ready, self.active))
+        self.ready = sum(map(podutil.is_ready, self.active))
         self.terminating = sum(
-            facts.is_terminating(pod) and not facts.is_finished(pod) for pod in pods
+            podutil.is_terminating(pod) and not podutil.is_finished(pod) for pod in pods
         )
-        self.all_succeeded = [pod for pod in pods if facts.phase(pod) == "Succeeded"]
-        # Pods the controller took away itself are on their way out without the finalizer; they are
-        # to blame for nothing.
+        self.all_succeeded = [pod for pod in pods if podutil.phase(pod) == "Succeeded"]
+        # Pods that the controller deleted itself are terminating without the finalizer; they are
+        # not failures.
         self.all_failed = [
             pod
             for pod in pods
-            if self.has_failed(pod) and (is_tracked(pod) or not facts.is_terminating(pod))
+            if self.has_failed(pod) and (is_tracked(pod) or not podutil.is_terminating(pod))
         ]
         self.succeeded_indexes: set[int] = set()
         self.failed_indexes: set[int] = set()
         self.delayed: dict[int, AnyObject] = {}
-        """By index: the newest failed pod, as long as it has no successor."""
+        """By index: the latest failed pod, as long as it has no successor."""
         self._count()
 
     def observe(self, backoff: Backoff, now: float) -> Backoff:
-        """The back-off with what has happened since."""
+        """Return the back-off updated with newly finished pods."""
         return backoff.observe(self.all_succeeded, self.all_failed, now)
 
     def has_failed(self, pod: AnyObject) -> bool:
-        """Failed, or deleted by somebody before it could end (unless the Job waits for that)."""
-        state = facts.phase(pod)
+        """Return whether it failed, or was deleted first (unless the Job waits for its end)."""
+        state = podutil.phase(pod)
         if state == "Failed":
             return True
-        return not self.only_failed and facts.is_terminating(pod) and state != "Succeeded"
+        return not self.only_failed and podutil.is_terminating(pod) and state != "Succeeded"
 
     def index_of(self, pod: AnyObject) -> int | None:
-        """The index a pod of an Indexed Job works on."""
+        """Return the index of a pod of an Indexed Job."""
         return ix.index_of(pod, self.total) if self.indexed else None
 
     def restarted_too_often(self) -> bool:
-        """With `restartPolicy: OnFailure` it is the kubelet that tries again, in the same pod."""
+        """Check the limit for `restartPolicy: OnFailure`, where the kubelet restarts containers."""
         template = self.job.spec.get("template") or {}
         if (template.get("spec") or {}).get("restartPolicy") != "OnFailure":
             return False
         count = sum(
-            facts.restarts(pod) for pod in self.pods if facts.phase(pod) in {"Running", "Pending"}
+            podutil.restarts(pod)
+            for pod in self.pods
+            if podutil.phase(pod) in {"Running", "Pending"}
         )
         return count > 0 if self.limit == 0 else count >= self.limit
 
@@ -105,7 +107,7 @@ class Numbers:
             + sum(
                 self._is_uncounted(pod)
                 and pod.metadata.uid not in known_failed
-                and judge(self.policy, pod).counts
+                and evaluate(self.policy, pod).counts
                 for pod in self.all_failed
             )
         )
@@ -127,7 +129,7 @@ class Numbers:
             (index, pod) for pod in self.all_failed if (index := self.index_of(pod)) is not None
         ]
         for index, pod in failed:
-            verdict = judge(self.policy, pod)
+            verdict = evaluate(self.policy, pod)
             exhausted = verdict.counts and ix.failure_count(pod) >= limit
             if verdict.action == "FailIndex" or exhausted:
                 self.failed_indexes.add(index)

@@ -1,23 +1,23 @@
-"""What a Job does next: (job, its pods, now) -> pods to make and delete, status, events. Pure.
+"""Plan of a Job: (job, its pods, now) -> pods to create and delete, status, events. Pure.
 
 The rules are upstream's (`pkg/controller/job`):
 
 1. A finished pod is counted exactly once (`ledger`).
 2. A decision is announced before it is complete: `FailureTarget` or `SuccessCriteriaMet` first,
-   `Failed` or `Complete` once every pod has ended.
-3. Pods the controller itself takes away (suspended, scaled down) are no failures: their finalizer
-   goes before they are deleted.
+   `Failed` or `Complete` once every pod has finished.
+3. Pods that the controller itself removes (suspended, scaled down) are not failures: their
+   finalizer is removed before they are deleted.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from traincrew.local.controllers import pods as facts
+from traincrew.local.controllers import pods as podutil
 from traincrew.local.controllers.common import find_condition, format_time, parse_time
 from traincrew.local.controllers.job import indexes as ix
 from traincrew.local.controllers.job.backoff import Backoff, remaining
-from traincrew.local.controllers.job.failure_policy import judge, success_message
+from traincrew.local.controllers.job.failure_policy import evaluate, success_message
 from traincrew.local.controllers.job.ledger import Ledger, Outcome
 from traincrew.local.controllers.job.model import (
     MANAGED_BY,
@@ -28,7 +28,7 @@ from traincrew.local.controllers.job.model import (
 )
 from traincrew.local.controllers.job.numbers import Numbers
 from traincrew.local.controllers.job.pod import pod_of
-from traincrew.local.controllers.writes import Deletion, Note
+from traincrew.local.controllers.writes import Deletion, Event
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,17 +36,17 @@ if TYPE_CHECKING:
     from traincrew.engine.objects import AnyObject
 
 MAX_PODS_PER_STEP = 500
-"""Pods made or deleted in one reconcile (upstream `MaxPodCreateDeletePerSync`)."""
+"""Pods created or deleted in one reconcile (upstream `MaxPodCreateDeletePerSync`)."""
 
 
 def plan_job(job: AnyObject, pods: Sequence[AnyObject], now: float, backoff: Backoff) -> Plan:
-    """Decide.
+    """Plan the next step of a Job.
 
     Args:
-        job: As the cache holds it, every own write included.
-        pods: All pods it controls, finished and terminating ones too.
+        job: The Job as cached, with all own writes.
+        pods: All pods it controls, including finished and terminating ones.
         now: Seconds since the epoch.
-        backoff: `Plan.backoff` of the last time, or a new one.
+        backoff: `Plan.backoff` of the previous call, or a new one.
     """
     if job.spec.get("managedBy", MANAGED_BY) != MANAGED_BY:
         return Plan(backoff=backoff)
@@ -56,7 +56,7 @@ def plan_job(job: AnyObject, pods: Sequence[AnyObject], now: float, backoff: Bac
 
 
 class _Decision:
-    """One decision; lives as long as one call."""
+    """The state of one call of `plan_job`."""
 
     def __init__(
         self, job: AnyObject, pods: Sequence[AnyObject], now: float, backoff: Backoff
@@ -68,21 +68,21 @@ class _Decision:
         self.outcome: Outcome | None = None
 
     def make(self) -> Plan:
-        """Judge, act, write down."""
+        """Decide whether the Job ends, manage its pods, compute its status."""
         if self.ledger.status.get("startTime") is None and not self.numbers.suspended:
             self.ledger.status["startTime"] = format_time(self.now)
-        self._judge()
+        self._evaluate()
         if self.outcome is None:
             self._run()
         else:
-            for pod in self.numbers.active:  # no pod goes on
+            for pod in self.numbers.active:  # no pod continues
                 self._delete(pod, release="")
         self.ledger.close(self.outcome)
         return self.plan
 
     # -- whether the Job is decided ----------------------------------------------------------
 
-    def _judge(self) -> None:
+    def _evaluate(self) -> None:
         for kind in ("SuccessCriteriaMet", "FailureTarget"):
             condition = find_condition(self.ledger.conditions, kind)
             if condition is not None and condition.get("status") == "True":
@@ -90,7 +90,7 @@ class _Decision:
                 return
         numbers = self.numbers
         for pod in numbers.all_failed if numbers.policy else ():
-            verdict = judge(numbers.policy, pod)
+            verdict = evaluate(numbers.policy, pod)
             if verdict.action == "FailJob":
                 self._decide("FailureTarget", "PodFailurePolicy", verdict.message)
                 return
@@ -108,11 +108,11 @@ class _Decision:
                 "Job was active longer than specified deadline",
             )
         elif deadline is not None:
-            self._look_again(deadline)
+            self._requeue_at(deadline)
         if self.outcome is None and numbers.indexed:
-            self._judge_indexes()
+            self._evaluate_indexes()
 
-    def _judge_indexes(self) -> None:
+    def _evaluate_indexes(self) -> None:
         numbers, spec = self.numbers, self.job.spec
         failed, succeeded = numbers.failed_indexes, numbers.succeeded_indexes
         highest = spec.get("maxFailedIndexes")
@@ -157,11 +157,11 @@ class _Decision:
             self._note_suspension()
 
     def _manage(self) -> None:
-        """Bring the number of active pods to what is wanted: deletions first, else creations."""
+        """Bring the number of active pods to the desired one: deletions first, else creations."""
         numbers = self.numbers
         for pod in [pod for pod in numbers.active if not is_tracked(pod)]:
-            # Its finalizer went so that it could be deleted, which did not happen: nobody would
-            # count what it achieves.
+            # Its finalizer was removed for a deletion that did not happen: its outcome would not
+            # be counted.
             numbers.active.remove(pod)
             self._delete(pod, release="")
         if numbers.suspended:
@@ -181,21 +181,21 @@ class _Decision:
             self._create(missing)
 
     def _surplus(self, at_least: int) -> list[AnyObject]:
-        """Pods there is no index for, then as many more as have to go."""
+        """Return the pods without a valid index, then as many more as have to be deleted."""
         numbers = self.numbers
         surplus: list[AnyObject] = []
         rest = numbers.active
         if numbers.indexed:
             rest = []
             owners: dict[int, AnyObject] = {}
-            for pod in sorted(numbers.active, key=facts.removal_order, reverse=True):
+            for pod in sorted(numbers.active, key=podutil.removal_order, reverse=True):
                 index = numbers.index_of(pod)
                 if index is None or owners.setdefault(index, pod) is not pod:
                     surplus.append(pod)
                 else:
                     rest.append(pod)
         if len(surplus) < at_least:
-            surplus += sorted(rest, key=facts.removal_order)[: at_least - len(surplus)]
+            surplus += sorted(rest, key=podutil.removal_order)[: at_least - len(surplus)]
         return surplus
 
     def _create(self, count: int) -> None:
@@ -203,7 +203,7 @@ class _Decision:
         if numbers.per_index is None:
             wait = plan.backoff.remaining(self.now)
             if wait > 0:
-                self._look_again(self.now + wait)
+                self._requeue_at(self.now + wait)
                 return
         if not numbers.indexed:
             plan.create += [pod_of(self.job) for _ in range(count)]
@@ -212,8 +212,10 @@ class _Decision:
         busy = [
             pod
             for pod in numbers.pods
-            if facts.is_active(pod)
-            or (numbers.only_failed and facts.is_terminating(pod) and not facts.is_finished(pod))
+            if podutil.is_active(pod)
+            or (
+                numbers.only_failed and podutil.is_terminating(pod) and not podutil.is_finished(pod)
+            )
         ]
         taken = numbers.succeeded_indexes | numbers.failed_indexes
         taken |= {index for pod in busy if (index := numbers.index_of(pod)) is not None}
@@ -221,14 +223,14 @@ class _Decision:
             before = numbers.delayed.get(index)
             wait = self._wait_after(before) if before is not None else 0.0
             if wait > 0:
-                self._look_again(self.now + wait)
+                self._requeue_at(self.now + wait)
                 continue
             plan.create.append(self._indexed_pod(index, before))
             numbers.active_count += 1
 
     def _wait_after(self, before: AnyObject) -> float:
-        """Seconds until the index of a failed pod is tried again."""
-        ended = facts.finished_at(before)
+        """Return the seconds until the index of a failed pod is retried."""
+        ended = podutil.finished_at(before)
         failures = ix.failure_count(before) + 1
         return remaining(failures, self.now if ended is None else ended, self.now)
 
@@ -237,7 +239,7 @@ class _Decision:
             return pod_of(self.job, index)
         failures = ignored = 0
         if before is not None:
-            excused = not judge(self.numbers.policy, before).counts
+            excused = not evaluate(self.numbers.policy, before).counts
             failures = ix.failure_count(before) + (not excused)
             ignored = ix.ignored_failure_count(before) + excused
         annotations = {ix.INDEX_FAILURES: str(failures)}
@@ -251,20 +253,20 @@ class _Decision:
         if self.numbers.suspended and not was:
             self.ledger.condition("Suspended", True, "JobSuspended", "Job suspended")
             self.ledger.status.pop("startTime", None)
-            self.plan.notes.append(Note("Suspended", "Job suspended"))
+            self.plan.events.append(Event("Suspended", "Job suspended"))
         elif was and not self.numbers.suspended:
             self.ledger.condition("Suspended", False, "JobResumed", "Job resumed")
-            # The deadline counts the time since the Job was resumed only.
+            # The deadline counts only the time since the Job was resumed.
             self.ledger.status["startTime"] = format_time(self.now)
-            self.plan.notes.append(Note("Resumed", "Job resumed"))
+            self.plan.events.append(Event("Resumed", "Job resumed"))
 
     def _delete(self, pod: AnyObject, *, release: str) -> None:
         numbers = self.numbers
         self.plan.delete.append(Deletion(pod, release if is_tracked(pod) else ""))
         numbers.active_count -= 1
         numbers.terminating += 1
-        numbers.ready -= facts.is_ready(pod)
+        numbers.ready -= podutil.is_ready(pod)
 
-    def _look_again(self, moment: float) -> None:
-        known = self.plan.look_again_at
-        self.plan.look_again_at = moment if known is None else min(known, moment)
+    def _requeue_at(self, moment: float) -> None:
+        known = self.plan.requeue_at
+        self.plan.requeue_at = moment if known is None else min(known, moment)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from traincrew.engine.resources import JOBS
-from traincrew.local.controllers import pods as facts
+from traincrew.local.controllers import pods as podutil
 from traincrew.local.controllers.common import owner_reference
 from traincrew.local.controllers.job.indexes import INDEX
 from traincrew.local.controllers.job.model import TRACKING
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def pod_of(
     job: AnyObject, index: int | None = None, annotations: dict[str, str] | None = None
 ) -> dict[str, Any]:
-    """A pod of the Job; for an Indexed Job the one that works on `index`."""
+    """Return a pod of the Job; for an Indexed Job the one with this `index`."""
     template = job.spec.get("template") or {}
     name, uid = job.metadata.name, job.metadata.uid
     labels = {
@@ -27,20 +27,20 @@ def pod_of(
         "job-name": name,
     }
     spec: dict[str, Any] = {}
-    base = facts.generated_base(name)
+    base = podutil.generated_base(name)
     if index is not None:
         labels[INDEX] = str(index)
         annotations = {INDEX: str(index)} | (annotations or {})
         spec["hostname"] = f"{name}-{index}"
-        base = facts.generated_base(name, f"-{index}-")
+        base = podutil.generated_base(name, f"-{index}-")
         variable = {
             "name": "JOB_COMPLETION_INDEX",
             "valueFrom": {"fieldRef": {"fieldPath": f"metadata.labels['{INDEX}']"}},
         }
         for key in ("containers", "initContainers"):
             if containers := (template.get("spec") or {}).get(key):
-                spec[key] = facts.with_environment(containers, variable)
-    return facts.from_template(
+                spec[key] = podutil.with_environment(containers, variable)
+    return podutil.from_template(
         template,
         namespace=job.metadata.namespace,
         owner=owner_reference(job, JOBS),

@@ -1,1 +1,1 @@
-"""ReplicaSets and ReplicationControllers: so many pods of one template."""
+"""ReplicaSets and ReplicationControllers: a number of pods from one template."""

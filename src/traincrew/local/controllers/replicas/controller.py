@@ -1,4 +1,4 @@
-"""Reads ReplicaSets, ReplicationControllers and pods, asks the pure half, writes what it says."""
+"""Reads ReplicaSets, ReplicationControllers and pods, calls `plan`, carries out the result."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 from traincrew.engine.controller import Controller, Request, Result, own_key, owner_key
 from traincrew.engine.objects import controller_of
 from traincrew.engine.resources import PODS, REPLICA_SETS, REPLICATION_CONTROLLERS
+from traincrew.local.controllers.context import (
+    NOT_CURRENT,
+    ControllerContext,
+    is_namespace_terminating,
+    requeue,
+)
 from traincrew.local.controllers.informers import NAMESPACE, informer
 from traincrew.local.controllers.replicas.plan import plan_replicas, selector_of, with_failure
 from traincrew.local.controllers.selectors import matches
-from traincrew.local.controllers.shell import (
-    NOT_CURRENT,
-    Shell,
-    is_namespace_terminating,
-    look_again,
-)
 
 if TYPE_CHECKING:
+    from traincrew.engine.controller import Manager
     from traincrew.engine.events import EventRecorder
-    from traincrew.engine.manager import Manager
     from traincrew.engine.objects import AnyObject
     from traincrew.engine.resources import Resource
 
@@ -36,16 +36,16 @@ def add_replica_controllers(manager: Manager, events: EventRecorder) -> None:
 
 
 class ReplicaReconciler:
-    """One ReplicaSet, or one ReplicationController, at a time."""
+    """Reconciles one ReplicaSet, or one ReplicationController, at a time."""
 
     def __init__(self, manager: Manager, events: EventRecorder, resource: Resource) -> None:
         self._resource = resource
         self._owners, self._pods = informer(manager, resource), informer(manager, PODS)
         component = "replicaset-controller" if resource.group else "replication-controller"
-        self._shell = Shell(manager.client, events.reporter(component), resource)
+        self._context = ControllerContext(manager.client, events.reporter(component), resource)
 
     def possible_adopters(self, pod: AnyObject) -> list[Request]:
-        """Those that may adopt a pod nobody controls."""
+        """Return the workloads that may adopt a pod without controller."""
         if controller_of(pod) is not None:
             return []
         return [
@@ -55,27 +55,27 @@ class ReplicaReconciler:
         ]
 
     async def reconcile(self, request: Request) -> Result | None:
-        """Bring one of them forward."""
-        shell = self._shell
+        """Reconcile one of them."""
+        context = self._context
         owner = self._owners.store.get(*request)
         if owner is None:
-            shell.forget(request)
+            context.forget(request)
             return None
-        if not shell.is_current(request):
+        if not context.is_current(request):
             return NOT_CURRENT
-        pods = await shell.claim(request, owner, self._pods, selector=selector_of(owner))
+        pods = await context.claim(request, owner, self._pods, selector=selector_of(owner))
         if pods is None:
             return NOT_CURRENT
-        plan = plan_replicas(owner, self._resource, pods, shell.now())
-        errors = await shell.together(
+        plan = plan_replicas(owner, self._resource, pods, context.now())
+        errors = await context.run_all(
             [
-                *(shell.create_pod(request, self._pods, owner, pod) for pod in plan.create),
-                *(shell.delete_pod(request, self._pods, owner, pod) for pod in plan.delete),
+                *(context.create_pod(request, self._pods, owner, pod) for pod in plan.create),
+                *(context.delete_pod(request, self._pods, owner, pod) for pod in plan.delete),
             ]
         )
         errors = [error for error in errors if not is_namespace_terminating(error)]
-        status = with_failure(plan.status, plan, str(errors[0]) if errors else "", shell.now())
-        await shell.write_status(request, self._owners, owner, owner.status, status)
+        status = with_failure(plan.status, plan, str(errors[0]) if errors else "", context.now())
+        await context.write_status(request, self._owners, owner, owner.status, status)
         for error in errors:
             raise error
-        return look_again(plan.look_again_at, shell.now())
+        return requeue(plan.requeue_at, context.now())

@@ -1,6 +1,6 @@
-"""What a ReplicaSet does next: (set, its pods, now) -> pods to make and delete, status. Pure.
+"""Plan of a ReplicaSet: (set, its pods, now) -> pods to create and delete, status. Pure.
 
-A ReplicationController is the same thing with a plain map of labels for a selector.
+A ReplicationController is the same with a plain map of labels as its selector.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
-from traincrew.local.controllers import pods as facts
+from traincrew.local.controllers import pods as podutil
 from traincrew.local.controllers.common import find_condition, owner_reference, set_condition
 
 if TYPE_CHECKING:
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
     from traincrew.engine.resources import Resource
 
 BURST = 500
-"""Pods made or deleted in one reconcile (upstream `BurstReplicas`)."""
+"""Pods created or deleted in one reconcile (upstream `BurstReplicas`)."""
 FAILURE = "ReplicaFailure"
-"""Condition: a pod could not be made or deleted."""
+"""Condition: a pod could not be created or deleted."""
 
 
 class Plan(Struct):
-    """What to write; `look_again_at` is in seconds since the epoch."""
+    """The writes to carry out; `requeue_at` is in seconds since the epoch."""
 
     create: list[dict[str, Any]] = field(default_factory=list)
     delete: list[AnyObject] = field(default_factory=list)
     status: dict[str, Any] = field(default_factory=dict)
-    look_again_at: float | None = None
+    requeue_at: float | None = None
 
 
 def selector_of(owner: AnyObject) -> Mapping[str, Any] | None:
-    """Its selector as a `metav1.LabelSelector`, whichever of the two shapes it has."""
+    """Return its selector as a `metav1.LabelSelector`, whichever of the two forms it has."""
     selector: Mapping[str, Any] | None = owner.spec.get("selector")
     if selector and not selector.keys() <= {"matchLabels", "matchExpressions"}:
         return {"matchLabels": selector}
@@ -44,29 +44,29 @@ def selector_of(owner: AnyObject) -> Mapping[str, Any] | None:
 def plan_replicas(
     owner: AnyObject, resource: Resource, pods: Sequence[AnyObject], now: float
 ) -> Plan:
-    """Decide.
+    """Plan the next step.
 
     Args:
         owner: The ReplicaSet or ReplicationController.
-        resource: Which of the two it is.
+        resource: Which of the two kinds it is.
         pods: All pods it controls.
         now: Seconds since the epoch.
     """
     plan = Plan()
-    active = [pod for pod in pods if facts.is_active(pod)]
+    active = [pod for pod in pods if podutil.is_active(pod)]
     wanted = int(owner.spec.get("replicas", 1))
     if owner.metadata.deletion_timestamp is None:
         missing = min(wanted - len(active), BURST)
         if missing > 0:
             plan.create = [_pod_of(owner, resource) for _ in range(missing)]
         elif missing < 0:
-            plan.delete = sorted(active, key=facts.removal_order)[: min(-missing, BURST)]
+            plan.delete = sorted(active, key=podutil.removal_order)[: min(-missing, BURST)]
     min_ready = int(owner.spec.get("minReadySeconds") or 0)
-    ready = [pod for pod in active if facts.is_ready(pod)]
-    available = [pod for pod in ready if facts.is_available(pod, min_ready, now)]
+    ready = [pod for pod in active if podutil.is_ready(pod)]
+    available = [pod for pod in ready if podutil.is_available(pod, min_ready, now)]
     if len(available) < len(ready):
-        plan.look_again_at = min(
-            (facts.ready_since(pod) or 0.0) + min_ready for pod in ready if pod not in available
+        plan.requeue_at = min(
+            (podutil.ready_since(pod) or 0.0) + min_ready for pod in ready if pod not in available
         )
     labels = ((owner.spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
     fully = [pod for pod in active if labels.items() <= pod.metadata.labels.items()]
@@ -85,11 +85,11 @@ def plan_replicas(
 
 
 def with_failure(status: Mapping[str, Any], plan: Plan, error: str, now: float) -> dict[str, Any]:
-    """The status with the condition `ReplicaFailure` there or gone.
+    """Return the status with the condition `ReplicaFailure` set or removed.
 
     Args:
-        status: To add it to; not changed.
-        plan: What was tried.
+        status: The status; not modified.
+        plan: The plan that was carried out.
         error: Why some of it failed; empty when nothing did.
         now: Seconds since the epoch.
     """
@@ -106,9 +106,9 @@ def with_failure(status: Mapping[str, Any], plan: Plan, error: str, now: float) 
 
 
 def _pod_of(owner: AnyObject, resource: Resource) -> dict[str, Any]:
-    return facts.from_template(
+    return podutil.from_template(
         owner.spec.get("template") or {},
         namespace=owner.metadata.namespace,
         owner=owner_reference(owner, resource),
-        generate_name=facts.generated_base(owner.metadata.name),
+        generate_name=podutil.generated_base(owner.metadata.name),
     )

@@ -1,4 +1,4 @@
-"""Reads StatefulSets, their pods and revisions, asks `plan`, writes what it says."""
+"""Reads StatefulSets, their pods and revisions, calls `plan`, and carries out the result."""
 
 from __future__ import annotations
 
@@ -14,9 +14,13 @@ from traincrew.engine.resources import (
     STATEFUL_SETS,
 )
 from traincrew.local.controllers.common import FIELD_MANAGER
+from traincrew.local.controllers.context import (
+    NOT_CURRENT,
+    ControllerContext,
+    is_namespace_terminating,
+)
 from traincrew.local.controllers.informers import CONTROLLER, informer
 from traincrew.local.controllers.selectors import matches
-from traincrew.local.controllers.shell import NOT_CURRENT, Shell, is_namespace_terminating
 from traincrew.local.controllers.statefulset.identity import (
     claim_name,
     claims_of,
@@ -24,11 +28,11 @@ from traincrew.local.controllers.statefulset.identity import (
 )
 from traincrew.local.controllers.statefulset.plan import Plan, plan_stateful_set
 from traincrew.local.controllers.statefulset.revisions import REVISION_LABEL, choose
-from traincrew.local.controllers.writes import Note
+from traincrew.local.controllers.writes import Event
 
 if TYPE_CHECKING:
+    from traincrew.engine.controller import Manager
     from traincrew.engine.events import EventRecorder
-    from traincrew.engine.manager import Manager
     from traincrew.engine.objects import AnyObject
     from traincrew.local.controllers.statefulset.plan import Creation
     from traincrew.local.controllers.statefulset.revisions import Revisions
@@ -46,18 +50,18 @@ def add_stateful_set_controller(manager: Manager, events: EventRecorder) -> None
 
 
 class StatefulSetReconciler:
-    """One StatefulSet at a time."""
+    """Reconciles one StatefulSet at a time."""
 
     def __init__(self, manager: Manager, events: EventRecorder) -> None:
         self._sets = informer(manager, STATEFUL_SETS)
         self._pods = informer(manager, PODS)
         self._revisions = informer(manager, CONTROLLER_REVISIONS)
-        self._shell = Shell(
+        self._context = ControllerContext(
             manager.client, events.reporter("statefulset-controller"), STATEFUL_SETS
         )
 
     def possible_adopters(self, pod: AnyObject) -> list[Request]:
-        """StatefulSets that may adopt a pod nobody controls."""
+        """Return the StatefulSets that may adopt a pod without controller."""
         if controller_of(pod) is not None:
             return []
         owner, dash, number = pod.metadata.name.rpartition("-")
@@ -69,14 +73,14 @@ class StatefulSetReconciler:
         return [Request(pod.metadata.namespace, owner)]
 
     async def reconcile(self, request: Request) -> Result | None:
-        """Bring one StatefulSet forward."""
+        """Reconcile one StatefulSet."""
         owner = self._sets.store.get(request.namespace, request.name)
         if owner is None:
-            self._shell.forget(request)
+            self._context.forget(request)
             return None
-        if not self._shell.is_current(request):
+        if not self._context.is_current(request):
             return NOT_CURRENT
-        pods = await self._shell.claim(
+        pods = await self._context.claim(
             request,
             owner,
             self._pods,
@@ -91,39 +95,39 @@ class StatefulSetReconciler:
         )
         if owner.metadata.deletion_timestamp is None:
             await self._keep_history(request, revisions)
-        now = self._shell.now()
+        now = self._context.now()
         plan = plan_stateful_set(owner, pods, revisions, now)
         await self._carry_out(request, owner, plan)
-        if plan.look_again_at is None:
+        if plan.requeue_at is None:
             return None
-        return Result(requeue_after=max(0.0, plan.look_again_at - self._shell.now()) + 0.001)
+        return Result(requeue_after=max(0.0, plan.requeue_at - self._context.now()) + 0.001)
 
     async def _keep_history(self, request: Request, revisions: Revisions) -> None:
         if revisions.create is not None:
-            await self._shell.create(request, self._revisions, revisions.create)
+            await self._context.create(request, self._revisions, revisions.create)
         if revisions.renumber is not None:
             revision, number = revisions.renumber
-            await self._shell.patch(request, self._revisions, revision, {"revision": number})
+            await self._context.patch(request, self._revisions, revision, {"revision": number})
         for revision in revisions.obsolete:
-            await self._shell.delete(request, self._revisions, revision)
+            await self._context.delete(request, self._revisions, revision)
 
     async def _carry_out(self, request: Request, owner: AnyObject, plan: Plan) -> None:
-        shell, pods = self._shell, self._pods
-        self._shell.note(owner, *plan.notes)
+        context, pods = self._context, self._pods
+        self._context.record(owner, *plan.events)
         if plan.scaled_down:
-            await self._let_claims_go(owner, plan.scaled_down)
-        errors = await shell.together(
+            await self._release_claims(owner, plan.scaled_down)
+        errors = await context.run_all(
             [
                 *(self._delete(request, owner, pod) for pod in plan.delete),
                 *(self._create(request, owner, creation) for creation in plan.create),
                 *(
-                    shell.patch(request, pods, pod, {"metadata": {"labels": labels}})
+                    context.patch(request, pods, pod, {"metadata": {"labels": labels}})
                     for pod, labels in plan.relabel
                 ),
             ]
         )
         status = plan.observed if errors else plan.status
-        await shell.write_status(request, self._sets, owner, owner.status, status)
+        await context.write_status(request, self._sets, owner, owner.status, status)
         for error in errors:
             if not is_namespace_terminating(error):
                 raise error
@@ -134,38 +138,38 @@ class StatefulSetReconciler:
         try:
             for claim in claims_of(owner, creation.ordinal):
                 await self._create_claim(owner, claim, pod_name)
-            await self._shell.create(request, self._pods, creation.pod)
+            await self._context.create(request, self._pods, creation.pod)
         except ApiError as error:
             if not is_namespace_terminating(error):
                 text = f"{subject} failed error: {error.message}"
-                self._shell.note(owner, Note("FailedCreate", text, "Warning"))
+                self._context.record(owner, Event("FailedCreate", text, "Warning"))
             raise
-        self._shell.note(owner, Note("SuccessfulCreate", f"{subject} successful"))
+        self._context.record(owner, Event("SuccessfulCreate", f"{subject} successful"))
 
     async def _create_claim(self, owner: AnyObject, claim: dict[str, Any], pod_name: str) -> None:
         try:
-            await self._shell.client.create(
+            await self._context.client.create(
                 PERSISTENT_VOLUME_CLAIMS, claim, field_manager=FIELD_MANAGER
             )
         except AlreadyExistsError:
-            return  # data outlives pods: that is what claims are for
+            return  # claims outlive pods
         name = claim["metadata"]["name"]
         text = f"Create Claim {name} Pod {pod_name} in StatefulSet {owner.metadata.name} success"
-        self._shell.note(owner, Note("SuccessfulCreate", text))
+        self._context.record(owner, Event("SuccessfulCreate", text))
 
     async def _delete(self, request: Request, owner: AnyObject, pod: AnyObject) -> None:
         subject = f"Delete Pod {pod.metadata.name} in StatefulSet {owner.metadata.name}"
         try:
-            deleted = await self._shell.delete(request, self._pods, pod)
+            deleted = await self._context.delete(request, self._pods, pod)
         except ApiError as error:
             text = f"{subject} failed error: {error.message}"
-            self._shell.note(owner, Note("FailedDelete", text, "Warning"))
+            self._context.record(owner, Event("FailedDelete", text, "Warning"))
             raise
         if deleted:
-            self._shell.note(owner, Note("SuccessfulDelete", f"{subject} successful"))
+            self._context.record(owner, Event("SuccessfulDelete", f"{subject} successful"))
 
-    async def _let_claims_go(self, owner: AnyObject, pods: list[AnyObject]) -> None:
-        """With `whenScaled: Delete` a claim belongs to its pod from now on, and goes with it."""
+    async def _release_claims(self, owner: AnyObject, pods: list[AnyObject]) -> None:
+        """Make the pods owners of their claims (`whenScaled: Delete`), so both are deleted."""
         policy = owner.spec.get("persistentVolumeClaimRetentionPolicy") or {}
         if policy.get("whenScaled") != "Delete":
             return
@@ -180,7 +184,7 @@ class StatefulSetReconciler:
             for template in owner.spec.get("volumeClaimTemplates") or ():
                 name = claim_name(owner, template, ordinal)
                 try:
-                    await self._shell.client.patch(
+                    await self._context.client.patch(
                         PERSISTENT_VOLUME_CLAIMS,
                         name,
                         owner.metadata.namespace,

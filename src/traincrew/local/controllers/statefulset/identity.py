@@ -19,29 +19,29 @@ POD_INDEX_LABEL = "apps.kubernetes.io/pod-index"
 
 
 def pod_name(owner: AnyObject, ordinal: int) -> str:
-    """Name and hostname of the pod with that ordinal."""
+    """Return the name, and hostname, of the pod with this ordinal."""
     return f"{owner.metadata.name}-{ordinal}"
 
 
 def ordinal_of(owner: AnyObject, name: str) -> int | None:
-    """The ordinal in a pod's name; None if the name is not one of this StatefulSet's."""
+    """Return the ordinal in a pod's name; None if it is not a name of this StatefulSet's."""
     prefix, _, number = name.rpartition("-")
     canonical = number == "0" or (number.isdecimal() and not number.startswith("0"))
     return int(number) if canonical and prefix == owner.metadata.name else None
 
 
 def first_ordinal(owner: AnyObject) -> int:
-    """`spec.ordinals.start`."""
+    """Return `spec.ordinals.start`."""
     return int((owner.spec.get("ordinals") or {}).get("start") or 0)
 
 
 def claim_name(owner: AnyObject, template: Mapping[str, Any], ordinal: int) -> str:
-    """Name of the PersistentVolumeClaim a pod gets from one claim template."""
+    """Return the name of the PersistentVolumeClaim a pod gets from one claim template."""
     return f"{template['metadata']['name']}-{pod_name(owner, ordinal)}"
 
 
 def claims_of(owner: AnyObject, ordinal: int) -> list[dict[str, Any]]:
-    """The PersistentVolumeClaims of one pod."""
+    """Return the PersistentVolumeClaims of one pod."""
     claims = []
     policy = owner.spec.get("persistentVolumeClaimRetentionPolicy") or {}
     labels = (owner.spec.get("selector") or {}).get("matchLabels") or {}
@@ -70,11 +70,11 @@ def claims_of(owner: AnyObject, ordinal: int) -> list[dict[str, Any]]:
 def pod_of(
     owner: AnyObject, ordinal: int, template: Mapping[str, Any], revision: str
 ) -> dict[str, Any]:
-    """The pod with that ordinal.
+    """Return the pod with this ordinal.
 
     Args:
         owner: The StatefulSet.
-        ordinal: Its number.
+        ordinal: Ordinal of the pod.
         template: The pod template of `revision`.
         revision: Name of a ControllerRevision.
     """
@@ -90,7 +90,7 @@ def pod_of(
         for claim in owner.spec.get("volumeClaimTemplates") or ()
     }
     if mine:
-        # A claim template wins over a volume of the same name.
+        # A claim template takes precedence over a volume with the same name.
         volumes = (template.get("spec") or {}).get("volumes") or ()
         kept = [volume for volume in volumes if volume.get("name") not in mine]
         spec["volumes"] = [*mine.values(), *kept]
@@ -109,7 +109,7 @@ def pod_of(
 
 
 def missing_labels(owner: AnyObject, pod: AnyObject, ordinal: int) -> dict[str, str]:
-    """Identity labels an adopted or edited pod lacks."""
+    """Return the identity labels that an adopted or edited pod lacks."""
     wanted = {POD_NAME_LABEL: pod_name(owner, ordinal), POD_INDEX_LABEL: str(ordinal)}
     labels = pod.metadata.labels
     return {key: value for key, value in wanted.items() if labels.get(key) != value}

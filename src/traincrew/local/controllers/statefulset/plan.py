@@ -1,11 +1,11 @@
-"""What a StatefulSet does next: (set, its pods, revisions, now) -> pods, status, events. Pure.
+"""Plan of a StatefulSet: (set, its pods, revisions, now) -> pods, status, events. Pure.
 
 The rules are upstream's (`pkg/controller/statefulset/stateful_set_control.go`):
 
-- Pods have names, not numbers to be filled up: a failed or finished pod is deleted and made again.
-- `OrderedReady` makes one pod at a time, each only when all before it are ready; `Parallel` makes
-  and deletes all at once.
-- Scaling down takes the highest ordinal first.
+- Pods have identities: a failed or finished pod is deleted and recreated under the same name.
+- `OrderedReady` creates one pod at a time, each only when all before it are ready; `Parallel`
+  creates and deletes all at once.
+- Scaling down deletes the highest ordinal first.
 - A rolling update deletes the highest ordinal that has an old revision, waits until its successor
   is healthy, and stops at the partition.
 """
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
-from traincrew.local.controllers import pods as facts
+from traincrew.local.controllers import pods as podutil
 from traincrew.local.controllers.statefulset.identity import (
     first_ordinal,
     missing_labels,
@@ -24,7 +24,7 @@ from traincrew.local.controllers.statefulset.identity import (
     pod_of,
 )
 from traincrew.local.controllers.statefulset.revisions import REVISION_LABEL
-from traincrew.local.controllers.writes import Note
+from traincrew.local.controllers.writes import Event
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,24 +34,24 @@ if TYPE_CHECKING:
 
 
 class Creation(Struct):
-    """A pod to make, once its claims exist."""
+    """A pod to create, once its claims exist."""
 
     ordinal: int
     pod: dict[str, Any]
 
 
 class Plan(Struct):
-    """What to write.
+    """The writes to carry out.
 
     Attributes:
-        create: Pods to make.
+        create: Pods to create.
         delete: Pods to delete.
-        scaled_down: Those of `delete` whose ordinal is no longer wanted.
+        scaled_down: Those of `delete` whose ordinal is out of range.
         relabel: Pods and the identity labels they lack.
         status: The whole new status, once everything is written.
-        observed: The status as it is if a write fails.
-        notes: Events, when the writes are done.
-        look_again_at: Seconds since the epoch, or None.
+        observed: The status to write if a write fails.
+        events: Events to record after the writes.
+        requeue_at: Seconds since the epoch, or None.
     """
 
     create: list[Creation] = field(default_factory=list)
@@ -60,26 +60,26 @@ class Plan(Struct):
     relabel: list[tuple[AnyObject, dict[str, str]]] = field(default_factory=list)
     status: dict[str, Any] = field(default_factory=dict)
     observed: dict[str, Any] = field(default_factory=dict)
-    notes: list[Note] = field(default_factory=list)
-    look_again_at: float | None = None
+    events: list[Event] = field(default_factory=list)
+    requeue_at: float | None = None
 
 
 def plan_stateful_set(
     owner: AnyObject, pods: Sequence[AnyObject], revisions: Revisions, now: float
 ) -> Plan:
-    """Decide.
+    """Plan the next step of a StatefulSet.
 
     Args:
         owner: The StatefulSet.
         pods: All pods it controls.
-        revisions: Which template counts.
+        revisions: Its current and update revisions.
         now: Seconds since the epoch.
     """
     return _Decision(owner, pods, revisions, now).make()
 
 
 class _Decision:
-    """The state of one reconcile; lives as long as one call."""
+    """The state of one call of `plan_stateful_set`."""
 
     def __init__(
         self, owner: AnyObject, pods: Sequence[AnyObject], revisions: Revisions, now: float
@@ -105,7 +105,7 @@ class _Decision:
         self.plan.observed = _clean(self.status)
 
     def make(self) -> Plan:
-        """Count, then do what the order allows."""
+        """Compute the status, then create, delete and update what the order permits."""
         if self.owner.metadata.deletion_timestamp is None and self._fill() and self._shrink():
             self._update()
         self._complete_update()
@@ -113,7 +113,7 @@ class _Decision:
         return self.plan
 
     def _fill(self) -> bool:
-        """Make what is missing; False when the order demands to wait."""
+        """Create missing pods; False if the order requires to wait."""
         for ordinal in self.wanted:
             pod = self.by_ordinal.get(ordinal)
             if pod is None:
@@ -121,28 +121,28 @@ class _Decision:
                 if self.ordered:
                     return False
                 continue
-            if facts.is_finished(pod):
+            if podutil.is_finished(pod):
                 self._replace(pod)
                 if self.ordered:
                     return False
                 continue
-            if self.ordered and (facts.is_terminating(pod) or not self._is_available(pod)):
+            if self.ordered and (podutil.is_terminating(pod) or not self._is_available(pod)):
                 return False
             labels = missing_labels(self.owner, pod, ordinal)
-            if labels and not facts.is_terminating(pod):
+            if labels and not podutil.is_terminating(pod):
                 self.plan.relabel.append((pod, labels))
         return not (self.plan.create or self.plan.delete)
 
     def _shrink(self) -> bool:
-        """Take away what is too much, the highest first; False when the order demands to wait."""
+        """Delete surplus pods, the highest ordinal first; False if the order requires to wait."""
         condemned = sorted(set(self.by_ordinal) - set(self.wanted), reverse=True)
         if not condemned:
             return True
-        # The first unhealthy pod may go even if it is not healthy: it would block for ever.
+        # The first unhealthy pod may be deleted, or it would block the others for ever.
         sick = next((item for item in sorted(self.by_ordinal) if not self._is_healthy(item)), None)
         for ordinal in condemned:
             pod = self.by_ordinal[ordinal]
-            if facts.is_terminating(pod):
+            if podutil.is_terminating(pod):
                 if self.ordered:
                     return False
                 continue
@@ -166,7 +166,7 @@ class _Decision:
             pod = self.by_ordinal.get(ordinal)
             if pod is None:
                 return
-            if _revision(pod) != self.revisions.update and not facts.is_terminating(pod):
+            if _revision(pod) != self.revisions.update and not podutil.is_terminating(pod):
                 self.plan.delete.append(pod)
                 self._gone(pod)
                 return
@@ -187,7 +187,7 @@ class _Decision:
             self.status["updatedReplicas"] += 1
 
     def _keeps_old(self, ordinal: int) -> bool:
-        """Whether a pod made anew still gets the revision from before the update."""
+        """Return whether a recreated pod still gets the revision from before the update."""
         if not self.rolling:
             return False
         if self.partition is None:
@@ -195,40 +195,42 @@ class _Decision:
         return ordinal < self.start + self.partition
 
     def _replace(self, pod: AnyObject) -> None:
-        if facts.is_terminating(pod):
+        if podutil.is_terminating(pod):
             return
         where = f"{self.owner.metadata.namespace}/{self.owner.metadata.name}"
-        if facts.phase(pod) == "Failed":
-            note = Note(
+        if podutil.phase(pod) == "Failed":
+            event = Event(
                 "RecreatingFailedPod",
                 f"StatefulSet {where} is recreating failed Pod {pod.metadata.name}",
                 "Warning",
             )
         else:
-            note = Note(
+            event = Event(
                 "RecreatingTerminatedPod",
                 f"StatefulSet {where} is recreating terminated Pod {pod.metadata.name}",
             )
-        self.plan.notes.append(note)
+        self.plan.events.append(event)
         self.plan.delete.append(pod)
 
     def _is_available(self, pod: AnyObject) -> bool:
-        if facts.phase(pod) != "Running" or not facts.is_ready(pod):
+        if podutil.phase(pod) != "Running" or not podutil.is_ready(pod):
             return False
-        if facts.is_available(pod, self.min_ready, self.now):
+        if podutil.is_available(pod, self.min_ready, self.now):
             return True
-        self._look_again((facts.ready_since(pod) or 0.0) + self.min_ready)
+        self._requeue_at((podutil.ready_since(pod) or 0.0) + self.min_ready)
         return False
 
     def _is_healthy(self, ordinal: int) -> bool:
         pod = self.by_ordinal[ordinal]
         return (
-            facts.phase(pod) == "Running" and facts.is_ready(pod) and not facts.is_terminating(pod)
+            podutil.phase(pod) == "Running"
+            and podutil.is_ready(pod)
+            and not podutil.is_terminating(pod)
         )
 
-    def _look_again(self, moment: float) -> None:
-        known = self.plan.look_again_at
-        self.plan.look_again_at = moment if known is None else min(known, moment)
+    def _requeue_at(self, moment: float) -> None:
+        known = self.plan.requeue_at
+        self.plan.requeue_at = moment if known is None else min(known, moment)
 
     # -- status ------------------------------------------------------------------------------
 
@@ -246,10 +248,10 @@ class _Decision:
             "collisionCount": int(self.owner.status.get("collisionCount") or 0),
         }
         for pod in self.by_ordinal.values():
-            if facts.phase(pod) == "Running" and facts.is_ready(pod):
+            if podutil.phase(pod) == "Running" and podutil.is_ready(pod):
                 status["readyReplicas"] += 1
                 status["availableReplicas"] += self._is_available(pod)
-            if not facts.is_terminating(pod):
+            if not podutil.is_terminating(pod):
                 status["currentReplicas"] += _revision(pod) == self.revisions.current
                 status["updatedReplicas"] += _revision(pod) == self.revisions.update
         return status
@@ -261,7 +263,7 @@ class _Decision:
             self.status["updatedReplicas"] -= 1
 
     def _complete_update(self) -> None:
-        """Once every pod has the new revision, it is the current one."""
+        """Make the new revision the current one, once every pod has it."""
         status = self.status
         if (
             self.rolling
@@ -277,6 +279,6 @@ def _revision(pod: AnyObject) -> str:
 
 
 def _clean(status: dict[str, Any]) -> dict[str, Any]:
-    """Counters at zero that upstream's encoding leaves out are left out."""
+    """Omit those counters at zero that upstream's encoding omits."""
     optional = {"readyReplicas", "currentReplicas", "updatedReplicas"}
     return {key: value for key, value in status.items() if value or key not in optional}

@@ -1,4 +1,4 @@
-"""Revisions of a StatefulSet's template: which one pods have, and which they should get. Pure."""
+"""Revisions of a StatefulSet's template: the current one, and the one to update to. Pure."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
     from traincrew.engine.objects import AnyObject
 
 REVISION_LABEL = "controller-revision-hash"
-"""Label of a pod: name of the ControllerRevision it was made from."""
+"""Label of a pod: name of the ControllerRevision it was created from."""
 _HASH = "controller.kubernetes.io/hash"
 
 
 class Revisions(Struct):
-    """What applies to a StatefulSet now.
+    """The revisions of a StatefulSet.
 
     Attributes:
-        current: Name of the revision pods were made from before the latest change.
-        update: Name of the revision of the template as it is now.
+        current: Name of the revision pods were created from before the latest change.
+        update: Name of the revision of the current template.
         templates: Revision name -> pod template.
-        create: A ControllerRevision to make first, or None.
+        create: A ControllerRevision to create first, or None.
         renumber: An old revision that is the newest again, and its number; or None.
-        obsolete: Revisions beyond the history limit that nothing uses.
+        obsolete: Unused revisions beyond the history limit.
     """
 
     current: str
@@ -42,12 +42,12 @@ class Revisions(Struct):
 def choose(
     owner: AnyObject, history: Sequence[AnyObject], in_use: Collection[str] = ()
 ) -> Revisions:
-    """Find or make the revision of the template as it is now.
+    """Find or create the revision of the current template.
 
     Args:
         owner: The StatefulSet.
         history: Its ControllerRevisions.
-        in_use: Revision names pods carry.
+        in_use: Names of revisions that pods have.
     """
     data = _data(owner)
     ordered = sorted(history, key=lambda revision: (revision.revision, revision.metadata.name))

@@ -1,7 +1,7 @@
 """Entry point of the fork server: `python -I -S DIRECTORY serve FD [--together]`, or `check PATH`.
 
-Started by directory, so that nothing of the package around it (nor of site-packages) is imported:
-a fork server must stay small, because every container's shim is a copy of it.
+It is started by directory, so that neither the enclosing package nor site-packages is imported: a
+fork server must stay small, because every container's shim is a fork of it.
 """
 
 # No pathlib in here: it would double the imports of every shim.
@@ -12,7 +12,7 @@ import sys
 
 
 def _main() -> int:
-    # The directory itself was put on the path to find this file; its parent makes it a package.
+    # Python put this directory on the path; its parent makes it importable as a package.
     here = os.path.dirname(os.path.realpath(__file__))
     sys.path[0] = os.path.dirname(here)
     from sandbox import server  # type: ignore[import-not-found, unused-ignore]

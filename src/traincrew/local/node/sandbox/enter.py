@@ -1,4 +1,4 @@
-"""Commands in a running container: what `kubectl exec`, probes and hooks run."""
+"""Commands in a running container, for `kubectl exec`, probes and hooks."""
 
 # No pathlib in here: it would double the imports of every shim.
 from __future__ import annotations
@@ -11,7 +11,7 @@ import socket
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from . import files, ports, program
+from . import ports, program
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 def run(specification: dict[str, Any], connection: socket.socket, streams: list[int]) -> None:
     """Run a command in the namespaces of a container until it ends.
 
-    One line of JSON tells whether it started, a second one how it ended. When the other end of the
-    connection is closed first, the command is killed: nobody is interested any more.
+    It sends one line of JSON with the result of the start and a second one with the exit code. If
+    the node closes the connection first, the command is killed.
 
     Args:
-        specification: See `traincrew.local.node.launcher.CommandProcess`.
+        specification: See `traincrew.local.node.runtime.processes.CommandProcess`.
         connection: To the node.
         streams: Descriptors of the command's input, output and error output; none for a command
             with a terminal, whose master is sent back.
@@ -42,7 +42,7 @@ def run(specification: dict[str, Any], connection: socket.socket, streams: list[
         if specification["namespaces"]:
             own_user = _enter(specification)
         if specification["tty"]:
-            # Opened in here, for it belongs to the container's own instance of devpts.
+            # Opened here, because it belongs to the container's own instance of devpts.
             terminal, slave = program.open_terminal()
             master, streams = [terminal], [slave, slave, slave]
         child = os.fork()
@@ -72,7 +72,7 @@ def run(specification: dict[str, Any], connection: socket.socket, streams: list[
 
 
 def _wait(child: int, connection: socket.socket, wake: int, own: ports.Ports) -> int:
-    """Wait for the command's end, or end it when the node goes away; its exit code."""
+    """Wait for the command, or kill it when the node disconnects; return its exit code."""
     watched: list[Any] = [wake, connection]
     while True:
         pid, status = os.waitpid(child, os.WNOHANG)
@@ -91,37 +91,18 @@ def _wait(child: int, connection: socket.socket, wake: int, own: ports.Ports) ->
 
 
 def _enter(specification: dict[str, Any]) -> int:
-    """Enter the container's namespaces; a descriptor of the program's own user namespace or -1.
+    """Enter the container's namespaces; return a descriptor of its user namespace, or -1.
 
-    The process namespace holds for children only. The program's user namespace must be entered
-    last, by the child: inside it there is no right to enter the others.
+    The PID namespace applies to children only. The program's user namespace must be entered last,
+    by the child: inside it there is no capability to enter the others.
     """
-    from . import syscalls
+    from . import namespaces
 
-    shim, main = specification["shim"], specification["program"]
-    for process in (shim, main):
-        if files.start_time(process["pid"]) != process["start"]:
-            raise OSError(3, "the container has ended")
-    names = {
-        "ipc": syscalls.CLONE_NEWIPC,
-        "uts": syscalls.CLONE_NEWUTS,
-        "pid": syscalls.CLONE_NEWPID,
-        "mnt": syscalls.CLONE_NEWNS,
-    }
-    open_namespace = os.O_RDONLY | os.O_CLOEXEC
-    kinds = [
-        (os.open(f"/proc/{main['pid']}/ns/{name}", open_namespace), kind)
-        for name, kind in names.items()
-    ]
     own_user = -1
     if specification["user_namespace"]:
-        own_user = os.open(f"/proc/{main['pid']}/ns/user", open_namespace)
-        kinds.insert(
-            0, (os.open(f"/proc/{shim['pid']}/ns/user", open_namespace), syscalls.CLONE_NEWUSER)
-        )
-    for descriptor, kind in kinds:
-        syscalls.setns(descriptor, kind)
-        os.close(descriptor)
+        own_user = namespaces.open_one(specification["program"], "user")
+    kinds = ("ipc", "uts", "pid", "mnt")
+    namespaces.enter(specification, kinds, user_namespace=specification["user_namespace"])
     return own_user
 
 

@@ -1,7 +1,7 @@
-"""What a shim leaves on disk, so that the node can find its container again after a restart.
+"""The files a shim writes, from which a restarted node adopts its container.
 
-In the directory of a container instance: `process.json` (who runs it), `exit.json` (how it ended),
-`abandoned` (the node gave the instance up before it started) and `log`.
+In the directory of a container instance: `process.json` (shim and program), `exit.json` (how it
+ended), `abandoned` (the node gave the instance up before it started) and `log`.
 """
 
 # No pathlib in here: it would double the imports of every shim.
@@ -16,7 +16,7 @@ from typing import Any
 
 
 def write_json(path: str, document: dict[str, Any]) -> None:
-    """Write a file so that a reader sees all of it or nothing."""
+    """Write a file atomically."""
     temporary = f"{path}.new"
     with open(temporary, "w", encoding="utf-8") as file:
         json.dump(document, file)
@@ -24,7 +24,7 @@ def write_json(path: str, document: dict[str, Any]) -> None:
 
 
 def start_time(process: int) -> int:
-    """When a process started; together with its number this names it for good.
+    """Return when a process started; together with its PID this identifies it for good.
 
     The unit is the system's: clock ticks since boot, or seconds since the epoch.
 
@@ -35,7 +35,7 @@ def start_time(process: int) -> int:
 
 
 def is_running(process: int, start: int) -> bool:
-    """Whether this very process is there and has not ended (a zombie has)."""
+    """Return whether this very process is running (a zombie is not)."""
     try:
         state, started = _describe(process)
     except OSError:
@@ -44,17 +44,17 @@ def is_running(process: int, start: int) -> bool:
 
 
 def _describe(process: int) -> tuple[str, int]:
-    """State letter and start time."""
+    """Return state letter and start time."""
     if sys.platform != "linux":
         return describe_by_ps(process)
     with open(f"/proc/{process}/stat", "rb") as file:
-        # The name, in parentheses, may hold anything; the state comes after it.
+        # The name, in parentheses, may contain anything; the state follows it.
         fields = file.read().rpartition(b")")[2].split()
     return fields[0].decode(), int(fields[19])
 
 
 def describe_by_ps(process: int) -> tuple[str, int]:
-    """State letter and start time of a process where there is no `/proc`.
+    """Return state letter and start time of a process where there is no `/proc`.
 
     Raises:
         ProcessLookupError: There is no such process.
@@ -67,7 +67,7 @@ def describe_by_ps(process: int) -> tuple[str, int]:
 
 
 def now() -> str:
-    """The time as RFC 3339 in UTC with nanoseconds, as in CRI logs."""
+    """Return the time as RFC 3339 in UTC with nanoseconds, as in CRI logs."""
     seconds, rest = divmod(time.time_ns(), 1_000_000_000)
     year, month, day, hour, minute, second = time.gmtime(seconds)[:6]
     return f"{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{rest:09}Z"

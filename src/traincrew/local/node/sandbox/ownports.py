@@ -1,11 +1,22 @@
-"""Ports that belong to a pod although all pods share the machine's network.
+"""Ports of a pod's own, although all pods share the machine's network.
 
-Two pods that listen on all addresses, or on localhost, would be in each other's way. So bind(2)
-and connect(2) of a container's processes are shown to its shim first (a seccomp filter with user
-notification), which writes the pod's own address over the wildcard and over localhost, and lets
-the call go on. Nothing else of a program is touched, and connections elsewhere pay some 50 us.
+Two pods that listen on the wildcard address, or on localhost, would collide. So a seccomp filter
+with user notification passes bind(2), connect(2) and sendto(2) with an address to the container's
+shim, which replaces the wildcard address and localhost by the pod's address and lets the call
+continue. Nothing else changes for a program; connections elsewhere take some 50 us longer.
 
-It is a convenience, not a boundary: a program that wants to can get around it.
+Pods have no IPv6 address: an IPv6-only socket that binds a port of the wildcard address, or of
+localhost, gets a port that the kernel chooses, and so does not collide.
+
+Open MPI is the exception. Each of its processes searches for a free port from the same number on,
+and announces it with an address of the machine's interfaces, which all pods share: its ports are
+the machine's, except those that a manifest declares.
+
+`redirects` sends connections to an address and port to another port there: a server that may not
+listen on a port below 1024 is reached as if it did. A datagram sent without connect(2) is
+redirected, too, but its answer comes from the other port.
+
+It is a convenience, not a security boundary: a program can circumvent it.
 """
 
 # No pathlib in here: it would double the imports of every shim.
@@ -21,12 +32,12 @@ import struct
 from contextlib import suppress
 from typing import Any
 
-# Architecture -> its audit number (linux/audit.h), and those of seccomp, bind and connect.
+# Architecture -> its audit number (linux/audit.h), and those of seccomp, bind, connect and sendto.
 _CALLS = {
-    "x86_64": (0xC000003E, 317, 49, 42),
-    "aarch64": (0xC00000B7, 277, 200, 203),
+    "x86_64": (0xC000003E, 317, 49, 42, 44),
+    "aarch64": (0xC00000B7, 277, 200, 203, 206),
 }
-# Numbered alike everywhere.
+# The same on all architectures.
 _SYS_PIDFD_OPEN = 434
 _SYS_PIDFD_GETFD = 438
 _SECCOMP_SET_MODE_FILTER = 1
@@ -42,10 +53,14 @@ _NOTIFICATION = struct.Struct("=QIIiIQ6Q")
 _RESPONSE = struct.Struct("=QqiI")
 _LOAD, _JUMP_IF_EQUAL, _RETURN = 0x20, 0x15, 0x06
 _OFFSET_NUMBER, _OFFSET_ARCHITECTURE = 0, 4
+# The two halves of sendto's fifth argument, its address: offsets in struct seccomp_data.
+_OFFSETS_ADDRESS = (48, 52)
 
 _WILDCARD_OR_LOCAL = (b"\0\0\0\0", b"\x7f\0\0\1")
 _MAPPED = b"\0" * 10 + b"\xff\xff"
 _IPV6_V6ONLY = 26
+# Mapped by every process that uses Open MPI, versions 2 to 5.
+_OPEN_MPI = b"/libopen-pal.so"
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -64,31 +79,38 @@ class _Program(ctypes.Structure):
 
 
 def open_processes() -> int:
-    """A descriptor of /proc as this process sees it now, for `Doorman`."""
+    """Open a descriptor of /proc as this process sees it now, for `Supervisor`."""
     return os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
 
 def install() -> int:
-    """Show bind and connect of this process, and of all it starts, to whoever has the result.
+    """Install the filter for this process and all it starts.
 
-    Needs the right to administer the process's user namespace.
+    Needs CAP_SYS_ADMIN in the process's user namespace.
 
     Returns:
-        A descriptor for `Doorman`.
+        The descriptor of the notifications, for `Supervisor`.
 
     Raises:
-        OSError: The kernel or the architecture does not have this.
+        OSError: The kernel or the architecture does not support this.
     """
     calls = _CALLS.get(os.uname().machine)
     if calls is None:
         raise OSError(errno.ENOSYS, f"seccomp: unknown on {os.uname().machine}")
-    architecture, seccomp, bind, connect = calls
-    instructions = (_Instruction * 7)(
+    architecture, seccomp, bind, connect, sendto = calls
+    low, high = _OFFSETS_ADDRESS
+    instructions = (_Instruction * 12)(
         _Instruction(_LOAD, 0, 0, _OFFSET_ARCHITECTURE),
-        _Instruction(_JUMP_IF_EQUAL, 0, 3, architecture),
+        _Instruction(_JUMP_IF_EQUAL, 0, 8, architecture),
         _Instruction(_LOAD, 0, 0, _OFFSET_NUMBER),
-        _Instruction(_JUMP_IF_EQUAL, 2, 0, bind),
-        _Instruction(_JUMP_IF_EQUAL, 1, 0, connect),
+        _Instruction(_JUMP_IF_EQUAL, 7, 0, bind),
+        _Instruction(_JUMP_IF_EQUAL, 6, 0, connect),
+        _Instruction(_JUMP_IF_EQUAL, 0, 4, sendto),
+        # send(2) is sendto without an address: many programs use it for all their data.
+        _Instruction(_LOAD, 0, 0, low),
+        _Instruction(_JUMP_IF_EQUAL, 0, 3, 0),
+        _Instruction(_LOAD, 0, 0, high),
+        _Instruction(_JUMP_IF_EQUAL, 0, 1, 0),
         _Instruction(_RETURN, 0, 0, _RET_ALLOW),
         _Instruction(_RETURN, 0, 0, _RET_USER_NOTIF),
     )
@@ -106,9 +128,9 @@ def install() -> int:
 
 
 def hand_over(channel: socket.socket) -> None:
-    """In the program: install the filter and send its descriptor through a channel.
+    """Install the filter and send its descriptor through a channel; called in the program.
 
-    Where that is not possible the program goes on without: its ports are the machine's.
+    Where that is not possible the program runs without: its ports are the machine's.
     """
     with channel:
         try:
@@ -119,12 +141,13 @@ def hand_over(channel: socket.socket) -> None:
         os.close(descriptor)
 
 
-class Doorman:
-    """Answers for the programs of one container.
+class Supervisor:
+    """Handles the notifications of one container's programs: see seccomp_unotify(2).
 
     Args:
-        channel: Where `hand_over` sends the descriptor; closed here.
-        specification: `address` of the pod, and its `ports`; None for all.
+        channel: Receives the descriptor from `hand_over`; closed here.
+        specification: `address` of the pod, its `ports` (None for all), those `declared` in its
+            manifest, and `redirects`: "ADDRESS:PORT" -> port.
         processes: A descriptor of the machine's /proc.
     """
 
@@ -134,20 +157,27 @@ class Doorman:
         with channel:
             _, descriptors, _, _ = socket.recv_fds(channel, 1, 1)
         self.descriptor = descriptors[0] if descriptors else -1
-        """To be watched for reading; -1 when there is nothing to watch (any more)."""
+        """To be watched for reading; -1 if there is no filter or its last process has ended."""
         self._address: str = specification["address"]
         ports = specification["ports"]
         self._ports = None if ports is None else frozenset(ports)
+        self._declared = frozenset(specification.get("declared") or ())
+        self._redirects = {
+            (socket.inet_aton(address), int(port)): int(to)
+            for name, to in (specification.get("redirects") or {}).items()
+            for address, port in [name.rsplit(":", 1)]
+        }
         self._processes = processes
-        self._bind = _CALLS[os.uname().machine][2] if self.descriptor >= 0 else -1
+        calls = _CALLS[os.uname().machine] if self.descriptor >= 0 else (-1,) * 5
+        self._bind, self._sendto = calls[2], calls[4]
 
     def answer(self) -> None:
-        """Let one waiting call go on."""
+        """Handle one notification and let its call continue."""
         buffer = bytearray(_NOTIFICATION.size)
         try:
             fcntl.ioctl(self.descriptor, _NOTIF_RECV, buffer)
         except OSError:
-            # The caller was killed meanwhile, or nobody is left.
+            # The caller was killed meanwhile, or no process is left.
             poll = select.poll()
             poll.register(self.descriptor, select.POLLIN)
             if any(event & select.POLLHUP for _, event in poll.poll(0)):
@@ -155,26 +185,27 @@ class Doorman:
             return
         number, thread, _, call, _, _, *arguments = _NOTIFICATION.unpack(buffer)
         with suppress(OSError):
-            self._correct(number, thread, call == self._bind, arguments)
+            self._correct(number, thread, call, arguments)
         with suppress(OSError):
             fcntl.ioctl(self.descriptor, _NOTIF_SEND, _RESPONSE.pack(number, 0, 0, _CONTINUE))
 
     def close(self) -> None:
-        """Answer no more."""
+        """Close the descriptor."""
         if self.descriptor >= 0:
             os.close(self.descriptor)
             self.descriptor = -1
 
-    def _correct(self, number: int, thread: int, binding: bool, arguments: list[int]) -> None:
-        """Write another address into the caller's memory, if it has to be another one."""
-        descriptor, place, length = arguments[:3]
+    def _correct(self, number: int, thread: int, call: int, arguments: list[int]) -> None:
+        """Replace the address in the caller's memory, if necessary."""
+        descriptor = arguments[0]
+        place, length = arguments[4:6] if call == self._sendto else arguments[1:3]
         flags = os.O_RDWR | os.O_CLOEXEC
         memory = os.open(f"{thread}/mem", flags, dir_fd=self._processes)
         try:
             name = os.pread(memory, min(length, 28), place)
-            # The number of a thread that has ended may be another's by now.
+            # The ID of an ended thread may have been reused meanwhile.
             fcntl.ioctl(self.descriptor, _NOTIF_ID_VALID, struct.pack("=Q", number))
-            change = self._change(name, thread, descriptor, binding)
+            change = self._change(name, thread, descriptor, call == self._bind)
             if change is not None:
                 offset, data = change
                 os.pwrite(memory, data, place + offset)
@@ -184,28 +215,44 @@ class Doorman:
     def _change(
         self, name: bytes, thread: int, descriptor: int, binding: bool
     ) -> tuple[int, bytes] | None:
-        """What to write where in a socket address; None to leave it."""
+        """Return the offset and bytes to write in a socket address; None to leave it."""
         if len(name) < 8:
             return None
         (family,) = struct.unpack_from("=H", name)
         (port,) = struct.unpack_from("!H", name, 2)
-        if port == 0 or (self._ports is not None and port not in self._ports):
-            return None
-        own = socket.inet_aton(self._address)
-        if family == socket.AF_INET and name[4:8] in _WILDCARD_OR_LOCAL:
-            change = (4, own)
-        elif family == socket.AF_INET6 and _is_wildcard_or_local(name[8:24]):
-            if binding and self._is_ipv6_only(thread, descriptor):
-                return None
-            change = (8, _MAPPED + own)
+        if family == socket.AF_INET:
+            address, offset, prefix = name[4:8], 4, b""
+        elif family == socket.AF_INET6 and len(name) >= 24:
+            address, offset, prefix = _as_ipv4(name[8:24]), 8, _MAPPED
         else:
             return None
-        return change if binding or self._is_taken(port) else None
+        if not binding and (to := self._redirects.get((address, port))):
+            return 2, struct.pack("!H", to)
+        if port == 0 or address not in _WILDCARD_OR_LOCAL:
+            return None
+        if self._ports is not None and port not in self._ports:
+            return None
+        if binding and port not in self._declared and self._is_open_mpi(thread):
+            return None
+        if binding and family == socket.AF_INET6 and self._is_ipv6_only(thread, descriptor):
+            return 2, struct.pack("!H", 0)
+        if binding or self._is_taken(port):
+            return offset, prefix + socket.inet_aton(self._address)
+        return None
+
+    def _is_open_mpi(self, thread: int) -> bool:
+        maps = os.open(f"{thread}/maps", os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._processes)
+        with open(maps, "rb") as file:
+            return any(_OPEN_MPI in line for line in file)
 
     def _is_taken(self, port: int) -> bool:
-        """Whether something of the pod listens there: localhost is the machine's otherwise."""
+        """Return whether the pod listens on a port; if not, localhost is the machine's."""
         for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
             with socket.socket(socket.AF_INET, kind) as probe:
+                if kind == socket.SOCK_STREAM:
+                    # Still refused where a server listens, but no obstacle to a server that binds
+                    # at this moment.
+                    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 try:
                     probe.bind((self._address, port))
                 except OSError as error:
@@ -214,7 +261,7 @@ class Doorman:
         return False
 
     def _is_ipv6_only(self, thread: int, descriptor: int) -> bool:
-        """Whether a socket of the caller cannot have an address of IPv4."""
+        """Return whether a socket of the caller cannot have an IPv4 address."""
         process = self._process_of(thread)
         handle = _libc.syscall(ctypes.c_long(_SYS_PIDFD_OPEN), ctypes.c_int(process), 0)
         if handle < 0:
@@ -239,7 +286,12 @@ class Doorman:
         raise OSError(errno.ESRCH, "the caller has ended")
 
 
-def _is_wildcard_or_local(address: bytes) -> bool:
+def _as_ipv4(address: bytes) -> bytes:
+    """Return the IPv4 equivalent of an IPv6 address for a dual-stack socket, or the address."""
     if address.startswith(_MAPPED):
-        return address[12:] in _WILDCARD_OR_LOCAL
-    return address in {bytes(16), bytes(15) + b"\1"}
+        return address[12:]
+    if address == bytes(16):
+        return _WILDCARD_OR_LOCAL[0]
+    if address == bytes(15) + b"\1":
+        return _WILDCARD_OR_LOCAL[1]
+    return address

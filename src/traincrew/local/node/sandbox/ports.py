@@ -1,59 +1,49 @@
-"""The two ends of `ownports`: the program hands over what its parent then watches.
-
-Costs nothing where a pod has no ports of its own.
-"""
+"""The handover of `ownports` from the program to its parent."""
 
 from __future__ import annotations
 
 import socket
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from . import ownports
+from . import ownports
 
 
 class Ports:
-    """What concerns the ports of a container or command; made before it is forked.
+    """The ports of a container or command; created before it is forked.
 
     Args:
-        specification: See `ownports.Doorman`; None if its ports are the machine's.
+        specification: See `ownports.Supervisor`; None if its ports are the machine's.
     """
 
     def __init__(self, specification: dict[str, Any] | None) -> None:
         self._specification = specification
-        self._doorman: ownports.Doorman | None = None
+        self._supervisor: ownports.Supervisor | None = None
         if specification is not None:
-            from . import ownports
-
-            # Opened before anybody enters namespaces where it shows something else.
+            # Opened before entering namespaces with another /proc.
             self._processes = ownports.open_processes()
             self._ours, self._theirs = socket.socketpair()
 
     def hand_over(self) -> None:
-        """In the program, while it has the rights of its parent."""
+        """Install the filter; called in the program while it has the privileges of its parent."""
         if self._specification is not None:
-            from . import ownports
-
             ownports.hand_over(self._theirs)
 
     def close_theirs(self) -> None:
-        """In its parent, after the fork."""
+        """Close the program's descriptors; called in its parent after the fork."""
         if self._specification is not None:
             self._theirs.close()
 
     def receive(self) -> None:
-        """In its parent, when the program runs."""
+        """Receive the filter; called in its parent when the program is running."""
         if self._specification is not None:
-            from . import ownports
-
-            self._doorman = ownports.Doorman(self._ours, self._specification, self._processes)
+            self._supervisor = ownports.Supervisor(self._ours, self._specification, self._processes)
 
     def watched(self) -> list[int]:
-        """Descriptors to watch for reading."""
-        doorman = self._doorman
-        return [] if doorman is None or doorman.descriptor < 0 else [doorman.descriptor]
+        """Return the descriptors to watch for reading."""
+        supervisor = self._supervisor
+        return [] if supervisor is None or supervisor.descriptor < 0 else [supervisor.descriptor]
 
     def answer(self, ready: list[Any]) -> None:
-        """Answer, if one of the descriptors that can be read is watched for this."""
-        if self._doorman is not None and self._doorman.descriptor in ready:
-            self._doorman.answer()
+        """Handle a notification if its descriptor is among the readable ones."""
+        if self._supervisor is not None and self._supervisor.descriptor in ready:
+            self._supervisor.answer()

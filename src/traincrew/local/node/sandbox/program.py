@@ -1,4 +1,4 @@
-"""Turning a freshly forked process into the program of a container or of a command in one."""
+"""Turning a forked process into the program of a container or of a command in one."""
 
 # No pathlib in here: it would double the imports of every shim.
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LINUX = sys.platform == "linux"
 
 
 class StartError(Exception):
-    """The program could not be started; `reason` is the container's, as the kubelet words it."""
+    """The program could not be started; `reason` is the container state's, as in the kubelet."""
 
     def __init__(self, message: str, reason: str = "StartError") -> None:
         super().__init__(message)
@@ -26,9 +26,9 @@ class StartError(Exception):
 
 
 def map_user(inside_uid: int, inside_gid: int, outside_uid: int, outside_gid: int) -> None:
-    """Fill the maps of the user namespace this process just entered.
+    """Write the maps of the user namespace that this process has just entered.
 
-    One user and one group only: that needs no privilege, if changing groups is given up.
+    They map one user and one group, which needs no privilege if setgroups is denied.
     """
     with suppress(FileNotFoundError):
         _write("/proc/self/setgroups", "deny")
@@ -48,7 +48,7 @@ def _write(path: str, text: str) -> None:
 
 
 def become_user(specification: dict[str, Any]) -> None:
-    """Take the user and group the specification names, if any (root only)."""
+    """Change to the user and group of the specification, if any (root only)."""
     uid, gid = specification.get("uid"), specification.get("gid")
     groups = specification.get("groups")
     if groups is not None:
@@ -60,34 +60,34 @@ def become_user(specification: dict[str, Any]) -> None:
     if _LINUX and uid != 0 and os.geteuid() == 0:
         from . import syscalls
 
-        syscalls.set_user_who_reads_everything(uid)
+        syscalls.set_user_keeping_read_access(uid)
     else:
         os.setuid(uid)
 
 
 def open_terminal() -> tuple[int, int]:
-    """A new terminal of 80 columns and 24 rows: its master and slave descriptors."""
+    """Open a terminal of 80 columns and 24 rows; return its master and slave descriptors."""
     master, slave = os.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     return master, slave
 
 
 def take_streams(streams: tuple[int, int, int], *, terminal: bool) -> None:
-    """Make the descriptors 0, 1 and 2, in a session of its own."""
+    """Make them the descriptors 0, 1 and 2 of a new session."""
     os.setsid()
     if terminal:
         fcntl.ioctl(streams[0], termios.TIOCSCTTY, 0)
-    # Copies above 2 first: a stream may itself be one of the numbers overwritten.
+    # Copies above 2 first: a stream may itself be one of the descriptors overwritten.
     copies = [fcntl.fcntl(stream, fcntl.F_DUPFD_CLOEXEC, 3) for stream in streams]
     for number, copy in enumerate(copies):
         os.dup2(copy, number, inheritable=True)
 
 
 def default_signals() -> None:
-    """Undo what was done to signals, which would be inherited.
+    """Reset signal handlers and masks, which would be inherited.
 
-    By Python and the shim; and by the shell that started all this: of programs in the background
-    it has some ignored.
+    They were set by Python, by the shim, and by the shell that started the cluster: programs in
+    the background ignore some signals.
     """
     for number in signal.valid_signals():
         if signal.getsignal(number) not in {signal.SIG_DFL, None}:
@@ -99,7 +99,7 @@ def run(specification: dict[str, Any]) -> NoReturn:
     """Replace this process by the program.
 
     Raises:
-        StartError: It cannot be; the message is in the words of container runtimes.
+        StartError: It cannot be executed; the message is that of container runtimes.
     """
     directory = specification["working_directory"]
     try:
@@ -111,8 +111,8 @@ def run(specification: dict[str, Any]) -> NoReturn:
 
         if specification.get("no_new_privileges"):
             syscalls.process_control(syscalls.PR_SET_NO_NEW_PRIVS, 1)
-        # A container must not outlive its shim, the only one who knows how it ends. (After the
-        # change of user, which clears this.)
+        # A container must not outlive its shim, which records its end. (Set after the change of
+        # user, which clears this.)
         syscalls.process_control(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
     command: list[str] = specification["command"]
     environment: dict[str, str] = specification["environment"]
@@ -134,7 +134,7 @@ def _explain(name: str, error: OSError) -> str:
 
 
 def describe(error: BaseException) -> str:
-    """What went wrong, for people."""
+    """Return a readable message for an error."""
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror}"
@@ -142,7 +142,7 @@ def describe(error: BaseException) -> str:
 
 
 def report_failure(pipe: int, error: BaseException) -> NoReturn:
-    """Tell the parent why the program did not start, and end."""
+    """Report to the parent why the program did not start, and exit."""
     reason = error.reason if isinstance(error, StartError) else "ContainerCannotRun"
     with suppress(OSError):
         os.write(pipe, json.dumps({"reason": reason, "message": describe(error)}).encode())
@@ -150,7 +150,7 @@ def report_failure(pipe: int, error: BaseException) -> NoReturn:
 
 
 def read_failure(pipe: int) -> dict[str, str] | None:
-    """Wait until the program runs (None) or reported why it does not."""
+    """Wait until the program is running (None) or has reported why it did not start."""
     data = b""
     while chunk := os.read(pipe, 65536):
         data += chunk
@@ -161,7 +161,7 @@ def read_failure(pipe: int) -> dict[str, str] | None:
 
 
 def exit_code(status: int) -> tuple[int, int]:
-    """(exit code, signal) of a wait status; the code of a killed process is 128 + signal."""
+    """Return (exit code, signal) of a wait status; a killed process has the code 128 + signal."""
     if os.WIFSIGNALED(status):
         return 128 + os.WTERMSIG(status), os.WTERMSIG(status)
     return os.WEXITSTATUS(status), 0

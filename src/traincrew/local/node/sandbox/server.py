@@ -1,8 +1,8 @@
 """The fork server: a small process that forks one shim per container.
 
 The node is a large process with threads and open connections, which cannot be forked safely or
-cheaply. This one can: it imports little and owns nothing. The node hands it one descriptor per
-request over a socket pair; a forked copy serves the request found there.
+cheaply. This one can: it imports little and has no state. The node sends it one descriptor per
+request over a socket pair; a fork serves the request that it reads there.
 """
 
 # No pathlib in here: it would double the imports of every shim.
@@ -19,13 +19,14 @@ import sys
 from contextlib import suppress
 from typing import Any
 
-from . import enter, program, shim
+from . import enter, ownports, program, shim
 
 _LINUX = sys.platform == "linux"
+_NO_OVERLAY = "overlays are refused: directories of the machine are read-only in pods"
 
 
 def main(arguments: list[str]) -> int:
-    """`serve FD [--together]` or `check DIRECTORY`; see `serve` and `check`."""
+    """Run `serve FD [--together]` or `check DIRECTORY`; see `serve` and `check`."""
     if arguments[:1] == ["check"]:
         json.dump(check(arguments[1]), sys.stdout)
         return 0
@@ -39,15 +40,16 @@ def serve(control: socket.socket, *, together: bool) -> None:
 
     Args:
         control: Each byte received on it carries one descriptor: the connection of a request.
-        together: End all containers when the node is gone, instead of leaving them to be found
-            again.
+        together: Kill all containers when the node is gone, instead of leaving them to be
+            adopted.
     """
     if _LINUX:
-        from . import syscalls
+        # Imported here, once, rather than by each container.
+        from . import rootfs, syscalls  # noqa: F401
 
         syscalls.process_control(syscalls.PR_SET_NAME, b"traincrew-fork\0")
         if together:
-            # What a killed shim leaves comes here, to be waited for.
+            # The processes of a killed shim become children of this one, which waits for them.
             syscalls.process_control(syscalls.PR_SET_CHILD_SUBREAPER, 1)
     os.chdir("/")
     os.umask(0o022)
@@ -119,7 +121,7 @@ def _serve_one(connection: socket.socket) -> int:
 
 
 def receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
-    """One request: four bytes of length, JSON, and the descriptors that came with them."""
+    """Receive one request: four bytes of length, JSON, and the descriptors sent with them."""
     data, streams, _, _ = socket.recv_fds(connection, 65536, 3)
     for descriptor in streams:
         os.set_inheritable(descriptor, False)
@@ -132,24 +134,26 @@ def receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
 
 
 def check(directory: str) -> dict[str, Any]:
-    """What isolation this machine allows, found by building a sandbox and throwing it away.
+    """Detect the isolation that this machine allows, by creating and discarding a sandbox.
 
     Args:
-        directory: Where a mount point may be made.
+        directory: Where a mount point may be created.
 
     Returns:
-        `namespaces`, `user_namespace`, `overlay` (booleans) and `reason`, why not.
+        `namespaces`, `user_namespace`, `overlay`, `own_proc` (booleans), `reason`, why not, and
+        `ports_reason`, why pods have no ports of their own; empty if they have.
     """
+    nothing = dict.fromkeys(("namespaces", "user_namespace", "overlay", "own_proc"), False)
     if not _LINUX:
         reason = f"{sys.platform} has no namespaces"
-        return {"namespaces": False, "user_namespace": False, "overlay": False, "reason": reason}
+        return {**nothing, "reason": reason, "ports_reason": reason}
     reason = ""
     for user_namespace in (False, True) if os.geteuid() == 0 else (True,):
         answer = _try(directory, user_namespace=user_namespace)
         if answer["namespaces"]:
             return answer
         reason = reason or answer["reason"]
-    return {"namespaces": False, "user_namespace": False, "overlay": False, "reason": reason}
+    return {**nothing, "reason": reason, "ports_reason": reason}
 
 
 def _try(directory: str, *, user_namespace: bool) -> dict[str, Any]:
@@ -165,15 +169,48 @@ def _try(directory: str, *, user_namespace: bool) -> dict[str, Any]:
         except BaseException as error:  # a forked child has nowhere to raise to
             program.report_failure(write, error)
     os.close(write)
-    failure = program.read_failure(read)
+    answer: dict[str, Any] = {"user_namespace": user_namespace, **_outcome(read)}
     os.close(read)
     os.waitpid(child, 0)
     os.rmdir(base)
-    answer = {"namespaces": True, "user_namespace": user_namespace, "overlay": True, "reason": ""}
-    if failure is not None:
-        answer |= {"overlay": False, "reason": failure["message"]}
-        answer["namespaces"] = failure["reason"] == "NoOverlay"
+    answer["ports_reason"] = ""
+    if not answer["namespaces"]:
+        answer["ports_reason"] = answer["reason"]
+    elif refused := _try_own_ports(user_namespace=user_namespace):
+        answer["ports_reason"] = refused
     return answer
+
+
+def _outcome(pipe: int) -> dict[str, Any]:
+    """Return the report of `_build`, or its failure."""
+    reported = program.read_failure(pipe) or {"message": "the process that tried it was killed"}
+    if "message" in reported:
+        refused = dict.fromkeys(("namespaces", "overlay", "own_proc"), False)
+        return {**refused, "reason": reported["message"]}
+    return {"namespaces": True, "reason": "", **reported}
+
+
+def _try_own_ports(*, user_namespace: bool) -> str:
+    """Return why `ownports` cannot be used here; "" if it can."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            from . import syscalls
+
+            if user_namespace:
+                uid, gid = os.geteuid(), os.getegid()
+                syscalls.unshare(syscalls.CLONE_NEWUSER)
+                program.map_user(0, 0, uid, gid)
+            ownports.install()
+            os._exit(0)
+        except BaseException as error:  # a forked child has nowhere to raise to
+            program.report_failure(write, error)
+    os.close(write)
+    failure = program.read_failure(read)
+    os.close(read)
+    os.waitpid(child, 0)
+    return "" if failure is None else failure["message"]
 
 
 def _build(base: str, write: int, *, user_namespace: bool, overlay: bool) -> None:
@@ -189,12 +226,10 @@ def _build(base: str, write: int, *, user_namespace: bool, overlay: bool) -> Non
         os._exit(os.waitpid(first, 0)[1] and 1)
     syscalls.unshare(syscalls.CLONE_NEWNS | syscalls.CLONE_NEWUTS | syscalls.CLONE_NEWIPC)
     wanted = {"base": base, "overlay": overlay, "user_namespace": user_namespace, "mounts": []}
-    overlaid = rootfs.build(wanted)
+    built = rootfs.build(wanted)
     if user_namespace:
         syscalls.unshare(syscalls.CLONE_NEWUSER)
         program.map_user(uid, gid, 0, 0)
-    if not overlaid:
-        message = "overlays are refused: directories of the machine are read-only in pods"
-        raise program.StartError(message, "NoOverlay")
-    os.close(write)
+    reason = "" if built.overlay else _NO_OVERLAY
+    os.write(write, json.dumps({**built._asdict(), "reason": reason}).encode())
     os._exit(0)

@@ -1,7 +1,7 @@
 """The shim: one process per container that starts it, copies its output, and records its end.
 
-It lives in a session of its own and needs nobody: when the fork server and the node are gone it
-goes on, and the node finds it again by the files it writes (see `files`).
+It runs in a session of its own and depends on no other process: when the fork server and the node
+are gone it continues, and a new node adopts it by the files it writes (see `files`).
 """
 
 # No pathlib in here: it would double the imports of every shim.
@@ -15,9 +15,12 @@ import socket
 import sys
 import time
 from contextlib import suppress
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from . import files, ports, program
+from . import attach, files, ports, program, written
+
+if TYPE_CHECKING:
+    from . import namespaces
 
 _LINUX = sys.platform == "linux"
 _DRAIN_SECONDS = 1.0
@@ -29,8 +32,8 @@ def run(specification: dict[str, Any], connection: socket.socket) -> None:
     """Run a container to its end.
 
     Args:
-        specification: See `traincrew.local.node.launcher.ContainerProcess`.
-        connection: Where the outcome of the start is told, as one line of JSON; then it is closed.
+        specification: See `traincrew.local.node.runtime.processes.ContainerProcess`.
+        connection: Receives the result of the start as one line of JSON; then it is closed.
     """
     directory = specification["directory"]
     os.setsid()
@@ -52,19 +55,20 @@ def run(specification: dict[str, Any], connection: socket.socket) -> None:
         if os.path.exists(f"{directory}/abandoned"):
             failure = {"reason": "Abandoned", "message": "given up before it started"}
         else:
-            failure = container.go()
+            failure = container.start()
     except OSError as error:
         failure = {"reason": "ContainerCannotRun", "message": program.describe(error)}
     if container is not None and failure is None:
         _reply(connection, {"started": process})
         code, signaled = program.exit_code(container.follow(log))
         outcome: dict[str, Any] = {"exitCode": code, "signal": signaled}
+        container.written.finish(directory)
     else:
         if container is not None:
             container.end()
         outcome = {"exitCode": 128, "signal": 0, **(failure or {})}
     outcome |= {"startedAt": started_at, "finishedAt": files.now()}
-    # An instance whose directory was removed is one nobody asks about any more.
+    # The directory of an instance that is no longer needed may have been removed.
     with suppress(FileNotFoundError):
         files.write_json(f"{directory}/exit.json", outcome)
     if failure is not None:
@@ -82,20 +86,26 @@ class _Container:
 
     def __init__(self, specification: dict[str, Any]) -> None:
         self._isolated = specification["namespaces"]
-        self._streams = _Streams(terminal=specification.get("tty", False))
+        terminal = specification.get("tty", False)
+        self._streams = _Streams(terminal=terminal, takes_input=specification.get("stdin", False))
+        self._attachments = attach.Attachments(
+            specification["directory"], once=specification.get("stdin_once", False)
+        )
         self._ports = ports.Ports(specification.get("own_ports"))
-        go_read, self._go = os.pipe()
+        self.written = written.Written(specification.get("report"))
+        start_read, self._start_write = os.pipe()
         self._failure, failure_write = os.pipe()
         signal.signal(signal.SIGCHLD, lambda *_: None)
         self._wake, wake_write = os.pipe()
         os.set_blocking(wake_write, False)
         signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+        self._joined: namespaces.JoinedProgram | None = None
         if self._isolated:
-            _enter_namespaces(specification)
+            self._joined = _enter_namespaces(specification)
         elif _LINUX:
             from . import syscalls
 
-            # Orphans of the program come to the shim, which ends them with it.
+            # Orphans of the program become children of the shim, which kills them at its end.
             syscalls.process_control(syscalls.PR_SET_CHILD_SUBREAPER, 1)
         if _LINUX and specification.get("together"):
             from . import syscalls
@@ -105,54 +115,81 @@ class _Container:
         if self.pid == 0:
             try:
                 signal.set_wakeup_fd(-1)
-                os.close(self._go)
-                _become_program(specification, self._streams, go_read, self._ports)
+                os.close(self._start_write)
+                _become_program(
+                    specification,
+                    self._streams,
+                    start_read,
+                    self._ports,
+                    self.written,
+                    joined=self._joined,
+                )
             except BaseException as error:  # a forked child has nowhere to raise to
                 program.report_failure(failure_write, error)
-        os.close(go_read)
+        os.close(start_read)
         os.close(failure_write)
         self._ports.close_theirs()
+        self.written.close_theirs()
         self._streams.close_theirs()
 
-    def go(self) -> dict[str, str] | None:
-        """Let the program run; returns why it did not."""
+    def start(self) -> dict[str, str] | None:
+        """Let the program start; return why it did not, or None."""
+        self.written.receive()
         with suppress(BrokenPipeError):
-            os.write(self._go, b"1")
-        os.close(self._go)
+            os.write(self._start_write, b"1")
+        os.close(self._start_write)
         failure = program.read_failure(self._failure)
         if failure is None:
+            if self._joined is not None:
+                self._joined.receive()
             self._streams.receive()
+            if self._streams.input >= 0:
+                terminal = self._streams.is_terminal
+                self._attachments.feed(self._streams.input, terminal=terminal)
             self._ports.receive()
         return failure
 
     def end(self) -> None:
-        """End what did not become the program."""
+        """Kill the process that did not become the program."""
         os.kill(self.pid, signal.SIGKILL)
         os.waitpid(self.pid, 0)
 
     def follow(self, log: _Log) -> int:
-        """Copy output until the program ended and nothing comes any more; its wait status."""
+        """Copy output until the program and its output have ended; return its wait status."""
         status: int | None = None
         deadline = 0.0
         while True:
             wait = None if status is None else max(0.0, deadline - time.monotonic())
             watched = [self._wake, *self._streams.ours, *self._ports.watched()]
-            ready = select.select(watched, [], [], wait)[0]
+            watched += self._attachments.to_read()
+            ready, writable, _ = select.select(watched, self._attachments.to_write(), [], wait)
             self._ports.answer(ready)
+            self._attachments.handle(ready, writable)
             for descriptor in list(self._streams.ours):
-                if descriptor in ready and not log.copy(descriptor, self._streams.ours[descriptor]):
-                    del self._streams.ours[descriptor]
+                if descriptor in ready:
+                    self._copy(descriptor, log)
             if self._wake in ready:
                 os.read(self._wake, 4096)
                 if (ended := self._reap()) is not None:
                     status = ended
                     deadline = time.monotonic() + _DRAIN_SECONDS
             if status is not None and (not self._streams.ours or time.monotonic() > deadline):
+                self._attachments.close()
                 log.close()
                 return status
 
+    def _copy(self, descriptor: int, log: _Log) -> None:
+        """Write output of the program to its log and to attached clients."""
+        stream = self._streams.ours[descriptor]
+        data = log.copy(descriptor, stream)
+        if data:
+            channel = attach.OUTPUT if stream == b"stdout" else attach.ERRORS
+            self._attachments.output(channel, data)
+        else:
+            del self._streams.ours[descriptor]
+
     def _reap(self) -> int | None:
-        """Collect ended children; the program's wait status if it was among them."""
+        """Reap ended children; return the program's wait status if it was among them."""
         found: int | None = None
         with suppress(ChildProcessError):
             while True:
@@ -161,32 +198,63 @@ class _Container:
                     break
                 if pid == self.pid:
                     found = status
-                    if not self._isolated:
-                        _kill_rest(self.pid)
+                    self._kill_rest()
         return found
 
+    def _kill_rest(self) -> None:
+        """Kill remaining processes of a program without a PID namespace of its own."""
+        if not self._isolated:
+            _kill_rest(self.pid)
+        elif self._joined is not None:
+            self._joined.kill_rest()
 
-def _enter_namespaces(specification: dict[str, Any]) -> None:
+
+def _enter_namespaces(specification: dict[str, Any]) -> namespaces.JoinedProgram | None:
+    """Enter the namespaces that the program's parent has to be in.
+
+    Returns:
+        A `JoinedProgram` if the program joins the PID namespace of another container.
+    """
     from . import syscalls
 
-    uid, gid = os.geteuid(), os.getegid()
-    if specification["user_namespace"]:
+    join = specification.get("join")
+    user_namespace = specification["user_namespace"]
+    if join is not None:
+        from . import namespaces
+
+        namespaces.enter(join, join["kinds"], user_namespace=user_namespace)
+        if "pid" in join["kinds"]:
+            return namespaces.JoinedProgram()
+    elif user_namespace:
+        uid, gid = os.geteuid(), os.getegid()
         syscalls.unshare(syscalls.CLONE_NEWUSER)
-        # Root in here, so that mounting is allowed; the program gets its own user back below.
+        # Root inside, so that mounting is allowed; the program gets its own user back below.
         program.map_user(0, 0, uid, gid)
     syscalls.unshare(syscalls.CLONE_NEWPID)
+    return None
 
 
 def _become_program(
-    specification: dict[str, Any], streams: _Streams, go_read: int, own: ports.Ports
+    specification: dict[str, Any],
+    streams: _Streams,
+    start_read: int,
+    own: ports.Ports,
+    report: written.Written,
+    *,
+    joined: namespaces.JoinedProgram | None,
 ) -> NoReturn:
     if specification["namespaces"]:
         from . import rootfs, syscalls
 
-        syscalls.unshare(syscalls.CLONE_NEWNS | syscalls.CLONE_NEWUTS | syscalls.CLONE_NEWIPC)
-        syscalls.set_host_name(specification["hostname"])
-        rootfs.build(specification["rootfs"])
-    if not os.read(go_read, 1):
+        syscalls.unshare(syscalls.CLONE_NEWNS)
+        if joined is not None:
+            joined.hand_over()
+        if specification.get("join") is None:
+            syscalls.unshare(syscalls.CLONE_NEWUTS | syscalls.CLONE_NEWIPC)
+            syscalls.set_host_name(specification["hostname"])
+        built = report.hand_over if report.is_wanted else None
+        rootfs.build(specification["rootfs"], built)
+    if not os.read(start_read, 1):
         os._exit(128)
     streams.take()
     own.hand_over()
@@ -201,7 +269,7 @@ def _become_program(
 
 
 def _kill_rest(session: int) -> None:
-    """End what the program left behind, where no process namespace does it."""
+    """Kill the remaining processes of a program that has no PID namespace."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(session, signal.SIGKILL)
     while children := _children():
@@ -213,7 +281,7 @@ def _kill_rest(session: int) -> None:
 
 
 def _children() -> list[int]:
-    """The children of this process, which include adopted orphans."""
+    """Return the children of this process, including adopted orphans."""
     try:
         with open("/proc/thread-self/children", encoding="ascii") as file:
             return [int(child) for child in file.read().split()]
@@ -222,10 +290,14 @@ def _children() -> list[int]:
 
 
 class _Streams:
-    """Where the program writes, and where the shim reads that."""
+    """The standard streams of the program and the shim's ends of them."""
 
-    def __init__(self, *, terminal: bool) -> None:
+    def __init__(self, *, terminal: bool, takes_input: bool) -> None:
         self.ours: dict[int, bytes] = {}
+        self.is_terminal = terminal
+        self.input = -1
+        """Descriptor to write the program's input to; -1 if it has none."""
+        self._takes_input = takes_input
         self._terminal: tuple[socket.socket, socket.socket] | None = None
         if terminal:
             self._terminal = socket.socketpair()
@@ -233,21 +305,24 @@ class _Streams:
         out_read, out_write = os.pipe()
         error_read, error_write = os.pipe()
         self.ours = {out_read: b"stdout", error_read: b"stderr"}
-        empty = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-        self._theirs = (empty, out_write, error_write)
+        if takes_input:
+            in_read, self.input = os.pipe()
+        else:
+            in_read = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        self._theirs = (in_read, out_write, error_write)
 
     def take(self) -> None:
-        """In the program, when its file system is there: make them its standard streams."""
+        """Make them the standard streams; called in the program when its root is complete."""
         if self._terminal is None:
             program.take_streams(self._theirs, terminal=False)
             return
-        # A terminal belongs to the container's own instance of devpts, so it is opened there.
+        # A terminal belongs to the container's own instance of devpts, so it is opened inside.
         master, slave = program.open_terminal()
         socket.send_fds(self._terminal[1], [b"1"], [master])
         program.take_streams((slave, slave, slave), terminal=True)
 
     def close_theirs(self) -> None:
-        """In the shim, after the fork."""
+        """Close the program's ends; called in the shim after the fork."""
         if self._terminal is not None:
             self._terminal[1].close()
         else:
@@ -255,15 +330,18 @@ class _Streams:
                 os.close(descriptor)
 
     def receive(self) -> None:
-        """In the shim, when the program runs."""
+        """Receive the terminal; called in the shim when the program is running."""
         if self._terminal is not None:
             _, descriptors, _, _ = socket.recv_fds(self._terminal[0], 1, 1)
             self._terminal[0].close()
             self.ours = dict.fromkeys(descriptors, b"stdout")
+            if self._takes_input:
+                # A separate descriptor, because reading ends before writing.
+                self.input = os.dup(descriptors[0])
 
 
 class _Log:
-    """The container's log in the format of the CRI: time, stream, F(ull) or P(artial), text."""
+    """The container's log in CRI format: time, stream, F(ull) or P(artial), text."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -275,15 +353,15 @@ class _Log:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         return os.open(self._path, flags, 0o600)
 
-    def copy(self, descriptor: int, stream: bytes) -> bool:
-        """Take what is there to read; False at the end."""
+    def copy(self, descriptor: int, stream: bytes) -> bytes:
+        """Read available output, log it and return it; return nothing at the end."""
         try:
             data = os.read(descriptor, 262144)
         except OSError:
-            data = b""  # what a terminal says when the last program left it
+            data = b""  # reading a terminal fails when its last process has ended
         if not data:
             os.close(descriptor)
-            return False
+            return b""
         *lines, rest = (self._rest[stream] + data).split(b"\n")
         head = f"{files.now()} ".encode() + stream
         output = b"".join([head + b" F " + line + b"\n" for line in lines])
@@ -292,17 +370,17 @@ class _Log:
             rest = rest[_PARTIAL_LINE:]
         self._rest[stream] = rest
         self._write(output)
-        return True
+        return data
 
     def close(self) -> None:
-        """Write what ended without a newline, which a full line would get back."""
+        """Write last lines without a newline as partial: readers add one to full lines."""
         for stream, rest in self._rest.items():
             if rest:
                 self._write(f"{files.now()} ".encode() + stream + b" P " + rest + b"\n")
         os.close(self._file)
 
     def _write(self, data: bytes) -> None:
-        # A full disk must not stop the program, so what cannot be written is dropped.
+        # A full disk must not stop the program, so output that cannot be written is dropped.
         with suppress(OSError):
             while data:
                 written = os.write(self._file, data)

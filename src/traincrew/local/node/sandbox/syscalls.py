@@ -1,4 +1,4 @@
-"""The Linux system calls of a sandbox that Python has no function for, by ctypes.
+"""Linux system calls that Python has no function for, by ctypes.
 
 Calling them directly instead of running `unshare` and `mount` keeps a container's start at a few
 milliseconds. Every function raises `OSError` with the failed call and its target in the message.
@@ -45,7 +45,7 @@ _CAPABILITY_VERSION_3 = 0x20080522
 _AT_FDCWD = -100
 _AT_RECURSIVE = 0x8000
 _MOUNT_ATTR_RDONLY = 0x1
-# Numbered alike on every architecture, as all calls since Linux 5.1.
+# The same on all architectures, as all calls since Linux 5.1.
 _SYS_MOUNT_SETATTR = 442
 _SYS_PIVOT_ROOT = {
     "x86_64": 155,
@@ -105,14 +105,14 @@ def mount(
 
 
 def bind(source: str, target: str, *, recursive: bool = True, read_only: bool = False) -> None:
-    """Make `source` appear at `target`, with the mounts below it unless told otherwise."""
+    """Bind-mount `source` on `target`, by default with the mounts below it."""
     mount(source, target, None, MS_BIND | (MS_REC if recursive else 0))
     if read_only:
         make_read_only(target, recursive=recursive)
 
 
 def make_read_only(target: str, *, recursive: bool) -> None:
-    """Make a mount read-only, and those below it where the kernel can (Linux 5.12)."""
+    """Make a mount read-only, and those below it where supported (Linux 5.12)."""
     attributes = _MountAttributes(attr_set=_MOUNT_ATTR_RDONLY)
     result = _libc.syscall(
         ctypes.c_long(_SYS_MOUNT_SETATTR),
@@ -123,7 +123,7 @@ def make_read_only(target: str, *, recursive: bool) -> None:
         ctypes.c_size_t(ctypes.sizeof(attributes)),
     )
     if result < 0:
-        # In a user namespace a remount must repeat the flags that came locked with the mount.
+        # In a user namespace a remount must repeat the locked flags of the mount.
         flags = MS_REMOUNT | MS_BIND | MS_RDONLY | _locked_flags(target)
         mount(None, target, None, flags)
 
@@ -141,7 +141,7 @@ def unmount(target: str) -> None:
 
 
 def pivot_root(new_root: str, put_old: str) -> None:
-    """Make `new_root` the root directory; the old one appears at `put_old`."""
+    """Make `new_root` the root directory and mount the old one on `put_old`."""
     number = _SYS_PIVOT_ROOT.get(os.uname().machine)
     if number is None:
         raise OSError(38, f"pivot_root: unknown on {os.uname().machine}")
@@ -156,7 +156,7 @@ def set_host_name(name: str) -> None:
 
 
 def process_control(option: int, argument: int | bytes) -> None:
-    """prctl(2) with one argument."""
+    """Call prctl(2) with one argument."""
     value = argument if isinstance(argument, bytes) else ctypes.c_ulong(argument)
     _check(_libc.prctl(ctypes.c_int(option), value, 0, 0, 0), f"prctl({option})")
 
@@ -173,17 +173,17 @@ class _CapabilitySets(ctypes.Structure):
     )
 
 
-def set_user_who_reads_everything(uid: int) -> None:
-    """setuid(2) from root, keeping the right to read files and search directories.
+def set_user_keeping_read_access(uid: int) -> None:
+    """Call setuid(2) as root, keeping the capability to read files and search directories.
 
-    That is what an image gives every user of it: its files are readable. Here they are this
-    machine's, and those of the user who runs the cluster, root, are often closed to others.
+    The files of an image are readable for every user. Here they are this machine's, and those of
+    the user who runs the cluster, root, are often not readable for others.
     """
     process_control(_PR_SET_KEEPCAPS, 1)
     os.setuid(uid)
     bit = 1 << _CAP_DAC_READ_SEARCH
     header = _CapabilityHeader(_CAPABILITY_VERSION_3, 0)
-    # Two words of 32 capabilities each; what is not named is given up.
+    # Two words of 32 capabilities each; all others are dropped.
     sets = (_CapabilitySets * 2)(_CapabilitySets(bit, bit, bit))
     _check(_libc.capset(ctypes.byref(header), ctypes.byref(sets)), "capset")
     capability = ctypes.c_ulong(_CAP_DAC_READ_SEARCH)
@@ -192,7 +192,7 @@ def set_user_who_reads_everything(uid: int) -> None:
 
 
 def supports_overlay() -> bool:
-    """Whether the kernel knows the overlay file system."""
+    """Return whether the kernel supports the overlay file system."""
     try:
         with open("/proc/filesystems", encoding="ascii") as file:
             return any(line.split()[-1:] == ["overlay"] for line in file)

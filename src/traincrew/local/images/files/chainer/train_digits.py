@@ -26,14 +26,14 @@ parser.add_argument("--units", "-u", type=int, default=100, help="units of the h
 parser.add_argument("--require-accuracy", type=float, default=0.0, help="fail below this")
 arguments = parser.parse_args()
 
-# mpiexec tells each process it starts how many there are.
+# mpiexec sets the number of processes.
 processes = int(os.environ.get("OMPI_COMM_WORLD_SIZE", "1"))
 communicator = None
 if processes > 1:
     import chainermn
 
     communicator = chainermn.create_communicator("naive")
-    # A rank that fails takes the others along instead of leaving them waiting for it.
+    # A rank that fails aborts the others instead of leaving them waiting for it.
     chainermn.global_except_hook.add_hook()
 first = communicator is None or communicator.rank == 0
 

@@ -4,7 +4,7 @@
 It takes the options of Chainer's well-known MNIST example. MNIST itself is not shipped: put it
 where $MNIST_DIR points (Chainer's train.npz and test.npz, or the four IDX files, gzipped or not),
 or where Chainer keeps it after a download. Without it the script trains on the 8x8 digits that
-come with scikit-learn, and says so.
+come with scikit-learn, and prints a line about it.
 """
 
 import argparse
@@ -40,7 +40,7 @@ class Perceptron(chainer.Chain):
 
 
 def load_data():
-    """Return training set, test set and one line that says what they are."""
+    """Return training set, test set and one line that describes them."""
     directory = Path(os.environ.get("MNIST_DIR") or CHAINER_COPY)
     if (directory / "train.npz").exists():
         parts = []
@@ -120,7 +120,7 @@ def parse_arguments():
     add("-d", "--device", default="-1", help="-1: processor; N or @cupy:N: a GPU")
     add("-g", "--gpu", type=int, nargs="?", const=0, dest="device", help="older form of --device")
     add("-o", "--out", default="result", help="directory for log and snapshots")
-    add("-r", "--resume", default="", help="snapshot to go on from")
+    add("-r", "--resume", default="", help="snapshot to resume from")
     add("-u", "--unit", type=int, default=1000, help="units of a hidden layer")
     add("--noplot", dest="plot", action="store_false", help="draw no curves")
     arguments = parser.parse_args()

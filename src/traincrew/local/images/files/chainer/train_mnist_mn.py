@@ -4,7 +4,7 @@
 It takes the options of ChainerMN's well-known MNIST example. MNIST itself is not shipped: put it
 where $MNIST_DIR points (Chainer's train.npz and test.npz, or the four IDX files, gzipped or not),
 or where Chainer keeps it after a download. Without it the script trains on the 8x8 digits that
-come with scikit-learn, and says so.
+come with scikit-learn, and prints a line about it.
 """
 
 import argparse
@@ -41,7 +41,7 @@ class Perceptron(chainer.Chain):
 
 
 def load_data():
-    """Return training set, test set and one line that says what they are."""
+    """Return training set, test set and one line that describes them."""
     directory = Path(os.environ.get("MNIST_DIR") or CHAINER_COPY)
     if (directory / "train.npz").exists():
         parts = []
@@ -122,7 +122,7 @@ def parse_arguments():
     add("-d", "--device", default=None, help="@numpy, @cupy or @cupy:N")
     add("-g", "--gpu", action="store_true", help="use the GPU of this process's rank on its host")
     add("-o", "--out", default="result", help="directory for log and snapshots")
-    add("-r", "--resume", default="", help="snapshot to go on from")
+    add("-r", "--resume", default="", help="snapshot to resume from")
     add("-u", "--unit", type=int, default=1000, help="units of a hidden layer")
     add("--noplot", dest="plot", action="store_false", help="draw no curves")
     arguments = parser.parse_args()
@@ -149,7 +149,7 @@ def main():
     on_gpu = arguments.gpu or (arguments.device or "").startswith("@cupy")
     name = arguments.communicator if on_gpu else "naive"
     communicator = chainermn.create_communicator(name)
-    # A rank that fails takes the others along instead of leaving them in a collective for ever.
+    # A rank that fails aborts the others instead of leaving them in a collective for ever.
     chainermn.global_except_hook.add_hook()
     device = choose_device(arguments, communicator.intra_rank)
     first = communicator.rank == 0

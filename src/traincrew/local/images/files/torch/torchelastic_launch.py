@@ -4,7 +4,7 @@ import sys
 
 from torch.distributed.run import main
 
-# Workers used to be started again three times; torchrun does not do so unless it is told to.
+# The old default was three restarts of the workers; torchrun's default is none.
 RESTARTS = "--max_restarts=3"
 
 if __name__ == "__main__":

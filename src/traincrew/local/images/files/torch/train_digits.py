@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Learn to read handwritten digits with PyTorch, on workers that may come and go.
+"""Learn to read handwritten digits with PyTorch, on workers that may join and leave.
 
     torchrun --standalone --nproc_per_node=2 train_digits.py
 
 The data is scikit-learn's bundled set of 1,797 images of 8x8 pixels: nothing is downloaded. After
 every epoch the first rank saves a checkpoint; whenever the number of workers changes, torchrun
-starts the script again on all of them, and it goes on from there. The last line names the accuracy
-on images that were not trained on; if it is below --require-accuracy the script fails.
+restarts the script on all of them, and it resumes from there. The last line names the accuracy on
+images that were not trained on; if it is below --require-accuracy the script fails.
 """
 
 import argparse
@@ -30,7 +30,7 @@ parser.add_argument("--pause", type=float, default=0.0, help="seconds to rest af
 parser.add_argument("--require-accuracy", type=float, default=0.0, help="fail below this")
 arguments = parser.parse_args()
 
-# A worker that is lost while the others wait for it is noticed by this timeout.
+# This timeout detects the loss of a worker that the others wait for.
 dist.init_process_group("gloo", timeout=timedelta(seconds=20))
 rank, world = dist.get_rank(), dist.get_world_size()
 first = rank == 0
@@ -46,7 +46,7 @@ model = DistributedDataParallel(nn.Sequential(nn.Linear(64, 100), nn.ReLU(), nn.
 optimizer = torch.optim.Adam(model.parameters(), lr=0.003)
 loss_of = nn.CrossEntropyLoss()
 
-# Every rank reads the checkpoint, so that all agree on where to go on.
+# Every rank reads the checkpoint, so that all resume from the same epoch.
 checkpoint = arguments.checkpoints / "digits.pt"
 begin = 0
 if checkpoint.exists():
@@ -59,7 +59,7 @@ if first:
 
 
 def save(epoch):
-    """Write the checkpoint so that there is a whole one at any time."""
+    """Write the checkpoint atomically."""
     arguments.checkpoints.mkdir(parents=True, exist_ok=True)
     new = checkpoint.with_suffix(".new")
     torch.save(
@@ -92,7 +92,7 @@ for epoch in range(begin, arguments.epochs):
             flush=True,
         )
     time.sleep(arguments.pause)
-    # Nobody begins an epoch that others may still have to be told about.
+    # No rank starts an epoch before all have finished this one.
     dist.barrier()
 
 reached = accuracy()

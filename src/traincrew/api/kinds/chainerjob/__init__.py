@@ -1,0 +1,1 @@
+"""ChainerJob: the API."""

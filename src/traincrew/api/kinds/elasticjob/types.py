@@ -1,0 +1,311 @@
+"""ElasticJob: the kind as users write it, and its defaults.
+
+An ElasticJob is a number of identical workers, each a pod that runs an elastic launcher (torchrun).
+They find each other at a rendezvous, and training continues when workers join or leave, as long as
+there are between ``minReplicas`` and ``maxReplicas`` of them.
+
+As for every kind, rules that a schema or CEL can express are enforced when the object is created
+(`traincrew.api.kinds.elasticjob.definition`); what only code can check is found by
+`traincrew.api.kinds.elasticjob.rules`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from traincrew.api.kind import Rule, rules
+from traincrew.api.runpolicy import CleanPodPolicy, CommonPolicy, NonNegative, Positive, Seconds
+
+GROUP = "elastic.pytorch.org"
+VERSION = "v1alpha1"
+API_VERSION = f"{GROUP}/{VERSION}"
+KIND = "ElasticJob"
+PLURAL = "elasticjobs"
+
+WORKER = "Worker"
+"""The replicas that train. Other types have pods and Services as well, without further effect."""
+CONTAINER = "elasticjob-worker"
+"""The container that the launcher runs in, if one has this name; else it is the first one."""
+C10D = "c10d"
+ETCD = "etcd"
+
+MAX_REPLICAS = 5000
+"""Maximum per type: the rendezvous, and the size of the status, still work with this many."""
+MAX_TYPES = 8
+MAX_NAME_AND_TYPE = 57
+"""``<name>-<type>-<index>`` is a host name, at most 63 characters with an index of 4 digits."""
+
+JOB_NAME = "^[a-z]([-a-z0-9]*[a-z0-9])?$"
+TYPE_NAME = "^[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?$"
+
+RestartPolicy = Literal["Always", "OnFailure", "Never", "ExitCode"]
+
+
+class SchedulingPolicy(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=True):
+    """How the pods of a job are scheduled."""
+
+    min_available: Annotated[
+        NonNegative | None,
+        Meta(
+            description="Accepted for compatibility. Pods are scheduled one by one, not as a group."
+        ),
+    ] = None
+
+
+class FitAvailable(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=True):
+    """How a job runs with less capacity than it asks for."""
+
+    after_seconds: Annotated[
+        Positive,
+        Meta(
+            description=(
+                "Number of seconds a worker may be unschedulable before it is given up."
+                " Defaults to 60."
+            ),
+        ),
+    ] = 60
+    retry_seconds: Annotated[
+        Positive,
+        Meta(
+            description=(
+                "Number of seconds after the last worker was given up until one of them is"
+                " retried; as soon as that one is scheduled, the next one is. Defaults to 300."
+            ),
+        ),
+    ] = 300
+
+
+class ReplicaSpec(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=True):
+    """Identical pods of one type."""
+
+    template: Annotated[
+        dict[str, Any],
+        Meta(
+            description=(
+                "Template of the pods. The launcher's arguments are inserted before the args"
+                f" of the container named {CONTAINER}, or of the first container if there is"
+                " none of that name. Its command, or the image's entrypoint, must be the"
+                " launcher."
+            ),
+            extra_json_schema={"x-pod-template": {"container": CONTAINER}},
+        ),
+    ]
+    replicas: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=MAX_REPLICAS,
+            description=(
+                "Number of pods. It can be changed while the job runs, also by kubectl scale;"
+                " pods with the highest indexes are created last and deleted first."
+            ),
+        ),
+    ] = 1
+    restart_policy: Annotated[
+        RestartPolicy | None,
+        Meta(
+            description=(
+                "Restart policy of the pods; it overrides that of the template. ExitCode: a"
+                " pod whose container exits with 130, 137, 138 or 143, or that is evicted, is"
+                " recreated; any other exit code but 0 is a permanent failure. OnFailure,"
+                " Always: containers are restarted in their pod. Never: the first failure is"
+                " permanent. Defaults to the template's restartPolicy, or Never."
+            ),
+        ),
+    ] = None
+
+
+class ElasticJobSpec(CommonPolicy, kw_only=True, frozen=True):
+    """``spec`` of an ElasticJob; the run policy is a part of it."""
+
+    replica_specs: Annotated[
+        dict[str, ReplicaSpec],
+        Meta(
+            max_length=MAX_TYPES,
+            description=(
+                f"The replicas of the job, by type. The pods of type {WORKER} run the training"
+                " and decide how the job ends; pods and Services of other types are managed in"
+                " the same way."
+            ),
+            extra_json_schema=rules(
+                Rule(
+                    rule=f"'{WORKER}' in self",
+                    message=f"the key '{WORKER}' is required: those pods train",
+                ),
+                Rule(
+                    rule=f"self.all(t, t.matches('{TYPE_NAME}'))",
+                    message=(
+                        "keys must be letters, digits and '-', and begin and end with a letter or"
+                        " digit"
+                    ),
+                ),
+            ),
+        ),
+    ]
+    rdzv_endpoint: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=1024)] | None,
+        Meta(
+            description=(
+                "Endpoint (host:port) of the rendezvous, for example of an etcd that serves"
+                " its v2 API. If it is not set, the first worker serves the rendezvous (c10d)."
+            ),
+        ),
+    ] = None
+    rdzv_backend: Annotated[
+        Annotated[str, Meta(pattern="^[A-Za-z0-9][-A-Za-z0-9_.]*$", max_length=63)] | None,
+        Meta(
+            description=(
+                "Rendezvous backend, for --rdzv_backend: etcd (default if rdzvEndpoint is"
+                " set), etcd-v2, c10d (default if it is not), or any other that the launcher"
+                " supports."
+            ),
+        ),
+    ] = None
+    rdzv_id: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=253)] | None,
+        Meta(
+            description=(
+                "ID of the run at the rendezvous, for --rdzv_id. Defaults to the name of the"
+                " job; if the first worker serves the rendezvous, a part of the job's UID is"
+                " added."
+            ),
+        ),
+    ] = None
+    min_replicas: Annotated[
+        Positive | None,
+        Meta(
+            description=(
+                "Training continues with at least this many workers. Defaults to the replicas"
+                f" of {WORKER}."
+            )
+        ),
+    ] = None
+    max_replicas: Annotated[
+        Positive | None,
+        Meta(
+            description=(
+                f"Training can use up to this many workers. Defaults to the replicas of {WORKER}."
+            )
+        ),
+    ] = None
+    fit_available: Annotated[
+        FitAvailable | None,
+        Meta(
+            description=(
+                "Lets the job run with the capacity that there is: workers that cannot be"
+                " scheduled are given up, down to minReplicas, and retried later. Running pods"
+                " are never given up, nor is the first worker if it serves the rendezvous. If"
+                " it is not set, the job waits until all workers can be scheduled. An empty"
+                " object ({}) selects the defaults."
+            ),
+        ),
+    ] = None
+    active_deadline_seconds: Annotated[
+        Seconds | None,
+        Meta(
+            description=(
+                "Number of seconds that the job may be active, counted from status.startTime,"
+                " before it fails with reason JobFailed. The time while the job is suspended"
+                " does not count."
+            ),
+        ),
+    ] = None
+    progress_deadline_seconds: Annotated[
+        Positive | None,
+        Meta(
+            description=(
+                "Number of seconds that running workers may show no sign of life: no container has"
+                " written a line of output, and the status of no pod has changed. Then all running"
+                " workers are recreated with reason NoProgress, which counts as one failure. The"
+                " job fails instead past backoffLimit, if restartPolicy is Never, or if a worker"
+                " has already succeeded. Fewer than minReplicas workers wait for the others and are"
+                " left alone. Nothing is ended as long as the output of any running pod cannot be"
+                " read. If it is not set, there is no such deadline."
+            ),
+        ),
+    ] = None
+    backoff_limit: Annotated[
+        NonNegative | None,
+        Meta(
+            description=(
+                "Number of times that failed pods are recreated, and containers restarted in"
+                " their pods, before the job fails with reason JobFailed. Evicted and deleted"
+                " pods do not count. If it is not set, there is no limit."
+            ),
+        ),
+    ] = None
+    clean_pod_policy: Annotated[
+        CleanPodPolicy,
+        Meta(
+            description=(
+                "Which pods are deleted, with their Services, when the job finishes. None"
+                " (default): no pods. Running: the pods that still run. All: all pods."
+            ),
+        ),
+    ] = "None"
+    scheduling_policy: Annotated[
+        SchedulingPolicy,
+        Meta(description="Policy for scheduling the pods."),
+    ] = SchedulingPolicy()
+
+    @property
+    def workers(self) -> ReplicaSpec:
+        """The replicas that train; the schema requires them."""
+        return self.replica_specs[WORKER]
+
+    @property
+    def smallest(self) -> int:
+        """The minimum number of workers."""
+        return self.workers.replicas if self.min_replicas is None else self.min_replicas
+
+    @property
+    def largest(self) -> int:
+        """The maximum number of workers."""
+        if self.max_replicas is not None:
+            return self.max_replicas
+        return max(self.workers.replicas, self.smallest)
+
+    @property
+    def backend(self) -> str:
+        """The rendezvous backend, with its default."""
+        return self.rdzv_backend or (C10D if self.rdzv_endpoint is None else ETCD)
+
+    @property
+    def hosted(self) -> bool:
+        """Whether the first worker serves the rendezvous."""
+        return self.rdzv_endpoint is None
+
+
+def decode(spec: dict[str, Any]) -> ElasticJobSpec:
+    """Decode a stored ``spec``.
+
+    Raises:
+        msgspec.ValidationError: A field is missing or has the wrong type; the message has its path.
+    """
+    return msgspec.convert(spec, ElasticJobSpec)
+
+
+def computed_defaults(spec: ElasticJobSpec) -> dict[str, Any]:
+    """Return the defaults that depend on other fields, as a merge patch of the job.
+
+    The limits are arguments of the first workers, and workers that join later must have the same.
+    """
+    patch: dict[str, Any] = {}
+    if spec.workers.replicas > 0:
+        if spec.min_replicas is None:
+            patch["minReplicas"] = spec.smallest
+        if spec.max_replicas is None:
+            patch["maxReplicas"] = spec.largest
+    return {"spec": patch} if patch else {}
+
+
+def main_container(template: dict[str, Any]) -> int:
+    """Return the index of the container of a template that the launcher runs in."""
+    containers = template.get("spec", {}).get("containers", [])
+    for place, container in enumerate(containers):
+        if container.get("name") == CONTAINER:
+            return place
+    return 0

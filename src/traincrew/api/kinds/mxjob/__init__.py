@@ -1,0 +1,1 @@
+"""MxJob: the API."""

@@ -1,0 +1,188 @@
+"""The embedded cluster for the commands, with our kinds installed and the operator running."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from traincrew.cli.errors import BadInput, CommandFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from traincrew.cli.cluster.options import Options
+    from traincrew.local.cluster import LocalCluster
+    from traincrew.local.node import ClaimContents, PodOptions, Written
+
+READY_SECONDS = 30.0
+FIELD_MANAGER = "traincrew"
+
+
+class Embedded:
+    """A cluster in this process.
+
+    Args:
+        options: Its options.
+        directory: Stores its state between starts; None for a cluster that ends with this process.
+        on_pull: Called with (image, progress).
+        pods: Additions to every pod; by default the directory of the options.
+    """
+
+    def __init__(
+        self,
+        options: Options,
+        directory: Path | None = None,
+        on_pull: Callable[[str, str], None] | None = None,
+        pods: PodOptions | None = None,
+    ) -> None:
+        self._options = options
+        self._directory = directory
+        self._on_pull = on_pull
+        self._pods = pods
+        self._operator: asyncio.Task[None] | None = None
+        self._stop_operator = asyncio.Event()
+        self._stopped = False
+        self.cluster: LocalCluster
+
+    async def start(self) -> None:
+        """Start everything; on return the API is ready, our kinds are installed, the operator runs.
+
+        Raises:
+            BadInput: An option cannot be used.
+            CommandFailed: A part did not start.
+        """
+        from traincrew.local.apiserver.http.listening import PortInUseError
+        from traincrew.local.cluster import ClusterOptions, LocalCluster, virtual_nodes
+        from traincrew.local.images import CatalogError
+        from traincrew.local.limits import raise_file_limit
+        from traincrew.local.node import NamespacesUnavailableError, PodOptions, count_gpus
+
+        raise_file_limit()
+        options = self._options
+        gpus = options.gpus
+        if gpus is None:
+            gpus = await asyncio.to_thread(count_gpus)
+        nodes = virtual_nodes(options.nodes, gpus=gpus)
+        try:
+            self.cluster = LocalCluster(
+                ClusterOptions(
+                    directory=self._directory,
+                    nodes=tuple(nodes),
+                    image_catalogs=image_catalogs(options),
+                    # Training jobs need more isolation than plain processes have: fail early where
+                    # they cannot run.
+                    sandbox="bare" if options.sandbox == "bare" else "namespaces",
+                    scheduler_names=options.scheduler_names,
+                    pods=self._pods or PodOptions(host_directory=Path(options.directory)),
+                    on_pull=self._on_pull,
+                )
+            )
+            await self.cluster.start()
+        except (CatalogError, NamespacesUnavailableError) as error:
+            raise BadInput(str(error)) from error
+        except PortInUseError as error:
+            raise CommandFailed(str(error)) from error
+        try:
+            await self._install()
+        except BaseException:
+            await self.stop(keep_pods=self._directory is not None)
+            raise
+
+    async def _install(self) -> None:
+        from traincrew.engine.errors import ApiError
+        from traincrew.engine.resources import CUSTOM_RESOURCE_DEFINITIONS
+        from traincrew.operator.manifests import documents
+
+        client = self.cluster.client
+        objects = [document for contents in documents().values() for document in contents]
+        for definition in objects:
+            if definition["kind"] != CUSTOM_RESOURCE_DEFINITIONS.kind:
+                continue
+            try:
+                await client.apply(
+                    CUSTOM_RESOURCE_DEFINITIONS, definition, field_manager=FIELD_MANAGER
+                )
+            except ApiError as error:
+                name = definition["metadata"]["name"]
+                raise CommandFailed(f"cannot install {name}: {error.message}") from error
+        if self._options.operator:
+            await self._start_operator()
+
+    async def _start_operator(self) -> None:
+        from traincrew.operator.app import run_operator
+        from traincrew.operator.options import OperatorOptions
+
+        ready = asyncio.Event()
+        config = self.cluster.client.config
+        # There is no other operator in this cluster: leader election would only take time.
+        options = OperatorOptions(leader_elect=False)
+        running = run_operator(config, options, self._stop_operator, on_ready=ready.set)
+        self._operator = asyncio.create_task(running, name="operator")
+        waiting = asyncio.create_task(ready.wait())
+        done, _ = await asyncio.wait(
+            {waiting, self._operator},
+            timeout=READY_SECONDS,
+            return_when=asyncio.FIRST_COMPLETED,
+        )
+        waiting.cancel()
+        if self._operator in done:
+            self._operator.result()
+            raise CommandFailed("the operator ended while it was starting")
+        if not done:
+            raise CommandFailed(f"the operator is not ready after {READY_SECONDS:.0f} s")
+
+    @property
+    def has_namespaces(self) -> bool:
+        """Whether pods have a file system of their own."""
+        return self.cluster.node.capabilities.namespaces
+
+    async def end_pods(self) -> tuple[list[Written], list[ClaimContents]]:
+        """Stop all pods at once; return what they wrote outside of volumes, and to claims."""
+        await self.cluster.stop_pods()
+        node = self.cluster.node
+        return node.written(), await node.claim_contents()
+
+    def describe_sandbox(self) -> str:
+        """Return a description of how pods are isolated."""
+        if self.cluster.node.capabilities.mode == "bare":
+            return "pods are plain processes (see `traincrew doctor`)"
+        return "pods are sandboxed processes"
+
+    async def run(self) -> None:
+        """Serve until cancelled.
+
+        Raises:
+            Exception: The error of the part that ended.
+        """
+        parts = [asyncio.create_task(self.cluster.run(), name="cluster")]
+        if self._operator is not None:
+            parts.append(self._operator)
+        try:
+            done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            parts[0].cancel()
+        for part in done:
+            part.result()
+        raise RuntimeError("a part of the cluster ended unexpectedly")
+
+    async def stop(self, *, keep_pods: bool = False) -> None:
+        """Stop the cluster, and its pods unless the next start is to adopt them."""
+        if self._stopped:
+            return
+        self._stopped = True
+        self._stop_operator.set()
+        if self._operator is not None:
+            self._operator.cancel()
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                await self._operator
+        if hasattr(self, "cluster"):
+            await self.cluster.stop(keep_pods=keep_pods)
+
+
+def image_catalogs(options: Options) -> tuple[Path, ...]:
+    """Return the image catalogs in order of lookup; the shipped catalog is the last."""
+    from traincrew.local.images import default_catalog
+
+    return (*map(Path, options.images), default_catalog())

@@ -1,0 +1,196 @@
+"""The directories of clusters with a background process.
+
+A cluster has one directory (mode 0700) under `home()`. The process that serves it records its PID
+there, with its start time, so that a later process with the same PID is not mistaken for it.
+Commands that start or stop a cluster hold a lock in the directory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import shutil
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import msgspec
+
+from traincrew.cli.cluster import process
+from traincrew.cli.cluster.options import Options
+from traincrew.cli.errors import BadInput, CommandFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+DEFAULT_NAME = "default"
+LOCK_SECONDS = 90.0
+
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
+
+
+class Record(msgspec.Struct, kw_only=True):
+    """The process that serves a cluster."""
+
+    pid: int
+    token: str
+    version: str
+    server: str = ""
+    ready: bool = False
+
+
+class State(NamedTuple):
+    """The state of a cluster, determined from its directory."""
+
+    kind: Literal["absent", "stopped", "crashed", "starting", "running"]
+    record: Record | None = None
+
+
+def home() -> Path:
+    """Return the directory of the user's clusters, `$TRAINCREW_HOME` or in the XDG data home."""
+    if configured := os.environ.get("TRAINCREW_HOME"):
+        return Path(configured).expanduser().absolute()
+    base = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(base) / "traincrew"
+
+
+class ClusterFiles:
+    """The files of one named cluster."""
+
+    def __init__(self, name: str) -> None:
+        """Set the paths of the files.
+
+        Raises:
+            BadInput: The name is not valid for a cluster.
+        """
+        if not _NAME.fullmatch(name):
+            raise BadInput(
+                f"{name!r} cannot be a cluster's name: use at most 40 lower case letters, digits "
+                "and '-', with a letter or digit at both ends"
+            )
+        self.name = name
+        self.directory = home() / "clusters" / name
+        self.record = self.directory / "daemon.json"
+        self.options = self.directory / "options.json"
+        self.log = self.directory / "daemon.log"
+        self.kubeconfig = self.directory / "kubeconfig"
+        self.merged = self.directory / "merged.json"
+        """List of the user's kubeconfig files that this cluster was merged into."""
+
+    def make(self) -> None:
+        """Create the directory, accessible only to its owner."""
+        self.directory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.directory.mkdir(mode=0o700, exist_ok=True)
+        self.directory.chmod(0o700)
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Lock out other commands that start or stop this cluster.
+
+        Raises:
+            CommandFailed: Another command held the lock for too long.
+        """
+        deadline = time.monotonic() + LOCK_SECONDS
+        while True:
+            self.make()
+            path = self.directory / "lock"
+            try:
+                descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            except FileNotFoundError:
+                continue  # the directory was removed meanwhile
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(descriptor)
+                if time.monotonic() > deadline:
+                    raise CommandFailed(
+                        f"another traincrew command has been working on cluster {self.name!r} for "
+                        f"{LOCK_SECONDS:.0f} s; see `ps` for it, and {self.log}"
+                    ) from None
+                time.sleep(0.05)
+                continue
+            # The previous holder of the lock may have removed the directory, and this file with it.
+            try:
+                current = path.stat().st_ino == os.fstat(descriptor).st_ino
+            except FileNotFoundError:
+                current = False
+            if current:
+                break
+            os.close(descriptor)
+        try:
+            yield
+        finally:
+            os.close(descriptor)
+
+    def state(self) -> State:
+        """Return whether the cluster exists and is served."""
+        try:
+            record = msgspec.json.decode(self.record.read_bytes(), type=Record)
+        except (FileNotFoundError, msgspec.MsgspecError):
+            used = (self.directory / "state.db").exists()
+            return State("stopped" if used else "absent")
+        if not process.is_same(record.pid, record.token):
+            return State("crashed", record)
+        return State("running" if record.ready else "starting", record)
+
+    def read_options(self) -> Options | None:
+        """Return the options the cluster was last started with."""
+        try:
+            return msgspec.json.decode(self.options.read_bytes(), type=Options)
+        except (FileNotFoundError, msgspec.MsgspecError):
+            return None
+
+    def remove(self) -> None:
+        """Remove the directory and its contents.
+
+        It is renamed first: a command that waits for the lock would create a new lock file in a
+        partly removed directory.
+
+        Raises:
+            CommandFailed: A file in it cannot be removed.
+        """
+        removed = self.directory.with_name(f".{self.name}.removed")
+        try:
+            if removed.exists():  # left by an interrupted removal
+                shutil.rmtree(removed)
+            self.directory.rename(removed)
+            shutil.rmtree(removed)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise CommandFailed(
+                f"cannot remove {error.filename}: {error.strerror}; remove {removed} by hand"
+            ) from error
+        for parent in (self.directory.parent, home()):
+            with contextlib.suppress(OSError):  # it contains other clusters
+                parent.rmdir()
+
+
+def write_file(path: Path, content: object) -> None:
+    """Replace a small file atomically, readable only by its owner."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(msgspec.json.format(msgspec.json.encode(content)) + b"\n")
+    temporary.replace(path)
+
+
+def all_clusters() -> list[ClusterFiles]:
+    """Return every cluster of this user that has a directory."""
+    try:
+        entries = sorted(entry.name for entry in (home() / "clusters").iterdir() if entry.is_dir())
+    except FileNotFoundError:
+        return []
+    return [ClusterFiles(name) for name in entries if _NAME.fullmatch(name)]
+
+
+def own_record() -> Record:
+    """Return the record of this process."""
+    from importlib.metadata import version
+
+    token = process.start_token(os.getpid())
+    assert token is not None
+    return Record(pid=os.getpid(), token=token, version=version("traincrew"))

@@ -1,0 +1,21 @@
+"""Options of a cluster."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of a cluster; stored, so that a restart uses the same."""
+
+    nodes: int = 1
+    gpus: int | None = None
+    images: tuple[str, ...] = ()
+    sandbox: Literal["auto", "namespaces", "bare"] = "auto"
+    scheduler_names: tuple[str, ...] = ()
+    operator: bool = True
+    verbose: bool = False
+    directory: str = "/"
+    """Working directory of `up`: relative `hostPath`s are relative to it."""

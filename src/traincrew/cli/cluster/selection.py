@@ -1,0 +1,37 @@
+"""The ``--name`` option, and common messages about a cluster."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+import click
+
+from traincrew.cli.cluster.files import DEFAULT_NAME, all_clusters
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def complete_cluster(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the names of existing clusters in the shell."""
+    return [each.name for each in all_clusters() if each.name.startswith(incomplete)]
+
+
+named = click.option(
+    "--name",
+    default=DEFAULT_NAME,
+    show_default=True,
+    help="Which cluster.",
+    shell_complete=complete_cluster,
+)
+
+
+def command_for(verb: str, name: str) -> str:
+    """Return the command line of a command for a cluster, for messages."""
+    return f"traincrew {verb}" + ("" if name == DEFAULT_NAME else f" --name {name}")
+
+
+def print_export(target: Path) -> None:
+    """Print the shell command that makes kubectl use a kubeconfig."""
+    click.echo(f"export KUBECONFIG={shlex.quote(str(target))}")

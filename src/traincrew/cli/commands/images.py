@@ -1,0 +1,119 @@
+"""`traincrew images`: the environments that image names stand for."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from traincrew.cli.errors import BadInput, CommandFailed
+
+if TYPE_CHECKING:
+    from traincrew.local.images import ImageStore
+
+_catalogs = click.option(
+    "--images",
+    "catalogs",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    multiple=True,
+    metavar="FILE",
+    help="A catalog of your own environments; may be repeated.",
+)
+
+
+def _store(catalogs: tuple[Path, ...]) -> ImageStore:
+    from traincrew.local.cluster import default_cache
+    from traincrew.local.images import CatalogError, ImageStore, default_catalog
+
+    try:
+        return ImageStore(default_cache(), (*catalogs, default_catalog()))
+    except CatalogError as error:
+        raise BadInput(str(error)) from error
+
+
+def _complete_image(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the image names of the catalogs, except patterns, in the shell."""
+    try:
+        known = _store(ctx.params.get("catalogs") or ()).environments()
+    except BadInput:
+        return []
+    names = {image for status in known for image in status.images if "*" not in image}
+    return sorted(name for name in names if name.startswith(incomplete))
+
+
+@click.group("images")
+def images_command() -> None:
+    """List, prepare and remove the environments of images.
+
+    Pods are processes here, so an image name stands for an environment on this machine. It is
+    built when a pod first needs it, or now by `pull`.
+    """
+
+
+@images_command.command("list")
+@_catalogs
+def list_images(catalogs: tuple[Path, ...]) -> None:
+    """List the environments, and whether they are built."""
+    store = _store(catalogs)
+    rows = [("ENVIRONMENT", "PYTHON", "READY", "IMAGES")]
+    for status in store.environments():
+        ready = "yes" if status.is_ready else "on demand"
+        rows.append((status.name, status.python or "-", ready, ", ".join(status.images) or "-"))
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    for row in rows:
+        cells = [f"{cell:<{width}}" for cell, width in zip(row[:3], widths, strict=True)]
+        click.echo("  ".join([*cells, row[3]]))
+    click.echo(f"\nBuilt environments are in {store.cache}", err=True)
+
+
+@images_command.command("pull")
+@click.argument("image", nargs=-1, required=True, shell_complete=_complete_image)
+@_catalogs
+def pull_images(image: tuple[str, ...], catalogs: tuple[Path, ...]) -> None:
+    """Build the environments of images now."""
+    from traincrew.local.images import ImagePullError
+
+    store = _store(catalogs)
+
+    async def pull() -> None:
+        for name in image:
+            present = store.is_present(name)
+
+            def say(line: str, name: str = name) -> None:
+                click.echo(f"{name}: {line}", err=True)
+
+            environment = await store.pull(name, say)
+            how = "is there already" if present else "is ready"
+            click.echo(f"{name}: environment {environment.name!r} {how}")
+
+    try:
+        asyncio.run(pull())
+    except ImagePullError as error:
+        raise CommandFailed(error.message) from error
+
+
+@images_command.command("prune")
+@click.option("--all", "everything", is_flag=True, help="Also those that are still in a catalog.")
+@_catalogs
+def prune_images(everything: bool, catalogs: tuple[Path, ...]) -> None:
+    """Remove built environments that no catalog names any more."""
+    from traincrew.local.images import BuildError
+
+    store = _store(catalogs)
+    paths = set(store.unused())
+    if everything:
+        paths |= {s.path for s in store.environments() if s.path is not None and s.is_ready}
+
+    async def prune() -> None:
+        for path in sorted(paths):
+            await store.remove(path, lambda line: click.echo(line, err=True))
+            click.echo(f"removed {path}")
+
+    try:
+        asyncio.run(prune())
+    except BuildError as error:
+        raise CommandFailed(str(error)) from error
+    if not paths:
+        click.echo("nothing to remove")

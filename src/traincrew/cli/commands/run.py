@@ -1,0 +1,168 @@
+"""`traincrew run`: run the jobs of manifests to their end."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from traincrew.cli import options
+from traincrew.cli.errors import BadInput
+from traincrew.cli.run.additions import VariableOption, Volume, VolumeOption, require_free
+from traincrew.cli.run.results import Output, OutputOption, Results, require_separate
+from traincrew.cli.run.scaling import Scaling, ScalingOption
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from traincrew.local.node import PodOptions
+
+
+@click.command("run")
+@click.argument("files", nargs=-1, type=click.Path(allow_dash=True), metavar="[FILE]...")
+@click.option(
+    "-f",
+    "--filename",
+    "paths",
+    type=click.Path(allow_dash=True),
+    multiple=True,
+    metavar="FILE",
+    help="Manifest, directory of manifests, or - for standard input; `-f` may be left out.",
+)
+@click.option("-n", "--namespace", metavar="NAME", help="Namespace of objects that name none.")
+@click.option(
+    "--timeout",
+    type=options.Duration(),
+    metavar="DURATION",
+    help="End the run after this long (90s, 5m, 1h30m), with exit code 124.",
+)
+@click.option(
+    "--scale",
+    "scalings",
+    type=ScalingOption(),
+    multiple=True,
+    metavar="N@DURATION",
+    help="Scale the job to N workers this long after it began to run; may be repeated.",
+)
+@click.option(
+    "-v",
+    "--volume",
+    "volumes",
+    type=VolumeOption(),
+    multiple=True,
+    metavar="SRC:DST[:ro]",
+    help="Show a file or directory of this machine in every container; may be repeated.",
+)
+@click.option(
+    "--env",
+    "variables",
+    type=VariableOption(),
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Set a variable in every container, over the manifest's; may be repeated.",
+)
+@click.option(
+    "--output",
+    "outputs",
+    type=OutputOption(),
+    multiple=True,
+    metavar="DIR[:PATH]",
+    help="Save what pods write to claims, or to a path in them, in DIR; may be repeated.",
+)
+@click.option("--keep", is_flag=True, help="Afterwards keep the cluster until Ctrl-C.")
+@options.cluster_options
+@click.option("--verbose", is_flag=True, help="Show every step, init containers, events.")
+@click.option(
+    "--no-color", "no_colour", is_flag=True, help="Print without colours (so does NO_COLOR=1)."
+)
+def run_command(  # noqa: PLR0917 - click passes by name
+    files: tuple[str, ...],
+    paths: tuple[str, ...],
+    namespace: str | None,
+    timeout: float | None,
+    scalings: tuple[Scaling, ...],
+    volumes: tuple[Volume, ...],
+    variables: tuple[tuple[str, str], ...],
+    outputs: tuple[Output, ...],
+    keep: bool,
+    nodes: int,
+    gpus: int | None,
+    images: tuple[Path, ...],
+    sandbox: Literal["auto", "namespaces", "bare"],
+    scheduler_name: tuple[str, ...],
+    verbose: bool,
+    no_colour: bool,
+) -> None:
+    """Run a training job here, watch it, and end with its outcome.
+
+    Starts a cluster in this process, creates the objects of the manifests (training jobs last),
+    shows what happens and what the pods print, and leaves nothing behind.
+
+    \b
+    Exit code:
+      0    every job succeeded
+      N      a job failed: the exit code of its master, else of the pod that
+             failed first, or 1
+      1      an --output could not be saved
+      2      a manifest or option cannot be used
+      124    --timeout was reached
+      128+N  ended by signal N, as 130 by Ctrl-C
+    """  # noqa: D301 - click's mark for text it must not wrap
+    from traincrew.cli.cluster.options import Options
+    from traincrew.cli.manifest.documents import load
+    from traincrew.cli.manifest.served import require_served
+
+    paths = (*paths, *files)
+    if not paths:
+        raise BadInput("which manifest? traincrew run -f FILE")
+    documents = load(paths)
+    require_served(documents)
+    require_free(volumes, documents)
+    require_separate(outputs, volumes)
+    chosen = Options(
+        nodes=nodes,
+        gpus=gpus,
+        images=tuple(str(path.absolute()) for path in images),
+        sandbox=sandbox,
+        scheduler_names=scheduler_name,
+        verbose=verbose,
+    )
+    import asyncio
+    import gc
+
+    # Nothing that is loaded here is garbage; collecting would take a tenth of the start-up time.
+    gc.disable()
+    from traincrew.cli.run.session import Session
+    from traincrew.cli.run.submit import jobs_among
+
+    results = Results(outputs, namespace or jobs_among(documents)[0].namespace)
+    session = Session(
+        documents,
+        chosen,
+        namespace=namespace,
+        timeout=timeout,
+        scalings=scalings,
+        pods=_pod_options(volumes, variables, results),
+        results=results,
+        keep=keep,
+        verbose=verbose,
+        no_colour=no_colour,
+    )
+    sys.exit(asyncio.run(session.run()))
+
+
+def _pod_options(
+    volumes: tuple[Volume, ...], variables: tuple[tuple[str, str], ...], results: Results
+) -> PodOptions:
+    from traincrew.local.node import HostMount, PodOptions
+
+    return PodOptions(
+        mounts=tuple(HostMount(each.source, each.target, each.read_only) for each in volumes),
+        variables=dict(variables),
+        host_directory=options.current_directory(),
+        report=True,
+        collect=results.collect,
+        claims=results.claims,
+        claims_namespace=results.namespace,
+    )

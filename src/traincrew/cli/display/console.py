@@ -1,0 +1,205 @@
+"""Writes lines to a terminal or a file.
+
+On a terminal, a status line stays at the bottom: it is erased, lines are written, and it is redrawn
+in one write, so that nothing flickers or depends on the height of the window. A separate thread
+writes: a reader that pauses (Ctrl-S, a pager) must not stop the cluster that runs in this process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import queue
+import shutil
+import sys
+import threading
+import unicodedata
+from typing import TYPE_CHECKING, TextIO
+
+from traincrew.cli.display.folding import folded
+from traincrew.cli.display.records import Line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from traincrew.cli.display.text import Tone
+
+WIDEST_SOURCE = 40
+NARROW_COLUMNS = 100
+MAX_UNWRITTEN = 2000
+"""Number of unwritten lines from which on producers have to wait."""
+FLUSH_SECONDS = 5.0
+
+_POD_COLOURS = (36, 33, 35, 32, 34, 96, 93, 95, 92, 94)
+_TONE_COLOURS: dict[Tone, str] = {"good": "32", "busy": "2", "bad": "31"}
+_ERASE_LINE = "\r\x1b[2K"
+
+
+def wants_colour(stream: TextIO, *, forbidden: bool) -> bool:
+    """Return whether to use colours: on terminals, unless NO_COLOR or the user forbids it."""
+    if forbidden or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return False
+    return stream.isatty()
+
+
+class Painter:
+    """Formats lines as text: with a column of times, and a colour for each pod."""
+
+    def __init__(self, *, colour: bool) -> None:
+        self.colour = colour
+        self.columns: int | None = None
+        """Width of the terminal, for wrapping our own lines."""
+        self.hidden_prefix = ""
+        """Common prefix of pod names that is left out on a narrow terminal."""
+        self._colours: dict[str, int] = {}
+        self._width = 0
+
+    def assign_colour(self, source: str) -> None:
+        """Assign a pod its colour, in the order in which pods appear."""
+        pod = source.partition("/")[0]
+        if pod not in self._colours:
+            self._colours[pod] = _POD_COLOURS[len(self._colours) % len(_POD_COLOURS)]
+
+    def paint(self, line: Line) -> str:
+        """Return the text of one line, without a line break."""
+        if line.source:
+            self.assign_colour(line.source)
+            name = line.source.removeprefix(self.hidden_prefix)
+            self._width = max(self._width, min(len(name), WIDEST_SOURCE))
+            prefix = f"{name:<{self._width}} |"
+            if self.colour:
+                pod = line.source.partition("/")[0]
+                prefix = f"\x1b[{self._colours[pod]}m{prefix}\x1b[0m"
+            return f"{prefix} {line.text}".rstrip(" ")
+        moment = f"{line.at:>6.1f}s  " if line.at is not None else ""
+        text = self._folded(line.text, len(moment))
+        if self.colour and line.tone in _TONE_COLOURS:
+            text = f"\x1b[{_TONE_COLOURS[line.tone]}m{text}\x1b[0m"
+        return f"\x1b[2m{moment}\x1b[0m{text}" if self.colour and moment else moment + text
+
+    def _folded(self, text: str, indent: int) -> str:
+        """Wrap one of our own lines; the output of pods is not wrapped."""
+        return folded(text, self.columns, indent)
+
+
+def cut(text: str, columns: int) -> str:
+    """Shorten text to a number of terminal columns, with an ellipsis."""
+    widths = [2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text]
+    if sum(widths) <= columns:
+        return text
+    used = 0
+    for index, width in enumerate(widths):
+        used += width
+        if used > columns - 1:
+            return text[:index] + "…"
+    return text
+
+
+class Console:
+    """The output of a run.
+
+    Args:
+        stream: The stream; standard output by default.
+        colour: Use colours.
+        live: Keep a status line at the bottom; only for terminals.
+        on_broken: Called (from the writing thread) when the stream is closed by its reader.
+    """
+
+    def __init__(
+        self,
+        stream: TextIO | None = None,
+        *,
+        colour: bool = False,
+        live: bool = False,
+        on_broken: Callable[[], None] | None = None,
+    ) -> None:
+        self._stream = stream or sys.stdout
+        self.painter = Painter(colour=colour)
+        self._live = live
+        self._on_broken = on_broken
+        self._status = ""
+        self._drawn = ""
+        self.broken = False
+        self._queue: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._write, name="console", daemon=True)
+        self._thread.start()
+
+    @property
+    def columns(self) -> int | None:
+        """The width of the terminal; None if the stream is not one."""
+        return shutil.get_terminal_size().columns if self._live else None
+
+    def show(self, lines: Iterable[Line]) -> None:
+        """Write lines above the status line."""
+        self.painter.columns = self.columns
+        text = "".join(self.painter.paint(line) + "\n" for line in lines)
+        if text:
+            self._queue.put(self._erased() + text + self._draw())
+
+    def abbreviate(self, beginning: str) -> None:
+        """Leave out this prefix of pod names on a narrow terminal."""
+        if self._live and shutil.get_terminal_size().columns < NARROW_COLUMNS:
+            self.painter.hidden_prefix = beginning
+
+    def set_status(self, text: str) -> None:
+        """Change the status line, if there is one."""
+        if self._live and text != self._status:
+            self._status = text
+            self._queue.put(self._erased() + self._draw())
+
+    async def room(self) -> None:
+        """Wait while too many lines are not written yet."""
+        while self._queue.qsize() > MAX_UNWRITTEN and not self.broken:  # noqa: ASYNC110 - a thread
+            await asyncio.sleep(0.02)
+
+    def close(self) -> None:
+        """Erase the status line and write the remaining lines, for a limited time."""
+        self._status = ""
+        self._queue.put(self._erased())
+        self._queue.put(None)
+        self._thread.join(FLUSH_SECONDS)
+
+    def _erased(self) -> str:
+        return _ERASE_LINE if self._live and self._drawn else ""
+
+    def _draw(self) -> str:
+        if not self._live or not self._status:
+            self._drawn = ""
+            return ""
+        columns = shutil.get_terminal_size().columns
+        # Leave room for the "^C" that terminals echo, and for the last column, where some wrap.
+        self._drawn = cut(self._status, max(columns - 4, 10))
+        return f"\x1b[7m{self._drawn}\x1b[0m" if self.painter.colour else self._drawn
+
+    def _write(self) -> None:
+        while (text := self._queue.get()) is not None:
+            if self.broken or not text:
+                continue
+            try:
+                self._stream.write(text)
+                if self._queue.empty():
+                    self._stream.flush()
+            except (OSError, ValueError):
+                self.broken = True
+                if self._on_broken is not None:
+                    self._on_broken()
+
+
+class ConsoleStream(io.TextIOBase):
+    """Replaces standard error while a console is live, to keep the status line intact."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__()
+        self._console = console
+        self._rest = ""
+
+    def isatty(self) -> bool:
+        """Return True: the output goes to a terminal."""
+        return True
+
+    def write(self, text: str) -> int:
+        """Show whole lines above the status line."""
+        *lines, self._rest = (self._rest + text).split("\n")
+        self._console.show(Line(line) for line in lines)
+        return len(text)

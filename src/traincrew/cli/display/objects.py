@@ -1,0 +1,165 @@
+"""Views of Kubernetes objects for the display: pods, events and jobs, decoded from watch events.
+
+Views are read-only and have only the fields that are displayed; they are never written back.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+from msgspec import field
+
+from traincrew.engine.objects import ObjectMeta, View
+
+T = TypeVar("T", bound=View)
+
+
+class Terminated(View, frozen=True, gc=False, kw_only=True):
+    """How a container terminated."""
+
+    exit_code: int = 0
+    reason: str = ""
+    message: str = ""
+    started_at: str | None = None
+    finished_at: str | None = None
+
+
+class Waiting(View, frozen=True, gc=False, kw_only=True):
+    """Why a container is waiting."""
+
+    reason: str = ""
+    message: str = ""
+
+
+class Running(View, frozen=True, gc=False, kw_only=True):
+    """Since when a container is running."""
+
+    started_at: str | None = None
+
+
+class ContainerState(View, frozen=True, gc=False, kw_only=True):
+    """One of three states; if none is set, the state is not known yet."""
+
+    waiting: Waiting | None = None
+    running: Running | None = None
+    terminated: Terminated | None = None
+
+
+class ContainerStatus(View, frozen=True, gc=False, kw_only=True):
+    """The state of one container."""
+
+    name: str = ""
+    ready: bool = False
+    restart_count: int = 0
+    state: ContainerState = field(default_factory=ContainerState)
+    last_state: ContainerState = field(default_factory=ContainerState)
+
+
+class Condition(View, frozen=True, gc=False, kw_only=True):
+    """A condition of a pod, Job or training job."""
+
+    type: str = ""
+    status: str = "Unknown"
+    reason: str = ""
+    message: str = ""
+
+
+class Container(View, frozen=True, gc=False, kw_only=True):
+    """A container of a pod."""
+
+    name: str = ""
+    image: str = ""
+    restart_policy: str | None = None
+
+
+class PodSpec(View, frozen=True, gc=False, kw_only=True):
+    """The part of a pod's spec that is displayed."""
+
+    node_name: str = ""
+    containers: list[Container] = field(default_factory=list)
+    init_containers: list[Container] = field(default_factory=list)
+
+
+class PodStatus(View, frozen=True, gc=False, kw_only=True):
+    """The part of a pod's status that is displayed."""
+
+    phase: str = "Pending"
+    reason: str = ""
+    message: str = ""
+    start_time: str | None = None
+    conditions: list[Condition] = field(default_factory=list)
+    container_statuses: list[ContainerStatus] = field(default_factory=list)
+    init_container_statuses: list[ContainerStatus] = field(default_factory=list)
+
+
+class Pod(View, frozen=True, gc=False, kw_only=True):
+    """A pod."""
+
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: PodSpec = field(default_factory=PodSpec)
+    status: PodStatus = field(default_factory=PodStatus)
+
+
+class Replicas(View, frozen=True, gc=False, kw_only=True):
+    """The desired number of pods of a workload."""
+
+    replicas: int | None = None
+    parallelism: int | None = None
+
+
+class Workload(View, frozen=True, gc=False, kw_only=True):
+    """A Job or StatefulSet between a training job and its pods."""
+
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: Replicas = field(default_factory=Replicas)
+
+
+class JobStatus(View, frozen=True, gc=False, kw_only=True):
+    """Status fields that all training kinds and batch Jobs share."""
+
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    conditions: list[Condition] = field(default_factory=list)
+    start_time: str | None = None
+    completion_time: str | None = None
+
+
+class TrainingJob(View, frozen=True, gc=False, kw_only=True):
+    """The object that a user submitted and waits for: a training job, a Job or a Pod."""
+
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    kind: str = ""
+    api_version: str = ""
+    status: JobStatus = field(default_factory=JobStatus)
+
+
+class Reference(View, frozen=True, gc=False, kw_only=True):
+    """The object that an event is about."""
+
+    kind: str = ""
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    field_path: str = ""
+
+
+class Event(View, frozen=True, gc=False, kw_only=True):
+    """A Kubernetes event."""
+
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    involved_object: Reference = field(default_factory=Reference)
+    type: str = "Normal"
+    reason: str = ""
+    message: str = ""
+    count: int | None = None
+
+
+def decode(document: object, view: type[T]) -> T:
+    """Convert a plain document to a view.
+
+    Raises:
+        msgspec.ValidationError: A field does not have its type in the API.
+    """
+    return msgspec.convert(document, view, strict=False)

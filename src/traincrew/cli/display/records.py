@@ -1,0 +1,91 @@
+"""The recorded state of watched pods and jobs, and the lines that describe them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from traincrew.cli.display.text import PodState, Tone
+
+if TYPE_CHECKING:
+    from collections import deque
+
+    from traincrew.cli.display.objects import Pod, TrainingJob
+
+
+class Line(NamedTuple):
+    """One line to show.
+
+    Attributes:
+        text: The text, without line breaks and control characters.
+        tone: How good the reported state is.
+        source: The pod that wrote it (``pod`` or ``pod/container``); empty for our own lines.
+        at: Seconds since the start, for our own lines that have a time.
+    """
+
+    text: str
+    tone: Tone = "plain"
+    source: str = ""
+    at: float | None = None
+
+
+class Outcome(NamedTuple):
+    """How a job ended."""
+
+    succeeded: bool
+    exit_code: int
+    reason: str
+
+
+class PodRecord:
+    """The last observed state of one pod, kept when the pod is deleted."""
+
+    def __init__(self, pod: Pod, now: float) -> None:
+        self.pod = pod
+        self.state = PodState("", settled=False)
+        self.first_seen = now
+        self.gone = False
+        self.announced = ("", "")
+        self.failure: tuple[str, int, str, str] | None = None
+        """Container, exit code, description and time of the pod's last own failure."""
+        self.tails: dict[str, deque[str]] = {}
+
+    @property
+    def name(self) -> str:
+        """Name of the pod."""
+        return self.pod.metadata.name
+
+    @property
+    def restarts(self) -> int:
+        """Number of restarts of all its containers."""
+        return sum(status.restart_count for status in self.pod.status.container_statuses)
+
+
+class JobRecord:
+    """The last observed state of a job that the run waits for."""
+
+    def __init__(self, kind: str, namespace: str, name: str) -> None:
+        self.kind = kind
+        self.namespace = namespace
+        self.name = name
+        self.uid = ""
+        self.phase = ""
+        self.job: TrainingJob | None = None
+        self.outcome: Outcome | None = None
+        self.started = 0.0
+        self.finished: float | None = None
+        self.message = ""
+        self.problem = ""
+
+    @property
+    def about(self) -> str:
+        """How events refer to it."""
+        return f"{self.kind.lower()} {self.name}"
+
+
+class Warned(NamedTuple):
+    """A Warning event, for the summary."""
+
+    about: str
+    reason: str
+    message: str
+    times: int

@@ -1,0 +1,176 @@
+"""The summary at the end of a run: the outcome of each job and pod, and why a job failed."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from traincrew.cli.display.records import Line
+from traincrew.cli.display.text import duration, how_it_ended, seconds_between
+from traincrew.plan.shared import torchrun
+
+if TYPE_CHECKING:
+    from traincrew.cli.display.records import JobRecord, PodRecord, Warned
+    from traincrew.cli.display.text import Tone
+    from traincrew.cli.display.view import View
+
+WARNINGS_SHOWN = 8
+_LOG_LINES = 12
+
+
+def summary(view: View, now: float, columns: int | None = None) -> list[Line]:
+    """Return the lines of the summary.
+
+    Args:
+        view: The observed state.
+        now: Seconds since the start.
+        columns: Width of the terminal; None if there is none.
+    """
+    lines: list[Line] = []
+    for job in view.jobs:
+        lines += [Line(""), *_headline(job, now), *_table(job, view.pods_of(job), now, columns)]
+        if job.outcome is not None and not job.outcome.succeeded:
+            lines += _why(view, job)
+    failed = any(job.outcome is None or not job.outcome.succeeded for job in view.jobs)
+    said = " ".join(line.text for line in lines)
+    warnings = [warned for warned in _newest(view) if warned.message not in said]
+    if failed and warnings:
+        lines.append(Line("Warnings:"))
+        for warned in warnings[-WARNINGS_SHOWN:]:
+            times = f" (x{warned.times})" if warned.times > 1 else ""
+            lines.append(Line(f"  {warned.about}: {warned.reason}: {warned.message}{times}"))
+    return lines
+
+
+def _newest(view: View) -> list[Warned]:
+    """Return the warnings that the summary does not repeat; per job the newest of each reason."""
+    jobs = {job.about: job for job in view.jobs}
+    newest: dict[tuple[str, str, str], Warned] = {}
+    for warned in view.warnings.values():
+        job = jobs.get(warned.about)
+        if job is None:
+            newest[warned.about, warned.reason, warned.message] = warned
+        elif job.outcome is None or warned.message not in job.outcome.reason:
+            key = (warned.about, warned.reason, "")
+            before = newest.pop(key).times if key in newest else 0
+            newest[key] = warned._replace(times=before + warned.times)
+    return list(newest.values())
+
+
+def _headline(job: JobRecord, now: float) -> list[Line]:
+    elapsed = duration((job.finished if job.finished is not None else now) - job.started)
+    title = f"{job.kind} {job.name}"
+    if job.outcome is None:
+        return [Line(f"{title}: not finished ({job.phase or 'Pending'}) after {elapsed}", "bad")]
+    if job.outcome.succeeded:
+        return [Line(f"{title}: Succeeded after {elapsed}", "good")]
+    return [Line(f"{title}: {job.phase} after {elapsed}", "bad")]
+
+
+def _table(job: JobRecord, pods: list[PodRecord], now: float, columns: int | None) -> list[Line]:
+    if not pods:
+        return []
+    rows = [_row(record, now) for record in pods]
+    lines = _aligned(rows)
+    if columns is not None and any(len(line.text) >= columns for line in lines):
+        # Wrapped rows would not be readable; the headline has the job's name already.
+        lines = _aligned([(row[0].removeprefix(f"{job.name}-"), *row[1:]) for row in rows])
+    return lines
+
+
+def _aligned(rows: list[tuple[str, str, int, str, Tone]]) -> list[Line]:
+    name = max(len("POD"), *(len(row[0]) for row in rows))
+    ended = max(len("STATE"), *(len(row[1]) for row in rows))
+    lines = [Line(f"  {'POD':<{name}}  {'STATE':<{ended}}  RESTARTS  RAN")]
+    for pod, how, restarts, ran, tone in rows:
+        lines.append(Line(f"  {pod:<{name}}  {how:<{ended}}  {restarts:>8}  {ran}", tone))
+    return lines
+
+
+def _row(record: PodRecord, now: float) -> tuple[str, str, int, str, Tone]:
+    how, tone = _ending(record)
+    return record.name, how, record.restarts, _ran(record, now), tone
+
+
+def _ending(record: PodRecord) -> tuple[str, Tone]:
+    status = record.pod.status
+    if status.phase == "Succeeded":
+        return "exit code 0", "plain"
+    if record.failure is not None and status.phase == "Failed":
+        container, _, words, _ = record.failure
+        words = words.partition(":")[0]
+        main = record.pod.spec.containers[0].name if record.pod.spec.containers else container
+        return (words if container == main else f"{container}: {words}"), "bad"
+    if record.gone or record.pod.metadata.deletion_timestamp is not None:
+        return "stopped with the job", "plain"
+    for ended_container in status.container_statuses:
+        if (ended := how_it_ended(ended_container)) is not None:
+            return ended
+    if record.state.word == "running":
+        return "still running", "plain"
+    return record.state.word or status.phase.lower(), record.state.tone
+
+
+def _ran(record: PodRecord, now: float) -> str:
+    longest: float | None = None
+    for container in record.pod.status.container_statuses:
+        ended, running = container.state.terminated, container.state.running
+        if ended is not None:
+            # These timestamps have whole seconds.
+            length = seconds_between(ended.started_at, ended.finished_at)
+            length = None if length is None else float(round(length))
+        elif running is not None:
+            length = now - record.first_seen
+        else:
+            continue
+        if length is not None:
+            longest = max(longest or 0.0, length)
+    if longest is None:
+        return "-"
+    return duration(longest) if longest >= 9.5 else f"{longest:.0f} s" if longest else "under 1 s"
+
+
+def _why(view: View, job: JobRecord) -> list[Line]:
+    """Explain why a job failed: its own reason, the failed pod, and the end of that pod's log."""
+    assert job.outcome is not None
+    reason, record = job.outcome.reason, view.failing_pod(job)
+    if record is None:
+        stuck = [
+            Line(f"  {stuck.name}: {stuck.state.word}: {stuck.state.detail}", "bad")
+            for stuck in view.pods_of(job)
+            if stuck.state.tone == "bad" and stuck.state.detail
+        ]
+        return [*([Line(f"Why: {reason}", "bad")] if reason else []), *stuck]
+    assert record.failure is not None
+    container, _, ended, _ = record.failure
+    tail = torchrun.own_lines(list(record.tails.get(container, ())))[-_LOG_LINES:]
+    how, _, words = ended.partition(": ")
+    reason, output = _split_reason(reason, record.name)
+    words = output or words
+    if words:
+        reason = reason.replace(f": {words}", "")  # other pods that failed in the same way
+    if words.rstrip("…") in " ".join(" ".join(tail).split()):
+        words = ""
+    lines = [Line(f"Why: {reason}", "bad")] if reason else []
+    text = ": ".join(filter(None, (how, words)))
+    lines.append(Line(f"Pod {record.name}, container {container}: {text}", "bad"))
+    if tail:
+        lines.append(Line("Last lines of its log:"))
+        lines += [Line(f"  {line}") for line in tail]
+    else:
+        lines.append(Line("It wrote nothing to its log."))
+    return lines
+
+
+def _split_reason(reason: str, pod: str) -> tuple[str, str]:
+    """Split a job's reason into the part that is not about a pod, and that pod's own message."""
+    found = re.search(
+        rf"(?:; )?pod {re.escape(pod)}(?: on node \S+)?: container \S+ exited with code -?\d+"
+        r"(?: \([^)]*\))?(?:: (?P<words>.*?))?(?=; pod \S+(?: on node \S+)?: |; and \d+ more$|$)",
+        reason,
+    )
+    if found is None:
+        return reason, ""
+    before, after = reason[: found.start()].rstrip(), reason[found.end() :]
+    after = after.removeprefix(";") if before.endswith((".", ":")) else after
+    return (before + after).strip(), found["words"] or ""

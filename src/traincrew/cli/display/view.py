@@ -1,0 +1,356 @@
+"""Converts observed objects and log lines to lines of text.
+
+Nothing here uses a clock, a socket or a terminal: times are arguments, in seconds since the start,
+and the results are `Line`s that `traincrew.cli.display.console` writes. The same events result in
+the same lines on a terminal and in a file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from typing import TYPE_CHECKING
+
+from traincrew.cli.display.records import JobRecord, Line, Outcome, PodRecord, Warned
+from traincrew.cli.display.repeats import RepeatFilter
+from traincrew.cli.display.text import Tone, clean, clock, how_it_ended, moment, pod_state
+from traincrew.engine.objects import controller_of
+from traincrew.plan.shared.pods import termination_text
+
+if TYPE_CHECKING:
+    from traincrew.cli.display.objects import ContainerStatus, Event, Pod, TrainingJob, Workload
+
+TAIL_LINES = 150
+"""Number of log lines kept per container, to show them again if it fails.
+
+More than are shown, because a launcher's report may follow the program's own output.
+"""
+
+_FINISHED_WELL = {"Succeeded", "Complete"}
+_WAITING = {"Created", "Pending"}
+# The kubelet's second event about a waiting container; the first one contains the reason.
+_UNSPECIFIC = re.compile(r"Error: \w+")
+_SELF_EVIDENT = {"Running", *_FINISHED_WELL}
+_CONDITIONS = ("Failed", "Succeeded", "Complete", "Suspended", "Restarting", "Running")
+_TONES: dict[str, Tone] = {
+    "Created": "busy",
+    "Pending": "busy",
+    "Running": "good",
+    "Succeeded": "good",
+    "Complete": "good",
+    "Failed": "bad",
+    "Restarting": "bad",
+}
+_MASTER_ROLES = {"master", "launcher", "chief", "scheduler"}
+
+
+class View:
+    """Converts watch events and log lines to lines for users.
+
+    Args:
+        verbose: Also show the intermediate steps of every pod, and Normal events.
+        colour: Keep the colours in the output of programs.
+    """
+
+    def __init__(self, *, verbose: bool = False, colour: bool = False) -> None:
+        self.verbose = verbose
+        self.colour = colour
+        self.jobs: list[JobRecord] = []
+        self.pods: dict[str, PodRecord] = {}
+        self.workloads: dict[str, Workload] = {}
+        self.warnings: dict[tuple[str, str, str], Warned] = {}
+        self.pulling: dict[str, str] = {}
+        self._events: dict[str, int] = {}
+        self._repeats = RepeatFilter()
+
+    # -- observations ---------------------------------------------------------------------------
+
+    def follow(self, kind: str, namespace: str, name: str, now: float) -> list[Line]:
+        """Add a job to wait for."""
+        record = JobRecord(kind, namespace, name)
+        record.started = now
+        self.jobs.append(record)
+        return []
+
+    def job(self, job: TrainingJob, now: float, *, deleted: bool = False) -> list[Line]:
+        """Record a new state of a job that is followed."""
+        metadata = job.metadata
+        record = next(
+            (
+                r
+                for r in self.jobs
+                if (r.kind, r.namespace, r.name) == (job.kind, metadata.namespace, metadata.name)
+            ),
+            None,
+        )
+        if record is None or record.finished is not None:
+            return []
+        record.job, record.uid = job, metadata.uid
+        if deleted:
+            record.finished, record.phase = now, "Deleted"
+            record.outcome = Outcome(False, 1, "it was deleted before it finished")
+            return [Line(f"{record.name}: deleted before it finished", "bad", at=now)]
+        lines = self._progress(record, job, now)
+        self._finish(record, job, now)
+        # If the job itself is a pod, it is reported as a pod already.
+        return [] if job.kind == "Pod" else lines
+
+    def _progress(self, record: JobRecord, job: TrainingJob, now: float) -> list[Line]:
+        phase, message = _state(job)
+        before, record.phase, record.message = (record.phase, record.message), phase, message
+        waiting = phase in _WAITING
+        silent = not self.verbose and (
+            phase == before[0] if phase in _SELF_EVIDENT else waiting and not message
+        )
+        lines = []
+        if phase and (phase, message) != before and not silent:
+            detail = message if self.verbose or phase not in _SELF_EVIDENT else ""
+            if detail:
+                detail = self._repeats.new_part(detail) or ""
+            if detail or not waiting:
+                words = ": ".join(filter(None, ("" if waiting and detail else phase, detail)))
+                tone = _TONES.get(phase, "plain")
+                lines.append(Line(f"{record.name}: {words}", tone, at=now))
+        problem = next((c for c in job.status.conditions if c.type == "Synced"), None)
+        text = "" if problem is None or problem.status == "True" else _one_line(problem.message)
+        if text and record.problem != text:
+            lines.append(Line(f"{record.name}: {text}", "bad", at=now))
+        record.problem = text
+        return lines
+
+    def _finish(self, record: JobRecord, job: TrainingJob, now: float) -> None:
+        true = {c.type: c for c in job.status.conditions if c.status == "True"}
+        failed = true.get("Failed")
+        if failed is not None or job.status.phase == "Failed":
+            reason = ""
+            if failed is not None:
+                reason = ": ".join(filter(None, (failed.reason, _one_line(failed.message))))
+            record.finished, record.phase = now, "Failed"
+            record.outcome = Outcome(False, 1, reason)
+        elif _FINISHED_WELL & true.keys() or job.status.phase == "Succeeded":
+            record.finished, record.phase = now, "Succeeded"
+            record.outcome = Outcome(True, 0, "")
+
+    def workload(self, workload: Workload, _now: float, *, deleted: bool = False) -> list[Line]:
+        """Record a Job or StatefulSet between a training job and its pods."""
+        known = self.workloads.get(workload.metadata.uid)
+        if not deleted and (known is None or _wanted(workload) or not _wanted(known)):
+            # A workload that is scaled to zero at the end keeps its earlier replicas here.
+            self.workloads[workload.metadata.uid] = workload
+        return []
+
+    def pod(self, pod: Pod, now: float, *, deleted: bool = False) -> list[Line]:
+        """Record a new state of a pod."""
+        uid = pod.metadata.uid
+        record = self.pods.get(uid)
+        if record is None:
+            record = self.pods[uid] = PodRecord(pod, now)
+        leaving = deleted or pod.metadata.deletion_timestamp is not None
+        record.pod = pod
+        if not leaving:
+            self._note_failure(record)
+        if deleted:
+            record.gone = True
+            return []
+        restarts = record.restarts
+        record.state = state = pod_state(pod)
+        if not state.settled and not self.verbose:
+            return []
+        text = f"{record.name}: {state.word}"
+        if restarts and state.word == "running":
+            text += f" again (restart {restarts})"
+        detail = _one_line(state.detail)
+        if (text, detail) == record.announced or (leaving and not self.verbose):
+            return []
+        record.announced = (text, detail)
+        if detail and (new := self._repeats.new_part(detail)):
+            text += f": {new}"
+        return [Line(text, state.tone, at=now)]
+
+    def _note_failure(self, record: PodRecord) -> None:
+        status = record.pod.status
+        for container in (*status.init_container_statuses, *status.container_statuses):
+            ended = container.state.terminated or container.last_state.terminated
+            if ended is not None and ended.exit_code != 0:
+                words = how_it_ended(_with_end(container))
+                text = words[0] if words else f"exit code {ended.exit_code}"
+                if said := termination_text(ended.message):
+                    text += f": {_one_line(said)}"
+                when = ended.finished_at or ""
+                record.failure = (container.name, ended.exit_code, text, when)
+
+    def event(self, event: Event, now: float) -> list[Line]:
+        """Record an event; Warnings are shown once, and counted."""
+        count = event.count or 1
+        if self._events.get(event.metadata.uid) == count:
+            return []
+        self._events[event.metadata.uid] = count
+        about = f"{event.involved_object.kind.lower()} {event.involved_object.name}"
+        message = _one_line(event.message)
+        if event.type != "Warning":
+            if not self.verbose:
+                return []
+            return [Line(f"{about}: {message} ({event.reason})", at=now)]
+        if _UNSPECIFIC.fullmatch(message):
+            return []
+        key = (about, event.reason, message)
+        known = self.warnings.get(key)
+        self.warnings[key] = Warned(about, event.reason, message, count)
+        new = self._repeats.new_part(message)
+        if not self.verbose and (
+            known is not None or new is None or self._is_reported(about, message)
+        ):
+            return []
+        return [Line(f"warning: {about}: {message} ({event.reason})", "bad", at=now)]
+
+    def _is_reported(self, about: str, message: str) -> bool:
+        """Return whether the job's own status has the same message."""
+        return any(
+            about == job.about and bool(job.message) and job.message in message for job in self.jobs
+        )
+
+    def pull(self, image: str, message: str, now: float) -> list[Line]:
+        """Record progress in preparing an image."""
+        message = _one_line(message)
+        if not message or self.pulling.get(image) == message:
+            return []
+        self.pulling[image] = message
+        return [Line(f"image {image}: {message}", "busy", at=now)]
+
+    def log(self, uid: str, container: str, text: str) -> list[Line]:
+        """Record one line of a container's log."""
+        record = self.pods.get(uid)
+        if record is None:
+            return []
+        shown = clean(text, colour=self.colour)
+        if shown is None:
+            return []
+        tail = record.tails.setdefault(container, deque(maxlen=TAIL_LINES))
+        tail.append(shown)
+        app = record.pod.spec.containers
+        only = len(app) == 1 and app[0].name == container
+        source = record.name if only else f"{record.name}/{container}"
+        return [Line(shown, source=source)]
+
+    # -- state -----------------------------------------------------------------------------------
+
+    @property
+    def finished(self) -> bool:
+        """Whether every job that is followed has ended."""
+        return bool(self.jobs) and all(record.finished is not None for record in self.jobs)
+
+    def pods_of(self, job: JobRecord) -> list[PodRecord]:
+        """Return the pods of a job, in the order in which they appeared."""
+        return [record for record in self.pods.values() if self._root(record.pod) == job.uid]
+
+    def _root(self, pod: Pod) -> str:
+        uid, owner = pod.metadata.uid, controller_of(pod)
+        while owner is not None:
+            uid = owner.uid
+            workload = self.workloads.get(uid)
+            owner = controller_of(workload) if workload is not None else None
+        return uid
+
+    def containers_to_follow(self, pod: Pod) -> list[str]:
+        """Return the containers of a pod to follow: init containers only after they failed."""
+        names = [container.name for container in pod.spec.containers]
+        for container in pod.spec.init_containers:
+            sidecar = container.restart_policy == "Always"
+            if self.verbose or sidecar or _has_failed(pod, container.name):
+                names.append(container.name)
+        return names
+
+    def failing_pod(self, job: JobRecord) -> PodRecord | None:
+        """Return the pod that explains a failure: the newest of the master, else the first."""
+        failed = [record for record in self.pods_of(job) if record.failure is not None]
+        masters = [record for record in failed if _role(record.pod) in _MASTER_ROLES]
+        newest = sorted(masters, key=_failed_at)
+        if newest:
+            return newest[-1]
+        return min(failed, key=_failed_at, default=None)
+
+    def status(self, now: float) -> str:
+        """Return the status line of the run."""
+        parts = []
+        for job in self.jobs:
+            if job.finished is not None and len(self.jobs) > 1:
+                continue
+            elapsed = clock((job.finished or now) - job.started)
+            words = [job.name, job.phase or "Pending", elapsed]
+            parts.append("  ".join([*words, *self._groups(job)]))
+        if self.pulling and not any(
+            record.state.word == "running" for record in self.pods.values()
+        ):
+            # First, and without the registry, so that the progress fits into 80 columns.
+            image, message = next(reversed(self.pulling.items()))
+            parts.insert(0, f"{image.rpartition('/')[2]}: {message}")
+        return "  |  ".join(parts)
+
+    def _groups(self, job: JobRecord) -> list[str]:
+        groups: dict[str, tuple[int, int]] = {}
+        for workload in self.workloads.values():
+            owner = controller_of(workload)
+            if owner is not None and owner.uid == job.uid:
+                label = workload.metadata.name.removeprefix(f"{job.name}-")
+                groups[label] = (0, _wanted(workload))
+        for record in self.pods_of(job):
+            owner = controller_of(record.pod)
+            name = owner.name if owner is not None and owner.uid != job.uid else record.name
+            label = name.removeprefix(f"{job.name}-")
+            running, wanted = groups.get(label, (0, 0))
+            if not record.gone and record.state.word == "running":
+                running += 1
+            groups[label] = (running, max(wanted, 1))
+        return [f"{label} {running}/{wanted}" for label, (running, wanted) in groups.items()]
+
+
+def _has_failed(pod: Pod, name: str) -> bool:
+    for status in pod.status.init_container_statuses:
+        ended = status.state.terminated or status.last_state.terminated
+        if status.name == name and ended is not None and ended.exit_code != 0:
+            return True
+    return False
+
+
+def _state(job: TrainingJob) -> tuple[str, str]:
+    """Return phase and message of a job; for a batch Job, of its most important condition."""
+    status = job.status
+    if status.phase:
+        return status.phase, _one_line(status.message)
+    true = {c.type: c.message for c in status.conditions if c.status == "True"}
+    for type_ in _CONDITIONS:
+        if type_ in true:
+            return type_, _one_line(true[type_])
+    return "", ""
+
+
+def _wanted(workload: Workload) -> int:
+    spec = workload.spec
+    if spec.replicas is not None:
+        return spec.replicas
+    return spec.parallelism if spec.parallelism is not None else 1
+
+
+def _role(pod: Pod) -> str:
+    for key, value in pod.metadata.labels.items():
+        if key.endswith("/role"):
+            return value.lower()
+    owner = controller_of(pod)
+    return "master" if owner is not None and owner.kind == "Job" else ""
+
+
+def _failed_at(record: PodRecord) -> float:
+    when = moment(record.failure[3]) if record.failure is not None else None
+    return when.timestamp() if when is not None else 0.0
+
+
+def _with_end(container: ContainerStatus) -> ContainerStatus:
+    if container.state.terminated is not None:
+        return container
+    from msgspec.structs import replace
+
+    return replace(container, state=container.last_state)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,271 @@
+"""Reads the objects of files, directories and standard input, with their positions."""
+
+from __future__ import annotations
+
+import re
+import sys
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import yaml
+
+from traincrew.cli.errors import BadInput
+from traincrew.cli.manifest.podspecs import resolve_host_paths
+from traincrew.cli.manifest.positions import line_of
+from traincrew.cli.options import current_directory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from traincrew.engine.errors import ApiError
+    from traincrew.engine.resources import Resource
+
+_SUFFIXES = {".yaml", ".yml", ".json"}
+
+
+class Document(NamedTuple):
+    """An object to create, and its position."""
+
+    where: str
+    content: dict[str, Any]
+    file: str = ""
+    node: yaml.Node | None = None
+
+    def at(self, field: str) -> str:
+        """Return file and line of a field; for a missing field, those of its parent."""
+        if self.node is None:
+            return self.where
+        return f"{self.file}:{line_of(self.node, field)}"
+
+    @property
+    def kind(self) -> str:
+        """The kind of the object."""
+        return str(self.content["kind"])
+
+    @property
+    def api_version(self) -> str:
+        """The API group and version."""
+        return str(self.content["apiVersion"])
+
+    @property
+    def namespace(self) -> str:
+        """The namespace, ``default`` if not set."""
+        metadata = self.content.get("metadata") or {}
+        return str(metadata.get("namespace") or "default")
+
+    @property
+    def name(self) -> str:
+        """The name, or the prefix of a generated name."""
+        metadata = self.content.get("metadata") or {}
+        return str(metadata.get("name") or metadata.get("generateName") or "")
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads YAML as kubectl does: no dates, no duplicate keys."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key_node, _ in node.value:
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise yaml.MarkedYAMLError(
+                    problem="a key must be plain text", problem_mark=key_node.start_mark
+                )
+            if key_node.tag == "tag:yaml.org,2002:merge":
+                continue
+            # JSON keys are strings: 1 and yes become "1" and "true", as in kubectl.
+            if key_node.tag == "tag:yaml.org,2002:bool":
+                key_node.value = "true" if self.construct_yaml_bool(key_node) else "false"
+            key_node.tag = "tag:yaml.org,2002:str"
+            if key_node.value in seen:
+                raise yaml.MarkedYAMLError(
+                    problem=f"the key {key_node.value!r} is there twice",
+                    problem_mark=key_node.start_mark,
+                )
+            seen.add(key_node.value)
+        return super().construct_mapping(node, deep=deep)
+
+
+# JSON has no dates: they stay strings, as in kubectl. Nor is 1:30 a number of 90 seconds.
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_SEXAGESIMAL = re.compile(r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?")
+for _first in "-+0123456789":
+    _Loader.yaml_implicit_resolvers.setdefault(_first, []).insert(
+        0, ("tag:yaml.org,2002:str", _SEXAGESIMAL)
+    )
+
+
+def load(paths: Sequence[str]) -> list[Document]:
+    """Read all objects of files, of the manifests in directories, and of standard input (``-``).
+
+    Relative paths of ``hostPath`` volumes become absolute: they are relative to the directory of
+    their file, or for standard input to the working directory.
+
+    Raises:
+        BadInput: A file cannot be read or is not a manifest; the message has the position.
+    """
+    documents: list[Document] = []
+    for path in paths:
+        for name, directory, text in _texts(path):
+            found = list(_documents(name, text))
+            for document in found:
+                resolve_host_paths(document.content, directory)
+            documents += found
+    if not documents:
+        raise BadInput(f"{', '.join(paths)}: there is no object in it")
+    return documents
+
+
+def _texts(path: str) -> Iterable[tuple[str, Path, str]]:
+    if path == "-":
+        text = _decoded("standard input", sys.stdin.buffer.read())
+        yield "standard input", current_directory(), text
+        return
+    place = Path(path)
+    files = [place]
+    if place.is_dir():
+        files = sorted(file for file in place.iterdir() if file.suffix in _SUFFIXES)
+        if not files:
+            raise BadInput(f"{path}: no .yaml, .yml or .json file in this directory")
+    for file in files:
+        try:
+            content = file.read_bytes()
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise BadInput(f"cannot read {file}: {reason}") from error
+        yield str(file), current_directory() / file.parent, _decoded(str(file), content)
+
+
+def _decoded(name: str, content: bytes) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{name}: not UTF-8 text (at byte {error.start})") from error
+
+
+def _documents(name: str, text: str) -> Iterable[Document]:
+    loader = _Loader(text)
+    number = 0
+    try:
+        while loader.check_node():
+            node = loader.get_node()
+            number += 1
+            where = name if node is None else f"{name}:{node.start_mark.line + 1}"
+            content = loader.construct_document(node)
+            yield from _objects(_Place(where, name, node), content)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark is not None else name
+        problem = error.problem or error.context or "it cannot be parsed"
+        raise BadInput(f"{where}: not valid YAML: {problem}") from error
+    except (yaml.YAMLError, ValueError) as error:
+        raise BadInput(f"{name}: not valid YAML: {error}") from error
+    except RecursionError as error:
+        raise BadInput(f"{name}: nested too deeply") from error
+    finally:
+        loader.dispose()
+
+
+class _Place(NamedTuple):
+    """The position of an object."""
+
+    where: str
+    file: str
+    node: yaml.Node | None
+
+    def item(self, index: int) -> _Place:
+        """Return the position of an item of a list."""
+        node = None
+        if isinstance(self.node, yaml.MappingNode):
+            items = [value for key, value in self.node.value if key.value == "items"]
+            if items and isinstance(items[-1], yaml.SequenceNode):
+                node = items[-1].value[index]
+        return _Place(f"{self.where}: items[{index}]", self.file, node)
+
+
+def _objects(place: _Place, content: Any) -> Iterable[Document]:
+    if content is None:
+        return
+    where = place.where
+    if not isinstance(content, dict):
+        raise BadInput(f"{where}: a manifest is a mapping with apiVersion, kind and metadata")
+    for field in ("apiVersion", "kind"):
+        if not isinstance(content.get(field), str) or not content[field]:
+            raise BadInput(f"{where}: {field} is missing or not a text")
+    if content["kind"] == "List" and isinstance(content.get("items"), list):
+        for index, item in enumerate(content["items"]):
+            yield from _objects(place.item(index), item)
+        return
+    metadata = content.get("metadata")
+    if not isinstance(metadata, dict):
+        raise BadInput(f"{where}: metadata is missing (it needs at least a name)")
+    for field in ("name", "generateName", "namespace"):
+        value = metadata.get(field)
+        if value is not None and not isinstance(value, str):
+            raise BadInput(
+                f'{where}: metadata.{field} must be a text, not {value!r}: write "{value}"'
+            )
+    if not metadata.get("name") and not metadata.get("generateName"):
+        raise BadInput(f"{where}: metadata.name is missing")
+    yield Document(where, content, place.file, place.node)
+
+
+@cache
+def training_resources() -> tuple[Resource, ...]:
+    """Return the resources of the kinds that we install."""
+    from traincrew.engine.resources import Resource
+    from traincrew.operator.manifests import documents
+
+    found = []
+    for contents in documents().values():
+        for definition in contents:
+            if definition["kind"] != "CustomResourceDefinition":
+                continue
+            spec = definition["spec"]
+            found += [
+                Resource(
+                    spec["group"],
+                    version["name"],
+                    spec["names"]["plural"],
+                    spec["names"]["kind"],
+                    namespaced=spec["scope"] == "Namespaced",
+                )
+                for version in spec["versions"]
+            ]
+    return tuple(found)
+
+
+def refusal(document: Document, error: ApiError) -> str:
+    """Explain why the API server refused an object, with the fields."""
+    title = f"{document.where}: {document.kind} {document.name!r} is refused"
+    causes = [
+        cause
+        for cause in error.details.get("causes") or []
+        # API servers use "<nil>" to report that they stopped checking.
+        if isinstance(cause, dict) and cause.get("message") and cause.get("field") != "<nil>"
+    ]
+    if not causes:
+        _, strict, fields = error.message.partition("strict decoding error: ")
+        if strict:
+            lines = [f"  {_strict(document, field)}" for field in fields.split(", ")]
+            return "\n".join([f"{title}:", *lines])
+        return f"{title}: {error.message}"
+    lines = []
+    for cause in causes:
+        field, message = str(cause.get("field") or ""), str(cause["message"])
+        said = f"{field}: {message}" if field and field not in message else message
+        lines.append(f"  {_with_line(document, field, said)}")
+    return "\n".join([f"{title}:", *lines])
+
+
+def _strict(document: Document, said: str) -> str:
+    """Return an error of strict decoding, with the line of the field."""
+    match = re.fullmatch(r'(?:unknown|duplicate) field "(.*)"', said)
+    return _with_line(document, match[1] if match else "", said)
+
+
+def _with_line(document: Document, field: str, said: str) -> str:
+    return f"{document.at(field)}: {said}" if field and document.node is not None else said

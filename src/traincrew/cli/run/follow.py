@@ -1,0 +1,240 @@
+"""Follows the log of one container through reconnections and restarts.
+
+Each line of a Kubernetes log has the time at which it was written. Reading resumes at the time of
+the last received line, and known lines are skipped by time and number, so that no line is lost or
+shown twice, however often the connection or the container is interrupted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import TYPE_CHECKING
+
+from traincrew.engine.errors import ApiError, NotFoundError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from traincrew.cli.display.objects import ContainerStatus, Pod
+    from traincrew.engine.client import Client
+
+RETRY_SECONDS = 0.2
+LONGEST_RETRY_SECONDS = 3.0
+
+_STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d) ?")
+
+
+def split_stamp(line: bytes) -> tuple[tuple[str, str] | None, bytes]:
+    """Split a log line into its time and text.
+
+    Returns:
+        The time in a comparable form (seconds, then nine digits), None if the line has none; and
+        the rest.
+    """
+    match = _STAMP.match(line)
+    if match is None:
+        return None, line
+    seconds, fraction = match[1].decode(), (match[2] or b"").decode().ljust(9, "0")
+    return (seconds, fraction), line[match.end() :]
+
+
+class Position:
+    """The position up to which a log has been read."""
+
+    def __init__(self) -> None:
+        self.last: tuple[str, str] | None = None
+        self._at_last = 0
+        self._resume: tuple[str, str] | None = None
+        self._skip = 0
+
+    @property
+    def since(self) -> str | None:
+        """The time to resume from, in the format of the API."""
+        return None if self.last is None else f"{self.last[0]}.{self.last[1]}Z"
+
+    def resume(self) -> None:
+        """Prepare for reading a stream that starts at or before `since`."""
+        self._resume, self._skip = self.last, self._at_last
+
+    def is_new(self, stamp: tuple[str, str] | None) -> bool:
+        """Return whether a line of the current stream is new, and record it."""
+        if stamp is None:
+            return True
+        if self._resume is not None:
+            if stamp < self._resume:
+                return False
+            if stamp == self._resume and self._skip > 0:
+                self._skip -= 1
+                return False
+        if stamp == self.last:
+            self._at_last += 1
+        elif self.last is None or stamp > self.last:
+            self.last, self._at_last = stamp, 1
+        return True
+
+
+class LogFollower:
+    """Delivers every line that a container writes, once.
+
+    Args:
+        client: The API server.
+        pod: The pod; `update` reports its changes.
+        container: Name of the container.
+        deliver: Called with each line, without its line break.
+        room: Awaited between chunks, to let a slow reader catch up.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        pod: Pod,
+        container: str,
+        deliver: Callable[[str], None],
+        room: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self._client = client
+        self._pod = pod
+        self._container = container
+        self._deliver = deliver
+        self._room = room
+        self._gone = False
+        self._changed = asyncio.Event()
+        self._position = Position()
+        self.settled = asyncio.Event()
+        """Set when everything has been delivered and the container is not running."""
+
+    def update(self, pod: Pod, *, gone: bool = False) -> None:
+        """Record a new state of the pod."""
+        self._pod, self._gone = pod, self._gone or gone
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Deliver lines until the container has ended and will not be restarted."""
+        complete = -1  # the last run of the container whose log was read to its end
+        delay = RETRY_SECONDS
+        while True:
+            status = self._status()
+            if not _has_run(status):
+                if self._gone or self._over():
+                    break
+                await self._wait(None)
+                continue
+            assert status is not None
+            current = status.restart_count
+            ended = status.state.running is None
+            if current <= complete:
+                self.settled.set()
+                if self._gone or self._over():
+                    break
+                await self._wait(None)
+                continue
+            self.settled.clear()
+            try:
+                if current > complete + 1 and current > 0:
+                    # An earlier run was not read to its end; only the last one still has a log.
+                    await self._read(previous=True, follow=False, to_end=True)
+                    complete = current - 1
+                if ended and status.state.waiting is not None:
+                    # Between runs the log is that of the run that ended.
+                    await self._read(previous=False, follow=False, to_end=True)
+                    complete = current
+                    continue
+                await self._read(previous=False, follow=not ended, to_end=ended)
+                delay = RETRY_SECONDS
+                if ended:
+                    complete = current
+                elif self._status() is status and not self._gone:
+                    # The stream ended, but the watch has not reported the end of the container.
+                    # Get the pod, so that the log of the next run is not mistaken for this one's.
+                    await self._wait(RETRY_SECONDS)
+                    await self._refresh_pod()
+            except NotFoundError:
+                if self._gone:
+                    break
+                await self._wait(delay)
+            except ApiError:
+                if self._gone:
+                    break
+                await self._wait(delay)
+                delay = min(delay * 2, LONGEST_RETRY_SECONDS)
+            if self._gone:
+                break
+        self.settled.set()
+
+    async def _read(self, *, previous: bool, follow: bool, to_end: bool) -> None:
+        """Deliver the new lines of one stream.
+
+        A line without a line break is delivered only if the stream is known to contain the whole
+        log; otherwise it may continue.
+        """
+        position = self._position
+        position.resume()
+        rest = b""
+        metadata = self._pod.metadata
+        chunks = self._client.logs(
+            metadata.name,
+            metadata.namespace,
+            container=self._container,
+            follow=follow,
+            since_time=position.since,
+            timestamps=True,
+            previous=previous,
+        )
+        async for chunk in chunks:
+            *lines, rest = (rest + chunk).split(b"\n")
+            for line in lines:
+                self._take(line)
+            if self._room is not None:
+                await self._room()
+        if rest and to_end:
+            self._take(rest)
+
+    async def _refresh_pod(self) -> None:
+        if self._changed.is_set() or self._gone:
+            return
+        from traincrew.cli.display.objects import Pod, decode
+        from traincrew.engine.resources import PODS
+
+        known = self._pod.metadata
+        document = await self._client.get(PODS, known.name, known.namespace)
+        if self._changed.is_set():
+            return  # the watch has reported a newer state meanwhile
+        if document["metadata"].get("uid") == known.uid:
+            self._pod = decode(document, Pod)
+        else:
+            self._gone = True
+
+    def _take(self, line: bytes) -> None:
+        stamp, text = split_stamp(line)
+        if self._position.is_new(stamp):
+            self._deliver(text.decode(errors="replace"))
+
+    def _status(self) -> ContainerStatus | None:
+        status = self._pod.status
+        everything = (*status.container_statuses, *status.init_container_statuses)
+        return next((one for one in everything if one.name == self._container), None)
+
+    def _over(self) -> bool:
+        return self._pod.status.phase in {"Succeeded", "Failed"}
+
+    async def _wait(self, seconds: float | None) -> None:
+        """Wait for a change of the pod, for a limited time."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
+        except TimeoutError:
+            pass
+        self._changed.clear()
+
+
+def _has_run(status: ContainerStatus | None) -> bool:
+    if status is None:
+        return False
+    state = status.state
+    return (
+        state.running is not None
+        or state.terminated is not None
+        or status.restart_count > 0
+        or status.last_state.terminated is not None
+    )

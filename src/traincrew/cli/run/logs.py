@@ -1,0 +1,111 @@
+"""The logs of a run: follows every container, and shows its last lines before its end."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from traincrew.cli.run.follow import LogFollower
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from traincrew.cli.display.console import Console
+    from traincrew.cli.display.objects import Pod
+    from traincrew.cli.display.records import Line
+    from traincrew.cli.display.view import View
+    from traincrew.engine.client import Client
+
+LAST_LINES_SECONDS = 1.0
+
+_FINISHED = {"Succeeded", "Failed"}
+
+
+class Logs:
+    """Follows the containers of all pods, and orders their lines and ours.
+
+    Args:
+        view: Converts log lines.
+        console: Shows the lines.
+    """
+
+    def __init__(self, view: View, console: Console) -> None:
+        self._view = view
+        self._console = console
+        self._followers: dict[tuple[str, str], tuple[LogFollower, asyncio.Task[None]]] = {}
+        self._waiting: list[asyncio.Task[None]] = []
+        self._holding = 0
+        self._held: list[Line] = []
+
+    def follow(self, client: Client, pod: Pod, *, gone: bool) -> None:
+        """Record a new state of a pod, and follow its containers."""
+        uid = pod.metadata.uid
+        for container in self._view.containers_to_follow(pod):
+            if (uid, container) not in self._followers:
+                self._console.painter.assign_colour(pod.metadata.name)
+                self._start(client, pod, container)
+        for (other, _), (follower, _) in self._followers.items():
+            if other == uid:
+                follower.update(pod, gone=gone)
+
+    def _start(self, client: Client, pod: Pod, container: str) -> None:
+        uid = pod.metadata.uid
+
+        def deliver(text: str) -> None:
+            self._console.show(self._view.log(uid, container, text))
+
+        follower = LogFollower(client, pod, container, deliver, self._console.room)
+        task = asyncio.create_task(follower.run(), name=f"logs {pod.metadata.name}")
+        self._followers[uid, container] = (follower, task)
+
+    def show(self, lines: Sequence[Line]) -> None:
+        """Show our own lines, after those that are held back."""
+        self._held += lines
+        self._release()
+
+    def show_after_logs(self, pod: Pod, lines: Sequence[Line]) -> bool:
+        """Hold back our lines about a pod that has ended until its log is complete.
+
+        Returns:
+            Whether there is a log to wait for; if not, the lines are not handled.
+        """
+        reading = [
+            task
+            for (uid, _), (_, task) in self._followers.items()
+            if uid == pod.metadata.uid and not task.done()
+        ]
+        if pod.status.phase not in _FINISHED or not reading:
+            return False
+        self._waiting.append(asyncio.create_task(self._wait_for_logs(reading)))
+        self._holding += 1
+        self._held += lines
+        return True
+
+    async def _wait_for_logs(self, reading: Sequence[asyncio.Task[None]]) -> None:
+        await asyncio.wait(reading, timeout=LAST_LINES_SECONDS)
+        self._holding = max(0, self._holding - 1)
+        self._release()
+
+    def _release(self) -> None:
+        if not self._holding:
+            self._console.show(self._held)
+            self._held.clear()
+
+    async def drain(self, limit: float) -> None:
+        """Wait at most `limit` seconds for the last lines of pods that have ended."""
+        finished = [
+            task
+            for (uid, _), (_, task) in self._followers.items()
+            if self._view.pods[uid].pod.status.phase in _FINISHED
+        ]
+        if finished:
+            await asyncio.wait(finished, timeout=limit)
+        self._holding = 0
+        self._release()
+
+    async def stop(self) -> None:
+        """Stop following."""
+        tasks = [*self._waiting, *(task for _, task in self._followers.values())]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,140 @@
+"""Creates the objects of manifests, and finds the jobs among them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import msgspec
+
+from traincrew.cli.cluster.embedded import FIELD_MANAGER
+from traincrew.cli.errors import BadInput
+from traincrew.cli.manifest.documents import refusal, training_resources
+from traincrew.engine.errors import AlreadyExistsError, ApiError, NotFoundError
+from traincrew.engine.resources import NAMESPACES, Resource
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from traincrew.cli.manifest.documents import Document
+    from traincrew.engine.client import Client
+
+
+class Submitter:
+    """Creates objects as `kubectl create` does, with strict checking of fields.
+
+    Args:
+        client: The API server.
+        namespace: Namespace of objects that do not set one; ``default`` if None.
+        created: Called with kind and name of each new object.
+    """
+
+    def __init__(
+        self, client: Client, namespace: str | None, created: Callable[[str, str], None]
+    ) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._created = created
+        self._known: dict[tuple[str, str], Resource] = {}
+
+    async def submit(self, document: Document, *, again: bool = False) -> dict[str, Any]:
+        """Create an object.
+
+        Args:
+            document: The object; its namespace is set.
+            again: Update the object if it already exists.
+
+        Raises:
+            BadInput: The API server refuses it; the message names the fields.
+        """
+        resource = await self.resource(document)
+        content = document.content
+        if resource.namespaced:
+            await self._place(document)
+        path = resource.path(content["metadata"].get("namespace"))
+        body = msgspec.json.encode(content)
+        params = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"}
+        try:
+            try:
+                answer = await self._client.request("POST", path, params=params, body=body)
+                created = dict(msgspec.json.decode(answer))
+            except AlreadyExistsError:
+                if not again:
+                    raise
+                created = await self._client.apply(resource, content, field_manager=FIELD_MANAGER)
+        except ApiError as error:
+            raise BadInput(refusal(document, error)) from error
+        self._created(resource.kind, created["metadata"]["name"])
+        return created
+
+    async def _place(self, document: Document) -> None:
+        """Set the namespace of an object, and create it if it does not exist."""
+        metadata = document.content["metadata"]
+        own = metadata.get("namespace")
+        if own and self._namespace and own != self._namespace:
+            raise BadInput(
+                f"{document.where}: metadata.namespace is {own!r}, but --namespace says "
+                f"{self._namespace!r}"
+            )
+        name = metadata["namespace"] = own or self._namespace or "default"
+        if name == "default":
+            return
+        try:
+            await self._client.get(NAMESPACES, name)
+        except NotFoundError:
+            namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+            try:
+                await self._client.create(NAMESPACES, namespace)
+            except ApiError as error:
+                raise BadInput(f"{document.where}: metadata.namespace: {error.message}") from error
+            self._created(NAMESPACES.kind, name)
+
+    async def resource(self, document: Document) -> Resource:
+        """Return the resource of a kind, by API discovery.
+
+        Raises:
+            BadInput: The server does not serve the kind.
+        """
+        key = (document.api_version, document.kind)
+        if key not in self._known:
+            group, _, version = document.api_version.rpartition("/")
+            place = quote(document.api_version)
+            try:
+                answer = await self._client.request(
+                    "GET", f"/apis/{place}" if group else f"/api/{place}"
+                )
+            except NotFoundError as error:
+                raise BadInput(_not_served(document)) from error
+            for entry in msgspec.json.decode(answer).get("resources") or []:
+                if "/" not in entry["name"]:
+                    self._known[document.api_version, entry["kind"]] = Resource(
+                        group, version, entry["name"], entry["kind"], entry["namespaced"]
+                    )
+        if key not in self._known:
+            raise BadInput(_not_served(document))
+        return self._known[key]
+
+
+def jobs_among(documents: Sequence[Document]) -> list[Document]:
+    """Return the objects that a run waits for: training jobs, else Jobs, else Pods.
+
+    Raises:
+        BadInput: There is none.
+    """
+    trained = {(resource.api_version, resource.kind) for resource in training_resources()}
+    for wanted in (trained, {("batch/v1", "Job")}, {("v1", "Pod")}):
+        found = [d for d in documents if (d.api_version, d.kind) in wanted]
+        if found:
+            return found
+    kinds = ", ".join(sorted({kind for _, kind in trained}))
+    raise BadInput(
+        f"{documents[0].where}: there is no job to run in it ({kinds}, Job or Pod); to create "
+        "other objects use `traincrew up` and kubectl"
+    )
+
+
+def _not_served(document: Document) -> str:
+    return (
+        f'{document.at("kind")}: there is no kind "{document.kind}" in "{document.api_version}"; '
+        "a CustomResourceDefinition has to come before its objects"
+    )

@@ -1,0 +1,64 @@
+"""Split a watch into lines, and read fields of objects that are not decoded."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Raw
+
+from traincrew.engine.cache.views import Bookmark
+from traincrew.engine.errors import ApiError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+
+async def line_batches(chunks: AsyncIterator[bytes]) -> AsyncIterator[list[bytes]]:
+    """Yield whole lines as they arrive, split on newlines only, of any length."""
+    parts: list[bytes] = []
+    async for chunk in chunks:
+        lines = chunk.split(b"\n")
+        parts.append(lines[0])
+        if len(lines) == 1:
+            await asyncio.sleep(0)
+            continue
+        lines[0] = b"".join(parts)
+        parts = [lines.pop()]
+        yield lines
+
+
+def undecoded(obj: object) -> Raw:
+    """Return the undecoded object of a bookmark or error."""
+    assert isinstance(obj, Raw)
+    return obj
+
+
+def status_error(raw: Raw) -> ApiError:
+    """Return the error of an ``ERROR`` event."""
+    try:
+        status = msgspec.json.decode(raw)
+    except msgspec.DecodeError:
+        status = None
+    if not isinstance(status, dict):
+        status = {}
+    code = status.get("code")
+    return ApiError.from_status(code if isinstance(code, int) else 500, status)
+
+
+def version_of(raw: Raw) -> str:
+    """Return the ``resourceVersion`` of an undecoded object; empty if it has none."""
+    try:
+        return msgspec.json.decode(raw, type=Bookmark).metadata.resource_version
+    except msgspec.DecodeError:
+        return ""
+
+
+def describe(raw: Raw) -> str:
+    """Return namespace and name of an undecoded object, for logs."""
+    try:
+        metadata = msgspec.json.decode(raw).get("metadata") or {}
+    except (msgspec.DecodeError, AttributeError):
+        return "?"
+    return f"{metadata.get('namespace', '')}/{metadata.get('name', '?')}"

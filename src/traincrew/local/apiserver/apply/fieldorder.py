@@ -1,0 +1,54 @@
+"""The order in which upstream writes field sets, which clients may compare as text.
+
+Semantics: sigs.k8s.io/structured-merge-diff (``fieldpath.PathElement.Less``, ``value.Compare``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+if TYPE_CHECKING:
+    from .fieldsets import FieldSet
+
+__all__ = ["in_order"]
+
+_decode = msgspec.json.decode
+# Numbers before strings before booleans; those of one type by their value.
+_TYPES: dict[type, int] = {int: 0, float: 0, str: 1, bool: 2}
+
+
+def in_order(fields: FieldSet) -> FieldSet:
+    """Return the set with its steps in order; the same object if they already are."""
+    steps = list(fields)
+    moved = {
+        step: ordered
+        for step, inner in fields.items()
+        if inner and (ordered := in_order(inner)) is not inner
+    }
+    if len(steps) > 1:
+        # Field names sort as they are. Other steps occur beside them where one manager has a list
+        # and another a map.
+        named = all(step[0] in ".f" for step in steps)
+        steps = sorted(steps, key=None if named else _rank)
+    if not moved and steps == list(fields):
+        return fields
+    return {step: moved.get(step, fields[step]) for step in steps}
+
+
+def _rank(step: str) -> tuple[Any, ...]:
+    kind = step[:2]
+    if kind == "f:":
+        return (1, step)
+    if kind == "k:":
+        items = sorted(_decode(step[2:]).items())
+        return (2, *((name, *_value(value)) for name, value in items))
+    if kind == "v:":
+        return (3, _value(_decode(step[2:])))
+    return (0,) if step == "." else (4, step)
+
+
+def _value(value: Any) -> tuple[int, Any]:
+    rank = _TYPES.get(type(value))
+    return (len(_TYPES), repr(value)) if rank is None else (rank, value)

@@ -1,0 +1,106 @@
+"""Authentication: a pod is code execution as the user, so requests need a token.
+
+The server listens on the loopback interface only, but other users of the machine and any page in
+the user's browser can reach it, too. Hence every request has to carry a bearer token, the cluster's
+or a service account's, and must not come from a web page: browsers add ``Origin`` or
+``Sec-Fetch-Site`` to whatever a page makes them send, and a name rebound to 127.0.0.1 shows in
+``Host``. A websocket whose ``Origin`` is the server's own address is accepted: see
+`_is_own_websocket`.
+"""
+
+from __future__ import annotations
+
+import hmac
+from ipaddress import AddressValueError, IPv4Address
+from typing import TYPE_CHECKING
+
+from traincrew.local.apiserver.values.errors import StatusError, unauthorized
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from .tokens import Tokens
+
+__all__ = ["Authenticator"]
+
+# Origin of websocket clients outside of browsers (golang.org/x/net/websocket requires one).
+_NON_BROWSER_ORIGIN = "http://localhost"
+_LOCAL = frozenset(
+    {
+        "127.0.0.1",
+        "localhost",
+        "[::1]",
+        "kubernetes.default",
+        "kubernetes.default.svc",
+        "kubernetes.default.svc.cluster.local",
+    }
+)
+
+
+def _is_loopback(name: str) -> bool:
+    """Return whether a host is a loopback address, which cannot be rebound."""
+    try:
+        return IPv4Address(name).is_loopback
+    except AddressValueError:
+        return False
+
+
+def _is_own_websocket(origin: str, headers: Mapping[str, str]) -> bool:
+    """Return whether a websocket's ``Origin`` is the address it was sent to.
+
+    The Python websocket-client, and with it the official Kubernetes client, sends that. A page
+    cannot: this server has no pages, and a name rebound to it is rejected by its ``Host``. Pages
+    that pods serve through ``…/proxy`` are recognized by the headers that browsers add.
+    """
+    scheme, _, place = origin.partition("://")
+    return (
+        scheme in {"http", "https"}
+        and place.lower() == headers.get("Host", "").lower()
+        and headers.get("Upgrade", "").lower() == "websocket"
+        and not any(
+            name.lower() == "cookie" or name.lower()[:10] == "sec-fetch-" for name in headers
+        )
+    )
+
+
+class Authenticator:
+    """Authenticates requests by their bearer token.
+
+    Args:
+        secret: the cluster's bearer token; at least 16 printable ASCII characters.
+        hosts: additional host names of this server.
+
+    Raises:
+        ValueError: the secret is too short or not a bearer token.
+    """
+
+    def __init__(self, secret: str, *, hosts: Iterable[str] = ()) -> None:
+        if len(secret) < 16 or not (secret.isascii() and secret.isprintable()) or " " in secret:
+            raise ValueError("secret: 16 or more printable ASCII characters are needed")
+        self._secret = secret.encode()
+        self._hosts = _LOCAL | frozenset(hosts)
+
+    def authenticate(self, headers: Mapping[str, str], tokens: Tokens) -> None:
+        """Authenticate a request, before anything else of it is processed.
+
+        Args:
+            headers: headers of the request, with case-insensitive names.
+            tokens: checks service account tokens.
+
+        Raises:
+            StatusError: 401 without a valid token, 403 for browsers and other host names.
+        """
+        origin = headers.get("Origin", _NON_BROWSER_ORIGIN)
+        foreign = origin != _NON_BROWSER_ORIGIN and not _is_own_websocket(origin, headers)
+        if foreign or headers.get("Sec-Fetch-Site", "none") != "none":
+            raise StatusError(403, "Forbidden", "requests from web pages are not served")
+        host = headers.get("Host", "")
+        name = host if host.endswith("]") else host.rpartition(":")[0] or host
+        if name not in self._hosts and not _is_loopback(name):
+            raise StatusError(403, "Forbidden", "requests for other hosts are not served")
+        scheme, _, token = headers.get("Authorization", "").partition(" ")
+        token = token.strip()
+        # Compared in constant time.
+        known = hmac.compare_digest(token.encode("utf-8", "replace"), self._secret)
+        if scheme.lower() != "bearer" or not (known or tokens.claims(token)):
+            raise unauthorized()

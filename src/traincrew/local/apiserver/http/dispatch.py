@@ -1,0 +1,338 @@
+"""Routing: from a method and path to the verb that serves it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from traincrew.local.apiserver.reads.lists import Page, list_page
+from traincrew.local.apiserver.requests import Call, parse_path, write_options
+from traincrew.local.apiserver.requests.negotiation import JSON, READABLE, decode_body, negotiate
+from traincrew.local.apiserver.values.errors import (
+    StatusError,
+    bad_request,
+    method_not_allowed,
+    no_such_path,
+    success,
+)
+from traincrew.local.apiserver.webhooks import Webhooks
+
+from . import answers, discovery, reviews, version
+from .bodies import read_body
+from .openapi.documents import OpenApiDocuments
+from .openapi.v2 import SwaggerDocument
+from .proxying import proxy_path, serve_proxy
+from .responder import Responder
+from .subresources import SUBRESOURCES
+from .watching import serve_watch
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+    from traincrew.local.apiserver.reads.watch import WatchHub
+    from traincrew.local.apiserver.registry import ResourceType
+    from traincrew.local.apiserver.storage import Entry
+    from traincrew.local.apiserver.values.documents import Document
+    from traincrew.local.apiserver.writes.definitions import Definitions
+    from traincrew.local.apiserver.writes.verbs import Verbs
+
+    from .tokens import Tokens
+
+__all__ = ["Dispatcher"]
+
+_VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+
+
+class Dispatcher:
+    """Routes authenticated requests.
+
+    Attributes:
+        verbs: create, read, update, patch, delete.
+        hub: distributes changes to watches.
+        definitions: the controller of CustomResourceDefinitions.
+        openapi: the OpenAPI v3 documents.
+        swagger: the OpenAPI v2 document.
+        responder: sends responses; calls webhooks, holds the node backend.
+    """
+
+    def __init__(
+        self, verbs: Verbs, hub: WatchHub, definitions: Definitions, tokens: Tokens
+    ) -> None:
+        self.verbs = verbs
+        self.hub = hub
+        self.definitions = definitions
+        self.openapi = OpenApiDocuments(verbs.registry)
+        self.swagger = SwaggerDocument(verbs.registry)
+        self.responder = Responder(verbs, Webhooks(verbs.storage, verbs.registry), tokens)
+
+    async def respond(
+        self,
+        request: web.BaseRequest,
+        segments: list[str],
+        query: str,
+        *,
+        stream_limit: int | None = None,
+    ) -> web.StreamResponse:
+        """Serve one request.
+
+        Args:
+            request: the HTTP request.
+            segments: segments of the path.
+            query: the raw query.
+            stream_limit: bytes after which a watch or a log is cut, for tests of clients.
+
+        Raises:
+            StatusError: the error to send.
+            StorageError: the write could not be committed.
+        """
+        if (proxied := proxy_path(segments)) is not None:
+            return await serve_proxy(self.verbs, proxied, request, query)
+        headers = request.headers
+        target = parse_path(segments)
+        method = request.method
+        if target is None:
+            if segments == ["openapi", "v2"] and method in {"GET", "HEAD"}:
+                return self._swagger(headers.get("Accept", ""), headers.get("If-None-Match", ""))
+            return self._document(method, segments, headers.get("Accept", ""))
+        registry = self.verbs.registry
+        resource = registry.find(target.group, target.version, target.plural)
+        if resource is None or (target.namespace is not None and not resource.namespaced):
+            raise no_such_path()
+        body = await read_body(request)
+        call = Call(
+            method,
+            target,
+            query=query,
+            user_agent=headers.get("User-Agent", ""),
+            accept=headers.get("Accept", ""),
+            content_type=_media_type(headers.get("Content-Type")),
+            body=body,
+        )
+        if body and call.content_type not in READABLE:
+            # Also rejects what a web page can send without a CORS preflight: forms and plain text.
+            decode_body(body, call.content_type)
+        if (
+            resource.namespaced
+            and target.namespace is None
+            and not (method == "GET" and target.name is None)
+        ):
+            raise _without_namespace(call, resource)
+        try:
+            if target.subresource is not None:
+                return await self._subresource(request, call, resource, stream_limit)
+            return await self._resource(request, call, resource, stream_limit)
+        except StatusError as error:
+            # Warnings from decoding the body are sent with an error, too.
+            response = answers.failure(error)
+            answers.add_warnings(response, call.warnings)
+            return response
+
+    # -- resources
+
+    async def _resource(
+        self,
+        request: web.BaseRequest,
+        call: Call,
+        resource: ResourceType,
+        stream_limit: int | None,
+    ) -> web.StreamResponse:
+        name, method = call.target.name, call.method
+        if method == "GET" and (name is None or call.flag("watch")):
+            if call.flag("watch"):
+                self._allow(resource, "watch")
+                return await serve_watch(
+                    request, call, resource, self.hub, clock=self.verbs.clock, limit=stream_limit
+                )
+            self._allow(resource, "list")
+            return await self._list(call, resource)
+        if method == "POST" and name is None:
+            return await self._create(call, resource)
+        if method == "DELETE" and name is None:
+            self._allow(resource, "deletecollection")
+            return await self._delete_collection(call, resource)
+        verb = _VERBS.get(method, method)
+        if name is None or method == "POST":
+            raise method_not_allowed(resource.plural, resource.group, verb)
+        self._allow(resource, verb)
+        if method == "GET":
+            return await self.responder.read(call, resource)
+        if method == "DELETE":
+            return await self._delete(call, resource)
+        return await self.responder.write(call, resource)
+
+    def _allow(self, resource: ResourceType, verb: str) -> None:
+        if verb not in resource.verbs:
+            raise method_not_allowed(resource.plural, resource.group, verb)
+
+    async def _create(self, call: Call, resource: ResourceType) -> web.StreamResponse:
+        self._allow(resource, "create")
+        if "get" not in resource.verbs:
+            document, _ = decode_body(call.body, call.content_type)
+            return await self._create_unstored(call, resource, document)
+        self.responder.representation(call, resource)
+
+        def attempt(resource: ResourceType) -> Entry:
+            self.definitions.refuse_terminating(resource)
+            document, faults = decode_body(call.body, call.content_type)
+            return self.verbs.create(call, resource, document, faults)
+
+        entry = await self.responder.run_admitted(call, resource, attempt)
+        return await self.responder.send_object(call, resource, entry, code=201)
+
+    async def _create_unstored(
+        self, call: Call, resource: ResourceType, document: Document
+    ) -> web.StreamResponse:
+        """Handle a POST to a resource that is not stored: a review or a Binding."""
+        write_options(call, "CreateOptions")
+        negotiate(call.accept, shapes=False)
+        if resource.kind == "Binding":
+            metadata = document.get("metadata")
+            name = metadata.get("name") if isinstance(metadata, dict) else None
+            if not name:
+                raise bad_request("a Binding needs the name of a pod: metadata.name")
+            pods = self.verbs.registry.find("", "v1", "pods")
+            assert pods is not None
+            call.target = call.target._replace(plural="pods", name=name, subresource="binding")
+            return await SUBRESOURCES["pods", "binding"](self.responder, call, pods)
+        content = reviews.answer(resource, document, self.responder.tokens)
+        return await self.responder.send_document(call, content, code=201)
+
+    async def _list(self, call: Call, resource: ResourceType) -> web.Response:
+        representation = self.responder.representation(call, resource)
+        page = list_page(self.verbs.storage, call, resource)
+        body = representation.page(page)
+        await self.responder.wait_until_committed()
+        response = answers.payload(body, content_type=representation.content_type)
+        answers.add_warnings(response, call.warnings)
+        return response
+
+    def _options_body(self, call: Call) -> Document | None:
+        return decode_body(call.body, call.content_type)[0] if call.body else None
+
+    async def _delete(self, call: Call, resource: ResourceType) -> web.Response:
+        deleted = await self.responder.run_admitted(
+            call, resource, lambda found: self.verbs.delete(call, found, self._options_body(call))
+        )
+        entry = deleted.entry
+        if deleted.gone and not resource.returns_deleted:
+            uid = entry.obj["metadata"]["uid"]
+            status = success(resource.group, resource.plural, entry.key[1], uid)
+            return await self.responder.send_document(call, status)
+        return await self.responder.send_object(call, resource, entry)
+
+    async def _delete_collection(self, call: Call, resource: ResourceType) -> web.Response:
+        representation = self.responder.representation(call, resource)
+        entries = await self.responder.run_admitted(
+            call,
+            resource,
+            lambda found: self.verbs.delete_collection(call, found, self._options_body(call)),
+        )
+        page = Page(entries, self.verbs.storage.revision, "", None)
+        body = representation.page(page)
+        await self.responder.wait_until_committed()
+        return answers.payload(body, content_type=representation.content_type)
+
+    # -- subresources
+
+    async def _subresource(
+        self,
+        request: web.BaseRequest,
+        call: Call,
+        resource: ResourceType,
+        stream_limit: int | None,
+    ) -> web.StreamResponse:
+        target = call.target
+        subresource = resource.subresource_index.get(target.subresource or "")
+        if subresource is None:
+            raise no_such_path()
+        verb = _VERBS.get(call.method, call.method)
+        if verb not in subresource.verbs:
+            name = f"{resource.plural}/{subresource.name}"
+            raise method_not_allowed(name, resource.group, verb)
+        serve = SUBRESOURCES.get((resource.identifier, subresource.name))
+        if serve is None:
+            serve = SUBRESOURCES["", subresource.name]
+        await self.responder.webhooks.review_connect(call, resource)
+        return await serve(self.responder, call, resource, request, stream_limit)
+
+    # -- documents
+
+    def _document(self, method: str, segments: list[str], accept: str) -> web.Response:
+        if method not in {"GET", "HEAD"}:
+            raise no_such_path()
+        if segments and not segments[-1]:
+            segments = segments[:-1]  # /version/ is /version
+        match segments:
+            case ["version"]:
+                return answers.document(version.document())
+            case ["readyz" | "healthz" | "livez", *_]:
+                return answers.text("ok")
+            case ["api"] | ["apis"]:
+                return self._root(segments[0], accept)
+            case ["api", "v1"]:
+                found = discovery.resource_list(self.verbs.registry, "", "v1")
+            case ["apis", name]:
+                found = discovery.group(self.verbs.registry, name)
+            case ["apis", name, each]:
+                found = discovery.resource_list(self.verbs.registry, name, each)
+            case ["openapi", "v3"]:
+                found = self.openapi.index()
+            case ["openapi", "v3", "api", each]:
+                return self._schema("", each)
+            case ["openapi", "v3", "apis", name, each]:
+                return self._schema(name, each)
+            case _:
+                found = None
+        if found is None:
+            raise no_such_path()
+        return answers.document(found)
+
+    def _root(self, root: str, accept: str) -> web.Response:
+        registry = self.verbs.registry
+        if wanted := discovery.wanted_aggregation(accept):
+            kind = f"application/json;g=apidiscovery.k8s.io;v={wanted};as=APIGroupDiscoveryList"
+            content = discovery.aggregated(registry, wanted, core=root == "api")
+            return answers.document(content, content_type=kind)
+        if root == "apis":
+            return answers.document(discovery.group_list(registry))
+        return answers.document(
+            {
+                "kind": "APIVersions",
+                "apiVersion": "v1",
+                "versions": ["v1"],
+                "serverAddressByClientCIDRs": [],
+            }
+        )
+
+    def _schema(self, group: str, each: str) -> web.Response:
+        body = self.openapi.document(group, each)
+        if body is None:
+            raise no_such_path()
+        return answers.payload(body)
+
+    def _swagger(self, accept: str, known: str) -> web.Response:
+        """Send the OpenAPI v2 document, or 304 if the client has it already."""
+        body, content_type, tag = self.swagger.get(accept)
+        if tag in known:
+            response = answers.payload(b"", code=304, content_type=content_type)
+        else:
+            response = answers.payload(body, content_type=content_type)
+        response.headers["ETag"] = tag
+        response.headers["Vary"] = "Accept"
+        return response
+
+
+def _without_namespace(call: Call, resource: ResourceType) -> StatusError:
+    """Return the error for a path that lacks the namespace."""
+    if call.method == "DELETE" and call.target.name is None:
+        return method_not_allowed(resource.plural, resource.group, "deletecollection")
+    return bad_request(f"{resource.plural} live in a namespace: the path has to name one")
+
+
+def _media_type(header: str | None) -> str:
+    """Return the media type of a body; JSON without a header.
+
+    Some clients send none (the Python client, Go's scale client). What a web page can send without
+    a CORS preflight always has another type, or carries the browser's headers, which are rejected
+    before.
+    """
+    return JSON if header is None else header.partition(";")[0].strip().lower()

@@ -1,0 +1,125 @@
+"""The subresource ``pods/NAME/portforward``: protocol negotiation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from aiohttp import web
+
+from traincrew.local.apiserver.http.logs_and_exec import is_websocket, node_of, pod_of
+from traincrew.local.apiserver.values.errors import bad_request
+
+from .channels import serve_channels
+from .forwarding import Forwarder, PairedStreams
+from .spdy import Connection, SpdyError
+from .transport import UpgradedConnection, WebSocketTransport
+
+if TYPE_CHECKING:
+    from traincrew.local.apiserver.http.responder import Responder
+    from traincrew.local.apiserver.registry import ResourceType
+    from traincrew.local.apiserver.requests import Call
+
+    from .spdy import Transport
+
+__all__ = ["serve_portforward"]
+
+_PROTOCOL = "portforward.k8s.io"
+_TUNNEL = f"SPDY/3.1+{_PROTOCOL}"
+_CHANNELS = "v4.channel.k8s.io"
+_MAX_MESSAGE_BYTES = 4 * 1024 * 1024
+_MAX_PORTS = 100
+
+
+async def serve_portforward(
+    responder: Responder,
+    call: Call,
+    resource: ResourceType,
+    request: web.BaseRequest,
+    *_: Any,
+) -> web.StreamResponse:
+    """Connect a client to ports of a pod.
+
+    kubectl up to 1.30 upgrades the connection to SPDY; newer versions tunnel SPDY through a
+    websocket; the Python client uses two channels of a websocket for each port.
+
+    Raises:
+        StatusError: 400 for a pod without a node, or a client that supports none of these.
+    """
+    pod = pod_of(responder, call, resource)
+    name = pod["metadata"]["name"]
+    if not pod["spec"].get("nodeName"):
+        raise bad_request(f"pod {name} does not have a host assigned")
+    forwarder = Forwarder(node_of(responder), pod)
+    try:
+        if is_websocket(request):
+            return await _over_websocket(call, request, forwarder)
+        if request.headers.get("Upgrade", "").upper() == "SPDY/3.1":
+            return await _over_spdy(request, forwarder)
+        raise bad_request("Upgrade request required")
+    finally:
+        await forwarder.close()
+
+
+async def _over_spdy(request: web.BaseRequest, forwarder: Forwarder) -> web.StreamResponse:
+    offered = _split(request, "X-Stream-Protocol-Version")
+    if _PROTOCOL not in offered:
+        raise bad_request(f"unable to upgrade: use the protocol {_PROTOCOL}")
+    upgraded = UpgradedConnection(
+        request,
+        {
+            "Connection": "Upgrade",
+            "Upgrade": "SPDY/3.1",
+            "X-Stream-Protocol-Version": _PROTOCOL,
+        },
+    )
+    await upgraded.open()
+    await _serve(upgraded, forwarder)
+    return upgraded.response
+
+
+async def _over_websocket(
+    call: Call, request: web.BaseRequest, forwarder: Forwarder
+) -> web.StreamResponse:
+    offered = _split(request, "Sec-WebSocket-Protocol")
+    if _TUNNEL in offered:
+        tunnel = web.WebSocketResponse(protocols=(_TUNNEL,), max_msg_size=_MAX_MESSAGE_BYTES)
+        await tunnel.prepare(request)
+        await _serve(WebSocketTransport(tunnel), forwarder)
+        await tunnel.close()
+        return tunnel
+    if offered and _CHANNELS not in offered:
+        raise bad_request(
+            f"unsupported websocket protocol {', '.join(offered)!r}: use {_TUNNEL}, {_CHANNELS}"
+        )
+    ports = _ports(call)
+    socket = web.WebSocketResponse(protocols=(_CHANNELS,), max_msg_size=_MAX_MESSAGE_BYTES)
+    await socket.prepare(request)
+    await serve_channels(socket, forwarder, ports)
+    return socket
+
+
+async def _serve(transport: Transport, forwarder: Forwarder) -> None:
+    connection = Connection(transport)
+    try:
+        await connection.serve(PairedStreams(forwarder).accept)
+    except (SpdyError, ConnectionError):
+        return  # there is no client left to send an error to
+
+
+def _split(request: web.BaseRequest, header: str) -> list[str]:
+    values = ",".join(request.headers.getall(header, []))
+    return [each.strip() for each in values.split(",") if each.strip()]
+
+
+def _ports(call: Call) -> list[int]:
+    texts = [each for value in call.query.get("ports", []) for each in value.split(",")]
+    if not texts:
+        raise bad_request('query parameter "ports" is required')
+    if len(texts) > _MAX_PORTS:
+        raise bad_request(f"at most {_MAX_PORTS} ports can be forwarded at a time")
+    ports = []
+    for text in texts:
+        if not (text.isdecimal() and 0 < int(text) < 65536):
+            raise bad_request(f'unable to parse "{text}" as a port')
+        ports.append(int(text))
+    return ports

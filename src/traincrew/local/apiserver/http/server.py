@@ -1,0 +1,297 @@
+"""The API server: serves the verbs on one port of the loopback interface."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import time
+from typing import TYPE_CHECKING, Any
+
+from aiohttp import web
+
+from traincrew.engine.observability import server_logger
+from traincrew.local.apiserver.reads.watch import WatchHub
+from traincrew.local.apiserver.registry import Registry
+from traincrew.local.apiserver.registry.builtins import builtin_resources
+from traincrew.local.apiserver.requests import split_path
+from traincrew.local.apiserver.storage import StorageError
+from traincrew.local.apiserver.values.errors import StatusError, internal
+from traincrew.local.apiserver.writes.addresses import DEFAULT_RANGE, Addresses
+from traincrew.local.apiserver.writes.definitions import Definitions
+from traincrew.local.apiserver.writes.housekeeping import Housekeeping
+from traincrew.local.apiserver.writes.own_service import publish_own_service
+from traincrew.local.apiserver.writes.verbs import Verbs
+
+from . import answers
+from .auth import Authenticator
+from .bodies import MAX_BODY_BYTES, too_large
+from .connections import Connections
+from .dispatch import Dispatcher
+from .faults import AuditRecord
+from .kubeconfig import kubeconfig
+from .listening import listen
+from .tokens import Tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from ipaddress import IPv4Network
+
+    from traincrew.local.apiserver.storage import Storage
+    from traincrew.local.authority import Certificate
+
+    from .faults import Audit, Fault, FaultHook
+    from .node_backend import NodeBackend
+
+__all__ = ["ApiServer"]
+
+_log = logging.getLogger(__name__)
+
+_ADDRESS = "127.0.0.1"
+
+# For running requests to finish when the server stops.
+_SHUTDOWN_SECONDS = 1.0
+
+# How long a rejected body is still read and dropped, for clients that send it before they read.
+_LINGERING_SECONDS = 2.0
+
+# Idle timeout of authenticated connections, which includes the headers of the next request; Go
+# clients keep idle connections for 90 seconds, the operator for 50.
+_IDLE_SECONDS = 180.0
+
+
+def _make_request(
+    message: Any, payload: Any, protocol: Any, writer: Any, task: Any
+) -> web.BaseRequest:
+    """Make a request whose body may be as large as upstream allows."""
+    loop = asyncio.get_running_loop()
+    return web.BaseRequest(
+        message, payload, protocol, writer, task, loop, client_max_size=MAX_BODY_BYTES
+    )
+
+
+class ApiServer:
+    """A Kubernetes-compatible API on 127.0.0.1.
+
+    Args:
+        storage: the cluster's state; the caller closes it after `stop`.
+        secret: the bearer token of the administrator; at least 16 characters.
+        node: serves logs and commands; may be set later.
+        clock: returns seconds since the epoch, for timestamps.
+        service_network: range of cluster IPs; loopback addresses.
+        hosts: additional host names of the server.
+
+    Attributes:
+        faults: chooses a fault to inject into each request, for tests of clients.
+        audit: called with every finished request.
+        port: port of the server, after `start`.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        *,
+        secret: str,
+        node: NodeBackend | None = None,
+        clock: Callable[[], float] = time.time,
+        service_network: IPv4Network = DEFAULT_RANGE,
+        hosts: Iterable[str] = (),
+    ) -> None:
+        self._secret = secret
+        self._authenticator = Authenticator(secret, hosts=hosts)
+        self._tokens = Tokens(secret, clock)
+        self._storage = storage
+        registry = Registry(builtin_resources())
+        verbs = Verbs(storage, registry, Addresses(storage, service_network), clock)
+        self._hub = WatchHub(storage)
+        self._verbs = verbs
+        self._definitions = Definitions(storage, registry, self._hub, verbs.deleter, clock)
+        self._housekeeping = Housekeeping(verbs)
+        self._dispatcher = Dispatcher(verbs, self._hub, self._definitions, self._tokens)
+        self._dispatcher.responder.node = node
+        self._connections: Connections | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._authority = ""
+        self._active_requests: set[asyncio.Task[Any]] = set()
+        self.port = 0
+        self.faults: FaultHook | None = None
+        self.audit: Audit | None = None
+
+    @property
+    def node(self) -> NodeBackend | None:
+        """The node backend, which serves logs and commands."""
+        return self._dispatcher.responder.node
+
+    @node.setter
+    def node(self, node: NodeBackend | None) -> None:
+        self._dispatcher.responder.node = node
+
+    @property
+    def url(self) -> str:
+        """The URL of the API."""
+        scheme = "https" if self._authority else "http"
+        return f"{scheme}://{_ADDRESS}:{self.port}"
+
+    @property
+    def token(self) -> str:
+        """The bearer token of the administrator."""
+        return self._secret
+
+    @property
+    def authority(self) -> str:
+        """The certificate of the CA that clients have to trust (PEM); empty without TLS."""
+        return self._authority
+
+    def kubeconfig(self, namespace: str = "default") -> dict[str, Any]:
+        """Return a kubeconfig document for this server."""
+        return kubeconfig(
+            self.url, token=self._secret, authority=self._authority, namespace=namespace
+        )
+
+    async def start(self, port: int = 0, *, certificate: Certificate | None = None) -> None:
+        """Start serving; on return the API is available.
+
+        Args:
+            port: 0 chooses a free one.
+            certificate: serving certificate for HTTPS; without one the server uses plain HTTP, for
+                tests only: any program that has taken the port could read a token sent over HTTP.
+
+        Raises:
+            PortInUseError: another program listens on the port.
+            OSError: the certificate cannot be used, or the port cannot be listened on.
+        """
+        tls = None if certificate is None else certificate.context()
+        listener = listen(_ADDRESS, port)
+        self._definitions.start()
+        self._housekeeping.start()
+        self._authority = "" if certificate is None else certificate.authority
+        self._loop = asyncio.get_running_loop()
+        self._connections = Connections(
+            self._handle,
+            request_factory=_make_request,
+            handler_cancellation=True,
+            access_log=None,
+            logger=server_logger("apiserver"),
+            keepalive_timeout=_IDLE_SECONDS,
+            # The parser would decompress bodies before authentication; see bodies.py.
+            auto_decompress=False,
+            lingering_time=_LINGERING_SECONDS,
+            max_line_size=64 * 1024,
+            max_field_size=64 * 1024,
+        )
+        self.port = listener.getsockname()[1]
+        publish_own_service(self._verbs, _ADDRESS, self.port, tls=certificate is not None)
+        await self._connections.listen(listener, tls)
+
+    def connect(self) -> socket.socket:
+        """Open a connection within this process, without the network; callable from any thread.
+
+        It uses plain HTTP: no other process can read or answer it.
+
+        Raises:
+            ConnectionRefusedError: the server is not running.
+        """
+        connections, loop = self._connections, self._loop
+        if connections is None or loop is None:
+            raise ConnectionRefusedError("the API server is not running")
+        theirs, ours = socket.socketpair()
+        theirs.setblocking(False)
+        ours.setblocking(False)
+        try:
+            loop.call_soon_threadsafe(connections.serve, theirs)
+        except RuntimeError:  # the loop is closed
+            theirs.close()
+            ours.close()
+            raise ConnectionRefusedError("the API server is not running") from None
+        return ours
+
+    async def stop(self) -> None:
+        """Stop serving; watches, logs and commands end at once, writes are completed."""
+        self._hub.close()
+        self._definitions.stop()
+        await self._housekeeping.stop()
+        connections, self._connections = self._connections, None
+        if connections is not None:
+            await asyncio.sleep(0)
+            for task in tuple(self._active_requests):
+                task.cancel()
+            await connections.close(_SHUTDOWN_SECONDS)
+
+    # -- requests
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        segments, query = split_path(request.raw_path)
+        try:
+            self._authenticator.authenticate(request.headers, self._tokens)
+        except StatusError as error:
+            return answers.failure(error)
+        if self._connections is not None:
+            self._connections.mark_authenticated(request.protocol)
+        if self.faults is None and self.audit is None:
+            return await self._answer(request, segments, query, None)
+        return await self._answer_audited(request, segments, query)
+
+    async def _answer_audited(
+        self, request: web.BaseRequest, segments: list[str], query: str
+    ) -> web.StreamResponse:
+        path = "/" + "/".join(segments) + (f"?{query}" if query else "")
+        agent = request.headers.get("User-Agent", "")
+        fault = self.faults(request.method, path, agent) if self.faults is not None else None
+        code = 0
+        try:
+            response = await self._answer(request, segments, query, fault)
+            code = 0 if _is_cut(request) else response.status
+        finally:
+            if self.audit is not None:
+                self.audit(AuditRecord(request.method, path, agent, code))
+        return response
+
+    async def _answer(
+        self,
+        request: web.BaseRequest,
+        segments: list[str],
+        query: str,
+        fault: Fault | None,
+    ) -> web.StreamResponse:
+        task = asyncio.current_task()
+        assert task is not None
+        self._active_requests.add(task)
+        try:
+            limit = None
+            if fault is not None:
+                await asyncio.sleep(fault.delay)
+                if fault.error is not None:
+                    return answers.failure(fault.error)
+                if fault.cut == "before":
+                    return _cut(request)
+                limit = fault.cut_after_bytes
+            response = await self._dispatcher.respond(request, segments, query, stream_limit=limit)
+            if fault is not None and fault.cut == "after":
+                return _cut(request)
+        except StatusError as error:
+            return answers.failure(error)
+        except web.HTTPRequestEntityTooLarge:
+            return answers.failure(too_large())
+        except StorageError as error:
+            return answers.failure(internal(str(error)))
+        except asyncio.CancelledError:
+            raise
+        except ConnectionError:
+            return _cut(request)  # the client has disconnected
+        except Exception as error:  # noqa: BLE001 - a bug in one request must not stop the server
+            _log.exception("%s /%s", request.method, "/".join(segments))
+            return answers.failure(internal(f"{type(error).__name__}: {error}"))
+        finally:
+            self._active_requests.discard(task)
+        return response
+
+
+def _is_cut(request: web.BaseRequest) -> bool:
+    return request.transport is None or request.transport.is_closing()
+
+
+def _cut(request: web.BaseRequest) -> web.Response:
+    """Close the connection; the returned response is never sent."""
+    if request.transport is not None:
+        request.transport.abort()
+    return web.Response()

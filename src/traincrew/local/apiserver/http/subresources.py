@@ -1,0 +1,131 @@
+"""Subresources with a single response; logs, exec and attach are in `logs_and_exec`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from traincrew.local.apiserver.requests import write_options
+from traincrew.local.apiserver.requests.negotiation import decode_body
+from traincrew.local.apiserver.values.errors import bad_request
+from traincrew.local.apiserver.writes import podactions
+from traincrew.local.apiserver.writes.pipeline import check_kind
+from traincrew.local.apiserver.writes.scale import get_scale, write_scale
+
+from . import logs_and_exec
+from .portforward import serve_portforward
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from aiohttp import web
+
+    from traincrew.local.apiserver.registry import ResourceType
+    from traincrew.local.apiserver.requests import Call
+    from traincrew.local.apiserver.storage import Entry
+    from traincrew.local.apiserver.values.documents import Document
+
+    from .responder import Responder
+
+__all__ = ["SUBRESOURCES"]
+
+
+def _entry(responder: Responder, call: Call, resource: ResourceType) -> Entry:
+    assert call.target.name is not None
+    return responder.verbs.find(resource, call.target.namespace, call.target.name)
+
+
+def _body(call: Call, kind: str) -> Document:
+    document, _ = decode_body(call.body, call.content_type)
+    if document.get("kind", kind) != kind:
+        raise bad_request(f"the body must be a {kind}, not a {document['kind']}")
+    return document
+
+
+async def _part(
+    responder: Responder, call: Call, resource: ResourceType, *_: Any
+) -> web.StreamResponse:
+    """Handle a GET, PUT or PATCH of a subresource that is a part of the object."""
+    if call.method == "GET":
+        return await responder.read(call, resource)
+    return await responder.write(call, resource)
+
+
+async def _scale(
+    responder: Responder, call: Call, resource: ResourceType, *_: Any
+) -> web.StreamResponse:
+    entry = _entry(responder, call, resource)
+    if call.method == "GET":
+        return await responder.send_document(call, get_scale(resource, entry))
+    return await responder.send_document(call, write_scale(responder.verbs, call, resource, entry))
+
+
+async def _binding(
+    responder: Responder, call: Call, resource: ResourceType, *_: Any
+) -> web.StreamResponse:
+    entry = _entry(responder, call, resource)
+    podactions.bind(responder.verbs, call, resource, entry, _body(call, "Binding"))
+    return await responder.send_document(call, podactions.created_status(), code=201)
+
+
+async def _eviction(
+    responder: Responder, call: Call, resource: ResourceType, *_: Any
+) -> web.StreamResponse:
+    entry = _entry(responder, call, resource)
+    podactions.evict(responder.verbs, call, resource, entry, _body(call, "Eviction"))
+    return await responder.send_document(call, podactions.created_status(), code=201)
+
+
+async def _token(
+    responder: Responder, call: Call, resource: ResourceType, *_: Any
+) -> web.StreamResponse:
+    entry = _entry(responder, call, resource)
+    write_options(call, "CreateOptions")
+    request = _body(call, "TokenRequest")
+    bound = _bound(responder, entry.key[0], (request.get("spec") or {}).get("boundObjectRef") or {})
+    return await responder.send_document(
+        call, responder.tokens.issue(entry.obj, request, bound), code=201
+    )
+
+
+def _bound(responder: Responder, namespace: str, reference: Document) -> dict[str, Document]:
+    """Return the pod that a token is bound to, and its node."""
+    if reference.get("kind") != "Pod":
+        return {}
+    pod = responder.verbs.storage.get("pods", (namespace, reference.get("name", "")))
+    if pod is None or reference.get("uid") not in {None, "", pod.obj["metadata"]["uid"]}:
+        return {}
+    found = [("pod", pod)]
+    node = responder.verbs.storage.get("nodes", ("", pod.obj["spec"].get("nodeName", "")))
+    if node is not None:
+        found.append(("node", node))
+    return {
+        kind: {"name": entry.key[1], "uid": entry.obj["metadata"]["uid"]} for kind, entry in found
+    }
+
+
+async def _finalize(
+    responder: Responder, call: Call, resource: ResourceType, *_: Any
+) -> web.StreamResponse:
+    """Handle a PUT of a namespace with fewer ``spec.finalizers``; the last one deletes it."""
+    entry = _entry(responder, call, resource)
+    options = write_options(call, "UpdateOptions")
+    document = _body(call, "Namespace")
+    check_kind(resource, document)
+    entry = responder.verbs.finalize(resource, entry, document, options)
+    return await responder.send_object(call, resource, entry)
+
+
+SUBRESOURCES: dict[tuple[str, str], Callable[..., Awaitable[web.StreamResponse]]] = {
+    ("", "status"): _part,
+    ("", "scale"): _scale,
+    ("namespaces", "finalize"): _finalize,
+    ("pods", "attach"): logs_and_exec.serve_attach,
+    ("pods", "binding"): _binding,
+    ("pods", "ephemeralcontainers"): _part,
+    ("pods", "eviction"): _eviction,
+    ("pods", "exec"): logs_and_exec.serve_exec,
+    ("pods", "log"): logs_and_exec.serve_log,
+    ("pods", "portforward"): serve_portforward,
+    ("serviceaccounts", "token"): _token,
+}
+"""The handlers of subresources, by resource (empty: any) and name."""

@@ -1,0 +1,52 @@
+"""Rules for the configurations of admission webhooks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from traincrew.local.apiserver.cel import compilation_fault
+from traincrew.local.apiserver.values import causes as why
+from traincrew.local.apiserver.values.documents import field, items
+
+if TYPE_CHECKING:
+    from traincrew.local.apiserver.values.causes import Cause
+    from traincrew.local.apiserver.values.documents import Document
+
+__all__ = ["configuration"]
+
+_MIN_SECONDS, _MAX_SECONDS = 1, 30
+_VERSIONS = {"v1", "v1beta1"}
+
+
+def configuration(found: list[Cause], obj: Document, _old: Document | None) -> None:
+    """Validate a MutatingWebhookConfiguration or ValidatingWebhookConfiguration."""
+    names: set[str] = set()
+    for index, webhook in enumerate(items(obj, "webhooks")):
+        here = f"webhooks[{index}]"
+        if webhook["name"] in names:
+            found.append(why.duplicate(f"{here}.name", webhook["name"]))
+        names.add(webhook["name"])
+        config = field(webhook, "clientConfig")
+        if bool(config.get("url")) == bool(config.get("service")):
+            detail = "exactly one of url or service is required"
+            found.append(why.required(f"{here}.clientConfig", detail))
+        elif not str(config.get("url") or "https://").startswith("https://"):
+            detail = "'https' is the only allowed URL scheme"
+            found.append(why.invalid(f"{here}.clientConfig.url", config["url"], detail))
+        seconds = webhook.get("timeoutSeconds", _MIN_SECONDS)
+        if not _MIN_SECONDS <= seconds <= _MAX_SECONDS:
+            detail = "the timeout value must be between 1 and 30 seconds"
+            found.append(why.invalid(f"{here}.timeoutSeconds", seconds, detail))
+        versions = webhook.get("admissionReviewVersions") or []
+        if versions and not _VERSIONS & set(versions):
+            detail = "must include at least one of v1, v1beta1"
+            found.append(why.invalid(f"{here}.admissionReviewVersions", versions, detail))
+        for number, condition in enumerate(items(webhook, "matchConditions")):
+            path = f"{here}.matchConditions[{number}]"
+            source = condition.get("expression", "")
+            if not source.strip():
+                found.append(why.required(f"{path}.expression"))
+            elif fault := compilation_fault(source):
+                found.append(why.invalid(f"{path}.expression", source, fault))
+            if not condition.get("name"):
+                found.append(why.required(f"{path}.name"))

@@ -1,0 +1,137 @@
+"""Which webhooks match a request: rules, selectors and match conditions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from traincrew.local.apiserver.cel import evaluate
+from traincrew.local.apiserver.values.selectors import SelectorError, from_label_selector
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from traincrew.local.apiserver.values.documents import Document
+
+__all__ = ["MATCH_ERRORS", "RequestAttributes", "Webhook", "conditions_hold", "matching_version"]
+
+
+class Webhook(NamedTuple):
+    """One webhook of a configuration.
+
+    Attributes:
+        mutating: Whether it may change objects.
+        configuration: Name of its webhook configuration.
+        spec: As stored, with defaults.
+    """
+
+    mutating: bool
+    configuration: str
+    spec: Document
+
+    @property
+    def name(self) -> str:
+        """The name of the webhook, as in messages."""
+        return str(self.spec["name"])
+
+    @property
+    def ignores_failure(self) -> bool:
+        """Whether the failure policy is Ignore: the write continues when the call fails."""
+        return self.spec.get("failurePolicy") == "Ignore"
+
+
+class RequestAttributes(NamedTuple):
+    """The attributes of a request that rules and selectors match.
+
+    Attributes:
+        group: API group of the resource.
+        version: Version of the request.
+        versions: All served versions of the resource that differ in their name only.
+        resource: The resource with its subresource: ``pods/status``.
+        namespaced: Whether the resource is namespaced.
+        operation: ``CREATE``, ``UPDATE``, ``DELETE`` or ``CONNECT``.
+        namespace_labels: Labels of the object's namespace, or of the object if it is a namespace;
+            None for other cluster-scoped objects.
+        labels: Labels of the object, new and old.
+    """
+
+    group: str
+    version: str
+    versions: frozenset[str]
+    resource: str
+    namespaced: bool
+    operation: str
+    namespace_labels: Mapping[str, str] | None
+    labels: list[Mapping[str, str]]
+
+
+def matching_version(webhook: Webhook, attributes: RequestAttributes) -> str:
+    """Match the rules and selectors of a webhook against a request.
+
+    Returns:
+        The version in which to send the object to the webhook; empty if it does not match.
+
+    Raises:
+        SelectorError: A selector is invalid.
+    """
+    spec = webhook.spec
+    equivalent = spec.get("matchPolicy", "Equivalent") == "Equivalent"
+    others = sorted(attributes.versions - {attributes.version}) if equivalent else []
+    rules = [rule for rule in spec.get("rules") or () if _rule_matches(rule, attributes)]
+    versions = (
+        version
+        for version in (attributes.version, *others)
+        if any(_contains(rule.get("apiVersions"), version) for rule in rules)
+    )
+    if not (version := next(versions, "")):
+        return ""
+    namespaces = from_label_selector(spec.get("namespaceSelector") or {})
+    if attributes.namespace_labels is not None and not namespaces(attributes.namespace_labels):
+        return ""
+    objects = from_label_selector(spec.get("objectSelector") or {})
+    return version if any(objects(labels) for labels in attributes.labels) else ""
+
+
+def _rule_matches(rule: Document, attributes: RequestAttributes) -> bool:
+    """Return whether a rule matches the request, whatever the version."""
+    scope = rule.get("scope") or "*"
+    return (
+        _contains(rule.get("operations"), attributes.operation)
+        and _contains(rule.get("apiGroups"), attributes.group)
+        and any(
+            _pattern_matches(str(each), attributes.resource) for each in rule.get("resources") or ()
+        )
+        and (scope == "*" or (scope == "Namespaced") == attributes.namespaced)
+    )
+
+
+def _contains(values: list[str] | None, wanted: str) -> bool:
+    return values is not None and ("*" in values or wanted in values)
+
+
+def _pattern_matches(pattern: str, resource: str) -> bool:
+    """Return whether ``pods``, ``pods/*``, ``*/status``, ``*`` or ``*/*`` matches a resource."""
+    plural, _, subresource = resource.partition("/")
+    wanted, _, part = pattern.partition("/")
+    return wanted in {"*", plural} and part in {"*", subresource}
+
+
+def conditions_hold(webhook: Webhook, variables: Document) -> bool:
+    """Return whether all match conditions (CEL) are true; a false one takes precedence over errors.
+
+    Raises:
+        ValueError: One cannot be evaluated, and none is false.
+    """
+    failed = ""
+    for condition in webhook.spec.get("matchConditions") or ():
+        try:
+            if evaluate(condition["expression"], variables) is not True:
+                return False
+        except ValueError as error:
+            failed = failed or f"{condition.get('name')}: {error}"
+    if failed:
+        raise ValueError(failed)
+    return True
+
+
+MATCH_ERRORS = (SelectorError, ValueError)
+"""The exceptions that `matching_version` and `conditions_hold` raise."""

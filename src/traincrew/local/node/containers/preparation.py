@@ -1,0 +1,312 @@
+"""Preparation of a container before its start: variables, user, mounts, files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from traincrew.local.node.containers.bare import arrange
+from traincrew.local.node.containers.identity import Identity, container_identity, home_of
+from traincrew.local.node.containers.mounts import (
+    KUBECONFIG,
+    TOOLS,
+    host_mounts,
+    image_mounts,
+    is_within,
+    node_mounts,
+    ordered,
+    volume_mounts,
+)
+from traincrew.local.node.fields.downward import all_containers
+from traincrew.local.node.fields.environment import (
+    api_variables,
+    command_line,
+    container_environment,
+    service_variables,
+)
+from traincrew.local.node.fields.references import env_references
+from traincrew.local.node.machine.gpus import gpu_variables
+from traincrew.local.node.machine.loopback import LOOPBACK
+from traincrew.local.node.network.resolvconf_mount import resolver_mounts
+from traincrew.local.node.runtime.instances import Instance, Launch
+from traincrew.local.node.runtime.processes import (
+    Collect,
+    ContainerProcess,
+    OwnPorts,
+    Report,
+    RootFilesystem,
+)
+from traincrew.local.node.sources import fetch
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from traincrew.local.images import Environment
+    from traincrew.local.node.containers.handle import PodHandle
+    from traincrew.local.node.containers.mounts import VolumeMount
+    from traincrew.local.node.context import Context
+    from traincrew.local.node.fields.downward import PodFacts
+    from traincrew.local.node.fields.references import Sources
+
+__all__ = ["Prepared", "prepare"]
+
+Document = Mapping[str, Any]
+
+_SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+class Prepared(NamedTuple):
+    """An instance that has not started, and the process to start."""
+
+    instance: Instance
+    process: ContainerProcess
+
+
+class _Subject(NamedTuple):
+    """The container to prepare.
+
+    Attributes:
+        pod: with prepared volumes.
+        facts: the pod as it is now.
+        container: of the pod's spec.
+        image: the environment of its image.
+        instance: its files are created here.
+        devices: the GPUs it gets.
+    """
+
+    pod: PodHandle
+    facts: PodFacts
+    container: Document
+    image: Environment
+    instance: Instance
+    devices: list[int]
+
+    @property
+    def context(self) -> Context:
+        return self.pod.context
+
+    @property
+    def isolated(self) -> bool:
+        """Whether it has namespaces of its own; otherwise it runs in bare mode."""
+        return self.context.capabilities.namespaces
+
+    @property
+    def security(self) -> Document:
+        """Its `securityContext`."""
+        security: Document = self.container.get("securityContext") or {}
+        return security
+
+
+async def prepare(
+    pod: PodHandle,
+    container: Document,
+    environment: Environment,
+    directory: Path,
+    devices: list[int],
+) -> Prepared:
+    """Prepare an instance of a container.
+
+    Args:
+        pod: Its pod, with prepared volumes.
+        container: Of the pod's spec.
+        environment: Its image.
+        directory: For the instance's files; existing content is deleted.
+        devices: The GPUs it gets.
+
+    Raises:
+        MissingReferenceError: A ConfigMap, Secret or key does not exist.
+        FieldError: A field or resource reference is invalid, or the target of an ephemeral
+            container is not running.
+        VolumeError: A volume mount is invalid.
+        NoCommandError: Neither the container nor its image names a command.
+        RootRefusedError: It would run as root and must not.
+        ApiError: The API server does not answer.
+        OSError: Files cannot be created.
+    """
+    context, instance, facts = pod.context, Instance(directory), pod.facts()
+    what = _Subject(pod, facts, container, environment, instance, devices)
+
+    sources = await fetch(context.client, facts.namespace, env_references(container))
+    identity = container_identity(facts.pod, container, context.isolation, environment.user)
+    variables = _variables(what, sources, identity)
+    command = command_line(
+        container,
+        variables,
+        image_command=environment.command,
+        image_arguments=environment.arguments,
+    )
+    volumes = _volumes(what, variables)
+    launch = _launch(what, variables, identity)
+    rootfs = None
+    if what.isolated:
+        rootfs = _root_filesystem(what, launch, volumes)
+    else:
+        launch, command, missing = arrange(
+            launch, volumes, environment, instance.directory, command=command
+        )
+        pod.not_emulated([f"{path}: it cannot be made on this machine" for path in missing])
+    instance.create(launch)
+    _write_files(instance.directory, context.kubeconfig(facts.namespace), identity)
+    return Prepared(instance, _process(what, launch, command, rootfs, volumes))
+
+
+def _variables(what: _Subject, sources: Sources, identity: Identity) -> dict[str, str]:
+    """Return the variables of the container: from the node, the image, Services, and its spec."""
+    context, facts = what.context, what.facts
+    kubeconfig = what.instance.directory / "kubeconfig"
+    base = {
+        "PATH": _SYSTEM_PATH,
+        "HOME": home_of(context.isolation.uid if identity.uid is None else identity.uid),
+        "HOSTNAME": what.pod.hostname,
+        "KUBECONFIG": KUBECONFIG if what.isolated else str(kubeconfig),
+        **what.image.variables,
+    }
+    if context.api_port:
+        base |= api_variables(LOOPBACK, context.api_port)
+    if context.gpus.any:
+        base |= gpu_variables(what.devices)
+    if context.kubectl is not None:
+        tools = TOOLS if what.isolated else str(context.kubectl.parent)
+        base["PATH"] = f"{base['PATH']}:{tools}"
+    links = bool(facts.spec.get("enableServiceLinks", True))
+    return container_environment(
+        facts,
+        what.container,
+        sources,
+        image=base,
+        services=service_variables(context.services(), facts.namespace, links=links),
+        overrides=context.pod_options.variables,
+    )
+
+
+def _volumes(what: _Subject, variables: Mapping[str, str]) -> list[VolumeMount]:
+    """Return the volume mounts of the container and those that the node adds."""
+    volumes = volume_mounts(what.facts.spec, what.container, what.pod.volume, variables)
+    return volumes + host_mounts(what.context.pod_options.mounts, volumes)
+
+
+def _launch(what: _Subject, variables: dict[str, str], identity: Identity) -> Launch:
+    """Return the settings that its process and commands run in it have in common."""
+    container = what.container
+    return Launch(
+        environment=variables,
+        working_directory=container.get("workingDir") or what.image.working_directory or "/",
+        namespaces=what.isolated,
+        user_namespace=what.context.capabilities.user_namespace,
+        uid=identity.uid,
+        gid=identity.gid,
+        groups=identity.groups,
+        no_new_privileges=what.security.get("allowPrivilegeEscalation") is False,
+        own_ports=_own_ports(what.facts, what.image, what.context) if what.isolated else None,
+        gpus=what.devices,
+    )
+
+
+def _root_filesystem(what: _Subject, launch: Launch, volumes: list[VolumeMount]) -> RootFilesystem:
+    """Return the root file system of a container with namespaces."""
+    context, facts = what.context, what.facts
+    termination_log = what.container.get("terminationMessagePath") or "/dev/termination-log"
+    mounts = ordered(
+        image_mounts(what.image, context.pod_options.mounts),
+        node_mounts(
+            instance=what.instance.directory,
+            hosts=what.pod.hosts,
+            hostname=what.pod.hostname,
+            shared_memory=what.pod.shared_memory(),
+            kubectl=context.kubectl,
+            termination_log=termination_log,
+            working_directory=launch.working_directory,
+        ),
+        resolver_mounts(facts.spec, facts.namespace, launch.own_ports, context.dns),
+        [mount.as_mount() for mount in volumes],
+    )
+    return RootFilesystem(
+        base=str(context.paths.root),
+        overlay=context.capabilities.overlay,
+        user_namespace=context.capabilities.user_namespace,
+        mounts=mounts,
+        read_only=bool(what.security.get("readOnlyRootFilesystem")),
+    )
+
+
+def _process(
+    what: _Subject,
+    launch: Launch,
+    command: list[str],
+    rootfs: RootFilesystem | None,
+    volumes: list[VolumeMount],
+) -> ContainerProcess:
+    """Return the process that the fork server is to start."""
+    container = what.container
+    return ContainerProcess(
+        directory=str(what.instance.directory),
+        command=command,
+        environment=launch.environment,
+        working_directory=launch.working_directory,
+        hostname=what.pod.hostname,
+        namespaces=launch.namespaces,
+        user_namespace=launch.user_namespace,
+        rootfs=rootfs,
+        uid=launch.uid,
+        gid=launch.gid,
+        groups=launch.groups,
+        no_new_privileges=launch.no_new_privileges,
+        own_ports=launch.own_ports,
+        tty=bool(container.get("tty")),
+        report=_report(what, volumes) if what.isolated else None,
+        stdin=bool(container.get("stdin")),
+        stdin_once=bool(container.get("stdinOnce")),
+        join=what.pod.join(container) if what.isolated else None,
+    )
+
+
+def _report(what: _Subject, volumes: list[VolumeMount]) -> Report | None:
+    """Return what to report and collect when the container has ended."""
+    pod, options = what.pod, what.context.pod_options
+    if not options.report and not options.collect:
+        return None
+    name = str(what.container["name"])
+    collect = []
+    for path, directory in options.collect:
+        to = str(directory / pod.namespace / pod.name / name / str(what.instance.number))
+        holding = [each for each in volumes if is_within(path, each.target)]
+        if not holding:
+            collect.append(Collect(path, to))
+            continue
+        volume = max(holding, key=lambda each: len(each.target))
+        if volume.source.is_dir():
+            below = os.path.relpath(path, volume.target)
+            below = "" if below == "." else below
+            collect.append(Collect(path, to, str(volume.source), below))
+    return Report((pod.namespace, pod.name, name), collect)
+
+
+def _own_ports(facts: PodFacts, environment: Environment, context: Context) -> OwnPorts | None:
+    """Return the pod's own ports: all, or only declared ones if the image demands it."""
+    if facts.spec.get("hostNetwork") or not context.capabilities.own_ports:
+        return None
+    redirects = {} if context.dns is None else context.dns.redirects()
+    declared = sorted(
+        {
+            int(port["containerPort"])
+            for container in all_containers(facts.spec)
+            for port in container.get("ports") or ()
+        }
+    )
+    ports = None if environment.own_ports else declared
+    return OwnPorts(facts.pod_ip, ports, declared, redirects)
+
+
+def _write_files(directory: Path, kubeconfig: dict[str, Any], identity: Identity) -> None:
+    for name, content, mode in (
+        ("kubeconfig", msgspec.json.encode(kubeconfig), 0o600),
+        ("termination-log", b"", 0o666),
+    ):
+        path = directory / name
+        path.write_bytes(content)
+        path.chmod(mode)
+        if identity.uid is not None and os.geteuid() == 0:
+            os.chown(path, identity.uid, -1)

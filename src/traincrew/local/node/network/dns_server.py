@@ -1,0 +1,222 @@
+"""The cluster's DNS server: authoritative for the cluster's names, forwards other queries.
+
+It listens on an address of the node's own network, on port 53 where this user may, else on a port
+that the kernel chooses, to which pods' connections are redirected (`sandbox.ownports`). Queries for
+other names are forwarded to the machine's servers, those of `/etc/resolv.conf`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from typing import TYPE_CHECKING
+
+from traincrew.local.node.network.messages import (
+    Code,
+    MalformedError,
+    Query,
+    parse,
+    refuse,
+    respond,
+)
+from traincrew.local.node.network.zone import DOMAIN, Zone
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+__all__ = ["DNS_PORT", "DnsServer"]
+
+DNS_PORT = 53
+# Concurrent forwarded queries, and the timeout of one server in seconds.
+_MAX_FORWARDED = 256
+_FORWARD_SECONDS = 2.0
+# Idle timeout of a TCP client in seconds, and the number of such clients.
+_IDLE_SECONDS = 10.0
+_MAX_STREAMS = 128
+_MAX_MESSAGE_BYTES = 65535
+# Attempts to find a port that is free for both TCP and UDP.
+_PORT_ATTEMPTS = 10
+
+
+class DnsServer:
+    """Answers DNS queries over UDP and TCP.
+
+    Args:
+        address: Address to listen on.
+        zone: Returns the cluster's current names; called for each query about one.
+        upstream: Returns the addresses of the machine's DNS servers, in order of preference.
+    """
+
+    def __init__(
+        self, address: str, zone: Callable[[], Zone], upstream: Callable[[], Sequence[str]]
+    ) -> None:
+        self.address = address
+        self.port = 0
+        """Its port; 0 while it does not listen."""
+        self._zone = zone
+        self._upstream = upstream
+        self._transport: asyncio.DatagramTransport | None = None
+        self._server: asyncio.Server | None = None
+        self._streams: set[asyncio.Task[None]] = set()
+        self._forwarding: set[asyncio.Task[None]] = set()
+
+    async def start(self, *ports: int) -> None:
+        """Listen on the first port that is available for both UDP and TCP.
+
+        Args:
+            ports: In order of preference; 0 lets the kernel choose.
+
+        Raises:
+            OSError: None of them is available.
+        """
+        failure = OSError("no port to listen on")
+        for port in ports:
+            for _ in range(1 if port else _PORT_ATTEMPTS):
+                try:
+                    await self._listen(port)
+                except OSError as error:
+                    failure = error
+                    await self.close()
+                else:
+                    return
+        raise failure
+
+    async def _listen(self, port: int) -> None:
+        loop = asyncio.get_running_loop()
+        self._server = await asyncio.start_server(
+            self._accept, self.address, port, start_serving=False, limit=_MAX_MESSAGE_BYTES
+        )
+        port = self._server.sockets[0].getsockname()[1]
+        self._transport, _ = await loop.create_datagram_endpoint(
+            lambda: _Datagrams(self._datagram), (self.address, port)
+        )
+        await self._server.start_serving()
+        self.port = port
+
+    def redirects(self) -> dict[str, int]:
+        """Return redirections of connections to port 53: "ADDRESS:PORT" -> port."""
+        if self.port in {0, DNS_PORT}:
+            return {}
+        return {f"{self.address}:{DNS_PORT}": self.port}
+
+    async def close(self) -> None:
+        """Stop listening and cancel queries in progress."""
+        self.port = 0
+        if self._transport is not None:
+            self._transport.close()
+            self._transport = None
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        tasks = [*self._streams, *self._forwarding]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # -- queries ------------------------------------------------------------------------------
+
+    def _datagram(self, message: bytes, client: tuple[str, int]) -> None:
+        answer = self._answer(message, stream=False)
+        if isinstance(answer, bytes):
+            self._send(answer, client)
+        elif answer is not None:
+            query = answer
+
+            async def forward() -> None:
+                found = await self._forward(message, query, stream=False)
+                self._send(found, client)
+
+            if len(self._forwarding) >= _MAX_FORWARDED:
+                self._send(respond(query, code=Code.SERVER_FAILURE), client)
+                return
+            task = asyncio.create_task(forward())
+            self._forwarding.add(task)
+            task.add_done_callback(self._forwarding.discard)
+
+    def _send(self, answer: bytes, client: tuple[str, int]) -> None:
+        if self._transport is not None:
+            self._transport.sendto(answer, client)
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._streams) >= _MAX_STREAMS:
+            writer.transport.abort()
+            return
+        task = asyncio.create_task(self._serve(reader, writer))
+        self._streams.add(task)
+        task.add_done_callback(self._streams.discard)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one TCP client: each message is preceded by its length."""
+        try:
+            while True:
+                async with asyncio.timeout(_IDLE_SECONDS):
+                    length = int.from_bytes(await reader.readexactly(2))
+                    message = await reader.readexactly(length)
+                answer = self._answer(message, stream=True)
+                if answer is None:
+                    return
+                if not isinstance(answer, bytes):
+                    answer = await self._forward(message, answer, stream=True)
+                async with asyncio.timeout(_IDLE_SECONDS):
+                    writer.write(len(answer).to_bytes(2) + answer)
+                    await writer.drain()
+        except (OSError, EOFError, TimeoutError):
+            return
+        finally:
+            writer.close()
+
+    def _answer(self, message: bytes, *, stream: bool) -> bytes | Query | None:
+        """Return the answer, the query if it has to be forwarded, or None to send no answer."""
+        try:
+            query = parse(message)
+        except MalformedError as error:
+            return None if error.code is None else refuse(message, error.code)
+        if not Zone.is_authority_for(query.name):
+            return query
+        found = self._zone().find(query.name, query.kind)
+        code = Code.NO_ERROR if found.exists else Code.NAME_ERROR
+        return respond(query, found.records, code, authority=DOMAIN, stream=stream)
+
+    # -- forwarding ---------------------------------------------------------------------
+
+    async def _forward(self, message: bytes, query: Query, *, stream: bool) -> bytes:
+        """Query the machine's servers one after the other; return the first answer unchanged."""
+        for server in self._upstream():
+            with contextlib.suppress(OSError, EOFError, TimeoutError):
+                async with asyncio.timeout(_FORWARD_SECONDS):
+                    ask = _ask_by_stream if stream else _ask_by_datagram
+                    answer = await ask(server, message)
+                # An answer repeats the number and the question of its query.
+                if answer[:2] == message[:2] and query.question.lower() in answer.lower():
+                    return answer
+        return respond(query, code=Code.SERVER_FAILURE, stream=stream)
+
+
+class _Datagrams(asyncio.DatagramProtocol):
+    def __init__(self, received: Callable[[bytes, tuple[str, int]], None]) -> None:
+        self._received = received
+
+    def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
+        self._received(data, addr)
+
+
+async def _ask_by_datagram(server: str, message: bytes) -> bytes:
+    loop = asyncio.get_running_loop()
+    family = socket.AF_INET6 if ":" in server else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as connection:
+        connection.setblocking(False)
+        # A connected socket accepts answers from this server only and has a port of its own.
+        connection.connect((server, DNS_PORT))
+        await loop.sock_sendall(connection, message)
+        return await loop.sock_recv(connection, _MAX_MESSAGE_BYTES)
+
+
+async def _ask_by_stream(server: str, message: bytes) -> bytes:
+    reader, writer = await asyncio.open_connection(server, DNS_PORT)
+    try:
+        writer.write(len(message).to_bytes(2) + message)
+        length = int.from_bytes(await reader.readexactly(2))
+        return await reader.readexactly(length)
+    finally:
+        writer.close()

@@ -1,0 +1,46 @@
+"""The mount of a pod's `/etc/resolv.conf`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from traincrew.local.node.network.dns_server import DNS_PORT
+from traincrew.local.node.network.resolvconf import Resolver, pod_resolver
+from traincrew.local.node.runtime.processes import Mount
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from traincrew.local.node.network.dns_server import DnsServer
+    from traincrew.local.node.runtime.processes import OwnPorts
+
+__all__ = ["machine_resolver", "resolver_mounts"]
+
+_FILE = Path("/etc/resolv.conf")
+
+
+def machine_resolver() -> Resolver:
+    """Read the machine's resolv.conf, which changes with its networks."""
+    try:
+        return Resolver.parse(_FILE.read_text(errors="replace"))
+    except OSError:
+        return Resolver()
+
+
+def resolver_mounts(
+    spec: Mapping[str, Any], namespace: str, own_ports: OwnPorts | None, server: DnsServer | None
+) -> list[Mount]:
+    """Return the mount of the file; none where the machine's own file is used.
+
+    Args:
+        spec: The pod's spec.
+        namespace: The pod's namespace.
+        own_ports: The pod's own ports, if any; they redirect port 53 to the DNS server's port.
+        server: The cluster's DNS server, if there is one.
+    """
+    address = ""
+    if server is not None and (server.port == DNS_PORT or (own_ports and server.port)):
+        address = server.address
+    resolver = pod_resolver(spec, namespace, address, machine_resolver())
+    return [] if resolver is None else [Mount("file", str(_FILE), content=resolver.text())]

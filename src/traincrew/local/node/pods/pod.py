@@ -1,0 +1,304 @@
+"""One pod on the node, from its binding to its removal."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from traincrew.engine.errors import ApiError
+from traincrew.engine.observability import get_logger
+from traincrew.engine.resources import PODS
+from traincrew.engine.times import format_time
+from traincrew.local.node.fields.downward import PodFacts
+from traincrew.local.node.network.hosts import PodName, pod_host_name
+from traincrew.local.node.pods.mounting import Mounting, pod_reference
+from traincrew.local.node.pods.sequence import ContainerSequence
+from traincrew.local.node.pods.unsupported import unsupported
+from traincrew.local.node.records.record import PodRecord
+from traincrew.local.node.records.reporting import StatusReporter
+from traincrew.local.node.records.status import FINISHED
+from traincrew.local.node.volumes.podvolumes import PodVolumes
+from traincrew.local.node.waiting import in_thread
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from traincrew.local.node.context import Context
+    from traincrew.local.node.records.views import PodView
+    from traincrew.local.node.runtime.processes import Join
+
+__all__ = ["Pod"]
+
+Document = Mapping[str, Any]
+
+_API_RETRY_SECONDS = 1.0
+_DEADLINE = (
+    "DeadlineExceeded",
+    "Pod was active on the node longer than the specified deadline",
+)
+
+
+class Pod:
+    """Runs one pod as its specification demands.
+
+    Args:
+        context: The node.
+        view: The pod as it is now; later versions come through `update`.
+    """
+
+    def __init__(self, context: Context, view: PodView) -> None:
+        self.context = context
+        self.view = view
+        self.uid = view.uid
+        self.name = view.metadata.name
+        self.namespace = view.metadata.namespace
+        self.node = str(view.spec["nodeName"])
+        self.restart_policy = str(view.spec.get("restartPolicy") or "Always")
+        self.hostname, domain = pod_host_name(
+            {"name": self.name, "namespace": self.namespace}, view.spec
+        )
+        if view.spec.get("setHostnameAsFQDN") and domain:
+            self.hostname = domain
+        self.hosts: Path = context.paths.hosts
+        now = format_time(datetime.now(UTC))
+        started = view.status.get("startTime") or now
+        self.record = PodRecord.of(view.spec, started, context.host_ip)
+        self._containers = ContainerSequence(self)
+        security = view.spec.get("securityContext") or {}
+        group = security.get("fsGroup") if context.isolation.root else None
+        self._volumes = PodVolumes(
+            context.client, context.paths, context.pod_options, self.facts, group
+        )
+        self._mounting = Mounting(self, self._volumes)
+        self._shown: dict[str, Document] = {
+            status["name"]: status
+            for kind in ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
+            for status in view.status.get(kind) or ()
+        }
+        self._events = context.events.reporter("kubelet", self.node)
+        self._reporter = StatusReporter(context.client, view, self.record)
+        self._task: asyncio.Task[None] | None = None
+        self._updated = asyncio.Event()
+        self._gone = False
+        self._reported: set[str] = set()
+        self._log = get_logger(pod=f"{self.namespace}/{self.name}")
+
+    # -- interface for its parts and the node ----------------------------------------------------
+
+    @property
+    def grace(self) -> float:
+        """Grace period for the termination of its containers, in seconds."""
+        seconds = self.view.metadata.deletion_grace_period_seconds
+        if seconds is None:
+            seconds = self.view.spec.get("terminationGracePeriodSeconds")
+        return 30.0 if seconds is None else float(seconds)
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether the object is being deleted, or is gone already."""
+        return self._gone or self.view.metadata.deletion_timestamp is not None
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether its containers are no longer started."""
+        return self._containers.stopping.is_set()
+
+    @property
+    def described(self) -> str:
+        """The pod as messages name it: `name_namespace(uid)`."""
+        return f"{self.name}_{self.namespace}({self.uid})"
+
+    def facts(self) -> PodFacts:
+        """Return the pod with what only the node knows about it."""
+        return PodFacts(
+            self.view.document(),
+            pod_ip=self.record.pod_ip,
+            host_ip=self.record.host_ip,
+            allocatable=self.context.allocatable.get(self.node, {}),
+        )
+
+    def shown_container(self, name: str) -> Document:
+        """Return the status that the API had of a container before this node started."""
+        return self._shown.get(name, {})
+
+    def volume(self, name: str) -> Path:
+        """Return the path of a prepared volume.
+
+        Raises:
+            VolumeError: The pod has no such volume.
+        """
+        return self._volumes.directory(name)
+
+    def join(self, container: Document) -> Join | None:
+        """Return the namespaces that a container enters; None if it gets its own.
+
+        Raises:
+            FieldError: The target container is not running.
+        """
+        return self._containers.ephemeral.join(container)
+
+    def changed(self) -> None:
+        """Report that a record has changed."""
+        self._reporter.changed()
+        self._containers.ephemeral.changed()
+
+    def event(self, kind: str, reason: str, message: str, field_path: str = "") -> None:
+        """Record an event about the pod or one of its fields."""
+        self._events.event(self.view.reference(field_path), kind, reason, message)
+
+    def shared_memory(self) -> Path:
+        """Return the directory that is `/dev/shm` in its containers; create it if missing."""
+        path = self.context.paths.shared_memory(self.uid) / ".shm"
+        if not path.exists():
+            path.mkdir(parents=True)
+            path.chmod(0o1777)
+        return path
+
+    def not_emulated(self, lines: Iterable[str]) -> None:
+        """Report what this pod asks for without effect, each item once."""
+        new = [line for line in lines if line not in self._reported]
+        if new:
+            self._reported.update(new)
+            text = "Not emulated here: " + "; ".join(new)
+            self.context.events.event(self.view.reference(), "Warning", "NotEmulated", text)
+
+    # -- changes of the object --------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start running the pod."""
+        self._task = asyncio.create_task(self._run(), name=f"pod {self.namespace}/{self.name}")
+
+    def update(self, view: PodView) -> None:
+        """Handle a new version of the object."""
+        before, self.view = self.view, view
+        self._reporter.seen(view)
+        self._updated.set()
+        self._containers.ephemeral.update(view.spec)
+        if (before.metadata.labels, before.metadata.annotations) != (
+            view.metadata.labels,
+            view.metadata.annotations,
+        ):
+            self.context.sources.changed(self.namespace, pod_reference(self.uid))
+        if self.is_deleted and self._task is not None and self._task.done():
+            self._task = asyncio.create_task(self._delete_object())
+
+    async def remove(self) -> None:
+        """Kill its containers and delete its files; the object is gone."""
+        self._gone = True
+        self._updated.set()
+        if self._task is not None:
+            await asyncio.gather(self._task, return_exceptions=True)
+        self._release()
+        await in_thread(self.context.paths.remove_pod, self.uid)
+
+    async def detach(self) -> None:
+        """Stop managing it; running containers continue."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    # -- life cycle --------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        if self.view.status.get("phase") not in FINISHED:
+            reporting = asyncio.create_task(self._reporter.run())
+            try:
+                await self._live()
+            except Exception as error:  # noqa: BLE001  # logged, and shown in the pod's status
+                # The status must show that the node no longer manages the pod.
+                self._log.exception("a defect of the node ended the pod")
+                self.record.failure = ("NodeError", f"{type(error).__name__}: {error}")
+                self._containers.kill()
+            finally:
+                reporting.cancel()
+                await asyncio.gather(reporting, return_exceptions=True)
+            self.record.close(self.view.spec)
+            await self._retry(self._reporter.write)
+            self._release()
+            await self._volumes.remove()
+        if self.is_deleted:
+            await self._delete_object()
+
+    def _release(self) -> None:
+        self.context.hosts.remove_pod(self.uid)
+        self.context.addresses.release(self.uid)
+
+    async def _delete_object(self) -> None:
+        """Delete the object for good, now that no container runs any more."""
+        if not self._gone:
+            await self._retry(self._delete_now)
+
+    async def _delete_now(self) -> None:
+        client, name, namespace = self.context.client, self.name, self.namespace
+        deleting = client.delete(PODS, name, namespace, grace_period=0, uid=self.uid)
+        await client.unless_gone(deleting, PODS, name, namespace, uid=self.uid)
+
+    async def _retry(self, write: Any) -> None:
+        while not self._gone:
+            try:
+                await write()
+            except ApiError as error:
+                self._log.warning("the API server rejects the request", error=str(error))
+                await asyncio.sleep(_API_RETRY_SECONDS)
+            else:
+                return
+
+    async def _live(self) -> None:
+        """Run the containers to their end."""
+        spec = self.view.spec
+        address = self.context.addresses.allocate(self.uid, self.view.status.get("podIP", ""))
+        self.record.pod_ip = address
+        name = PodName.of(self.namespace, self.name, spec, address)
+        self.hosts = self.context.hosts.add_pod(self.uid, name)
+        if not self._shown:
+            found = unsupported(self.view.document(), self.context.isolation)
+            self.not_emulated([f"{each.field}: {each.why}" for each in found])
+        watching = [asyncio.create_task(self._watch_for_end())]
+        if self._volumes.follows_api:
+            watching.append(asyncio.create_task(self._mounting.follow()))
+        try:
+            await self._run_containers()
+            await self._containers.ephemeral.finish()
+        finally:
+            await self._containers.ephemeral.leave()
+            for task in watching:
+                task.cancel()
+            await asyncio.gather(*watching, return_exceptions=True)
+
+    async def _run_containers(self) -> None:
+        self._containers.add(self.view.spec)
+        if self.is_deleted:
+            # No container starts any more, but those of an earlier node have to be terminated.
+            self._containers.stop(self.grace)
+        elif not await self._mounting.prepare(self._containers.stopping):
+            return
+        self._containers.ephemeral.start(self.view.spec)
+        await self._containers.run()
+
+    async def _watch_for_end(self) -> None:
+        """Stop the containers when the pod is deleted or exceeds its deadline."""
+        while True:
+            self._updated.clear()
+            if self._gone:
+                self._containers.stop(0.0)
+            elif self.is_deleted:
+                self._containers.stop(self.grace)
+            left = self._until_deadline()
+            if left is not None and left <= 0 and self.record.failure is None:
+                self.record.failure = _DEADLINE
+                self.event("Warning", *_DEADLINE)
+                self._containers.stop(self.grace)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(left if left is None or left > 0 else None):
+                    await self._updated.wait()
+
+    def _until_deadline(self) -> float | None:
+        seconds = self.view.spec.get("activeDeadlineSeconds")
+        if seconds is None or self.record.failure is not None:
+            return None
+        started = datetime.fromisoformat(self.record.start_time).timestamp()
+        return started + float(seconds) - time.time()

@@ -1,0 +1,242 @@
+"""Instances of containers: their files on disk, and how to signal and await them.
+
+The shim of each writes its files (see `sandbox.files`), so a node can adopt an instance that it did
+not start, and the end of an instance is known even if it happened while no node was running.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import shutil
+import signal
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Struct
+
+from traincrew.local.node.runtime.processes import (  # noqa: TC001 - msgspec resolves them
+    OwnPorts,
+    Process,
+)
+from traincrew.local.node.sandbox import files
+from traincrew.local.node.waiting import readable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+__all__ = ["Exit", "Instance", "Launch", "instances_of"]
+
+_POLL_SECONDS = 0.1
+
+
+class Launch(Struct, frozen=True, kw_only=True):
+    """How an instance was started, kept so that commands can be run in it later.
+
+    Attributes:
+        gpus: devices of this machine allocated to it.
+
+    """
+
+    environment: dict[str, str]
+    working_directory: str = "/"
+    namespaces: bool = True
+    user_namespace: bool = False
+    uid: int | None = None
+    gid: int | None = None
+    groups: list[int] | None = None
+    no_new_privileges: bool = False
+    own_ports: OwnPorts | None = None
+    gpus: list[int] = []
+    links: list[str] = []
+    """Symbolic links created for it on this machine (bare mode)."""
+
+
+class Exit(Struct, frozen=True, rename="camel"):
+    """How an instance ended, as its shim wrote it."""
+
+    exit_code: int
+    signal: int = 0
+    started_at: str = ""
+    finished_at: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class _Processes(Struct, frozen=True, rename="camel"):
+    shim: Process
+    program: Process | None = None
+    started_at: str = ""
+
+
+class Instance:
+    """One run of a container.
+
+    Args:
+        directory: `.../containers/NAME/NUMBER`.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._processes: _Processes | None = None
+
+    @property
+    def number(self) -> int:
+        """0 for the first run."""
+        return int(self.directory.name)
+
+    @property
+    def container_id(self) -> str:
+        """A unique ID of this run."""
+        container = self.directory.parent
+        unique = f"{container.parent.parent.name}/{container.name}/{self.number}"
+        return f"traincrew://{hashlib.sha256(unique.encode()).hexdigest()}"
+
+    @property
+    def log(self) -> Path:
+        """The log file, in CRI format."""
+        return self.directory / "log"
+
+    def create(self, launch: Launch) -> None:
+        """Create the directory; delete an existing one."""
+        shutil.rmtree(self.directory, ignore_errors=True)
+        self.directory.mkdir(parents=True, mode=0o700)
+        (self.directory / "launch.json").write_bytes(msgspec.json.encode(launch))
+
+    def launch(self) -> Launch:
+        """Return how it was started."""
+        return msgspec.json.decode((self.directory / "launch.json").read_bytes(), type=Launch)
+
+    def processes(self) -> tuple[Process, Process | None] | None:
+        """Return shim and program; None if the shim never started."""
+        if self._processes is None or self._processes.program is None:
+            try:
+                data = (self.directory / "process.json").read_bytes()
+            except FileNotFoundError:
+                return None
+            self._processes = msgspec.json.decode(data, type=_Processes)
+        return self._processes.shim, self._processes.program
+
+    def exit(self) -> Exit | None:
+        """Return how it ended; None if it is running or its end is unknown."""
+        try:
+            data = (self.directory / "exit.json").read_bytes()
+        except FileNotFoundError:
+            return None
+        found = msgspec.json.decode(data, type=Exit)
+        if (self.directory / "oom").exists():
+            return msgspec.structs.replace(found, reason="OOMKilled")
+        return found
+
+    def started_at(self) -> str:
+        """Return when its shim started, RFC 3339; now, if it never did."""
+        self.processes()
+        return files.now() if self._processes is None else self._processes.started_at
+
+    def is_alive(self) -> bool:
+        """Return whether its shim is running."""
+        processes = self.processes()
+        return processes is not None and _is_running(processes[0])
+
+    def abandon(self) -> None:
+        """Prevent its start; an instance that is already running continues."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        (self.directory / "abandoned").touch()
+
+    def record_out_of_memory(self) -> None:
+        """Record that it is about to be killed for its memory use."""
+        (self.directory / "oom").touch()
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal to the program; has no effect if it has ended."""
+        processes = self.processes()
+        if processes is not None and processes[1] is not None and _is_running(processes[1]):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(processes[1].pid, number)
+
+    def kill(self) -> None:
+        """Kill all its processes at once."""
+        self.send(signal.SIGKILL)
+
+    def kill_shim(self) -> None:
+        """Kill it without a record of its end: the program dies with its shim."""
+        processes = self.processes()
+        if processes is None:
+            return
+        for process in processes:
+            if process is not None and _is_running(process):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process.pid, signal.SIGKILL)
+
+    async def wait(self) -> Exit:
+        """Wait for its end."""
+        processes = self.processes()
+        if processes is not None:
+            await self._wait_for(processes[0])
+        found = self.exit()
+        if found is not None:
+            return found
+        # Its shim was killed, or the machine went down.
+        self.kill_shim()
+        reason = "OOMKilled" if (self.directory / "oom").exists() else "ContainerStatusUnknown"
+        return Exit(
+            exit_code=137,
+            signal=signal.SIGKILL,
+            started_at=self.started_at(),
+            finished_at=files.now(),
+            reason=reason,
+            message="The container could not be located when the pod was terminated",
+        )
+
+    async def _wait_for(self, process: Process) -> None:
+        """Wait until a process, not necessarily a child, has ended."""
+        open_process: Any = getattr(os, "pidfd_open", None)
+        if open_process is not None:
+            try:
+                descriptor = open_process(process.pid)
+            except ProcessLookupError:
+                return
+            except OSError:
+                pass  # a kernel without them
+            else:
+                try:
+                    # The PID may have been reused already.
+                    if _is_running(process):
+                        await readable(descriptor)
+                finally:
+                    os.close(descriptor)
+                return
+        await self._poll(process)
+
+    async def _poll(self, process: Process) -> None:
+        if not _is_running(process):
+            return
+        while not (self.directory / "exit.json").exists():
+            try:
+                os.kill(process.pid, 0)
+            except OSError:
+                return
+            await asyncio.sleep(_POLL_SECONDS)
+
+    def remove(self) -> None:
+        """Delete its files."""
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def instances_of(container: Path) -> list[Instance]:
+    """Return the instances of a container on disk, oldest first."""
+    return sorted(_instances(container), key=lambda instance: instance.number)
+
+
+def _instances(container: Path) -> Iterator[Instance]:
+    with contextlib.suppress(FileNotFoundError):
+        for entry in container.iterdir():
+            if entry.name.isdigit():
+                yield Instance(entry)
+
+
+def _is_running(process: Process) -> bool:
+    return files.is_running(process.pid, process.start)

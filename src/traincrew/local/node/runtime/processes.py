@@ -1,0 +1,179 @@
+"""The requests to the fork server and its answers, as data: containers, commands, mounts.
+
+`sandbox` reads these as JSON: a field that is renamed here must be renamed there.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+__all__ = [
+    "Collect",
+    "CommandProcess",
+    "ContainerProcess",
+    "Join",
+    "Mount",
+    "OwnPorts",
+    "Process",
+    "Report",
+    "RootFilesystem",
+    "StartFailedError",
+    "Started",
+]
+
+
+class Mount(Struct, frozen=True, omit_defaults=True):
+    """A mount or file at a path of the container.
+
+    Attributes:
+        kind: `bind` and `overlay` (of `source`), `tmpfs` (of `size` bytes), `symlink` (to `to`),
+            `file` (with `content`), `copy` (of the file `source`), `directory` (only created).
+        target: the path in the container.
+        source: a path of the machine, without symbolic links.
+    """
+
+    kind: str
+    target: str
+    source: str = ""
+    read_only: bool = False
+    size: int = 0
+    to: str = ""
+    content: str = ""
+
+
+class RootFilesystem(Struct, frozen=True):
+    """The specification for `sandbox.rootfs.build`."""
+
+    base: str
+    overlay: bool
+    user_namespace: bool
+    mounts: list[Mount]
+    read_only: bool = False
+
+
+class OwnPorts(Struct, frozen=True):
+    """Ports that are the pod's own, not the machine's: see `sandbox.ownports`.
+
+    Attributes:
+        address: of the pod.
+        ports: the pod's own ports; None for all.
+        declared: those that the pod's manifest names.
+        redirects: "ADDRESS:PORT" -> the port where the server really listens.
+    """
+
+    address: str
+    ports: list[int] | None
+    declared: list[int] = []
+    redirects: dict[str, int] = {}
+
+
+class Collect(Struct, frozen=True):
+    """A path to copy when a container has ended.
+
+    Attributes:
+        path: in the container.
+        to: a directory of the machine, created if something is copied.
+        source: the volume that holds it, as a directory of the machine; empty if none does.
+        below: the path in that volume.
+    """
+
+    path: str
+    to: str
+    source: str = ""
+    below: str = ""
+
+
+class Report(Struct, frozen=True):
+    """A request for `written.json`: what a container wrote outside of volumes.
+
+    Attributes:
+        container: its namespace, pod and name, for the report.
+    """
+
+    container: tuple[str, str, str]
+    collect: list[Collect] = []
+
+
+class Process(Struct, frozen=True):
+    """A unique reference to a process: its PID and its start time in clock ticks since boot."""
+
+    pid: int
+    start: int
+
+
+class Join(Struct, frozen=True):
+    """A container whose namespaces of some kinds (as in `/proc/PID/ns`) another one enters."""
+
+    shim: Process
+    program: Process
+    kinds: list[str]
+
+
+class ContainerProcess(Struct, frozen=True, kw_only=True, tag="run", tag_field="type"):
+    """A container, as specified for its shim.
+
+    Attributes:
+        directory: for the files of the shim; one per instance of a container.
+        namespaces: False for a plain process in its own session (bare mode).
+        user_namespace: enter one first, because the node is not privileged. `uid` and `gid` are
+            then the IDs inside the user namespace, and are required.
+        together: end with the fork server, however it ends.
+        uid: user to run as, None for the node's; likewise `gid` and the supplementary `groups`.
+        stdin: the program reads the input of attached clients; otherwise it has no input.
+        stdin_once: its input ends with that of the first such client.
+    """
+
+    directory: str
+    command: list[str]
+    environment: dict[str, str]
+    working_directory: str = "/"
+    hostname: str = ""
+    namespaces: bool = True
+    user_namespace: bool = False
+    rootfs: RootFilesystem | None = None
+    uid: int | None = None
+    gid: int | None = None
+    groups: list[int] | None = None
+    no_new_privileges: bool = False
+    tty: bool = False
+    stdin: bool = False
+    stdin_once: bool = False
+    together: bool = False
+    own_ports: OwnPorts | None = None
+    report: Report | None = None
+    join: Join | None = None
+
+
+class Started(Struct, frozen=True, rename="camel"):
+    """A running container: its shim, its program (PID of the machine), and its start time."""
+
+    shim: Process
+    program: Process | None = None
+    started_at: str = ""
+
+
+class CommandProcess(Struct, frozen=True, kw_only=True, tag="exec", tag_field="type"):
+    """A command to run inside a container; attributes as in `ContainerProcess`."""
+
+    shim: Process
+    program: Process
+    command: list[str]
+    environment: dict[str, str]
+    working_directory: str = "/"
+    namespaces: bool = True
+    user_namespace: bool = False
+    uid: int | None = None
+    gid: int | None = None
+    groups: list[int] | None = None
+    no_new_privileges: bool = False
+    tty: bool = False
+    own_ports: OwnPorts | None = None
+
+
+class StartFailedError(Exception):
+    """A program did not start; `reason` is the container state's, in the kubelet's words."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message

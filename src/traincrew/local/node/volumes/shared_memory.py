@@ -1,0 +1,179 @@
+"""The node's directory in `/dev/shm`, which all users of this machine share.
+
+`/dev/shm` is writable for all users, so nothing in it is trusted by its name: the directory is
+created by `mkdtemp`, the state directory records its name, and it is reused only if it is a real
+directory of this user with mode 0700. Files in it outlive a killed process, so each node deletes
+the directories of earlier ones; it opens and deletes nothing that another user owns.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+import tempfile
+from contextlib import contextmanager, suppress
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["MEMORY", "claim_directory", "sweep"]
+
+MEMORY = Path("/dev/shm")  # noqa: S108  # see above
+_PREFIX = "traincrew-"
+_NAME = re.compile(r"traincrew-[A-Za-z0-9_]{1,64}")
+_RECORD = "memory-directory"
+"""File in the state directory: the name of the directory in memory."""
+_OWNER = ".owner"
+"""File in the directory in memory: the path of the state directory."""
+_MAX_PATH_BYTES = 4096
+_MAX_ENTRIES = 10_000
+"""Entries that a sweep examines; any user can create any number of them."""
+_OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+def claim_directory(state: Path, root: Path = MEMORY) -> Path:
+    """Return the directory in memory of the node with this state directory; create it if needed.
+
+    Args:
+        state: The node's directory; it exists and belongs to this user.
+        root: Where all users may create directories.
+
+    Returns:
+        The recorded one if it is valid, else a new one; inside the state directory where `root`
+        cannot be used safely.
+
+    Raises:
+        OSError: The state directory cannot be written.
+    """
+    name = _recorded(state)
+    if name is not None and _is_ours(root / name):
+        _write_owner(root / name, state)
+        return root / name
+    if _is_safe(root):
+        with suppress(OSError):
+            made = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=root))
+            # In this order: a sweep deletes a directory whose state directory records another one.
+            _record(state, made.name)
+            _write_owner(made, state)
+            return made
+    fallback = state / "memory"
+    fallback.mkdir(mode=0o700, exist_ok=True)
+    return fallback
+
+
+def sweep(root: Path = MEMORY) -> None:
+    """Delete our directories whose state directory is gone or records another one."""
+    with suppress(OSError), os.scandir(root) as entries:
+        names = [entry.name for entry in islice(entries, _MAX_ENTRIES)]
+        for name in names:
+            if _NAME.fullmatch(name) and _is_forgotten(root / name):
+                shutil.rmtree(root / name, ignore_errors=True)
+
+
+def _is_forgotten(directory: Path) -> bool:
+    state = _read_owner(directory)
+    if state is None:
+        return False
+    try:
+        os.lstat(state)
+    except FileNotFoundError:
+        return True
+    except (OSError, ValueError):
+        return False
+    recorded = _recorded(state)
+    return recorded is not None and recorded != directory.name
+
+
+def _is_safe(root: Path) -> bool:
+    """Return whether only root can replace entries that this user creates in a directory."""
+    try:
+        found = root.stat()
+    except OSError:
+        return False
+    shared = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return (
+        stat.S_ISDIR(found.st_mode)
+        and found.st_uid in {0, os.geteuid()}
+        and bool(not shared or found.st_mode & stat.S_ISVTX)
+    )
+
+
+@contextmanager
+def _opened(directory: Path) -> Iterator[int]:
+    """Open a descriptor of a directory of this user.
+
+    Raises:
+        OSError: It is not a directory, or belongs to another user.
+    """
+    descriptor = os.open(directory, _OPEN | os.O_DIRECTORY)
+    try:
+        found = os.fstat(descriptor)
+        if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) != 0o700:
+            raise PermissionError(f"{directory} is not a directory of this user with mode 0700")
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _is_ours(directory: Path) -> bool:
+    try:
+        with _opened(directory):
+            return True
+    except OSError:
+        return False
+
+
+def _read(name: str | Path, directory: int | None = None) -> str | None:
+    """Read a small regular file of this user; return None if it is anything else."""
+    try:
+        descriptor = os.open(name, _OPEN, dir_fd=directory)
+    except OSError:
+        return None
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
+            return None
+        content = os.read(descriptor, _MAX_PATH_BYTES + 1)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    return os.fsdecode(content) if len(content) <= _MAX_PATH_BYTES else None
+
+
+def _read_owner(directory: Path) -> Path | None:
+    try:
+        with _opened(directory) as descriptor:
+            text = _read(_OWNER, descriptor)
+    except OSError:
+        return None
+    state = Path(text) if text else None
+    return state if state is not None and state.is_absolute() else None
+
+
+def _write_owner(directory: Path, state: Path) -> None:
+    """Record the owner of the directory in a new file, without following links."""
+    with _opened(directory) as descriptor:
+        with suppress(FileNotFoundError):
+            os.unlink(_OWNER, dir_fd=descriptor)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        owner = os.open(_OWNER, flags, 0o600, dir_fd=descriptor)
+        with os.fdopen(owner, "wb") as file:
+            file.write(os.fsencode(state))
+
+
+def _recorded(state: Path) -> str | None:
+    name = (_read(state / _RECORD) or "").strip()
+    return name if _NAME.fullmatch(name) else None
+
+
+def _record(state: Path, name: str) -> None:
+    descriptor, temporary = tempfile.mkstemp(prefix=f".{_RECORD}.", dir=state)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(name + "\n")
+    Path(temporary).replace(state / _RECORD)

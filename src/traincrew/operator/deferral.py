@@ -1,0 +1,59 @@
+"""Writes that give way while children of many jobs are being created.
+
+A reconcile does not wait for its turn: then no worker would be left for the jobs that others give
+way to. It leaves the write out instead, and the job is reconciled again when the crowd has ended,
+or the write is overdue.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from traincrew.engine.clock import Clock
+    from traincrew.engine.controller import Request
+    from traincrew.engine.gate import Gate
+
+MAX_DELAY = 5.0
+"""Seconds by which a write is deferred at most."""
+
+Deferred = Literal["children", "status"]
+
+
+class Deferral:
+    """Decides when a write that can wait is sent.
+
+    Args:
+        gate: What goes first.
+        clock: Source of time.
+        enqueue: Requests a reconcile.
+    """
+
+    def __init__(self, gate: Gate, clock: Clock, enqueue: Callable[[Request], None]) -> None:
+        self._gate = gate
+        self._clock = clock
+        self._enqueue = enqueue
+        self._since: dict[tuple[Request, Deferred], float] = {}
+        gate.on_end_of_crowd(self._continue)
+
+    def delay(self, request: Request, what: Deferred) -> float:
+        """Return the seconds by which to defer a write of a job; 0 if it is to be sent now."""
+        key = (request, what)
+        if self._gate.crowded:
+            now = self._clock.monotonic()
+            left = self._since.setdefault(key, now) + MAX_DELAY - now
+            if left > 0:
+                return left
+        self.forget(request, what)
+        return 0.0
+
+    def forget(self, request: Request, *what: Deferred) -> None:
+        """Forget what was deferred: it is sent now, or the job does not exist any more."""
+        for deferred in what:
+            self._since.pop((request, deferred), None)
+
+    def _continue(self) -> None:
+        for request, _ in self._since:
+            self._enqueue(request)

@@ -1,0 +1,38 @@
+"""The description of a kind for the reconciler."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import datetime
+
+    from traincrew.engine.resources import Resource
+    from traincrew.plan.shared.kind import Written
+    from traincrew.plan.shared.model import ChildKey, ChildView, Event, Observed, Plan
+
+
+class Kind(Struct, frozen=True, kw_only=True):
+    """A kind of training job, as the reconciler needs it.
+
+    Attributes:
+        resource: The resource of the training jobs.
+        component: Source component of the events.
+        label: Label of children and pods whose value is the name of the job.
+        selector: Selects the children and pods of all jobs; by default, those with the label.
+        children: Resources of a job's children, each with the view for its plan.
+        plan: The decisions.
+        written: Returns the events for children that were created or deleted, and for the job when
+            its time to live is over; none by default.
+    """
+
+    resource: Resource
+    component: str
+    label: str
+    selector: str = ""
+    children: tuple[tuple[Resource, type[ChildView]], ...]
+    plan: Callable[[Observed, datetime], Plan]
+    written: Callable[[Written, Sequence[ChildKey]], list[Event]] = lambda _what, _keys: []

@@ -1,0 +1,43 @@
+"""In-memory state of the reconciler."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+
+if TYPE_CHECKING:
+    from traincrew.api.meta import CustomObject
+    from traincrew.plan.shared.model import ChildKey, ChildView, LogKey, Output
+
+
+class Memory(Struct, kw_only=True):
+    """State of one job that the reconciler keeps between reconciles, and drops with the job.
+
+    Attributes:
+        status_differs: Since when its status differs from the stored one, on the monotonic clock.
+        earliest_reconcile: Earliest time of the next reconcile, on the monotonic clock.
+        generations: Generation of each child, by UID, when we wrote it or first observed it.
+        children: Children ever observed, by UID of the job, because names are reused.
+        missing: When to check each missing pod next, on the monotonic clock.
+        rejections: Why the API refuses those pods.
+        seen: Children and pods in the caches at the last reconcile.
+        deleted: UIDs of children and pods that we have deleted, and that are still being observed.
+        logs: The ends of logs that show why pods failed.
+        outputs: What is known about the last output of containers.
+    """
+
+    status_differs: float | None = None
+    earliest_reconcile: float = 0.0
+    generations: dict[str, int] = field(default_factory=dict)
+    children: dict[str, set[ChildKey]] = field(default_factory=dict)
+    missing: dict[str, float] = field(default_factory=dict)
+    rejections: dict[str, str] = field(default_factory=dict)
+    seen: dict[ChildKey, ChildView] = field(default_factory=dict)
+    deleted: set[str] = field(default_factory=set)
+    logs: dict[LogKey, str] = field(default_factory=dict)
+    outputs: dict[LogKey, Output] = field(default_factory=dict)
+
+    def children_of(self, job: CustomObject) -> set[ChildKey]:
+        """Return the children ever observed of this very job."""
+        return self.children.setdefault(job.metadata.uid, set())

@@ -1,0 +1,247 @@
+"""The writes of a ChainerJob's children: only what is missing or differs.
+
+A missing child is created; the API refuses that if an object of this name already exists. In a
+child that exists, only the fields that differ are replaced.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from traincrew.plan.chainerjob import children
+from traincrew.plan.shared import openmpi
+from traincrew.plan.shared.model import (
+    FINGERPRINT,
+    ChildKey,
+    ChildView,
+    ConfigMapView,
+    JobView,
+    Observed,
+    Patch,
+    RoleBindingView,
+    RoleView,
+    StatefulSetView,
+    Write,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from traincrew.api.kinds.chainerjob.types import ChainerJobSpec
+    from traincrew.api.meta import Owner
+    from traincrew.api.runpolicy import CommonPolicy
+    from traincrew.plan.chainerjob.edits import Edits
+
+Values = dict[tuple[str, ...], Any]
+Stages = list[list[Write]]
+
+_REPLICAS = ("spec", "replicas")
+_SUSPEND = ("spec", "suspend")
+
+
+class Writes:
+    """Compares documents with the existing children.
+
+    Args:
+        observed: The children.
+        owner: The job.
+        helper_image: Image of the init containers.
+    """
+
+    def __init__(self, observed: Observed, owner: Owner, helper_image: str) -> None:
+        self._observed = observed
+        self._owner = owner
+        self._helper_image = helper_image
+        self._names = children.Names(owner.name)
+
+    # -- all children -------------------------------------------------------------------------
+
+    def run(self, spec: ChainerJobSpec, edits: Edits, *, start_master: bool) -> Stages:
+        """Return everything a job needs to run, except changes that `edits` holds back.
+
+        What pods refer to comes before the pods, and the master's pod comes last. The RoleBinding
+        comes after its Role: the API server reads the Role to decide whether we may grant it.
+        """
+        first = [
+            self._service_account(),
+            self._role(spec),
+            self._assets(spec) if spec.distributed else None,
+        ]
+        workers = [self._workers(spec, name, edits) for name in sorted(spec.worker_sets)]
+        master = [self._master(spec, start=start_master)]
+        return _stages(first, [self._role_binding()], workers, master)
+
+    def worker_pod(self, spec: ChainerJobSpec, set_name: str, name: str) -> dict[str, Any]:
+        """Return a worker's pod as the StatefulSet creates it, as far as admission is concerned."""
+        document = children.workers(self._owner, spec, set_name, self._helper_image)
+        return _pod(document, name)
+
+    def master_pod(self, spec: ChainerJobSpec) -> dict[str, Any]:
+        """Return the master's pod as the Job creates it, as far as admission is concerned."""
+        return _pod(children.master(self._owner, spec, self._helper_image), self._names.master)
+
+    def suspend(self, edits: Edits) -> Stages:
+        """Scale the workers to zero and suspend the master's Job. Nothing new is created.
+
+        What `edits` holds back is left unchanged.
+        """
+        job = self._job()
+        stopped = None
+        if job is not None and not job.spec.suspend and not edits.holds_master:
+            stopped = _patch(self._job_key, job, {_SUSPEND: True})
+        return _stages([*self._scaled_to_zero(edits.held_sets), stopped])
+
+    def clean_up(self, policy: CommonPolicy) -> Stages:
+        """Delete the workers of a job that has ended, unless its policy keeps them.
+
+        A master that still runs, because something else has ended the job, is always stopped.
+        """
+        job = self._job()
+        running = None
+        if job is not None and not job.finished and not job.spec.suspend:
+            running = _patch(self._job_key, job, {_SUSPEND: True})
+        if policy.clean_pod_policy == "None":
+            return _stages([running])
+        return _stages([*self._scaled_to_zero(), running])
+
+    def removed_sets(self, spec: ChainerJobSpec, edits: Edits) -> dict[ChildKey, str]:
+        """Return the StatefulSets of worker sets that are no longer in the spec."""
+        wanted = {self._names.workers(name) for name in {*spec.worker_sets, *edits.held_sets}}
+        return {
+            key: view.metadata.uid
+            for key, view in self._observed.children.items()
+            if isinstance(view, StatefulSetView)
+            and key.name not in wanted
+            and view.metadata.deletion_timestamp is None
+        }
+
+    def _scaled_to_zero(self, held: Collection[str] = ()) -> list[Write | None]:
+        kept = {self._names.workers(name) for name in held}
+        return [
+            _patch(key, view, {_REPLICAS: 0})
+            for key, view in sorted(self._observed.children.items(), key=lambda item: item[0])
+            if isinstance(view, StatefulSetView)
+            and view.spec.replicas != 0
+            and key.name not in kept
+        ]
+
+    # -- single children ----------------------------------------------------------------------
+
+    def _service_account(self) -> Write | None:
+        document = children.service_account(self._owner)
+        return self._create(document)
+
+    def _role(self, spec: ChainerJobSpec) -> Write | None:
+        document = children.role(self._owner, spec)
+        found = self._observed.child(children.key(document), RoleView)
+        if found is None:
+            return self._create(document)
+        if found.rules == document["rules"]:
+            return None
+        return _patch(children.key(document), found, {("rules",): document["rules"]})
+
+    def _role_binding(self) -> Write | None:
+        document = children.role_binding(self._owner)
+        found = self._observed.child(children.key(document), RoleBindingView)
+        if found is None:
+            return self._create(document)
+        if found.subjects == document["subjects"]:
+            return None
+        return _patch(children.key(document), found, {("subjects",): document["subjects"]})
+
+    def _assets(self, spec: ChainerJobSpec) -> Write | None:
+        """Create or replace the scripts; running pods keep those of the version that created them.
+
+        So they are replaced only if somebody else changed them, or the worker sets have changed.
+        """
+        document = children.assets(self._owner, spec)
+        found = self._observed.child(children.key(document), ConfigMapView)
+        if found is None:
+            return self._create(document)
+        untouched = children.digest(found.data) == found.metadata.annotations.get(FINGERPRINT)
+        sets = document["data"][openmpi.SETS_AND_SLOTS]
+        if untouched and found.data.get(openmpi.SETS_AND_SLOTS) == sets:
+            return None
+        values = {("data",): document["data"], **_fingerprint(document, found)}
+        return _patch(children.key(document), found, values)
+
+    def _workers(self, spec: ChainerJobSpec, name: str, edits: Edits) -> Write | None:
+        document = children.workers(self._owner, spec, name, self._helper_image)
+        key = children.key(document)
+        found = self._observed.child(key, StatefulSetView)
+        if found is None:
+            return self._create(document)
+        if name in edits.held_sets:
+            return None
+        values: Values = {}
+        replicas = document["spec"]["replicas"]
+        if found.spec.replicas != replicas:
+            values[_REPLICAS] = replicas
+        if edits.replaces_template(name, found):
+            values["spec", "template"] = document["spec"]["template"]
+            values.update(_fingerprint(document, found))
+        return _patch(key, found, values)
+
+    def _master(self, spec: ChainerJobSpec, *, start: bool) -> Write | None:
+        """Create or update the Job; its template is immutable, its limits are not."""
+        document = children.master(self._owner, spec, self._helper_image)
+        found = self._job()
+        if found is None:
+            return self._create(document) if start else None
+        values: Values = {}
+        if found.spec.suspend and start:
+            values[_SUSPEND] = False
+        wanted = document["spec"]
+        limit = wanted.get("backoffLimit")
+        if limit is not None and found.spec.backoff_limit != limit:
+            values["spec", "backoffLimit"] = limit
+        deadline = wanted.get("activeDeadlineSeconds")
+        if found.spec.active_deadline_seconds != deadline:
+            values["spec", "activeDeadlineSeconds"] = deadline
+        return _patch(self._job_key, found, values)
+
+    @property
+    def _job_key(self) -> ChildKey:
+        return ChildKey("Job", self._names.master)
+
+    def _job(self) -> JobView | None:
+        return self._observed.child(self._job_key, JobView)
+
+    def _create(self, document: dict[str, Any]) -> Write | None:
+        if children.key(document) in self._observed.children:
+            return None
+        return Write(create=document)
+
+
+def _pod(workload: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return a pod of a workload's template without labels, which no selector matches."""
+    template = workload["spec"]["template"]
+    metadata = {"name": name, "namespace": workload["metadata"]["namespace"]}
+    if annotations := template.get("metadata", {}).get("annotations"):
+        metadata["annotations"] = annotations
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
+
+
+def _stages(*stages: list[Write | None]) -> Stages:
+    return [kept for stage in stages if (kept := [write for write in stage if write is not None])]
+
+
+def _patch(key: ChildKey, found: ChildView, values: Values) -> Write | None:
+    if not values or found.metadata.deletion_timestamp is not None:
+        return None
+    metadata = found.metadata
+    return Write(
+        patch=Patch(key=key, namespace=metadata.namespace, uid=metadata.uid, values=values)
+    )
+
+
+def _fingerprint_of(document: dict[str, Any]) -> str:
+    text: str = document["metadata"]["annotations"][FINGERPRINT]
+    return text
+
+
+def _fingerprint(document: dict[str, Any], found: ChildView) -> Values:
+    text = _fingerprint_of(document)
+    if not found.metadata.annotations:
+        return {("metadata", "annotations"): {FINGERPRINT: text}}
+    return {("metadata", "annotations", FINGERPRINT): text}

@@ -1,0 +1,180 @@
+"""The children of an ElasticJob, as documents.
+
+Names, labels and arguments are the contract of TorchElastic's controller, which users' scripts and
+dashboards rely on. For a job J with a replica type T (``Worker``), and i from 0:
+
+    Service J-t-i    headless; its name resolves to the pod of the same name
+    Pod J-t-i
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from traincrew.api.kinds.elasticjob.types import (
+    CONTAINER,
+    ETCD,
+    WORKER,
+    ElasticJobSpec,
+    main_container,
+)
+from traincrew.plan.shared import podtemplate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from traincrew.api.kinds.elasticjob.types import ReplicaSpec
+    from traincrew.api.meta import Owner
+
+GROUP_NAME = "elastic.pytorch.org"
+LABEL_GROUP = "group-name"
+LABEL_NAME = "job-name"
+LABEL_TYPE = "replica-type"
+LABEL_INDEX = "replica-index"
+
+RDZV_PORT = 29400
+"""Port at which the first worker serves the rendezvous: torchrun's own default."""
+UNSHARED_STORE = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+"""Without it, a worker that joins later waits forever: the others keep using the store of the
+previous round (PyTorch issue 135712). The old etcd rendezvous does not share its store."""
+
+Document = dict[str, Any]
+
+
+class Place(NamedTuple):
+    """The replica type and index of one pod of a job."""
+
+    type: str
+    """As the user wrote it."""
+    number: int
+
+    @property
+    def key(self) -> str:
+        """The name of the place, unique within the job."""
+        return f"{self.type.lower()}-{self.number}"
+
+    def name(self, job: str) -> str:
+        """Return the name of the pod and of its Service."""
+        return f"{job}-{self.key}"
+
+
+RENDEZVOUS_HOST = Place(WORKER, 0)
+"""The worker that serves the rendezvous, unless the job uses an external one."""
+
+
+def places(spec: ElasticJobSpec) -> Iterator[Place]:
+    """Yield the place of every desired pod, in order."""
+    for name, replica in sorted(spec.replica_specs.items()):
+        for index in range(replica.replicas):
+            yield Place(name, index)
+
+
+def selector(job: str, type_name: str) -> dict[str, str]:
+    """Return the labels of all pods of a type."""
+    return {LABEL_GROUP: GROUP_NAME, LABEL_NAME: job, LABEL_TYPE: type_name.lower()}
+
+
+def labels(job: str, place: Place) -> dict[str, str]:
+    """Return the labels of one pod and of its Service."""
+    return {**selector(job, place.type), LABEL_INDEX: str(place.number)}
+
+
+def restart_policy(replica: ReplicaSpec) -> str:
+    """Return the restart policy: that of the replicas, else the template's, else Never."""
+    return replica.restart_policy or replica.template.get("spec", {}).get("restartPolicy", "Never")
+
+
+def launcher_arguments(owner: Owner, spec: ElasticJobSpec) -> list[str]:
+    """Return the launcher's rendezvous arguments; the user's own arguments come after them.
+
+    A rendezvous that an earlier job of this name has closed is not joined again: the store is a
+    new one, and so is the run ID, which contains a part of the job's UID.
+    """
+    endpoint, run = spec.rdzv_endpoint, owner.name
+    if endpoint is None:
+        endpoint, run = (
+            f"{RENDEZVOUS_HOST.name(owner.name)}:{RDZV_PORT}",
+            f"{owner.name}-{owner.uid[:8]}",
+        )
+    return [
+        f"--rdzv_backend={spec.backend}",
+        f"--rdzv_endpoint={endpoint}",
+        f"--rdzv_id={spec.rdzv_id or run}",
+        f"--nnodes={spec.smallest}:{spec.largest}",
+    ]
+
+
+def is_needed_to_start(spec: ElasticJobSpec, place: Place) -> bool:
+    """Return whether pods need the Service of a place in order to start training.
+
+    Workers find each other through the rendezvous. If one of them serves it, it is also the one
+    that the others connect to afterwards: torchrun gives rank 0 to the first name in the alphabet.
+    With an external rendezvous that may be any of them. Other types of replicas may serve anything.
+    """
+    return place.type != WORKER or place == RENDEZVOUS_HOST or not spec.hosted
+
+
+def service(owner: Owner, place: Place) -> Document:
+    """Return the Service that publishes a pod's name, also before the pod is ready.
+
+    The rendezvous takes place while the pods start.
+    """
+    mine = labels(owner.name, place)
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": place.name(owner.name),
+            "namespace": owner.namespace,
+            "labels": mine,
+            "ownerReferences": [owner.owner_reference()],
+        },
+        "spec": {"clusterIP": "None", "selector": mine, "publishNotReadyAddresses": True},
+    }
+
+
+def pod(owner: Owner, spec: ElasticJobSpec, place: Place) -> Document:
+    """Return the pod of a place."""
+    replica = spec.replica_specs[place.type]
+    policy = restart_policy(replica)
+    template = podtemplate.plain(replica.template)
+    template = podtemplate.with_labels(template, labels(owner.name, place))
+    template = podtemplate.with_spec(
+        template, restartPolicy="Never" if policy == "ExitCode" else policy
+    )
+    if place.type == WORKER or _names_launcher(template):
+        template = _with_launcher_arguments(template, launcher_arguments(owner, spec), spec)
+    template = podtemplate.with_log_fallback(template)
+    kept = {
+        name: template["metadata"][name]
+        for name in ("labels", "annotations", "finalizers")
+        if template["metadata"].get(name)
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            **kept,
+            "name": place.name(owner.name),
+            "namespace": owner.namespace,
+            "ownerReferences": [owner.owner_reference()],
+        },
+        "spec": template["spec"],
+    }
+
+
+def _names_launcher(template: Document) -> bool:
+    return any(container.get("name") == CONTAINER for container in template["spec"]["containers"])
+
+
+def _with_launcher_arguments(
+    template: Document, arguments: list[str], spec: ElasticJobSpec
+) -> Document:
+    """Add the rendezvous arguments to the launcher."""
+    containers = list(template["spec"]["containers"])
+    place = main_container(template)
+    container = {**containers[place], "args": [*arguments, *(containers[place].get("args") or [])]}
+    if spec.backend != ETCD:
+        container = podtemplate.add_env(container, UNSHARED_STORE)
+    containers[place] = container
+    return podtemplate.with_spec(template, containers=containers)

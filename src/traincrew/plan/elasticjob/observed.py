@@ -1,0 +1,264 @@
+"""The observed state of an ElasticJob: its places, and the states of the pods in them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+from traincrew.api.kinds.elasticjob.types import CONTAINER, WORKER, ElasticJobSpec
+from traincrew.api.meta import parse_time
+from traincrew.plan.elasticjob.children import RENDEZVOUS_HOST, Place, places, restart_policy
+from traincrew.plan.shared import podrecords
+from traincrew.plan.shared.model import ChildKey, ChildView, Observed, PodView
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from traincrew.plan.shared.podrecords import PodRecord
+
+RETRYABLE = frozenset({130, 137, 138, 143})
+"""Exit codes after which a pod is recreated: SIGINT, SIGKILL, SIGUSR1, SIGTERM."""
+HOST_FAILURE_DETECTION = timedelta(seconds=60)
+"""A lost node is detected after 40 s; until then its pods seem to run."""
+AFTER_SCALE_IN = timedelta(seconds=60)
+"""How long a failure may be a consequence of a scale-in."""
+
+
+class State(Enum):
+    """The state of the pod in a place."""
+
+    WAITING = auto()
+    """There is no pod, or it does not run yet."""
+    RUNNING = auto()
+    TERMINATING = auto()
+    """It is being deleted."""
+    SUCCEEDED = auto()
+    RETRYABLE = auto()
+    """It failed, and is to be recreated."""
+    DISRUPTED = auto()
+    """The same, but through no fault of its own, so the failure is not counted."""
+    STALLED = auto()
+    """It is to be recreated because the job made no progress, which is stored and counted."""
+    UNDECIDED = auto()
+    """It failed; it is too early to decide whether that was its own fault."""
+    FAILED = auto()
+    """It failed for good."""
+
+
+TO_RECREATE = frozenset({State.RETRYABLE, State.DISRUPTED, State.STALLED})
+FAILURES = frozenset({State.RETRYABLE, State.DISRUPTED, State.FAILED})
+"""A pod in one of these states ended by itself or was disrupted, and that is recorded."""
+ENDED = frozenset({State.SUCCEEDED, State.FAILED})
+
+
+class ObservedJob:
+    """One job with its children, as a reconcile sees them.
+
+    Args:
+        observed: The children.
+        spec: The desired state; None if it no longer matters.
+        now: For failures that cannot be decided at once.
+        records: The stored pod records, by the key of their place.
+        absent: Places of `spec` that currently get no pod.
+        scaled_in: When workers were last asked to terminate because replicas was lowered.
+    """
+
+    def __init__(
+        self,
+        observed: Observed,
+        spec: ElasticJobSpec | None,
+        now: datetime,
+        records: Mapping[str, PodRecord],
+        absent: frozenset[Place] = frozenset(),
+        *,
+        scaled_in: datetime | None = None,
+    ) -> None:
+        self._job = observed.job.metadata.name
+        self._spec = spec
+        self._scaled_in = scaled_in
+        self.now = now
+        self.records = records
+        self.pods = {pod.metadata.name: pod for pod in observed.pods}
+        self.services: dict[str, ChildView] = {
+            key.name: view for key, view in observed.children.items() if key.kind == "Service"
+        }
+        everywhere = list(places(spec)) if spec is not None else []
+        self.absent = {place.key: place.name(self._job) for place in everywhere if place in absent}
+        self.places = [place for place in everywhere if place not in absent]
+        self.names = {place.name(self._job): place for place in self.places}
+        self.states = {place: self._state(place) for place in self.places}
+
+    def pod(self, place: Place) -> PodView | None:
+        """Return the pod in a place."""
+        return self.pods.get(place.name(self._job))
+
+    def workers(self) -> dict[Place, State]:
+        """Return the states of the pods that train."""
+        return {place: state for place, state in self.states.items() if place.type == WORKER}
+
+    def place_of(self, pod: PodView) -> str:
+        """Return the key of the place a pod is in, whether desired or not."""
+        return pod.metadata.name.removeprefix(f"{self._job}-")
+
+    def seconds_until_scheduled(self, limit: timedelta) -> float | None:
+        """Return how long to wait for the scheduler; None if every pod is scheduled, or older.
+
+        Args:
+            limit: Age of a pod from which on it is not waited for.
+        """
+        left = [
+            (parse_time(pod.metadata.creation_timestamp) + limit - self.now).total_seconds()
+            for pod in self.pods.values()
+            if not pod.spec.node_name and pod.status.phase == "Pending"
+        ]
+        longest = max(left, default=0.0)
+        return longest if longest > 0 else None
+
+    def restarts_in_place(self) -> int:
+        """Return the number of container restarts in the existing pods."""
+        return sum(pod.restarts for pod in self.pods.values())
+
+    def restarting_workers(self, records: Mapping[str, PodRecord]) -> list[Place]:
+        """Return the workers that have run, do not run now, and will run again."""
+        return [
+            place
+            for place, state in self.workers().items()
+            if self._is_restarting(place, state, records.get(place.key))
+        ]
+
+    def _is_restarting(self, place: Place, state: State, record: PodRecord | None) -> bool:
+        if state in TO_RECREATE:
+            return True
+        if state is State.RUNNING:
+            pod = self.pod(place)
+            return pod is not None and _is_being_restarted(pod)
+        return (
+            state in {State.WAITING, State.TERMINATING} and record is not None and record.was_ready
+        )
+
+    # -- the state of a pod -------------------------------------------------------------------
+
+    def _state(self, place: Place) -> State:
+        pod = self.pod(place)
+        if pod is None:
+            return State.WAITING
+        leaving = pod.metadata.deletion_timestamp is not None
+        stalled = podrecords.is_stalled(self.records, place.key, pod)
+        if leaving and (stalled or podrecords.is_released(self.records, place.key, pod)):
+            return State.TERMINATING  # a program that was asked to end has not completed its work
+        if pod.status.phase == "Succeeded":
+            return State.SUCCEEDED
+        if leaving:
+            return State.TERMINATING
+        if stalled:
+            return State.STALLED
+        if pod.status.phase == "Running":
+            return State.RUNNING
+        if pod.status.phase == "Failed":
+            return self._failed(place, pod)
+        return State.WAITING
+
+    def _failed(self, place: Place, pod: PodView) -> State:
+        assert self._spec is not None
+        policy = restart_policy(self._spec.replica_specs[place.type])
+        if policy == "Never":
+            return State.FAILED
+        if _is_disrupted(pod):
+            return State.DISRUPTED
+        if policy != "ExitCode":
+            # The kubelet would have restarted its containers, so the pod ended for another reason.
+            return State.DISRUPTED if pod.status.reason != "DeadlineExceeded" else State.FAILED
+        if exit_code(pod) in RETRYABLE:
+            return State.RETRYABLE
+        if place.type == WORKER and self._follows_scale_in(pod):
+            return State.DISRUPTED
+        if self._spec.hosted and place.type == WORKER and place != RENDEZVOUS_HOST:
+            return self._without_host(pod)
+        return State.FAILED
+
+    def _follows_scale_in(self, pod: PodView) -> bool:
+        """Decide whether a worker failed just after others were asked to terminate.
+
+        A launcher that loses its peers during a rendezvous exits with an error and closes the
+        rendezvous; the other launchers then exit with the same code as when the program fails.
+        """
+        if self._scaled_in is None or (ended := _ended_at(pod)) is None:
+            return False
+        return self._scaled_in <= ended <= self._scaled_in + AFTER_SCALE_IN
+
+    def _without_host(self, pod: PodView) -> State:
+        """Decide whether a worker failed only because the rendezvous host was not running.
+
+        The launcher then exits with the same code as when the program fails.
+        """
+        assert self._spec is not None
+        host = self.pod(RENDEZVOUS_HOST)
+        state = self._state(RENDEZVOUS_HOST)
+        if host is None or state in {State.WAITING, State.TERMINATING, *TO_RECREATE}:
+            return State.DISRUPTED
+        if host.metadata.creation_timestamp > pod.metadata.creation_timestamp:
+            return State.DISRUPTED  # the host that it first joined is gone
+        if state is State.RUNNING:
+            if not host.ready:
+                return State.DISRUPTED
+            if (left := self.seconds_until_decided(pod)) is not None and left > 0:
+                return State.UNDECIDED
+        return State.FAILED
+
+    def seconds_until_decided(self, pod: PodView) -> float | None:
+        """Return the seconds until a failure can be decided; None if its time is not known."""
+        if (ended := _ended_at(pod)) is None:
+            return None
+        return (ended + HOST_FAILURE_DETECTION - self.now).total_seconds()
+
+
+def pod_key(name: str) -> ChildKey:
+    """Return the key of the pod of a name."""
+    return ChildKey("Pod", name)
+
+
+def exit_code(pod: PodView) -> int | None:
+    """Return the exit code of a failed pod: the launcher's, else that of any of its containers."""
+    ended = {
+        status.name: status.state.terminated.exit_code
+        for status in pod.status.container_statuses
+        if status.state.terminated is not None
+    }
+    if ended.get(CONTAINER):
+        return ended[CONTAINER]
+    everything = (*pod.status.init_container_statuses, *pod.status.container_statuses)
+    for status in everything:
+        if status.state.terminated is not None and status.state.terminated.exit_code != 0:
+            return status.state.terminated.exit_code
+    return None
+
+
+def _ended_at(pod: PodView) -> datetime | None:
+    """Return when the last container of a pod terminated; None if it is not known."""
+    times = [
+        parse_time(status.state.terminated.finished_at)
+        for status in pod.status.container_statuses
+        if status.state.terminated is not None and status.state.terminated.finished_at
+    ]
+    return max(times, default=None)
+
+
+def _is_disrupted(pod: PodView) -> bool:
+    """Whether the pod was ended by something other than its own containers."""
+    if any(
+        condition.type == "DisruptionTarget" and condition.status == "True"
+        for condition in pod.status.conditions
+    ):
+        return True
+    if pod.status.reason:  # evicted, rejected by the kubelet, ended with the node
+        return pod.status.reason != "DeadlineExceeded"
+    return exit_code(pod) is None
+
+
+def _is_being_restarted(pod: PodView) -> bool:
+    return any(
+        status.state.waiting is not None and status.last_state.terminated is not None
+        for status in pod.status.container_statuses
+    )

@@ -1,0 +1,402 @@
+"""The decisions for an ElasticJob, where they differ from other kinds.
+
+pod missing           -> create it; Services that pods need to start come first, the others behind
+pod of no place       -> scaled in: delete it, and then its Service
+pod failed, retryable -> count it, then delete it, so that it is recreated
+pod failed for good   -> Failed, unless enough workers are left
+every worker ended    -> Succeeded
+no progress           -> `stalling`: count it, then delete all workers, so that they are recreated
+pod unschedulable     -> `scaling` decides whether to give it up
+
+Running pods are left alone: they find each other, and the launcher in them handles workers that
+join and leave.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from traincrew.api.kinds.elasticjob import types as api
+from traincrew.api.kinds.elasticjob.rules import problems
+from traincrew.api.kinds.elasticjob.types import WORKER, ElasticJobSpec
+from traincrew.api.meta import format_time, parse_time
+from traincrew.api.runpolicy import CommonPolicy
+from traincrew.plan.elasticjob import children, events, scaling, stalling
+from traincrew.plan.elasticjob.fit import ALL_WANTED, FITTED, GIVEN_UP
+from traincrew.plan.elasticjob.observed import ENDED, TO_RECREATE, ObservedJob, State
+from traincrew.plan.elasticjob.scaling import Scaling
+from traincrew.plan.elasticjob.status import ElasticJobStatus, document, status_with_counts
+from traincrew.plan.shared import lifecycle, podrecords, pods, runpolicy, stall
+from traincrew.plan.shared.lifecycle import Flag, Outcome, Progress
+from traincrew.plan.shared.model import ChildKey, ChildView, Event, Observed, Plan, Write
+from traincrew.plan.shared.planner import RESOURCE_EXISTS, RESOURCE_EXISTS_RETRY_SECONDS, JobPlanner
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from traincrew.api.meta import Problem
+    from traincrew.plan.elasticjob.children import Place
+    from traincrew.plan.shared.kind import Options
+    from traincrew.plan.shared.model import PodView
+
+MIN_RECREATE_AGE = timedelta(seconds=10)
+"""Minimum age of a failed pod before it is recreated, so that a program that fails at once does not
+keep the whole cluster busy. A pod that ran for longer is recreated at once."""
+
+
+LATE_SERVICES = timedelta(seconds=10)
+"""Maximum time that the Services which no pod needs in order to start wait for the scheduler."""
+
+
+def plan(observed: Observed, now: datetime, options: Options) -> Plan:
+    """Decide what a job needs next."""
+    return _Planner(observed, now, options).plan()
+
+
+class _Planner(JobPlanner[ElasticJobSpec, ElasticJobStatus]):
+    """Decides what one ElasticJob needs next."""
+
+    api_version = api.API_VERSION
+    kind = api.KIND
+    status_type = ElasticJobStatus
+    suspend_field = "spec.suspend"
+    default_policy = CommonPolicy(clean_pod_policy="None")
+
+    def __init__(self, observed: Observed, now: datetime, options: Options) -> None:
+        super().__init__(observed, now, options)
+        self._current: ObservedJob | None = None
+        self._scaling = Scaling()
+        self._status: dict[bool, ElasticJobStatus] = {}
+        self._records = podrecords.read(self.stored.pod_records)
+
+    # -- the kind -----------------------------------------------------------------------------
+
+    def decode(self, spec: dict[str, Any]) -> ElasticJobSpec:
+        return api.decode(spec)
+
+    def policy(self, spec: ElasticJobSpec) -> CommonPolicy:
+        return spec
+
+    def problems(self, spec: ElasticJobSpec) -> list[Problem]:
+        return problems(self.metadata, spec)
+
+    def defaults(self, spec: ElasticJobSpec) -> dict[str, Any]:
+        return api.computed_defaults(spec)
+
+    @property
+    def has_started(self) -> bool:
+        return self.stored.condition(lifecycle.RUNNING) is not None
+
+    # Cached: a reconcile needs both repeatedly, and a job may have thousands of workers.
+
+    def current(self, spec: ElasticJobSpec | None) -> ObservedJob:
+        """Return the observed state."""
+        if self._current is None:
+            self._current = self._observe(spec)
+            if spec is not None:
+                self._scaling = scaling.decide(self._current, spec, self.stored.fit, self.now)
+            if absent := self._scaling.absent:
+                self._current = self._observe(spec, absent)
+            # That a worker is given up is stored in `Fit`, and releases its pod as well.
+            self._records = podrecords.release(self._records, self._scaling.released)
+        return self._current
+
+    def _observe(
+        self, spec: ElasticJobSpec | None, absent: frozenset[Place] = frozenset()
+    ) -> ObservedJob:
+        time = self.stored.last_scale_in_time
+        scaled_in = parse_time(time) if time else None
+        return ObservedJob(
+            self.observed, spec, self.now, self._records, absent, scaled_in=scaled_in
+        )
+
+    def status_with_counts(
+        self, spec: ElasticJobSpec | None, *, wanted: bool = True
+    ) -> ElasticJobStatus:
+        if (found := self._status.get(wanted)) is None:
+            current, job = self.current(spec), self.owner.name
+            records = self._records
+            if self.observed.confirmed:
+                records = podrecords.unrelease(records, self._released_and_present())
+            found = status_with_counts(current, self.stored, records, job, spec, wanted=wanted)
+            self._status[wanted] = found
+        return msgspec.structs.replace(found)
+
+    def _released_and_present(self) -> set[str]:
+        """Return the desired places with a released pod that is not terminating.
+
+        Either it has not been deleted yet, and is desired again; or the cache is stale.
+        """
+        current = self._current
+        assert current is not None
+        return {
+            place.key
+            for place in current.places
+            if (pod := current.pod(place)) is not None
+            and pod.metadata.deletion_timestamp is None
+            and podrecords.is_released(self._records, place.key, pod)
+        }
+
+    def needs_confirmation(self, spec: ElasticJobSpec) -> bool:
+        self.current(spec)
+        return not self.policy(spec).suspend and bool(self._released_and_present())
+
+    def document(self, status: ElasticJobStatus) -> dict[str, Any]:
+        return document(status, self.observed.job.status, self.now)
+
+    def clean_up(self, plan: Plan, policy: CommonPolicy) -> None:
+        if not self.stored.finished:
+            return  # not before it is stored how the job ended: only these pods show it
+        for pod in self.observed.pods:
+            if runpolicy.is_cleaned(policy, pod):
+                _delete_pod(plan, pod)
+        if policy.clean_pod_policy != "None":
+            self._delete_services(plan, keep=set())
+
+    def suspend(self, plan: Plan, spec: ElasticJobSpec) -> None:  # noqa: ARG002
+        for pod in self.observed.pods:
+            self._delete_released(plan, pod)
+
+    def transitions(self, status: ElasticJobStatus) -> list[Event]:
+        return events.transitions(self.stored, status)
+
+    def events_on_spec_change(self, spec: ElasticJobSpec) -> list[Event]:
+        return events.replaced_policies(spec)
+
+    def refusal_reason(self, key: ChildKey) -> str:
+        return f"FailedCreate{key.kind}"
+
+    # -- the end ------------------------------------------------------------------------------
+
+    def outcome(self, spec: ElasticJobSpec, found: list[Problem]) -> Outcome | None:
+        if found or self.stored.holds(lifecycle.SUSPENDED):
+            return None
+        current = self.current(spec)
+        workers = current.workers()
+        failed = [place for place, state in workers.items() if state is State.FAILED]
+        never = children.restart_policy(spec.workers) == "Never"
+        # Workers that are given up as unschedulable can be created again if they are needed.
+        if failed and (never or spec.workers.replicas - len(failed) < spec.smallest):
+            return self._failed(current, failed)
+        if all(state in ENDED for state in workers.values()) and len(failed) < max(1, len(workers)):
+            text = f"{api.KIND} {self.owner.name} is successfully completed."
+            return Outcome(succeeded=True, reason=events.SUCCEEDED, message=text)
+        failures = self.status_with_counts(spec).failures
+        restarts = current.restarts_in_place()
+        if runpolicy.past_backoff_limit(spec, failures=failures, restarts=restarts):
+            return runpolicy.backoff_limit_reached(self.owner.name)
+        left = runpolicy.time_left(self.stored, spec, self.now)
+        if left is not None and left <= timedelta(0):
+            return runpolicy.deadline_exceeded(self.owner.name)
+        return None
+
+    def _failed(self, current: ObservedJob, failed: list[Place]) -> Outcome:
+        text = (
+            f"{api.KIND} {self.owner.name} is failed because {len(failed)} {WORKER} replica(s)"
+            " failed."
+        )
+        lost = [pod for place in failed if (pod := current.pod(place)) is not None]
+        lost.sort(key=pods.ended_at)  # the first one explains the others
+        why = pods.first_few([pods.failure(pod) for pod in lost])
+        return Outcome(succeeded=False, reason=events.FAILED, message=f"{text} {why}")
+
+    def plan_end(self, spec: ElasticJobSpec, outcome: Outcome) -> Plan:
+        plan = super().plan_end(spec, outcome)
+        plan.events = [*self._exits(spec), *plan.events]
+        return plan
+
+    def _exits(self, spec: ElasticJobSpec) -> list[Event]:
+        return events.exits(self.current(spec), self.owner.namespace, self._records)
+
+    # -- progress -----------------------------------------------------------------------------
+
+    def plan_active(self, spec: ElasticJobSpec, found: list[Problem]) -> Plan:
+        current = self.current(spec)
+        if not current.pods and (refusal := self.permanent_refusal()) is not None:
+            return self.plan_end(spec, refusal)
+        numbers = self.status_with_counts(spec)
+        verdict, restart = None, ""
+        if not found:
+            verdict = stalling.assess(self.observed, current, spec, self.now)
+            if (needed := self.knowledge_for(verdict)) is not None:
+                return needed
+            numbers.fit = self._scaling.fit
+        if isinstance(verdict, stall.Stalled):
+            failure = stalling.failure(verdict, current, spec, numbers.failures)
+            if failure is not None:
+                return self.plan_end(spec, failure)
+            numbers, restart = stalling.restarted(numbers, current)
+            restart = f"{verdict.message}; {restart}"
+            self.releasing = True
+        progress = self._progress(current, numbers, found, restart)
+        status = self.advance(numbers, progress=progress)
+        plan = Plan(status=self.document(status))
+        waits = []
+        if not found and not self.observed.leftovers:
+            waits = [
+                *self._create_missing(plan, spec, current),
+                *self._delete_unwanted(plan, current),
+                *self._scaling.waits,
+            ]
+        if isinstance(verdict, stall.Wait):
+            waits.append(verdict.seconds)
+        plan.events = self._exits(spec) + self.transitions(status)
+        if restart and self.stored.holds(lifecycle.RESTARTING):  # no transition that reports it
+            plan.events.append(Event("Warning", stall.NO_PROGRESS, restart))
+        if not found:
+            plan.events += self._scaling.events
+        plan.events += self.sync_events(spec, status, progress)
+        if progress.sync_reason == RESOURCE_EXISTS:
+            waits.append(RESOURCE_EXISTS_RETRY_SECONDS)
+        left = runpolicy.time_left(status, spec, self.now)
+        if left is not None:
+            waits.append(left.total_seconds())
+        plan.requeue_after = min(waits, default=None)
+        return self.complete(plan)
+
+    def _create_missing(
+        self, plan: Plan, spec: ElasticJobSpec, current: ObservedJob
+    ) -> list[float]:
+        """Add what is missing to the plan; return the seconds to wait for more.
+
+        Services come before the pods that need their names in order to start. The others follow
+        when the pods are scheduled, whose start they would delay.
+        """
+        host_first = scaling.waits_for_host(current, spec)
+        starting = current.seconds_until_scheduled(LATE_SERVICES)
+        services: list[Write] = []
+        waits: list[float] = []
+        for name, place in current.names.items():
+            if name in current.services:
+                continue
+            if children.is_needed_to_start(spec, place):
+                services.append(Write(create=children.service(self.owner, place)))
+            elif starting is not None:
+                waits = [starting]
+            elif name in current.pods:
+                plan.later.append(Write(create=children.service(self.owner, place)))
+        missing = [
+            Write(create=children.pod(self.owner, spec, place))
+            for name, place in current.names.items()
+            if name not in current.pods
+            and (place == children.RENDEZVOUS_HOST or place.type != WORKER or not host_first)
+        ]
+        plan.stages = [stage for stage in (services, missing) if stage]
+        return waits
+
+    def _delete_unwanted(self, plan: Plan, current: ObservedJob) -> list[float]:
+        """Delete what is not desired, or to be recreated; return the seconds to wait for more."""
+        waits = []
+        for pod in current.pods.values():
+            if pod.metadata.name not in current.names:
+                self._delete_released(plan, pod)
+        self._delete_services(plan, keep={*current.names, *current.absent.values()})
+        for place, state in current.states.items():
+            pod_there, record = current.pod(place), self._records.get(place.key)
+            if pod_there is None:
+                continue
+            if state is State.UNDECIDED:
+                waits.append(max(1.0, current.seconds_until_decided(pod_there) or 0.0))
+            if state is State.STALLED:
+                _delete_pod(plan, pod_there)
+                continue
+            if state not in TO_RECREATE or record is None:
+                continue
+            since = self.now - parse_time(pod_there.metadata.creation_timestamp)
+            if since < MIN_RECREATE_AGE:
+                waits.append((MIN_RECREATE_AGE - since).total_seconds())
+            elif record.failed and podrecords.is_of(record, pod_there):
+                _delete_pod(plan, pod_there)
+        return waits
+
+    def _delete_released(self, plan: Plan, pod: PodView) -> None:
+        """Delete a pod that is not desired, once it is stored as released."""
+        assert self._current is not None
+        if podrecords.is_released(self._records, self._current.place_of(pod), pod):
+            _delete_pod(plan, pod)
+        elif pod.metadata.deletion_timestamp is None:
+            self.releasing = True
+
+    def _delete_services(self, plan: Plan, keep: set[str]) -> None:
+        """Delete the Services of pods that no longer exist; until then their names are in use."""
+        kept = keep | {pod.metadata.name for pod in self.observed.pods}
+        for key, view in self.observed.children.items():
+            if key.kind == "Service" and key.name not in kept:
+                _delete(plan, key, view)
+
+    def _progress(
+        self,
+        current: ObservedJob,
+        numbers: ElasticJobStatus,
+        found: list[Problem],
+        restart: str = "",
+    ) -> Progress:
+        sync_reason, sync_message = self.sync_problem(found) or ("", None)
+        workers = current.workers()
+        lost = current.restarting_workers(podrecords.read(numbers.pod_records))
+        runs = State.RUNNING in workers.values()
+        # Between the first worker that is done and the last one, no worker has to run.
+        running = runs or (
+            self.stored.holds(lifecycle.RUNNING) and State.SUCCEEDED in workers.values()
+        )
+        names = [place.name(self.owner.name) for place in workers]
+        before = self.stored.condition(FITTED)
+        fitted = self._scaling.message if not found else ""
+        if found and before is not None and before.is_true:
+            fitted = before.message
+        flag = Flag(
+            type=FITTED,
+            holds=bool(fitted),
+            reason=GIVEN_UP if fitted else ALL_WANTED,
+            message=fitted or "Every worker is asked for.",
+        )
+        troubles = pods.list_not_ready(names, self.observed.pods, self.observed.rejections)
+        troubles = "; ".join(filter(None, (troubles, fitted)))
+        count = sum(state is State.RUNNING for state in workers.values())
+        total = len(workers) + len(current.absent)
+        name = f"{api.KIND} {self.owner.name}"
+        no_progress = lifecycle.reported_stall(self.stored) if lost else ""
+        if sync_message is not None and not runs:
+            reason, message = sync_reason, sync_message
+        elif restart:
+            reason, message = stall.NO_PROGRESS, restart
+        elif no_progress:
+            reason = stall.NO_PROGRESS
+            message = "; ".join(filter(None, (no_progress, troubles)))
+        elif lost:
+            reason = events.RESTARTING
+            message = f"{name} is restarting because {len(lost)} {WORKER} replica(s) failed."
+            message = " ".join(filter(None, (message, troubles)))
+        elif running:
+            reason, message = events.RUNNING, f"{name} is running."
+            if count < total and troubles:
+                message += f" {count}/{total} workers running; {troubles}"
+        else:
+            reason = "WaitingForWorkers"
+            message = f"{count}/{total} workers running"
+            message = "; ".join(filter(None, (message, troubles)))
+        return Progress(
+            reason=reason,
+            message=message,
+            running=running,
+            restarting=bool(lost or restart),
+            started_at=self.stored.start_time or format_time(self.now),
+            sync_problem=sync_message,
+            sync_reason=sync_reason,
+            flags=(flag,),
+        )
+
+
+def _delete_pod(plan: Plan, pod: PodView) -> None:
+    _delete(plan, ChildKey("Pod", pod.metadata.name), pod)
+
+
+def _delete(plan: Plan, key: ChildKey, view: ChildView) -> None:
+    if view.metadata.deletion_timestamp is None:
+        plan.delete[key] = view.metadata.uid
+
+
+__all__ = ["plan"]

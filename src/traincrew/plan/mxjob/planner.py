@@ -1,0 +1,356 @@
+"""The decisions for an MxJob, where they differ from other kinds.
+
+Job missing             -> create it; the scheduler's Service first
+replica killed          -> count it, then delete all Jobs, and create them again when the pods ended
+replica failed          -> Failed
+scheduler, workers done -> Succeeded, when the servers have ended as well
+
+A parameter server waits forever for a role that has died, so a single replica is never restarted in
+its place, except for workers with ``recoverWorkers``.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from traincrew.api.kinds.mxjob import types as api
+from traincrew.api.kinds.mxjob.rules import problems
+from traincrew.api.kinds.mxjob.types import MxJobSpec, MxRunPolicy
+from traincrew.api.meta import format_time, parse_time
+from traincrew.plan.mxjob import events, status
+from traincrew.plan.mxjob.children import LABEL_RUNTIME_ID, LABEL_TYPE
+from traincrew.plan.mxjob.observed import ObservedJob, State, describe
+from traincrew.plan.mxjob.restarts import (
+    LEAVING_SECONDS,
+    Restart,
+    after_stall,
+    decide,
+    seconds_to_leave,
+)
+from traincrew.plan.mxjob.status import MxJobStatus
+from traincrew.plan.mxjob.writes import Writes, stop
+from traincrew.plan.shared import lifecycle, pods, runpolicy, stall
+from traincrew.plan.shared.lifecycle import Outcome, Progress
+from traincrew.plan.shared.model import ChildKey, Event, Observed, Plan
+from traincrew.plan.shared.planner import RESOURCE_EXISTS, RESOURCE_EXISTS_RETRY_SECONDS, JobPlanner
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from traincrew.api.meta import Problem
+    from traincrew.api.runpolicy import CommonPolicy
+    from traincrew.plan.mxjob.children import Place
+    from traincrew.plan.shared.kind import Options
+
+SERVERS_END = timedelta(seconds=10)
+"""How long servers may take to end after the last worker; they do so within a second."""
+
+
+def plan(observed: Observed, now: datetime, options: Options) -> Plan:
+    """Decide what a job needs next."""
+    return _Planner(observed, now, options).plan()
+
+
+class _Planner(JobPlanner[MxJobSpec, MxJobStatus]):
+    """Decides what one MxJob needs next."""
+
+    api_version = api.API_VERSION
+    kind = api.KIND
+    status_type = MxJobStatus
+    suspend_field = "spec.runPolicy.suspend"
+    default_policy = MxRunPolicy()
+
+    def __init__(self, observed: Observed, now: datetime, options: Options) -> None:
+        super().__init__(observed, now, options)
+        self._current: ObservedJob | None = None
+
+    # -- the kind -----------------------------------------------------------------------------
+
+    def read(self, stored: Mapping[str, Any]) -> MxJobStatus:
+        return status.read(stored)
+
+    def document(self, status_: MxJobStatus) -> dict[str, Any]:
+        return status.document(status_, self.observed.pods)
+
+    def decode(self, spec: dict[str, Any]) -> MxJobSpec:
+        return api.decode(spec)
+
+    def policy(self, spec: MxJobSpec) -> MxRunPolicy:
+        return spec.run_policy
+
+    def problems(self, spec: MxJobSpec) -> list[Problem]:
+        return problems(self.metadata, spec)
+
+    def defaults(self, spec: MxJobSpec) -> dict[str, Any]:
+        return api.computed_defaults(spec, self.observed.job.spec, self._runtime_id(spec))
+
+    @property
+    def has_started(self) -> bool:
+        return self.stored.condition(lifecycle.RUNNING) is not None
+
+    def _runtime_id(self, spec: MxJobSpec) -> str:
+        """Return the RuntimeId; a spec that lost it gets the same one again."""
+        stored = self.stored.runtime_id
+        return spec.identifier or stored or api.generated_id(self.metadata.uid)
+
+    def _attempt(self, place: Place) -> str:
+        """Return the current attempt of a replica, as in the label of its Job."""
+        recovered = self.stored.recoveries.get(str(place.number), 0)
+        if place.type == api.WORKER and recovered:
+            return f"{self.stored.attempt}-{recovered}"
+        return str(self.stored.attempt)
+
+    def current(self, spec: MxJobSpec) -> ObservedJob:
+        """Return the observed state."""
+        if self._current is None:
+            self._current = ObservedJob(self.observed, spec, self._runtime_id(spec), self._attempt)
+        return self._current
+
+    def _writes(self, spec: MxJobSpec) -> Writes:
+        return Writes(
+            self.observed,
+            self.owner,
+            spec,
+            self._runtime_id(spec),
+            current=self.current(spec),
+            attempt=self._attempt,
+            accelerators=self.options.accelerators,
+        )
+
+    def status_with_counts(self, spec: MxJobSpec | None, *, wanted: bool = True) -> MxJobStatus:
+        if spec is None:
+            return msgspec.structs.replace(self.stored)
+        current = self.current(spec)
+        ready = sum(pod.ready for pod in self.observed.pods)
+        total = len(current.replicas) if wanted else 0
+        return msgspec.structs.replace(
+            self.stored,
+            types=status.of_types(current),
+            runtime_id=self._runtime_id(spec),
+            workers_ready=f"{min(ready, total)}/{total}",
+        )
+
+    def needs_confirmation(self, spec: MxJobSpec) -> bool:
+        """Return whether replicas are missing that had been there, or old pods may be left."""
+        if self.policy(spec).suspend or not self.current(spec).of(State.ABSENT):
+            return False
+        if self.stored.holds(lifecycle.RUNNING):
+            return True
+        return self.stored.attempt > 0 and not self._must_wait(spec)
+
+    def unseen(self, spec: MxJobSpec) -> tuple[ChildKey, ...]:
+        return tuple(replica.key for replica in self.current(spec).of(State.ABSENT))
+
+    def clean_up(self, plan: Plan, policy: CommonPolicy) -> None:
+        if not self.stored.finished or policy.clean_pod_policy == "None":
+            return  # not before it is stored how the job ended
+        plan.stages = stop(self.observed)
+        if policy.clean_pod_policy == "All":
+            for pod in self.observed.pods:
+                if pod.finished and pod.metadata.deletion_timestamp is None:
+                    plan.delete[ChildKey("Pod", pod.metadata.name)] = pod.metadata.uid
+
+    def suspend(self, plan: Plan, spec: MxJobSpec) -> None:
+        if not self.stored.holds(lifecycle.SUSPENDED):
+            self.releasing = True
+            return
+        plan.delete, plan.any_version = self._writes(spec).everything(), True
+
+    def transitions(self, status_: MxJobStatus) -> list[Event]:
+        return events.transitions(self.stored, status_)
+
+    def events_on_spec_change(self, spec: MxJobSpec) -> list[Event]:
+        return [
+            *events.overridden_variables(self.owner, spec, self._runtime_id(spec)),
+            *events.namesakes(self.owner.name, self.observed.namesakes),
+        ]
+
+    # -- the end ------------------------------------------------------------------------------
+
+    def outcome(self, spec: MxJobSpec, found: list[Problem]) -> Outcome | None:
+        if found or self.stored.holds(lifecycle.SUSPENDED):
+            return None
+        current = self.current(spec)
+        if current.succeeded:
+            return self._success(current)
+        if (restart := self._restart(spec)) is not None and restart.reason:
+            return restart.outcome
+        left = runpolicy.time_left(self.stored, self.policy(spec), self.now)
+        if left is not None and left <= timedelta(0):
+            return runpolicy.deadline_exceeded(self.owner.name)
+        return None
+
+    def _success(self, current: ObservedJob) -> Outcome | None:
+        if self._servers_wait(current) > 0:
+            return None
+        return Outcome(
+            succeeded=True,
+            reason=f"{api.KIND}Succeeded",
+            message="The scheduler and all workers have succeeded."
+            if len(current.replicas) > 1
+            else "The worker has succeeded.",
+        )
+
+    def _servers_wait(self, current: ObservedJob) -> float:
+        """Return the seconds that servers still have to end by themselves."""
+        if not current.succeeded or not current.of(State.PENDING, State.RUNNING):
+            return 0
+        if not current.ended_at:
+            return 0
+        return (parse_time(current.ended_at) + SERVERS_END - self.now).total_seconds()
+
+    def _restart(self, spec: MxJobSpec) -> Restart | None:
+        return decide(
+            self.current(spec),
+            spec,
+            self.stored,
+            had_run=self.stored.holds(lifecycle.RUNNING) and self.observed.confirmed,
+        )
+
+    # -- progress -----------------------------------------------------------------------------
+
+    def plan_active(self, spec: MxJobSpec, found: list[Problem]) -> Plan:
+        current, numbers = self.current(spec), self.status_with_counts(spec)
+        resumed = self.stored.holds(lifecycle.SUSPENDED)
+        restart = None if found or resumed else self._restart(spec)
+        verdict = None
+        if restart is None and not found and self.stored.holds(lifecycle.RUNNING):
+            verdict = self._assess(spec)
+            if (needed := self.knowledge_for(verdict)) is not None:
+                return needed
+            if isinstance(verdict, stall.Stalled):
+                restart = after_stall(current, spec, self.stored, verdict)
+                if restart.reason:
+                    return self.plan_end(spec, restart.outcome)
+        if restart is not None:
+            restart.apply(numbers, self.now)
+        elif resumed:
+            numbers.attempt += 1  # what is created now does not mix with what is left
+        # Jobs are deleted and created once that is stored.
+        self.releasing = restart is not None or resumed
+        progress = self._progress(spec, restart, found)
+        left = self._budget(spec, progress)
+        if left is not None and left <= 0:
+            return self.plan_end(spec, self._not_started_in_time(spec, progress))
+        if not self.has_started and (refusal := self.permanent_refusal()) is not None:
+            return self.plan_end(spec, refusal)
+        after = self.advance(numbers, progress=progress)
+        plan = Plan(status=self.document(after))
+        waits = [left, self._servers_wait(current) or None]
+        if isinstance(verdict, stall.Wait):
+            waits.append(verdict.seconds)
+        if not self.releasing and not found and not self.observed.leftovers:
+            writes = self._writes(spec)
+            plan.delete, plan.grace_seconds = writes.leaving(), writes.grace_seconds
+            plan.any_version = True  # an attempt that was ended never continues
+            if (wait := self._must_wait(spec)) > 0:
+                waits.append(wait)
+            else:
+                plan.stages = writes.missing()
+                plan.missing = writes.missing_pods()
+        plan.events = [restart.event] if restart is not None else []
+        plan.events += self.transitions(after) + self.sync_events(spec, after, progress)
+        time_left = runpolicy.time_left(after, self.policy(spec), self.now)
+        waits.append(time_left.total_seconds() if time_left is not None else None)
+        if progress.sync_reason == RESOURCE_EXISTS:
+            waits.append(RESOURCE_EXISTS_RETRY_SECONDS)
+        plan.requeue_after = min((wait for wait in waits if wait is not None), default=None)
+        return self.complete(plan)
+
+    def _assess(self, spec: MxJobSpec) -> stall.Verdict | None:
+        """Decide whether the job makes progress; workers write more than the other roles."""
+        in_order = sorted(
+            self.observed.pods,
+            key=lambda pod: pod.metadata.labels.get(LABEL_TYPE) != api.WORKER,
+        )
+        return stall.assess(self.observed, self.policy(spec), self.now, in_order)
+
+    def _must_wait(self, spec: MxJobSpec) -> float:
+        """Return the seconds to wait at most for replicas of the attempt before; 0 for not at all.
+
+        Two attempts must not run at the same time: they would write the same checkpoints, and the
+        Service could lead to the scheduler that ends. A pod that a lost node keeps is not waited
+        for longer than its grace period.
+        """
+        if any(
+            replica.state is State.LEAVING and replica.job is not None
+            for replica in self.current(spec).replicas
+        ):
+            return LEAVING_SECONDS
+        since = self.stored.last_restart_time or self.metadata.creation_timestamp
+        waits = [
+            seconds_to_leave(pod, since, self.now)
+            for pod in self.observed.departing
+            if pod.metadata.labels.get(LABEL_RUNTIME_ID) == self._runtime_id(spec)
+        ]
+        return max(waits, default=0.0)
+
+    def _progress(self, spec: MxJobSpec, restart: Restart | None, found: list[Problem]) -> Progress:
+        sync_reason, sync_message = self.sync_problem(found) or ("", None)
+        current = self.current(spec)
+        # What runs when a job is resumed was not ended yet by the suspension, and will be.
+        resumed = self.stored.holds(lifecycle.SUSPENDED)
+        up = [] if resumed else current.of(State.RUNNING, State.SUCCEEDED)
+        everything = len(up) == len(current.replicas)
+        restarting = restart is not None and not restart.alone
+        restarting |= self.stored.holds(lifecycle.RESTARTING) and not everything
+        running = everything or (self.stored.holds(lifecycle.RUNNING) and not restarting)
+        count = f"{len(up)}/{len(current.replicas)} replicas running"
+        troubles = pods.first_few(list(self._troubles(current)))
+        reason, message = "WaitingForReplicas", count
+        if restart is not None:
+            reason, message = f"{api.KIND}Restarting", restart.text
+        elif restarting:
+            reason = f"{api.KIND}Restarting"
+            message = f"{self.stored.last_restart_reason} {count}."
+        elif sync_message is not None and not running:
+            reason, message = sync_reason, sync_message
+        elif everything:
+            reason, message = f"{api.KIND}Running", "All replicas are running."
+            if current.succeeded:
+                message = "The scheduler and all workers have succeeded; the servers are ending."
+        if troubles and not everything:
+            message = f"{message.rstrip('.')}; {troubles}"
+        return Progress(
+            reason=reason,
+            message=message,
+            running=running,
+            restarting=restarting,
+            started_at=self.stored.start_time or format_time(self.now),
+            sync_problem=sync_message,
+            sync_reason=sync_reason,
+        )
+
+    def _troubles(self, current: ObservedJob) -> list[str]:
+        """Return why replicas do not run."""
+        lines = []
+        for replica in current.of(State.ABSENT, State.PENDING):
+            rejection = self.observed.rejections.get(replica.name)
+            text = pods.rejection_text(replica.name, rejection) if rejection is not None else None
+            if replica.pod is not None:
+                text = pods.not_ready_reason(replica.pod)
+            if text is not None:
+                lines.append(f"{describe(replica.place)}: {text}")
+        return lines
+
+    def _budget(self, spec: MxJobSpec, progress: Progress) -> float | None:
+        """Return the seconds that the replicas have left to run; None if they do, or did."""
+        if progress.running:
+            return None
+        since = runpolicy.waiting_since(self.stored) or self.now
+        if self.stored.last_restart_time:
+            since = max(since, parse_time(self.stored.last_restart_time))
+        seconds = self.policy(spec).scheduling_policy.schedule_timeout_seconds
+        return seconds - (self.now - since).total_seconds()
+
+    def _not_started_in_time(self, spec: MxJobSpec, progress: Progress) -> Outcome:
+        seconds = self.policy(spec).scheduling_policy.schedule_timeout_seconds
+        text = f"Not all replicas were running within {seconds} s: {progress.message}"
+        return Outcome(succeeded=False, reason="WorkersNotReady", message=text)
+
+
+__all__ = ["plan"]

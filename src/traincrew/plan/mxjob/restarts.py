@@ -1,0 +1,172 @@
+"""Decides what follows when a replica has ended before the job has.
+
+No other role of a parameter server notices that one has died: all of them wait forever. So the
+operator ends the attempt for all replicas, and starts the next one or fails the job.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from traincrew.api.kinds.mxjob.types import DEFAULT_BACKOFF_LIMIT, WORKER
+from traincrew.api.meta import format_time, parse_time
+from traincrew.plan.mxjob.observed import Failure, State, describe
+from traincrew.plan.shared import pods, stall
+from traincrew.plan.shared.lifecycle import Outcome
+from traincrew.plan.shared.model import Event
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from traincrew.api.kinds.mxjob.types import MxJobSpec
+    from traincrew.plan.mxjob.children import Place
+    from traincrew.plan.mxjob.observed import ObservedJob
+    from traincrew.plan.mxjob.status import MxJobStatus
+    from traincrew.plan.shared.model import PodView
+
+REPLICA_FAILED = "ReplicaFailed"
+BACKOFF_LIMIT_EXCEEDED = "BackoffLimitExceeded"
+"""Reason of a batch Job that has reached its limit."""
+GRACE_SECONDS = 5
+"""Grace period of the pods of an attempt that has failed: they can only wait for each other."""
+LEAVING_SECONDS = 5.0
+"""Seconds after which Jobs that are being deleted are looked at again."""
+_LATE = timedelta(seconds=10)
+"""How much longer than its grace period a pod may take; longer on a lost node."""
+_UNDELETED = timedelta(seconds=30)
+"""How long garbage collection may take to delete the pods of a deleted Job."""
+
+
+class Restart(Struct, frozen=True, kw_only=True):
+    """The end of an attempt.
+
+    Attributes:
+        text: Why, and what follows.
+        reason: Reason of the job's failure; empty if there is another attempt.
+        counted: Whether it counts against the back-off limit.
+        alone: Workers that are recreated while the others go on; empty: all are restarted.
+    """
+
+    text: str
+    reason: str = ""
+    counted: bool = True
+    alone: tuple[Place, ...] = ()
+
+    def apply(self, status: MxJobStatus, now: datetime) -> None:
+        """Record the next attempt in a status, in place."""
+        if self.alone:
+            before = status.recoveries
+            again = {
+                str(place.number): before.get(str(place.number), 0) + 1 for place in self.alone
+            }
+            status.recoveries = before | again
+        else:
+            status.attempt += 1
+            status.recoveries = {}
+        status.failures += self.counted
+        status.restarts += 1
+        status.last_restart_time = format_time(now)
+        status.last_restart_reason = self.text
+
+    @property
+    def outcome(self) -> Outcome:
+        """The failure of the job, if there is no other attempt."""
+        return Outcome(succeeded=False, reason=self.reason, message=self.text)
+
+    @property
+    def event(self) -> Event:
+        """The event that reports it."""
+        return Event("Warning", "WorkerRecreated" if self.alone else "Restarting", self.text)
+
+
+def decide(
+    current: ObservedJob, spec: MxJobSpec, stored: MxJobStatus, *, had_run: bool
+) -> Restart | None:
+    """Return what follows from the state of the replicas; None if all is well.
+
+    Args:
+        current: The replicas.
+        spec: The desired state.
+        stored: The status before.
+        had_run: Whether all replicas ran in this attempt, and the API server has confirmed which
+            are missing: those were deleted by somebody.
+    """
+    failures = current.failures
+    if had_run:
+        failures += [
+            Failure(
+                place=replica.place,
+                text=f"{describe(replica.place)} failed: Job {replica.name} was deleted",
+                disrupted=True,
+            )
+            for replica in current.of(State.ABSENT)
+            if not (spec.recover_workers and replica.place.type == WORKER)
+        ]
+    if not failures:
+        return None
+    first = failures[0]
+    text = pods.first_few([failure.text for failure in failures])
+    if first.permanent:
+        return Restart(reason=REPLICA_FAILED, text=_sentence(text))
+    alone: tuple[Place, ...] = ()
+    if spec.recover_workers and all(failure.place.type == WORKER for failure in failures):
+        alone = tuple(dict.fromkeys(failure.place for failure in failures))
+    return _again(current, spec, stored, text, counted=not first.disrupted, alone=alone)
+
+
+def after_stall(
+    current: ObservedJob, spec: MxJobSpec, stored: MxJobStatus, stalled: stall.Stalled
+) -> Restart:
+    """Return what follows when no replica makes progress, which counts as a failure."""
+    return _again(current, spec, stored, stalled.message, reason=stall.NO_PROGRESS)
+
+
+def _again(
+    current: ObservedJob,
+    spec: MxJobSpec,
+    stored: MxJobStatus,
+    text: str,
+    *,
+    counted: bool = True,
+    alone: tuple[Place, ...] = (),
+    reason: str = BACKOFF_LIMIT_EXCEEDED,
+) -> Restart:
+    """Return another attempt, or the end of the job with this reason if there were enough."""
+    limit = spec.run_policy.backoff_limit
+    limit = DEFAULT_BACKOFF_LIMIT if limit is None else limit
+    if counted and stored.failures >= limit:
+        again = pods.quantity(stored.failures, "restart")
+        return Restart(
+            reason=reason,
+            text=_sentence(f"{text}, after {again} (spec.runPolicy.backoffLimit: {limit})"),
+        )
+    number = f"restart {stored.failures + 1} of {limit}" if counted else "not counted"
+    what = "All replicas are restarted" if len(current.replicas) > 1 else "It is restarted"
+    if alone:
+        what = "It is recreated"
+    return Restart(text=_sentence(f"{text}. {what} ({number})"), counted=counted, alone=alone)
+
+
+def seconds_to_leave(pod: PodView, since: str, now: datetime) -> float:
+    """Return the seconds that a pod of an earlier attempt is still waited for.
+
+    Args:
+        pod: The pod, whose Job does not exist any more.
+        since: When the earlier attempt was ended at the latest.
+        now: The time.
+    """
+    if pod.finished:
+        return 0.0
+    if pod.metadata.deletion_timestamp is not None:  # the time at which its grace period is over
+        end = parse_time(pod.metadata.deletion_timestamp) + _LATE
+    else:
+        end = parse_time(since) + _UNDELETED
+    return max(0.0, (end - now).total_seconds())
+
+
+def _sentence(text: str) -> str:
+    text = text[0].upper() + text[1:]
+    return text if text.endswith((".", "…")) else f"{text}."

@@ -1,0 +1,1 @@
+"""Code that the plans of all kinds share."""

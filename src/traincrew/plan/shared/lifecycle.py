@@ -1,0 +1,367 @@
+"""The one state machine: conditions and phases.
+
+Every kind passes its `Progress` (`_progress` in the kind's planner) to `advance`, which decides
+what that means for the status.
+The rules, with Kubeflow's vocabulary and the behavior of a batch Job (docs/design/status.md):
+
+- Succeeded and Failed are final. Once one of them is true, nothing but the counts of remaining pods
+  changes, whatever happens to the children or the spec.
+- At most one of Succeeded and Failed is ever true; then Running and Restarting are false.
+- Running, Restarting and Suspended are mutually exclusive.
+- ``lastTransitionTime`` changes exactly when ``status`` does.
+- ``startTime`` is set once per execution, ``completionTime`` once.
+- Counters only grow; `podrecords` counts the restarts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+import msgspec
+from msgspec import Struct, field
+
+from traincrew.api.meta import Condition, format_time
+from traincrew.plan.shared import pods, stall
+from traincrew.plan.shared.model import Event
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from datetime import datetime
+
+CREATED = "Created"
+RUNNING = "Running"
+RESTARTING = "Restarting"
+SUSPENDED = "Suspended"
+SUCCEEDED = "Succeeded"
+FAILED = "Failed"
+SYNCED = "Synced"
+"""Present only while false: the spec has not taken effect."""
+FINISHED = "JobFinished"
+"""Reason of `SYNCED` when the spec of a finished job has been changed."""
+
+OWN_CONDITIONS = frozenset({CREATED, RUNNING, RESTARTING, SUSPENDED, SUCCEEDED, FAILED, SYNCED})
+"""Condition types that every kind has."""
+_TERMINAL = (SUCCEEDED, FAILED)
+_PHASES = (FAILED, SUCCEEDED, SUSPENDED, RESTARTING, RUNNING)
+
+
+class ReplicaStatus(Struct, rename="camel", kw_only=True):
+    """The number of pods of one role, by state.
+
+    ``active`` counts pods that hold resources, terminating ones included, so that a queue does not
+    release their quota too early.
+    """
+
+    active: int = 0
+    ready: int = 0
+    succeeded: int | msgspec.UnsetType = msgspec.UNSET
+    failed: int | msgspec.UnsetType = msgspec.UNSET
+    restarts: int = 0
+    selector: str | msgspec.UnsetType = msgspec.UNSET
+    """Label selector of these pods, for autoscalers."""
+
+
+class Status(Struct, rename="camel", kw_only=True, omit_defaults=True):
+    """The part of ``status`` that all kinds share; a kind that stores more extends it.
+
+    Attributes:
+        more_conditions: Condition types that only this kind has. They are false while a job is
+            suspended.
+    """
+
+    more_conditions: ClassVar[tuple[str, ...]] = ()
+
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    conditions: list[Condition] = field(default_factory=list)
+    observed_generation: int = 0
+    start_time: str | None = None
+    completion_time: str | None = None
+    workers_ready: str = ""
+    restarts: int = 0
+    replica_statuses: dict[str, ReplicaStatus] = field(default_factory=dict)
+    pod_records: dict[str, Any] = field(default_factory=dict)
+    """Texts of `PodRecord`, by place; see `podrecords`."""
+
+    def condition(self, kind: str) -> Condition | None:
+        """Return the condition of a type, if it was ever set."""
+        return next((item for item in self.conditions if item.type == kind), None)
+
+    def holds(self, kind: str) -> bool:
+        """Return whether a condition is true."""
+        condition = self.condition(kind)
+        return condition is not None and condition.is_true
+
+    @classmethod
+    def owns(cls, kind: str) -> bool:
+        """Return whether a condition type is ours; a status may contain those of a Job as well."""
+        return kind in OWN_CONDITIONS or kind in cls.more_conditions
+
+    @property
+    def finished(self) -> bool:
+        """Whether the job has succeeded or failed, which is final."""
+        return any(self.holds(kind) for kind in _TERMINAL)
+
+
+AnyStatus = TypeVar("AnyStatus", bound=Status)
+
+
+class Flag(Struct, frozen=True, kw_only=True):
+    """A condition of `Status.more_conditions`. It is added when it first holds, and then kept."""
+
+    type: str
+    holds: bool
+    reason: str
+    message: str
+
+
+class Outcome(Struct, frozen=True, kw_only=True):
+    """How a job ended.
+
+    Attributes:
+        succeeded: Whether it succeeded rather than failed.
+        reason: The reason, as one word in CamelCase.
+        message: The human-readable message.
+        at: The time, if a Job has determined the outcome; else now.
+        probed_at: ``lastProbeTime`` of the Job's condition.
+    """
+
+    succeeded: bool
+    reason: str
+    message: str
+    at: str | None = None
+    probed_at: str | None = None
+
+
+class Progress(Struct, frozen=True, kw_only=True):
+    """The state of a job that has not ended: running, restarting, or neither and why."""
+
+    reason: str
+    message: str
+    running: bool = False
+    restarting: bool = False
+    started_at: str | None = None
+    """When this execution started; None while it has not."""
+    sync_problem: str | None = None
+    """Why the spec has not taken effect."""
+    sync_reason: str = ""
+    flags: tuple[Flag, ...] = ()
+    """Conditions of `Status.more_conditions`."""
+
+
+def read(status: Mapping[str, Any], kind: type[AnyStatus]) -> AnyStatus:
+    """Decode a stored status; other conditions (the Job's own) are left out."""
+    decoded = msgspec.convert(status, kind, strict=False)
+    decoded.conditions = [item for item in decoded.conditions if kind.owns(item.type)]
+    return decoded
+
+
+def document(status: Status) -> dict[str, Any]:
+    """Return the status as plain data."""
+    plain: dict[str, Any] = msgspec.to_builtins(status)
+    return plain
+
+
+# -- conditions -------------------------------------------------------------------------------
+
+
+def advance(
+    status: AnyStatus,
+    *,
+    kind: str,
+    generation: int,
+    now: datetime,
+    outcome: Outcome | None = None,
+    suspend: str | None = None,
+    active_pods: int = 0,
+    progress: Progress | None = None,
+) -> AnyStatus:
+    """Return the status after one reconcile of a job.
+
+    Args:
+        status: The status before; not modified.
+        kind: Kind of the job, for reasons in Kubeflow's style (``ChainerJobRunning``).
+        generation: Generation of the spec that was reconciled.
+        now: Time of transitions.
+        outcome: How the job ended, if it did.
+        suspend: The field by which the job is suspended, if it is.
+        active_pods: Number of pods that still hold resources.
+        progress: The state of the job; not needed with an outcome.
+    """
+    if status.finished:
+        return status
+    after = msgspec.structs.replace(
+        status,
+        conditions=[msgspec.structs.replace(item) for item in status.conditions],
+        observed_generation=generation,
+    )
+    stamp = format_time(now)
+    if after.condition(CREATED) is None:
+        text = f"{kind} has been seen."
+        _set(after, CREATED, True, stamp, reason=f"{kind}Created", message=text)
+    if outcome is not None:
+        _finish(after, outcome, stamp)
+    elif suspend is not None:
+        _suspend(after, kind, suspend, active_pods, stamp)
+    else:
+        assert progress is not None
+        _progress(after, kind, progress, stamp)
+    after.phase, after.reason, after.message = summary(after.conditions)
+    return after
+
+
+def _finish(status: Status, outcome: Outcome, stamp: str) -> None:
+    word = SUCCEEDED if outcome.succeeded else FAILED
+    text = f"The job has {word.lower()}."
+    for other in (RUNNING, RESTARTING, SUSPENDED):
+        if other == RUNNING or status.condition(other) is not None:
+            _set(status, other, False, stamp, reason=outcome.reason, message=text)
+    _drop(status, SYNCED)
+    at = outcome.at or stamp
+    _set(
+        status,
+        word,
+        True,
+        at,
+        reason=outcome.reason,
+        message=outcome.message,
+        probed=outcome.probed_at,
+    )
+    status.completion_time = at
+
+
+def with_late_edit(status: AnyStatus, generation: int, now: datetime) -> AnyStatus:
+    """Return the status of a finished job whose spec was changed afterwards; its outcome stays."""
+    after = msgspec.structs.replace(
+        status, conditions=[msgspec.structs.replace(item) for item in status.conditions]
+    )
+    text = (
+        f"The job has finished; its spec (generation {generation}) was changed afterwards and will"
+        " not run. Only cleanPodPolicy and ttlSecondsAfterFinished still have an effect. To run the"
+        " job again, delete it and create it again."
+    )
+    _set(after, SYNCED, False, format_time(now), reason=FINISHED, message=text)
+    return after
+
+
+def _suspend(status: Status, kind: str, field: str, active_pods: int, stamp: str) -> None:
+    reason = f"{kind}Suspended"
+    if active_pods:
+        text = f"Waiting for {pods.quantity(active_pods, 'pod')} to end."
+        _set(status, SUSPENDED, True, stamp, reason="Draining", message=text)
+    else:
+        _set(status, SUSPENDED, True, stamp, reason=reason, message="No pod is left.")
+    text = f"{field} is true."
+    _set(status, RUNNING, False, stamp, reason=reason, message=text)
+    for other in (RESTARTING, *status.more_conditions):
+        if status.condition(other) is not None:
+            _set(status, other, False, stamp, reason=reason, message=text)
+    _drop(status, SYNCED)
+    status.start_time = None
+
+
+def _progress(status: Status, kind: str, progress: Progress, stamp: str) -> None:
+    reason, message = progress.reason, progress.message
+    if status.holds(SUSPENDED):
+        text = "The job was resumed."
+        _set(status, SUSPENDED, False, stamp, reason=f"{kind}Resumed", message=text)
+    if progress.sync_problem is None:
+        _drop(status, SYNCED)
+    else:
+        problem = progress.sync_problem
+        _set(status, SYNCED, False, stamp, reason=progress.sync_reason, message=problem)
+    if progress.restarting or status.condition(RESTARTING) is not None:
+        _set(status, RESTARTING, progress.restarting, stamp, reason=reason, message=message)
+    for flag in progress.flags:
+        if flag.holds or status.condition(flag.type) is not None:
+            _set(status, flag.type, flag.holds, stamp, reason=flag.reason, message=flag.message)
+    running = progress.running and not progress.restarting
+    _set(status, RUNNING, running, stamp, reason=reason, message=message)
+    if progress.started_at is not None:
+        status.start_time = progress.started_at
+
+
+def _set(
+    status: Status,
+    kind: str,
+    value: bool,
+    stamp: str,
+    *,
+    reason: str,
+    message: str,
+    probed: str | None = None,
+) -> None:
+    text = "True" if value else "False"
+    condition = status.condition(kind)
+    if condition is None:
+        condition = Condition(type=kind, status="")
+        status.conditions.append(condition)
+    if condition.status != text:
+        condition.status = text
+        condition.last_transition_time = stamp
+    condition.reason, condition.message = reason, message
+    condition.last_probe_time = probed
+
+
+def _drop(status: Status, kind: str) -> None:
+    status.conditions = [item for item in status.conditions if item.type != kind]
+
+
+def summary(conditions: Iterable[Condition]) -> tuple[str, str, str]:
+    """Return phase, reason and message: a pure function of the conditions."""
+    by_type = {condition.type: condition for condition in conditions}
+    for phase in _PHASES:
+        condition = by_type.get(phase)
+        if condition is not None and condition.is_true:
+            return phase, condition.reason, condition.message
+    waiting = by_type.get(RUNNING) or by_type.get(CREATED)
+    if waiting is None:
+        return "", "", ""
+    return CREATED, waiting.reason, waiting.message
+
+
+def is_urgent(before: Mapping[str, Any], after: Mapping[str, Any], kind: type[Status]) -> bool:
+    """Whether one of our conditions was added, removed or flipped, or a new spec has taken effect.
+
+    Other changes (reasons, messages, counts) may wait, so that several are written at once.
+    """
+
+    def essence(status: Mapping[str, Any]) -> set[tuple[Any, ...]]:
+        return {
+            (condition.get("type"), condition.get("status"))
+            for condition in status.get("conditions") or ()
+            if kind.owns(condition.get("type", ""))
+        }
+
+    return essence(before) != essence(after) or before.get("observedGeneration") != after.get(
+        "observedGeneration"
+    )
+
+
+def reported_stall(status: Status) -> str:
+    """Return why a job is restarting, if that is because it made no progress; else ""."""
+    restarting = status.condition(RESTARTING)
+    if restarting is None or not restarting.is_true or restarting.reason != stall.NO_PROGRESS:
+        return ""
+    return restarting.message.partition(";")[0]
+
+
+def transition_events(before: Status, after: Status) -> list[Event]:
+    """Return events for the changes between two statuses; none for what is unchanged."""
+    events = []
+    for condition in after.conditions:
+        was_true = before.holds(condition.type)
+        if condition.is_true == was_true:
+            continue
+        if condition.type == FAILED:
+            text = f"{condition.reason}: {condition.message}"
+            events.append(Event("Warning", FAILED, text))
+        elif condition.type == RESTARTING and condition.is_true:
+            stalled = condition.reason == stall.NO_PROGRESS
+            reason = stall.NO_PROGRESS if stalled else RESTARTING
+            events.append(Event("Warning", reason, condition.message))
+        elif condition.type == SUSPENDED and not after.finished:
+            word = SUSPENDED if condition.is_true else "Resumed"
+            events.append(Event("Normal", word, condition.message))
+    return events

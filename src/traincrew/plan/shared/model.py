@@ -1,0 +1,391 @@
+"""Input and output of a plan.
+
+The decisions of a kind are one pure function, ``plan(observed, now, options) -> Plan``: no I/O, no
+clock, no randomness. Children are written as plain documents, and observed as small typed views
+that hold only what decisions depend on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+
+from msgspec import Struct, field
+
+from traincrew.api.meta import CustomObject, ObjectMeta, Shared, View
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+FINGERPRINT = "traincrew.dev/fingerprint"
+"""Annotation of children: a hash of what we wrote, so that the same is not written again."""
+
+
+# -- observed ---------------------------------------------------------------------------------
+
+
+class ChildView(View, frozen=True, gc=False, kw_only=True):
+    """A child of which only its existence matters: a ServiceAccount, a Service."""
+
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+
+
+AnyChild = TypeVar("AnyChild", bound=ChildView)
+
+
+class RoleView(ChildView, frozen=True, gc=False, kw_only=True):
+    """A Role."""
+
+    rules: list[dict[str, Any]] = field(default_factory=list)
+
+
+class RoleBindingView(ChildView, frozen=True, gc=False, kw_only=True):
+    """A RoleBinding."""
+
+    subjects: list[dict[str, Any]] = field(default_factory=list)
+
+
+class ConfigMapView(ChildView, frozen=True, gc=False, kw_only=True):
+    """A ConfigMap."""
+
+    data: dict[str, str] = field(default_factory=dict)
+
+
+class StatefulSetSpecView(View, frozen=True, gc=False, kw_only=True):
+    """The part of a StatefulSet's ``spec`` that others may change as well."""
+
+    replicas: int = 1
+
+
+class StatefulSetStatusView(View, frozen=True, gc=False, kw_only=True):
+    """The number of pods of a StatefulSet, of ready ones, and its template revision."""
+
+    observed_generation: int = 0
+    update_revision: Shared = ""
+    replicas: int = 0
+    ready_replicas: int = 0
+
+
+class StatefulSetView(ChildView, frozen=True, gc=False, kw_only=True):
+    """A StatefulSet."""
+
+    spec: StatefulSetSpecView = field(default_factory=StatefulSetSpecView)
+    status: StatefulSetStatusView = field(default_factory=StatefulSetStatusView)
+
+
+class JobSpecView(View, frozen=True, gc=False, kw_only=True):
+    """The mutable part of a Job's ``spec``."""
+
+    suspend: bool = False
+    backoff_limit: int | None = None
+    active_deadline_seconds: int | None = None
+
+
+class JobView(ChildView, frozen=True, gc=False, kw_only=True):
+    """A Job; its status stays plain data, because all of it is shown to users."""
+
+    spec: JobSpecView = field(default_factory=JobSpecView)
+    status: dict[str, Any] = field(default_factory=dict)
+
+    def condition(self, kind: str) -> dict[str, Any] | None:
+        """Return a condition of the Job if it is true."""
+        for condition in self.status.get("conditions", []):
+            if condition.get("type") == kind and condition.get("status") == "True":
+                found: dict[str, Any] = condition
+                return found
+        return None
+
+    def holds(self, kind: str) -> bool:
+        """Whether a condition of the Job is true."""
+        return self.condition(kind) is not None
+
+    @property
+    def finished(self) -> bool:
+        """Whether the Job has completed or failed."""
+        return self.holds("Complete") or self.holds("Failed")
+
+
+class Waiting(View, frozen=True, gc=False, kw_only=True):
+    """Why a container is waiting."""
+
+    reason: Shared = ""
+    message: str = ""
+
+
+class Terminated(View, frozen=True, gc=False, kw_only=True):
+    """How a container terminated."""
+
+    exit_code: int = 0
+    reason: Shared = ""
+    message: str = ""
+    finished_at: str | None = None
+
+
+class Running(View, frozen=True, gc=False, kw_only=True):
+    """Since when a container is running."""
+
+    started_at: Shared | None = None
+
+
+class ContainerState(View, frozen=True, gc=False, kw_only=True):
+    """At most one of the three is set; none means that it is not known yet."""
+
+    waiting: Waiting | None = None
+    running: Running | None = None
+    terminated: Terminated | None = None
+
+
+class ContainerStatus(View, frozen=True, gc=False, kw_only=True):
+    """The state of one container."""
+
+    name: Shared = ""
+    ready: bool = False
+    restart_count: int = 0
+    state: ContainerState = field(default_factory=ContainerState)
+    last_state: ContainerState = field(default_factory=ContainerState)
+
+
+class PodCondition(View, frozen=True, gc=False, kw_only=True):
+    """A condition of a pod."""
+
+    type: Shared = ""
+    status: Shared = ""
+    reason: Shared = ""
+    message: str = ""
+    last_transition_time: Shared | None = None
+
+
+class PodSpecView(View, frozen=True, gc=False, kw_only=True):
+    """The node of a pod."""
+
+    node_name: Shared = ""
+
+
+class PodStatusView(View, frozen=True, gc=False, kw_only=True):
+    """The status of a pod."""
+
+    phase: Shared = "Pending"
+    reason: Shared = ""
+    message: str = ""
+    conditions: list[PodCondition] = field(default_factory=list)
+    init_container_statuses: list[ContainerStatus] = field(default_factory=list)
+    container_statuses: list[ContainerStatus] = field(default_factory=list)
+
+
+class PodView(ChildView, frozen=True, gc=False, kw_only=True):
+    """A pod of the job, owned by it or by its Job or StatefulSet."""
+
+    spec: PodSpecView = field(default_factory=PodSpecView)
+    status: PodStatusView = field(default_factory=PodStatusView)
+
+    @property
+    def finished(self) -> bool:
+        """Whether the pod has ended and holds no resources any more."""
+        return self.status.phase in {"Succeeded", "Failed"}
+
+    @property
+    def active(self) -> bool:
+        """Whether the pod holds resources; a terminating pod still does."""
+        return not self.finished
+
+    @property
+    def running(self) -> bool:
+        """Whether the pod is running and not terminating."""
+        return self.status.phase == "Running" and self.metadata.deletion_timestamp is None
+
+    @property
+    def ready(self) -> bool:
+        """Whether the pod is ready and not terminating."""
+        return self.metadata.deletion_timestamp is None and any(
+            condition.type == "Ready" and condition.status == "True"
+            for condition in self.status.conditions
+        )
+
+    @property
+    def restarts(self) -> int:
+        """The number of restarts of this pod's containers."""
+        statuses = (*self.status.init_container_statuses, *self.status.container_statuses)
+        return sum(status.restart_count for status in statuses)
+
+
+class ChildKey(NamedTuple):
+    """Kind and name of a child, within the namespace of its job."""
+
+    kind: str
+    name: str
+
+
+class Refusal(Struct, frozen=True):
+    """The API refused a write of a child.
+
+    Attributes:
+        foreign: An object of that name already exists and is not managed by the job.
+        permanent: The document itself is invalid; a retry cannot succeed.
+        message: The message of the API.
+        owner: Kind and name of the controller of a foreign object; empty if it has none.
+    """
+
+    message: str
+    foreign: bool = False
+    permanent: bool = False
+    owner: str = ""
+
+
+class LogKey(NamedTuple):
+    """The log of a container."""
+
+    pod: str
+    uid: str
+    container: str
+    restarts: int
+    previous: bool
+    """Whether it is the log of the container before its last restart."""
+
+
+class Output(Struct, frozen=True, kw_only=True):
+    """The last line of a container's log, of which only the time is known.
+
+    Attributes:
+        read_at: When the log was last read, whether that succeeded or not.
+        known: Whether it could be read.
+        stamp: The time of the line as the node wrote it; empty if there is no line, None if the log
+            could never be read.
+        written_at: When the line was written by our clock; None if that is not known.
+    """
+
+    read_at: datetime
+    known: bool = False
+    stamp: str | None = None
+    written_at: datetime | None = None
+
+
+class OutputQuery(Struct, frozen=True, kw_only=True):
+    """Containers whose last output has to be known.
+
+    Attributes:
+        keys: Their logs, in the order in which they are read.
+        since: One output after this time is sufficient; the rest need not be read then.
+    """
+
+    keys: tuple[LogKey, ...]
+    since: datetime
+
+
+class Observed(Struct, frozen=True, kw_only=True):
+    """Everything that a plan depends on.
+
+    Attributes:
+        job: The training job as stored.
+        children: Objects whose controller is this job, by UID.
+        pods: Pods whose controller is the job or one of the children.
+        departing: Pods of children that no longer exist; they end, but may still run.
+        leftovers: Children of an earlier job of the same name that are not garbage collected yet.
+        namesakes: Other groups in which a job of the same kind and name has children.
+        refusals: Writes of this reconcile that the API refused.
+        drifted: Children whose spec somebody else has changed since we wrote it.
+        confirmed: Whether `pods` were just listed from the API server instead of taken from a cache
+            that may be stale; see `Plan.confirm`.
+        logs: The ends of the logs of `Plan.logs`; empty if a log could not be read.
+        outputs: What is known about the last output of containers; see `Plan.outputs`.
+        rejections: Why the API refuses pods of `Plan.missing`, by name.
+    """
+
+    job: CustomObject
+    children: dict[ChildKey, ChildView] = field(default_factory=dict)
+    pods: tuple[PodView, ...] = ()
+    departing: tuple[PodView, ...] = ()
+    leftovers: frozenset[ChildKey] = frozenset()
+    namesakes: tuple[str, ...] = ()
+    refusals: dict[ChildKey, Refusal] = field(default_factory=dict)
+    drifted: frozenset[ChildKey] = frozenset()
+    confirmed: bool = False
+    logs: dict[LogKey, str] = field(default_factory=dict)
+    outputs: dict[LogKey, Output] = field(default_factory=dict)
+    rejections: dict[str, str] = field(default_factory=dict)
+
+    def child(self, key: ChildKey, view: type[AnyChild]) -> AnyChild | None:
+        """Return an existing child of the job."""
+        found = self.children.get(key)
+        return found if isinstance(found, view) else None
+
+
+# -- planned ----------------------------------------------------------------------------------
+
+
+class Patch(Struct, frozen=True, kw_only=True):
+    """Replaces fields of an existing child.
+
+    Whole fields are replaced rather than merged, so that what a user removed from a template is
+    removed, and what others wrote elsewhere in the object stays.
+    """
+
+    key: ChildKey
+    namespace: str
+    uid: str
+    values: dict[tuple[str, ...], Any]
+    """New values by path; None removes the field."""
+
+
+class Write(Struct, frozen=True, kw_only=True):
+    """Creates or updates a child; writes of one stage may be sent concurrently."""
+
+    create: dict[str, Any] | None = None
+    patch: Patch | None = None
+
+
+class Event(NamedTuple):
+    """An event of the job, emitted once the status it reports is stored."""
+
+    type: Literal["Normal", "Warning"]
+    reason: str
+    message: str
+
+
+class Plan(Struct, kw_only=True):
+    """What has to be done, in the order of the attributes.
+
+    Attributes:
+        confirm: Nothing can be decided before the pods have been listed from the API server: plan
+            again with `Observed.confirmed`. The rest of the plan is ignored, except `unseen`.
+        logs: Read the ends of these logs, and plan again. The rest of the plan is ignored.
+        outputs: Read when these containers last wrote output, and plan again. The rest of the plan
+            is ignored.
+        unseen: Children that should exist and are not in the caches: get them as well.
+        spec: Merge patch with computed defaults to be stored in the job; None if there are none.
+        stages: Writes of children; a stage begins when the one before has succeeded.
+        later: Writes of children that no pod needs in order to start. They follow the stages, and
+            give way to those of other jobs. A refusal of one of them is never permanent.
+        delete: Children (and pods) to delete, with the UID each must have.
+        any_version: Whether children in `delete` are deleted in whatever state they are meanwhile.
+        grace_seconds: Maximum grace period of the pods in `delete`; None for their own.
+        status: The desired status of the job; compared with the stored one before it is written.
+        missing: Pods by name that the controller of a child has not created yet. If that lasts, a
+            dry run shows whether the API would accept them.
+        urgent: Whether the status has to be written at once, not together with later changes.
+        patient: Whether the status gives way while children of other jobs are created.
+        events: Events to emit after the status was stored.
+        delete_job: Whether the job itself has exceeded its ``ttlSecondsAfterFinished``.
+        requeue_after: Seconds after which the job is reconciled without any change; None for never.
+    """
+
+    confirm: bool = False
+    logs: tuple[LogKey, ...] = ()
+    outputs: OutputQuery | None = None
+    unseen: tuple[ChildKey, ...] = ()
+    spec: dict[str, Any] | None = None
+    stages: list[list[Write]] = field(default_factory=list)
+    later: list[Write] = field(default_factory=list)
+    delete: dict[ChildKey, str] = field(default_factory=dict)
+    any_version: bool = False
+    grace_seconds: int | None = None
+    status: dict[str, Any] = field(default_factory=dict)
+    missing: dict[str, dict[str, Any]] = field(default_factory=dict)
+    urgent: bool = False
+    patient: bool = False
+    events: list[Event] = field(default_factory=list)
+    delete_job: bool = False
+    requeue_after: float | None = None
+
+    @property
+    def writes_children(self) -> bool:
+        """Whether any child has to be written or deleted."""
+        return bool(self.delete) or bool(self.later) or any(self.stages)

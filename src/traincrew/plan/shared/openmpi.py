@@ -1,0 +1,210 @@
+"""What Open MPI needs in the pods: the hosts of the ranks, and a way to start processes there.
+
+Shared by the kinds that launch through the Kubernetes API. `mpiexec` on the master reads a
+hostfile, and starts a daemon on every other host by calling the *rsh agent*, a script with the
+interface of ssh: ``agent HOST WORD...``. Our agent is ``kubexeb.sh``, which goes through
+``kubectl exec``.
+
+The scripts run in unknown images, so they are POSIX sh and use only its built-ins and a few POSIX
+utilities (`uname`, `sleep`, `mv`, `rm`, `cp`, `chmod`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+DOWNLOAD_KUBECTL = "download_kubectl.sh"
+RSH_AGENT = "kubexeb.sh"
+GENERATE_HOSTFILE = "gen_hostfile.sh"
+SETS_AND_SLOTS = "statefulsets_and_slots"
+ASSETS = (DOWNLOAD_KUBECTL, RSH_AGENT, GENERATE_HOSTFILE, SETS_AND_SLOTS)
+
+
+class Paths(Struct, frozen=True):
+    """Paths of a kind's files in the containers.
+
+    Attributes:
+        base: Directory that contains all of them.
+    """
+
+    base: str
+
+    @property
+    def generated(self) -> str:
+        """Directory of the files that are written when a pod starts."""
+        return f"{self.base}/generated"
+
+    @property
+    def kubectl(self) -> str:
+        """Directory of kubectl."""
+        return f"{self.base}/kube"
+
+    @property
+    def assets(self) -> str:
+        """Directory of `assets`."""
+        return f"{self.base}/assets"
+
+    @property
+    def hostfile(self) -> str:
+        """The hostfile."""
+        return f"{self.generated}/hostfile"
+
+    @property
+    def agent(self) -> str:
+        """The rsh agent."""
+        return f"{self.assets}/{RSH_AGENT}"
+
+
+def environment(paths: Paths) -> dict[str, str]:
+    """Return the environment variables of every container.
+
+    Open MPI up to 4 reads its launcher settings from ``OMPI_MCA_orte_*`` and ``OMPI_MCA_plm_*``;
+    5 hands launching to PRRTE, which ignores those and reads ``PRTE_MCA_*``. Both are set, so that
+    images with either work.
+    """
+    return {
+        "KUBECTL_DIR": paths.kubectl,
+        "OMPI_MCA_plm_rsh_agent": paths.agent,
+        "OMPI_MCA_orte_keep_fqdn_hostnames": "t",
+        "OMPI_MCA_orte_default_hostfile": paths.hostfile,
+        "OMPI_MCA_btl_tcp_if_exclude": "lo,docker0",
+        "PRTE_MCA_plm_ssh_agent": paths.agent,
+        "PRTE_MCA_prte_default_hostfile": paths.hostfile,
+    }
+
+
+def assets(paths: Paths, slots_by_set: Mapping[str, int], container: str) -> dict[str, str]:
+    """Return the files of every pod, by name.
+
+    Args:
+        paths: Where the files are.
+        slots_by_set: MPI slots of one pod, by the name of its StatefulSet.
+        container: The container that processes are started in.
+    """
+    return {
+        DOWNLOAD_KUBECTL: _DOWNLOAD_KUBECTL,
+        RSH_AGENT: _with_paths(_RSH_AGENT, paths).replace("@CONTAINER@", container),
+        GENERATE_HOSTFILE: _with_paths(_GENERATE_HOSTFILE, paths),
+        SETS_AND_SLOTS: sets_and_slots(slots_by_set),
+    }
+
+
+def _with_paths(script: str, paths: Paths) -> str:
+    return script.replace("@KUBECTL@", paths.kubectl)
+
+
+def sets_and_slots(slots_by_set: Mapping[str, int]) -> str:
+    """Return one line per StatefulSet, sorted: the order of hosts must be the same in all pods."""
+    return "".join(f"{name} slots={slots}\n" for name, slots in sorted(slots_by_set.items()))
+
+
+_DOWNLOAD_KUBECTL = """\
+#!/bin/sh
+# download_kubectl.sh DIRECTORY
+# Puts kubectl into DIRECTORY. It is copied from the helper image this script runs in; in spite of
+# its name, which earlier versions gave it, nothing is downloaded.
+set -eu
+
+directory=$1
+source=${KUBECTL_SOURCE:-/usr/local/bin/kubectl}
+
+if [ ! -f "$source" ]; then
+  echo "download_kubectl.sh: no $source in this image; it must be the traincrew helper image" >&2
+  exit 1
+fi
+cp "$source" "$directory/kubectl.new"
+chmod 755 "$directory/kubectl.new"
+mv "$directory/kubectl.new" "$directory/kubectl"
+echo "kubectl is in $directory"
+"""
+
+# Open MPI calls the agent as it would call ssh: the host, then the command as one word or several.
+# ssh joins the words with spaces and has them read by the remote user's shell, and Open MPI has
+# quoted them for that. `sh -c "$*"` is the same on our side.
+_RSH_AGENT = """\
+#!/bin/sh
+# kubexeb.sh POD WORD...
+# Runs a command in the container @CONTAINER@ of another pod, as "ssh POD WORD..." would on another
+# host: the words, joined by spaces, are read by a shell over there.
+
+if [ $# -lt 2 ]; then
+  echo "usage: kubexeb.sh POD COMMAND..." >&2
+  exit 2
+fi
+pod=$1
+shift
+
+if [ "$pod" = "$(uname -n)" ]; then
+  exec /bin/sh -c "$*"
+fi
+exec "${KUBECTL_DIR:-@KUBECTL@}/kubectl" \\
+  exec -i "$pod" -c @CONTAINER@ -- /bin/sh -c "$*"
+"""
+
+_GENERATE_HOSTFILE = """\
+#!/bin/sh
+# gen_hostfile.sh TARGET MASTER_POD [slots=1] [FILE] [MAX_TRY=100] [SLEEP=5]
+# Writes the hostfile: the master first, which makes it rank 0, then every pod of every StatefulSet
+# named in FILE (lines "NAME slots=N"). Waits until all of them are ready, MAX_TRY times SLEEP
+# seconds at most. The file is complete, or it is not written and the exit code is 1.
+set -eu
+
+target=$1
+master=$2
+slots=${3:-slots=1}
+file=${4:-/dev/null}
+max_try=${5:-100}
+pause=${6:-5}
+kubectl=${KUBECTL:-${KUBECTL_DIR:-@KUBECTL@}/kubectl}
+
+# All sets of FILE into $target.new; 1 and the reason in $problem when one is not ready.
+collect() {
+  echo "$master $slots" > "$target.new"
+  while read -r name set_slots; do
+    [ -n "$name" ] || continue
+    if ! wanted=$("$kubectl" get statefulset "$name" -o 'jsonpath={.spec.replicas}' 2>&1); then
+      problem="cannot read StatefulSet $name: $wanted"
+      return 1
+    fi
+    if ! ready=$("$kubectl" get statefulset "$name" -o 'jsonpath={.status.readyReplicas}' 2>&1)
+    then
+      problem="cannot read StatefulSet $name: $ready"
+      return 1
+    fi
+    case $wanted in
+      '' | *[!0-9]*) problem="StatefulSet $name has no number of replicas: $wanted"; return 1 ;;
+    esac
+    if [ "${ready:-0}" != "$wanted" ]; then
+      problem="StatefulSet $name: ${ready:-0} of $wanted pods are ready"
+      return 1
+    fi
+    index=0
+    while [ "$index" -lt "$wanted" ]; do
+      echo "$name-$index $set_slots" >> "$target.new"
+      index=$((index + 1))
+    done
+  done < "$file"
+}
+
+try=1
+while ! collect; do
+  if [ "$try" -ge "$max_try" ]; then
+    rm -f "$target.new"
+    echo "gen_hostfile.sh: giving up after $try tries: $problem" >&2
+    exit 1
+  fi
+  echo "waiting ($try/$max_try): $problem"
+  try=$((try + 1))
+  sleep "$pause"
+done
+mv "$target.new" "$target"
+echo "hostfile:"
+while read -r line; do
+  echo "  $line"
+done < "$target"
+"""

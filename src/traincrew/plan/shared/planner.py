@@ -1,0 +1,378 @@
+"""The decisions for one job, in the same order for every kind.
+
+being deleted      -> nothing; garbage collection deletes its children
+finished           -> final: only the cleanup of pods and the time to live continue
+invalid            -> Failed, with the field and the fix
+defaults missing   -> store them first
+ended              -> Succeeded or Failed, and the cleanup
+suspended          -> delete the pods
+else               -> what the kind does to make progress
+
+A kind defines its children and evaluates their state; conditions, run policy and refused writes are
+handled here.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import msgspec
+
+from traincrew.api.meta import Owner, Problem
+from traincrew.plan.shared import beginning, lifecycle, pods, runpolicy, stall
+from traincrew.plan.shared.lifecycle import AnyStatus, Outcome, Progress
+from traincrew.plan.shared.model import (
+    ChildKey,
+    Event,
+    LogKey,
+    Observed,
+    OutputQuery,
+    Plan,
+    PodView,
+    Refusal,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from traincrew.api.runpolicy import CommonPolicy
+    from traincrew.plan.shared.kind import Options
+
+FAILED_VALIDATION = "FailedValidation"
+FAILED_SYNCED = "FailedSynced"
+RESOURCE_EXISTS = "ErrResourceExists"
+WAITING_FOR_DELETION = "WaitingForDeletion"
+RESOURCE_EXISTS_RETRY_SECONDS = 30.0
+"""The deletion of an object that is not managed by the job triggers no reconcile, so requeue."""
+
+_MAX_LOGS_READ = 3
+"""Maximum number of logs read for one message; it shows this many failures."""
+
+Spec = TypeVar("Spec")
+
+
+class JobPlanner(ABC, Generic[Spec, AnyStatus]):
+    """Decides what one job needs next; a kind implements the abstract methods.
+
+    Attributes:
+        api_version: API version of the kind, for jobs of a cache that does not keep theirs.
+        kind: Name of the kind, which begins its reasons.
+        status_type: Type of its ``status``.
+        suspend_field: Path of the field that suspends a job.
+        default_policy: Run policy of a job whose spec cannot be decoded.
+        releasing: Whether pods are to be deleted as soon as this plan's status is stored.
+    """
+
+    api_version: str
+    kind: str
+    status_type: type[AnyStatus]
+    suspend_field: str
+    default_policy: CommonPolicy
+
+    def __init__(self, observed: Observed, now: datetime, options: Options) -> None:
+        self.observed, self.now, self.options = _with_logs(observed), now, options
+        self.metadata = observed.job.metadata
+        self.stored = self.read(observed.job.status)
+        self.releasing = False
+        self.owner = Owner(
+            api_version=observed.job.api_version or self.api_version,
+            kind=self.kind,
+            name=self.metadata.name,
+            namespace=self.metadata.namespace,
+            uid=self.metadata.uid,
+            labels=self.metadata.labels,
+        )
+
+    # -- implemented by a kind ----------------------------------------------------------------
+
+    @abstractmethod
+    def decode(self, spec: dict[str, Any]) -> Spec:
+        """Decode a stored ``spec``; raises `msgspec.ValidationError`."""
+
+    @abstractmethod
+    def policy(self, spec: Spec) -> CommonPolicy:
+        """Return the run policy, which kinds have in different places."""
+
+    @abstractmethod
+    def problems(self, spec: Spec) -> list[Problem]:
+        """Return what is invalid in the spec."""
+
+    @abstractmethod
+    def defaults(self, spec: Spec) -> dict[str, Any]:
+        """Return a merge patch with computed defaults to store in the job; empty if none."""
+
+    @property
+    @abstractmethod
+    def has_started(self) -> bool:
+        """Whether the job has started, so that a spec that becomes invalid does not fail it."""
+
+    @abstractmethod
+    def status_with_counts(self, spec: Spec | None, *, wanted: bool = True) -> AnyStatus:
+        """Return the stored status with the pod counts of this reconcile.
+
+        Args:
+            spec: The desired state; None if it no longer matters.
+            wanted: Whether the job should have pods at all.
+        """
+
+    def read(self, status: Mapping[str, Any]) -> AnyStatus:
+        """Decode a stored status; the inverse of `document`."""
+        return lifecycle.read(status, self.status_type)
+
+    def document(self, status: AnyStatus) -> dict[str, Any]:
+        """Return the whole status as plain data."""
+        return lifecycle.document(status)
+
+    @abstractmethod
+    def outcome(self, spec: Spec, found: list[Problem]) -> Outcome | None:
+        """Return how the job has ended, if it has."""
+
+    @abstractmethod
+    def plan_active(self, spec: Spec, found: list[Problem]) -> Plan:
+        """Plan for a job that is neither finished nor suspended."""
+
+    @abstractmethod
+    def clean_up(self, plan: Plan, policy: CommonPolicy) -> None:
+        """Add to the plan what is deleted when the job has finished."""
+
+    @abstractmethod
+    def suspend(self, plan: Plan, spec: Spec) -> None:
+        """Add to the plan what deletes the pods."""
+
+    def unseen(self, spec: Spec) -> tuple[ChildKey, ...]:  # noqa: ARG002 - likewise
+        """Return children that exist according to the stored status, but are not in the caches."""
+        return ()
+
+    def needs_confirmation(self, spec: Spec) -> bool:  # noqa: ARG002 - of interest to some kinds
+        """Return whether the pods must be listed from the API server before any decision."""
+        return False
+
+    def transitions(self, status: AnyStatus) -> list[Event]:
+        """Return events for the changes since the stored status."""
+        return lifecycle.transition_events(self.stored, status)
+
+    @abstractmethod
+    def events_on_spec_change(self, spec: Spec) -> list[Event]:
+        """Return events for a version of the spec that takes effect now."""
+
+    def refusal_reason(self, key: ChildKey) -> str:  # noqa: ARG002 - of interest to some kinds
+        """Return the reason that reports the refusal of a child by the API."""
+        return FAILED_SYNCED
+
+    # -- the decision -------------------------------------------------------------------------
+
+    def plan(self) -> Plan:
+        """Return what has to be done."""
+        if self.metadata.deletion_timestamp is not None:
+            return Plan(status=self.observed.job.status)
+        try:
+            spec = self.decode(self.observed.job.spec)
+        except msgspec.ValidationError as error:
+            if self.stored.finished:
+                return self._plan_finished(self.default_policy)
+            return self._plan_invalid([Problem("spec", str(error))])
+        policy = self.policy(spec)
+        if self.stored.finished:
+            return self._plan_finished(policy)
+        found = self.problems(spec)
+        if found and not self.has_started:
+            return self._plan_invalid(found)
+        if not found and (defaults := self.defaults(spec)):
+            return Plan(spec=defaults, status=self.observed.job.status)
+        if not found and not self.observed.confirmed and self.needs_confirmation(spec):
+            unseen = self.unseen(spec)
+            return Plan(confirm=True, unseen=unseen, status=self.observed.job.status)
+        if logs := self._unread_logs():
+            return Plan(logs=logs, status=self.observed.job.status)
+        if (outcome := self.outcome(spec, found)) is not None:
+            return self.plan_end(spec, outcome)
+        if policy.suspend:
+            return self._plan_suspended(spec)
+        return self.plan_active(spec, found)
+
+    def _unread_logs(self) -> tuple[LogKey, ...]:
+        """Return logs to read of the first pods that failed; others probably failed as a result."""
+        left = _MAX_LOGS_READ - len(self.observed.logs)
+        if left <= 0:
+            return ()
+        failed = sorted(self.observed.pods, key=pods.ended_at)
+        unread = [
+            key for pod in failed for key in pods.logs_to_read(pod) if key not in self.observed.logs
+        ]
+        return tuple(unread[:left])
+
+    def plan_end(self, spec: Spec, outcome: Outcome) -> Plan:
+        """Plan for a job that ends with this reconcile."""
+        numbers = self.status_with_counts(spec)
+        numbers.pod_records = {}  # restarts are no longer counted
+        status = self.advance(numbers, outcome=outcome)
+        plan = self._cleaned_up(status, self.policy(spec))
+        plan.events = self.transitions(status)
+        return plan
+
+    def _plan_invalid(self, found: list[Problem]) -> Plan:
+        """Plan for a job that fails because its spec is invalid and it has not started."""
+        text = "; ".join(str(problem) for problem in found)
+        outcome = Outcome(
+            succeeded=False,
+            reason=FAILED_VALIDATION,
+            message=f"{text}. Correct the manifest, delete the job and create it again.",
+        )
+        status = self.advance(self.status_with_counts(None), outcome=outcome)
+        plan = self._cleaned_up(status, self.default_policy)
+        plan.events = [
+            Event("Warning", FAILED_SYNCED, problem.event or str(problem)) for problem in found
+        ]
+        return plan
+
+    def _plan_finished(self, policy: CommonPolicy) -> Plan:
+        """Plan for a finished job: only the cleanup of pods and the time to live continue."""
+        numbers = self.status_with_counts(None)
+        # Records are no longer kept, so every reconcile would count a restart again.
+        statuses = {
+            name: msgspec.structs.replace(found, restarts=self._restarts(name))
+            for name, found in numbers.replica_statuses.items()
+        }
+        status = msgspec.structs.replace(
+            self.stored, replica_statuses=statuses, workers_ready=numbers.workers_ready
+        )
+        late = self.metadata.generation > self.stored.observed_generation
+        if late:
+            status = lifecycle.with_late_edit(status, self.metadata.generation, self.now)
+        plan = self._cleaned_up(status, policy)
+        if late:
+            plan.events = self._late_edit(status)
+        left = runpolicy.time_to_live(status, policy, self.now)
+        if left is not None:
+            plan.requeue_after = left.total_seconds()
+            plan.delete_job = plan.requeue_after <= 0
+        return plan
+
+    def _late_edit(self, status: AnyStatus) -> list[Event]:
+        """Report once for each version of the spec that it will not run."""
+        before, now = self.stored.condition(lifecycle.SYNCED), status.condition(lifecycle.SYNCED)
+        assert now is not None
+        if before is not None and before.message == now.message:
+            return []
+        return [Event("Warning", now.reason, now.message)]
+
+    def _restarts(self, name: str) -> int:
+        before = self.stored.replica_statuses.get(name)
+        return before.restarts if before is not None else 0
+
+    def _plan_suspended(self, spec: Spec) -> Plan:
+        numbers = self.status_with_counts(spec, wanted=False)
+        active = sum(pod.active for pod in self.observed.pods)
+        status = self.advance(numbers, suspend=self.suspend_field, active_pods=active)
+        plan = Plan(status=self.document(status))
+        self.suspend(plan, spec)
+        plan.events = self.transitions(status)
+        return self.complete(plan)
+
+    def _cleaned_up(self, status: AnyStatus, policy: CommonPolicy) -> Plan:
+        plan = Plan(status=self.document(status))
+        self.clean_up(plan, policy)
+        return self.complete(plan)
+
+    def knowledge_for(self, verdict: stall.Verdict | None) -> Plan | None:
+        """Return the plan that finds out what a verdict about the job's progress depends on.
+
+        None if nothing more has to be known.
+        """
+        status = self.observed.job.status
+        if isinstance(verdict, OutputQuery):
+            return Plan(outputs=verdict, status=status)
+        return Plan(confirm=True, status=status) if isinstance(verdict, stall.Confirm) else None
+
+    # -- refused writes -----------------------------------------------------------------------
+
+    def sync_problem(self, found: list[Problem]) -> tuple[str, str] | None:
+        """Return why the spec has not taken effect: reason and message."""
+        if found:
+            return FAILED_SYNCED, "; ".join(str(problem) for problem in found)
+        for key, refusal in self.observed.refusals.items():
+            if refusal.foreign:
+                text = f'Resource "{key.name}" already exists and is not managed by {self.kind}'
+                if refusal.owner.startswith(f"{self.kind}."):  # the same kind in another group
+                    text = f"{text}; its owner is {refusal.owner}"
+                return RESOURCE_EXISTS, text
+            return self.refusal_reason(key), self._refusal_text(key, refusal)
+        for key in sorted(self.observed.leftovers):
+            text = (
+                f"{key.kind} {key.name} of an earlier {self.kind} of this name is still being"
+                " deleted"
+            )
+            return WAITING_FOR_DELETION, text
+        return None
+
+    def permanent_refusal(self) -> Outcome | None:
+        """Return the outcome of a job whose children the API will never accept."""
+        for key, refusal in self.observed.refusals.items():
+            if refusal.permanent:
+                text = self._refusal_text(key, refusal, 1000)
+                return Outcome(succeeded=False, reason=self.refusal_reason(key), message=text)
+        return None
+
+    def _refusal_text(self, key: ChildKey, refusal: Refusal, limit: int = 300) -> str:
+        return f"{key.kind} {key.name}: {pods.shorten(refusal.message, limit)}"
+
+    def sync_events(self, spec: Spec, status: AnyStatus, progress: Progress) -> list[Event]:
+        """Return events for a spec that has taken effect, or that could not."""
+        if progress.sync_problem is not None:
+            before = self.stored.condition(lifecycle.SYNCED)
+            if progress.sync_reason == WAITING_FOR_DELETION or (
+                before is not None and before.message == progress.sync_problem
+            ):
+                return []
+            return [Event("Warning", progress.sync_reason, progress.sync_problem)]
+        was_synced = self.stored.condition(lifecycle.SYNCED) is None
+        if was_synced and status.observed_generation == self.stored.observed_generation:
+            return []
+        return self.events_on_spec_change(spec)
+
+    # -- assembling the plan ------------------------------------------------------------------
+
+    def advance(
+        self,
+        numbers: AnyStatus,
+        *,
+        outcome: Outcome | None = None,
+        progress: Progress | None = None,
+        suspend: str | None = None,
+        active_pods: int = 0,
+    ) -> AnyStatus:
+        """Return the status after this reconcile."""
+        synced = progress is None or progress.sync_problem is None
+        generation = self.metadata.generation if synced else self.stored.observed_generation
+        return lifecycle.advance(
+            numbers,
+            kind=self.kind,
+            generation=generation,
+            now=self.now,
+            outcome=outcome,
+            suspend=suspend,
+            active_pods=active_pods,
+            progress=progress,
+        )
+
+    def complete(self, plan: Plan) -> Plan:
+        """Set what follows from the rest of the plan."""
+        before = self.observed.job.status
+        plan.urgent = self.releasing or lifecycle.is_urgent(before, plan.status, self.status_type)
+        begins = beginning.is_beginning(before, plan.status, self.status_type)
+        plan.patient = not self.releasing and (begins or not plan.urgent)
+        return plan
+
+
+def _with_logs(observed: Observed) -> Observed:
+    """Put the logs that were read into the termination messages of the pods."""
+    if not any(observed.logs.values()):
+        return observed
+    updated = {pod.metadata.name: pods.with_logs(pod, observed.logs) for pod in observed.pods}
+    children = {
+        key: updated[key.name] if isinstance(view, PodView) and key.name in updated else view
+        for key, view in observed.children.items()
+    }
+    return msgspec.structs.replace(observed, pods=tuple(updated.values()), children=children)

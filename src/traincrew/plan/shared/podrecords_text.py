@@ -1,0 +1,184 @@
+"""The format of pod records in ``status.podRecords``.
+
+A job may have thousands of pods, one object holds the records of all, and ``kubectl describe``
+shows each entry of a map on a line of its own. So there is one entry per role (``master``,
+``worker``, a worker set), and pods that differ only in their UID share the rest::
+
+    worker: 2026-01-31T08:15:00Z 0-998/0r/<999 times 4 characters> 2026-01-31T08:20:11Z 999/1r/Xf3_
+
+That is a creation time, followed by the groups of pods created then: indexes, container restarts
+with flags, and an ID for each index. The flags are ``r`` (was ready), ``x`` (released), ``f``
+(failed) and ``s`` (stalled); a role without indexes leaves them out.
+
+Earlier versions stored one entry per place, ``worker-0: 4fe1a0b2 2026-01-31T08:15:00Z 0 ready``,
+with the first eight characters of the UID. They are still read; the ID is replaced when the pod is
+next seen.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from functools import lru_cache
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from traincrew.plan.shared.indexes import text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_ID_BYTES = 3
+_ID_LENGTH = 4
+"""Characters of an ID. For two successive pods that were created within the same second, the
+probability of the same ID is 1 in 16 million."""
+_OLD_ID_LENGTH = 8
+_INDEXED = re.compile(r"(.*)-(0|[1-9][0-9]{0,8})", re.DOTALL)
+_RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
+_STATE = re.compile(r"([0-9]{1,9})([rxfs]*)")
+_OLD_RESTARTS = re.compile(r"[0-9]{1,9}")
+
+
+class PodRecord(Struct, frozen=True, kw_only=True):
+    """The newest pod observed in a place (the master, or worker 3 of a set), and its counts."""
+
+    uid: str
+    """Hash of the UID by `short_id`; its first eight characters if stored by an earlier version."""
+    created: str
+    restarts: int = 0
+    was_ready: bool = False
+    """Whether a pod in this place has been ready in this execution."""
+    released: bool = False
+    """The job itself ends this pod; that is no failure, and its successor is no restart."""
+    failed: bool = False
+    """The failure of this pod has been counted, so the pod may be deleted."""
+    stalled: bool = False
+    """The job itself ends this pod because its attempt made no progress, which is counted."""
+
+
+@lru_cache(maxsize=16384)
+def short_id(uid: str) -> str:
+    """Return the ID of a UID; cached, because every reconcile needs it repeatedly for each pod."""
+    digest = hashlib.sha256(uid.encode()).digest()[:_ID_BYTES]
+    return base64.urlsafe_b64encode(digest).decode()
+
+
+def matches(record: PodRecord, uid: str, created: str) -> bool:
+    """Return whether a record is of the pod with this UID and creation time."""
+    known = uid[:_OLD_ID_LENGTH] if len(record.uid) > _ID_LENGTH else short_id(uid)
+    return (record.uid, record.created) == (known, created)
+
+
+# -- reading --------------------------------------------------------------------------------------
+
+
+def read(texts: Mapping[str, Any]) -> dict[str, PodRecord]:
+    """Decode the records of a status (``podRecords``), by place; malformed ones are left out."""
+    records: dict[str, PodRecord] = {}
+    for key, text in texts.items():
+        words = text.split(" ") if isinstance(text, str) else []
+        if len(words) > 2 and _OLD_RESTARTS.fullmatch(words[2]):
+            records.setdefault(key, _read_old(words))
+        else:
+            records.update(_read_role(key, words))
+    return records
+
+
+def _read_old(words: list[str]) -> PodRecord:
+    flags = words[3:]
+    return PodRecord(
+        uid=words[0],
+        created=words[1],
+        restarts=int(words[2]),
+        was_ready="ready" in flags,
+        released="released" in flags,
+        failed="failed" in flags,
+    )
+
+
+def _read_role(role: str, words: list[str]) -> Iterator[tuple[str, PodRecord]]:
+    created = ""
+    for word in words:
+        indexes, slash, rest = word.partition("/")
+        if not slash:
+            created = word
+            continue
+        state, _, ids = rest.partition("/")
+        found = _STATE.fullmatch(state)
+        places = _places(role, indexes, len(ids))
+        if found is None or not places or len(ids) % len(places):
+            continue
+        width = len(ids) // len(places)
+        for number, place in enumerate(places):
+            record = PodRecord(
+                uid=ids[number * width : (number + 1) * width],
+                created=created,
+                restarts=int(found.group(1)),
+                was_ready="r" in found.group(2),
+                released="x" in found.group(2),
+                failed="f" in found.group(2),
+                stalled="s" in found.group(2),
+            )
+            yield place, record
+
+
+def _places(role: str, indexes: str, most: int) -> list[str]:
+    """Return the places of a group, in order; empty if malformed or more than `most`."""
+    if not indexes:
+        return [role]
+    places: list[str] = []
+    for part in indexes.split(","):
+        found = _RANGE.fullmatch(part)
+        if found is None:
+            return []
+        first, last = int(found.group(1)), int(found.group(2) or found.group(1))
+        if last - first >= most - len(places):
+            return []
+        places += [f"{role}-{index}" for index in range(first, last + 1)]
+    return places
+
+
+# -- writing --------------------------------------------------------------------------------------
+
+
+def texts(records: Mapping[str, PodRecord]) -> dict[str, str]:
+    """Encode records: the same text for the same records, whatever their order."""
+    roles: dict[str, list[tuple[int | None, PodRecord]]] = {}
+    for place, record in records.items():
+        found = _INDEXED.fullmatch(place)
+        role, index = (found.group(1), int(found.group(2))) if found else (place, None)
+        roles.setdefault(role, []).append((index, record))
+    return {role: _role(members) for role, members in sorted(roles.items())}
+
+
+def _role(members: list[tuple[int | None, PodRecord]]) -> str:
+    def group(member: tuple[int | None, PodRecord]) -> tuple[str, bool, str, int]:
+        index, record = member
+        return record.created, index is not None, _state(record), len(record.uid)
+
+    words: list[str] = []
+    ordered = sorted(members, key=lambda member: (*group(member), member[0] or 0))
+    for created, of_one_time in groupby(ordered, key=lambda member: member[1].created):
+        words.append(created)
+        for (_, _, state, _), same in groupby(of_one_time, key=group):
+            pods = list(same)
+            indexes = text_of(index for index, _ in pods if index is not None)
+            ids = "".join(record.uid for _, record in pods)
+            words.append(f"{indexes}/{state}/{ids}")
+    return " ".join(words)
+
+
+def _state(record: PodRecord) -> str:
+    flags = (
+        ("r", record.was_ready),
+        ("x", record.released),
+        ("f", record.failed),
+        ("s", record.stalled),
+    )
+    return str(record.restarts) + "".join(letter for letter, is_set in flags if is_set)
+
+
+__all__ = ["PodRecord", "matches", "read", "short_id", "texts"]

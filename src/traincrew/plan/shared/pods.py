@@ -1,0 +1,247 @@
+"""The state of pods as one line for status and event messages."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from traincrew.plan.shared import torchrun, tracebacks
+from traincrew.plan.shared.model import LogKey
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from traincrew.plan.shared.model import ContainerStatus, PodView
+
+_NORMAL_WAITS = {"", "ContainerCreating", "PodInitializing"}
+_LONGEST = 300
+_SHOWN = 3
+_LAST_LINES = 3
+
+_RULER = re.compile(r"^-{20,}$", re.MULTILINE)
+_EPILOGUE = re.compile(r"\s*(Primary job|\w+ detected that one or more processes)\b")
+"""Begins what Open MPI adds, between rulers, to the output of a failed program."""
+_UNREADABLE = re.compile(r"Error on reading termination (log |message from logs: )")
+"""The kubelet's own error: the file, or the log of an earlier run, no longer existed."""
+
+
+def shorten(text: str, limit: int = _LONGEST) -> str:
+    """Return the text as one line of at most `limit` characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def quantity(count: int, noun: str) -> str:
+    """Return a number with its noun in the singular or plural: ``1 pod``, ``2 pods``."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def not_ready_reason(pod: PodView) -> str | None:
+    """Return why a pod is not ready; None if it is merely starting."""
+    status = pod.status
+    if pod.metadata.deletion_timestamp is not None:
+        return "is being deleted"
+    for condition in status.conditions:
+        if condition.type == "PodScheduled" and condition.status == "False":
+            return shorten(f"{condition.reason or 'Unschedulable'}: {condition.message}")
+    if status.phase == "Failed" and status.reason:
+        return shorten(f"{status.reason}: {status.message}")
+    for container in (*status.init_container_statuses, *status.container_statuses):
+        if (text := _container_not_ready_reason(container)) is not None:
+            return text
+    return None
+
+
+def _container_not_ready_reason(container: ContainerStatus) -> str | None:
+    waiting, ended = container.state.waiting, container.state.terminated
+    if waiting is not None and waiting.reason not in _NORMAL_WAITS:
+        # The kubelet appends the names of container and pod, which the message has already.
+        message = waiting.message.partition(" container=")[0]
+        text = f"{waiting.reason}: {message}" if message else waiting.reason
+        if container.last_state.terminated is not None:
+            text += f" ({exit_text(container)})"
+        return shorten(text)
+    if ended is not None and ended.exit_code != 0:
+        return exit_text(container)
+    return None
+
+
+def exit_text(container: ContainerStatus) -> str:
+    """Return how a container terminated."""
+    ended = container.state.terminated or container.last_state.terminated
+    assert ended is not None
+    text = f"container {container.name} exited with code {ended.exit_code}"
+    if ended.reason and ended.reason != "Error":
+        text += f" ({ended.reason})"
+    if words := termination_text(ended.message):
+        text += f": {words}"
+    return shorten(text)
+
+
+def termination_text(message: str) -> str:
+    """Return the relevant part of a termination message, which may be the end of a log.
+
+    That is torchrun's report of the process that failed; else the last Python exception; else the
+    last lines, without rulers and, unless there is nothing else, without the epilogue of mpiexec.
+    Empty if the kubelet could not read the log.
+    """
+    if _UNREADABLE.match(message):
+        return ""
+    if torchrun.is_from_launcher(message) and (cause := torchrun.cause(message)):
+        return cause
+    output = _without_epilogue(message) or message
+    if exceptions := tracebacks.exceptions(output):
+        return "".join(exceptions[-1])
+    lines = [line.strip() for line in output.splitlines() if any(map(str.isalnum, line))]
+    return " ".join(lines[-_LAST_LINES:])
+
+
+def _without_epilogue(message: str) -> str:
+    """Return a message without the epilogue of mpiexec."""
+    parts = [part for part in _RULER.split(message) if part.strip()]
+    return "\n".join(part for part in parts if not _EPILOGUE.match(part))
+
+
+def hides_cause(message: str) -> bool:
+    """Return whether a termination message contains nothing but a launcher's epilogue.
+
+    The kubelet keeps 2 KiB at most, which is less than torchrun's own traceback and table.
+    """
+    if not message or _UNREADABLE.match(message):
+        return False
+    if torchrun.is_from_launcher(message):
+        return torchrun.hides_cause(message)
+    return not _without_epilogue(message).strip()
+
+
+def logs_to_read(pod: PodView) -> list[LogKey]:
+    """Return the logs of failed containers that have to be read to learn why they failed."""
+    found = []
+    for container in pod.status.container_statuses:
+        ended, previous = container.state.terminated, False
+        if ended is None and container.state.waiting is not None:
+            ended, previous = container.last_state.terminated, True
+        if ended is not None and ended.exit_code != 0 and hides_cause(ended.message):
+            key = LogKey(
+                pod.metadata.name,
+                pod.metadata.uid,
+                container.name,
+                container.restart_count,
+                previous,
+            )
+            found.append(key)
+    return found
+
+
+def with_logs(pod: PodView, logs: Mapping[LogKey, str]) -> PodView:
+    """Replace the termination messages of a pod's containers by their logs, where available."""
+    texts = {key: logs[key] for key in logs_to_read(pod) if logs.get(key)}
+    if not texts:
+        return pod
+    by_name = {key.container: (key.previous, text) for key, text in texts.items()}
+    containers = [
+        _with_message(container, *by_name[container.name])
+        if container.name in by_name
+        else container
+        for container in pod.status.container_statuses
+    ]
+    status = msgspec.structs.replace(pod.status, container_statuses=containers)
+    return msgspec.structs.replace(pod, status=status)
+
+
+def _with_message(container: ContainerStatus, previous: bool, text: str) -> ContainerStatus:
+    state = container.last_state if previous else container.state
+    assert state.terminated is not None
+    ended = msgspec.structs.replace(state.terminated, message=text)
+    updated = msgspec.structs.replace(state, terminated=ended)
+    if previous:
+        return msgspec.structs.replace(container, last_state=updated)
+    return msgspec.structs.replace(container, state=updated)
+
+
+def ended_at(pod: PodView) -> str:
+    """Return when the first container of a pod terminated; a text that sorts last if unknown."""
+    ends = [
+        status.state.terminated.finished_at
+        for status in pod.status.container_statuses
+        if status.state.terminated is not None and status.state.terminated.finished_at
+    ]
+    return min(ends, default="~")
+
+
+def failure(pod: PodView) -> str:
+    """Return why a pod has failed."""
+    for container in (*pod.status.init_container_statuses, *pod.status.container_statuses):
+        ended = container.state.terminated
+        if ended is not None and ended.exit_code != 0:
+            where = f" on node {pod.spec.node_name}" if pod.spec.node_name else ""
+            return f"pod {pod.metadata.name}{where}: {exit_text(container)}"
+    if pod.metadata.deletion_timestamp is not None and not pod.status.reason:
+        return f"pod {pod.metadata.name} was deleted"
+    said = " ".join(part for part in (pod.status.reason, pod.status.message) if part)
+    return shorten(f"pod {pod.metadata.name}: {said or 'no reason given'}")
+
+
+def disruption(pod: PodView) -> str:
+    """Return by whom a pod was ended, other than by its containers; empty if nobody said so."""
+    for condition in pod.status.conditions:
+        if condition.type == "DisruptionTarget" and condition.status == "True":
+            where = f" on node {pod.spec.node_name}" if pod.spec.node_name else ""
+            said = ": ".join(part for part in (condition.reason, condition.message) if part)
+            return shorten(f"pod {pod.metadata.name}{where}: {said or condition.type}")
+    return ""
+
+
+def newest(pods: Iterable[PodView]) -> PodView | None:
+    """Return the pod that was created last."""
+    return max(pods, key=age, default=None)
+
+
+def age(pod: PodView) -> tuple[str, bool, str]:
+    """Return a sort key that orders the pods of one place by age, oldest first.
+
+    Timestamps have whole seconds. Within one second, a pod that is ending is older than one that is
+    not: a controller creates another only after the first one ends.
+    """
+    return pod.metadata.creation_timestamp, not is_ending(pod), pod.metadata.name
+
+
+def is_ending(pod: PodView) -> bool:
+    """Return whether a pod has ended or is terminating, so that another may take its place."""
+    return pod.finished or pod.metadata.deletion_timestamp is not None
+
+
+def list_not_ready(
+    names: Sequence[str], pods: Iterable[PodView], rejections: Mapping[str, str]
+) -> str:
+    """Return why the named pods are not ready, for the first few of them.
+
+    Args:
+        names: The names of the desired pods, in order.
+        pods: The existing pods.
+        rejections: Why the API refuses pods, by name.
+    """
+    by_name = {pod.metadata.name: pod for pod in pods}
+    lines = []
+    for name in names:
+        pod = by_name.get(name)
+        if pod is None and name in rejections:
+            lines.append(f"{name}: {rejection_text(name, rejections[name])}")
+        if pod is None or pod.ready:
+            continue
+        if (text := not_ready_reason(pod)) is not None:
+            lines.append(f"{name}: {text}")
+    return first_few(lines)
+
+
+def rejection_text(name: str, message: str) -> str:
+    """Return why the API refuses a pod, without the name of the pod."""
+    return shorten(message.removeprefix(f'pods "{name}" is forbidden: '))
+
+
+def first_few(lines: Sequence[str]) -> str:
+    """Join the first few of many lines."""
+    rest = len(lines) - _SHOWN
+    return "; ".join(lines[:_SHOWN]) + (f"; and {rest} more" if rest > 0 else "")

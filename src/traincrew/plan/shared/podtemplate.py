@@ -1,0 +1,91 @@
+"""Functions over pod templates: each takes a template and returns a changed copy.
+
+Templates are plain documents as users wrote them. Only the changed parts are copied, and the
+template passed in is not modified. What the user wrote comes first, and takes precedence.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+Document = dict[str, Any]
+
+
+def plain(template: Document) -> Document:
+    """Keep only the fields of a pod template; old manifests add ``apiVersion`` and ``kind``."""
+    return {
+        "metadata": dict(template.get("metadata") or {}),
+        "spec": dict(template.get("spec") or {}),
+    }
+
+
+def with_spec(template: Document, **fields: Any) -> Document:
+    """Set fields of the pod's ``spec``, whatever the user wrote there."""
+    return {**template, "spec": {**template["spec"], **fields}}
+
+
+def with_default(template: Document, **fields: Any) -> Document:
+    """Set fields of the pod's ``spec`` that the user left out."""
+    return {**template, "spec": {**fields, **template["spec"]}}
+
+
+def with_labels(template: Document, labels: Mapping[str, str]) -> Document:
+    """Add labels to the pod; ours replace the user's, because selectors depend on them."""
+    metadata = template["metadata"]
+    merged = {**(metadata.get("labels") or {}), **labels}
+    return {**template, "metadata": {**metadata, "labels": merged}}
+
+
+def with_volumes(template: Document, volumes: Iterable[Document]) -> Document:
+    """Add volumes after the user's."""
+    return with_spec(template, volumes=[*(template["spec"].get("volumes") or []), *volumes])
+
+
+def with_init_containers(template: Document, containers: Iterable[Document]) -> Document:
+    """Add init containers after the user's."""
+    existing = template["spec"].get("initContainers") or []
+    return with_spec(template, initContainers=[*existing, *containers])
+
+
+def map_containers(
+    template: Document, change: Callable[[Document], Document], *, init: bool = False
+) -> Document:
+    """Apply a function to every container, or to every init container."""
+    name = "initContainers" if init else "containers"
+    if not template["spec"].get(name):
+        return template
+    return with_spec(template, **{name: [change(item) for item in template["spec"][name]]})
+
+
+def add_env(container: Document, variables: Mapping[str, str]) -> Document:
+    """Append environment variables, except those the user has set."""
+    existing = container.get("env") or []
+    taken = {entry.get("name") for entry in existing}
+    added = [
+        {"name": name, "value": value} for name, value in variables.items() if name not in taken
+    ]
+    return {**container, "env": [*existing, *added]}
+
+
+def add_mounts(container: Document, mounts: Iterable[Document]) -> Document:
+    """Append volume mounts."""
+    return {**container, "volumeMounts": [*(container.get("volumeMounts") or []), *mounts]}
+
+
+def with_log_fallback(template: Document) -> Document:
+    """Make containers that fail without a termination message report the end of their log.
+
+    The kubelet stores it (the last 80 lines, 2 KiB) in the pod's status with the exit code, so that
+    it outlives the log. A policy that the user chose is kept.
+    """
+
+    def reporting(container: Document) -> Document:
+        if container.get("terminationMessagePolicy"):
+            return container
+        return {**container, "terminationMessagePolicy": "FallbackToLogsOnError"}
+
+    template = map_containers(template, reporting)
+    return map_containers(template, reporting, init=True)

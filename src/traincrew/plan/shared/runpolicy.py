@@ -1,0 +1,92 @@
+"""The semantics of the run policy, for every kind.
+
+A kind that delegates a part of it to another controller (the Job of a ChainerJob's master counts
+its own retries and enforces its own deadline) does not use the functions for that part.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from traincrew.api.meta import parse_time
+from traincrew.plan.shared.lifecycle import CREATED, SUSPENDED, Outcome, Status
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from traincrew.api.runpolicy import CommonPolicy
+    from traincrew.plan.shared.model import PodView
+
+JOB_FAILED = "JobFailed"
+"""Reason of a job that failed by its run policy, as in kubeflow/common."""
+
+
+def waiting_since(status: Status) -> datetime | None:
+    """Return since when this execution has been wanted: the job's creation, or its last resumption.
+
+    None if that is only now.
+    """
+    if status.holds(SUSPENDED):
+        return None
+    times = [
+        parse_time(condition.last_transition_time)
+        for condition in (status.condition(CREATED), status.condition(SUSPENDED))
+        if condition is not None and condition.last_transition_time is not None
+    ]
+    return max(times, default=None)
+
+
+def time_to_live(status: Status, policy: CommonPolicy, now: datetime) -> timedelta | None:
+    """Return how long to keep a finished job; zero or less: delete it now; None: forever.
+
+    A completion time ahead of our clock only keeps the job longer.
+    """
+    if policy.ttl_seconds_after_finished is None or status.completion_time is None:
+        return None
+    end = parse_time(status.completion_time) + timedelta(seconds=policy.ttl_seconds_after_finished)
+    return end - now
+
+
+def time_left(status: Status, policy: CommonPolicy, now: datetime) -> timedelta | None:
+    """Return how long a job may still be active; zero or less: exceeded; None: forever."""
+    if policy.active_deadline_seconds is None or status.start_time is None:
+        return None
+    end = parse_time(status.start_time) + timedelta(seconds=policy.active_deadline_seconds)
+    return end - now
+
+
+def deadline_exceeded(name: str) -> Outcome:
+    """Return the outcome of a job that exceeded its deadline."""
+    text = f"Job {name} has failed because it was active longer than specified deadline"
+    return Outcome(succeeded=False, reason=JOB_FAILED, message=text)
+
+
+def past_backoff_limit(policy: CommonPolicy, *, failures: int, restarts: int) -> bool:
+    """Return whether a job has reached its back-off limit.
+
+    As in the Job API, the number of failed pods may reach the limit, and the number of container
+    restarts in their pods must stay below it, or be 0 if the limit is 0.
+
+    Args:
+        policy: The run policy; it may have no limit.
+        failures: Number of failed pods that were, or are to be, recreated.
+        restarts: Number of container restarts in the existing pods.
+    """
+    limit = policy.backoff_limit
+    if limit is None:
+        return False
+    return failures > limit or restarts >= max(limit, 1)
+
+
+def backoff_limit_reached(name: str) -> Outcome:
+    """Return the outcome of a job that reached its back-off limit."""
+    text = f"Job {name} has failed because it has reached the specified backoff limit"
+    return Outcome(succeeded=False, reason=JOB_FAILED, message=text)
+
+
+def is_cleaned(policy: CommonPolicy, pod: PodView) -> bool:
+    """Return whether a pod is deleted when its job has finished."""
+    if policy.clean_pod_policy == "All":
+        return True
+    return policy.clean_pod_policy == "Running" and pod.active

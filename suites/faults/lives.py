@@ -1,0 +1,235 @@
+"""The life cycles of jobs that the operator is killed in, one of each kind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from harness import PODS
+from plan.chainerjob.world import distributed
+from plan.elasticjob.world import elastic
+from plan.mxjob.manifests import OLDER_GROUP
+from plan.mxjob.manifests import distributed as parameter_servers
+from traincrew.engine.resources import (
+    CONFIG_MAPS,
+    JOBS,
+    ROLE_BINDINGS,
+    ROLES,
+    SERVICE_ACCOUNTS,
+    SERVICES,
+    STATEFUL_SETS,
+)
+
+if TYPE_CHECKING:
+    from harness import Cluster
+    from traincrew.engine.resources import Resource
+
+Document = dict[str, Any]
+
+
+class Life:
+    """The life cycle of a job of one kind, from its creation to its end.
+
+    Attributes:
+        manifest: The job; storing its computed defaults is one of the writes.
+        label: Label of its children; the value is its name.
+        children: Resources of its children.
+        writes: The fewest and the most writes the operator needs for it.
+        step: A process is killed only at every step-th write, since pauses take real time there.
+    """
+
+    manifest: Document
+    label: str
+    children: tuple[Resource, ...]
+    writes: tuple[int, int]
+    step: int = 3
+
+    @property
+    def name(self) -> str:
+        """The job's."""
+        name: str = self.manifest["metadata"]["name"]
+        return name
+
+    async def live(self, cluster: Cluster) -> None:
+        """Change the job, its pods and their status."""
+        raise NotImplementedError
+
+    async def end(self, cluster: Cluster) -> None:
+        """Take the job from creation to its end, with nothing in between."""
+        raise NotImplementedError
+
+
+class ChainerLife(Life):
+    """Lose a worker, restart the master's container, scale up and down, finish."""
+
+    manifest = distributed()
+    del manifest["spec"]["backend"], manifest["spec"]["master"]["mpiConfig"]
+    label = "chainerjob.kubeflow.org/name"
+    children = (SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS, CONFIG_MAPS, STATEFUL_SETS, JOBS)
+    # The number of writes depends on how many changes share a status write; this covers the longest
+    # life cycle observed. Numbers beyond its end repeat it without a crash.
+    writes = (14, 26)
+
+    async def live(self, cluster: Cluster) -> None:
+        name = self.name
+        await cluster.run_workers(2)
+        master = await cluster.run_master()
+        await cluster.until_phase(name, "Running", workersReady="2/2")
+
+        lost, _ = await cluster.pods("workerset")
+        await cluster.client.delete(PODS, lost["metadata"]["name"], "default", grace_period=0)
+        await _replaced(cluster, lost)
+        await cluster.until_phase(name, "Running", restarts="1")
+
+        await cluster.run_pod(master, restarts=1)
+        await cluster.until_phase(name, "Running", restarts="2")
+
+        await cluster.edit(name, {"workerSets": {"ws0": {"replicas": 3}}})
+        await cluster.run_workers(3)
+        await cluster.until_phase(name, "Running", workersReady="3/3")
+        await cluster.edit(name, {"workerSets": {"ws0": {"replicas": 1}}})
+        await cluster.until_phase(name, "Running", workersReady="1/1")
+
+        await cluster.end_pod(master, 0)
+        await cluster.until_phase(name, "Succeeded", workersReady="0/0")
+
+        async def stopped() -> bool:
+            roles = (await cluster.job(name))["status"]["replicaStatuses"].values()
+            return not any(role.get("active") for role in roles)
+
+        # A finished job has no workers, but the last ones may not be deleted yet.
+        await cluster.until(stopped)
+
+    async def end(self, cluster: Cluster) -> None:
+        await cluster.run_workers(2)
+        await cluster.end_pod(await cluster.run_master(), 0)
+
+
+class ElasticLife(Life):
+    """Lose a worker, kill one, suspend, scale out and in, finish."""
+
+    manifest = elastic(2, minReplicas=None, cleanPodPolicy="All")
+    label = "job-name"
+    children = (SERVICES,)
+    writes = (20, 44)
+    step = 9
+
+    async def live(self, cluster: Cluster) -> None:
+        name = self.name
+        await cluster.run_members(name, 2)
+        await cluster.until_phase(name, "Running", workersReady="2/2")
+        lost, killed = await cluster.members(name)
+        await cluster.client.delete(PODS, lost["metadata"]["name"], "default", grace_period=0)
+        await _replaced(cluster, lost)
+        await cluster.until_phase(name, "Running", restarts="1")
+
+        await cluster.end_pod(killed, 137)
+        await _replaced(cluster, killed)
+        await cluster.until_phase(name, "Running", restarts="2", failures="1")
+
+        await cluster.edit(name, {"suspend": True})
+        await cluster.until_members(name, 0)
+        await cluster.until_phase(name, "Suspended", reason="ElasticJobSuspended")
+        await cluster.edit(
+            name,
+            {"suspend": False, "minReplicas": 1, "replicaSpecs": {"Worker": {"replicas": 3}}},
+        )
+        await cluster.run_members(name, 3)
+        await cluster.until_phase(name, "Running", workersReady="3/3")
+        await cluster.edit(name, {"replicaSpecs": {"Worker": {"replicas": 1}}})
+        (last,) = await cluster.until_members(name, 1)
+        await cluster.until_phase(name, "Running", workersReady="1/1")
+        await self.until_services(cluster, 1)
+
+        await cluster.end_pod(last, 0)
+        await cluster.until_phase(name, "Succeeded")
+        await cluster.until_members(name, 0)
+        await self.until_services(cluster, 0)
+        await cluster.until_phase(name, "Succeeded", workersReady="0/1")
+
+    async def until_services(self, cluster: Cluster, count: int) -> None:
+        async def check() -> bool:
+            mine = [item for item in await cluster.all(SERVICES) if is_of(self, item)]
+            return len(mine) == count
+
+        await cluster.until(check)
+
+    async def end(self, cluster: Cluster) -> None:
+        for pod in await cluster.run_members(self.name, 2):
+            await cluster.end_pod(pod, 0)
+
+
+class MxLife(Life):
+    """Kill a server, delete a worker's Job, suspend, finish."""
+
+    manifest = parameter_servers("shards", workers=1, RuntimeId="r1")
+    label = "mxnet.mlkube.io/job-name"
+    children = (SERVICES, JOBS)
+    writes = (30, 48)
+    step = 16
+
+    async def live(self, cluster: Cluster) -> None:
+        name = self.name
+        replicas = await cluster.run_replicas(name, 3)
+        await cluster.until_phase(name, "Running")
+        await cluster.end_pod(replicas["server-0"], 137)
+        await cluster.run_replicas(name, 3)
+        await cluster.until_phase(name, "Running", restarts="1", failures="1")
+
+        await cluster.client.delete(JOBS, f"{name}-worker-r1-0", "default")
+        await cluster.run_replicas(name, 3)
+        await cluster.until_phase(name, "Running", restarts="2", failures="1")
+
+        await cluster.edit(name, {"runPolicy": {"suspend": True}})
+        await cluster.until_phase(name, "Suspended")
+        await cluster.edit(name, {"runPolicy": {"suspend": False}})
+        replicas = await cluster.run_replicas(name, 3)
+        await cluster.until_phase(name, "Running", attempt="3")
+        for key in sorted(replicas):  # the last one, without which it does not end, is a worker
+            await cluster.end_pod(replicas[key], 0)
+        await cluster.until_phase(name, "Done", state="Succeeded")
+
+    async def end(self, cluster: Cluster) -> None:
+        for pod in (await cluster.run_replicas(self.name, 3)).values():
+            await cluster.end_pod(pod, 0)
+
+
+class MxFailure(Life):
+    """A worker fails for good, in the older API group; the other replicas are stopped."""
+
+    manifest = parameter_servers("fails", workers=1, group=OLDER_GROUP, RuntimeId="r1")
+    label = MxLife.label
+    children = MxLife.children
+    writes = (8, 16)
+    step = 16
+
+    async def live(self, cluster: Cluster) -> None:
+        await self.end(cluster)
+        await cluster.until_phase(self.name, "Done", state="Failed")
+
+        async def stopped() -> bool:
+            types = (await cluster.job(self.name))["status"]["replicaStatuses"]
+            left = set(await cluster.replicas(self.name))
+            return left == {"worker-0"} and not any(each["active"] for each in types)
+
+        await cluster.until(stopped)
+
+    async def end(self, cluster: Cluster) -> None:
+        replicas = await cluster.run_replicas(self.name, 3)
+        await cluster.until_phase(self.name, "Running")
+        await cluster.end_pod(replicas["worker-0"], 3)
+
+
+LIVES = [ChainerLife(), ElasticLife(), MxLife(), MxFailure()]
+
+
+def is_of(life: Life, child: Document) -> bool:
+    """Return whether an object belongs to the job, by its label."""
+    return bool(child["metadata"].get("labels", {}).get(life.label) == life.name)
+
+
+async def _replaced(cluster: Cluster, lost: dict[str, Any]) -> None:
+    async def check() -> Any:
+        found = await cluster.find(PODS, lost["metadata"]["name"])
+        return found if found and found["metadata"]["uid"] != lost["metadata"]["uid"] else None
+
+    await cluster.run_pod(await cluster.until(check))

@@ -1,0 +1,65 @@
+"""Unmodified releases of other projects, installed and used as documented."""
+
+from suites.operators.modules import MPI, TRAINING, sources
+from suites.shell import User
+
+
+def installed(user: User, *manifest: str, namespace: str, deployment: str) -> None:
+    """Install an operator and wait until it is available."""
+    user.kubectl("apply", "--server-side", *manifest)
+    user.kubectl(
+        *("wait", "deployment", deployment, "--namespace", namespace),
+        *("--for=condition=Available", "--timeout=180s"),
+    )
+
+
+def succeeded(user: User, job: str, namespace: str) -> None:
+    """Wait until a job has succeeded."""
+    user.kubectl(
+        *("wait", job, "--namespace", namespace, "--for=condition=Succeeded", "--timeout=300s")
+    )
+
+
+def test_mpi_operator(cluster: User) -> None:
+    """Its launcher reaches the workers by ssh, and the program counts them."""
+    source = sources(MPI)
+    manifest = source / "deploy/v2beta1/mpi-operator.yaml"
+    installed(
+        cluster, f"--filename={manifest}", namespace="mpi-operator", deployment="mpi-operator"
+    )
+    cluster.kubectl("create", f"--filename={source}/examples/v2beta1/pi/pi.yaml")
+    succeeded(cluster, "mpijob/pi", "default")
+    launcher = ("-l", "training.kubeflow.org/job-role=launcher")
+    printed = cluster.kubectl("logs", *launcher, "--tail=-1").splitlines()
+    assert "Workers: 2" in printed
+    assert {"Rank 0 on host pi-worker-0", "Rank 1 on host pi-worker-1"} <= set(printed)
+    (approximation,) = (line for line in printed if line.startswith("pi is approximately"))
+    assert abs(float(approximation.split()[-1]) - 3.1416) < 0.01
+    # `cleanPodPolicy: Running`: workers that still run are deleted, the launcher stays.
+    workers = ("pods", "-l", "training.kubeflow.org/job-role=worker")
+    cluster.until("the workers are deleted", lambda: not cluster.get(*workers)["items"])
+    (pod,) = cluster.get("pods")["items"]
+    assert pod["status"]["phase"] == "Succeeded"
+
+
+def test_training_operator(cluster: User) -> None:
+    """A master and a worker find each other and train together; its webhook refuses mistakes."""
+    source = sources(TRAINING)
+    overlay = source / "manifests/overlays/standalone"
+    installed(
+        cluster, f"--kustomize={overlay}", namespace="kubeflow", deployment="training-operator"
+    )
+    example = source / "examples/pytorch/simple.yaml"
+    wrong = example.read_text().replace("name: pytorch\n", "name: another\n")
+    refusal = cluster.kubectl("create", "--filename=-", given=wrong, code=1)
+    webhook = "validator.pytorchjob.training-operator.kubeflow.org"
+    assert f'admission webhook "{webhook}" denied the request' in refusal
+    assert "must have at least one container with name pytorch" in refusal
+    cluster.kubectl("create", f"--filename={example}")
+    succeeded(cluster, "pytorchjob/pytorch-simple", "kubeflow")
+    for rank, name in enumerate(("pytorch-simple-master-0", "pytorch-simple-worker-0")):
+        printed = cluster.kubectl(
+            "logs", name, "--container=pytorch", "--namespace=kubeflow", "--tail=1"
+        )
+        assert printed.startswith(f"rank {rank} of 2 on {name}: accuracy 0."), printed
+        assert float(printed.split()[-1]) > 0.5

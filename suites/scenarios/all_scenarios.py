@@ -1,0 +1,24 @@
+"""All scenarios: importing the modules they are in registers them."""
+
+from . import (
+    disruptions,
+    mxjob_scenarios,
+    obstacles,
+    outcomes,
+    policies,
+    training,
+    workers,
+)
+from .scenario import SCENARIOS, runnable
+
+__all__ = [
+    "SCENARIOS",
+    "disruptions",
+    "mxjob_scenarios",
+    "obstacles",
+    "outcomes",
+    "policies",
+    "runnable",
+    "training",
+    "workers",
+]

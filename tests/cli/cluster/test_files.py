@@ -1,0 +1,132 @@
+"""Directories of clusters that stay."""
+
+import multiprocessing
+import stat
+import subprocess
+import threading
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import msgspec
+import pytest
+
+from traincrew.cli.cluster import files as cluster_files
+from traincrew.cli.cluster import process
+from traincrew.cli.cluster.files import ClusterFiles, Record, all_clusters, write_file
+from traincrew.cli.cluster.files import home as home_of_clusters
+from traincrew.cli.cluster.options import Options
+from traincrew.cli.errors import BadInput, CommandFailed
+
+
+def test_home_follows_the_xdg_rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TRAINCREW_HOME")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    assert home_of_clusters() == tmp_path / "data" / "traincrew"
+    monkeypatch.delenv("XDG_DATA_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert home_of_clusters() == tmp_path / ".local" / "share" / "traincrew"
+
+
+@pytest.mark.parametrize("name", ["", "Big", "a/b", "..", "-a", "a-", "x" * 41, "a b"])
+def test_invalid_names(name: str) -> None:
+    with pytest.raises(BadInput, match="cannot be a cluster's name"):
+        ClusterFiles(name)
+
+
+def test_directories_are_private() -> None:
+    files = ClusterFiles("default")
+    with files.locked():
+        assert stat.S_IMODE(files.directory.stat().st_mode) == 0o700
+
+
+def test_states(sleeper: subprocess.Popen[bytes]) -> None:
+    files = ClusterFiles("default")
+    assert files.state().kind == "absent"
+    files.make()
+    (files.directory / "state.db").touch()
+    assert files.state().kind == "stopped"
+    files.record.write_text("{half")
+    assert files.state().kind == "stopped"
+    token = process.start_token(sleeper.pid) or ""
+    record = Record(pid=sleeper.pid, token=token, version="0")
+    write_file(files.record, record)
+    assert files.state().kind == "starting"
+    write_file(files.record, msgspec.structs.replace(record, ready=True))
+    assert files.state().kind == "running"
+    assert stat.S_IMODE(files.record.stat().st_mode) == 0o600
+
+
+def _hold(held: object, release: object) -> None:
+    with ClusterFiles("default").locked():
+        held.set()  # type: ignore[attr-defined]
+        release.wait(30)  # type: ignore[attr-defined]
+
+
+def test_only_one_command_works_on_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_files, "LOCK_SECONDS", 0.3)
+    context = multiprocessing.get_context("spawn")
+    held, release = context.Event(), context.Event()
+    other = context.Process(target=_hold, args=(held, release))
+    other.start()
+    try:
+        assert held.wait(30)
+        with (
+            pytest.raises(CommandFailed, match="another traincrew command"),
+            ClusterFiles("default").locked(),
+        ):
+            pass
+    finally:
+        release.set()
+        other.join(30)
+    with ClusterFiles("default").locked():
+        pass
+
+
+def test_a_lock_survives_the_removal_of_its_directory(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, entered = ClusterFiles("default"), threading.Event()
+    waiting, go_on = threading.Event(), threading.Event()
+
+    def second() -> None:
+        with ClusterFiles("default").locked():
+            assert files.directory.exists()
+            entered.set()
+
+    def sleep(_: float) -> None:
+        waiting.set()
+        go_on.wait(60)
+
+    monkeypatch.setattr(
+        cluster_files, "time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep)
+    )
+    thread = threading.Thread(target=second)
+    with files.locked():
+        thread.start()
+        assert waiting.wait(60)
+        files.remove()
+        assert not home.exists()
+        assert not entered.is_set()
+        go_on.set()
+    thread.join(60)
+    assert entered.is_set()
+
+
+def test_the_remains_of_an_interrupted_removal_are_removed_by_the_next_one(home: Path) -> None:
+    files = ClusterFiles("default")
+    files.make()
+    left = files.directory.with_name(".default.removed")
+    (left / "pods").mkdir(parents=True)
+    assert [each.name for each in all_clusters()] == ["default"]
+    files.remove()
+    assert not home.exists()
+
+
+def test_options_are_stored() -> None:
+    files = ClusterFiles("default")
+    files.make()
+    assert files.read_options() is None
+    options = Options(nodes=3, images=("/a.yaml",))
+    write_file(files.options, options)
+    assert files.read_options() == options

@@ -1,0 +1,118 @@
+"""The console: order, the status line, readers that pause or leave."""
+
+import io
+import os
+import threading
+
+import pytest
+
+from traincrew.cli.display.console import Console, ConsoleStream, wants_colour
+from traincrew.cli.display.records import Line
+
+
+class Terminal(io.StringIO):
+    """Enough of a terminal to see what is left on it: one line that can be erased."""
+
+    def isatty(self) -> bool:
+        return True
+
+    def screen(self) -> list[str]:
+        return [line.rpartition("\r\x1b[2K")[2] for line in self.getvalue().split("\n")]
+
+
+@pytest.fixture(autouse=True)
+def size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.get_terminal_size", lambda **_: os.terminal_size((40, 10)))
+
+
+def test_the_status_line_stays_below_and_is_erased_at_the_end() -> None:
+    terminal = Terminal()
+    console = Console(terminal, live=True)
+    console.set_status("working")
+    console.show([Line("one"), Line("two")])
+    console.set_status("still working")
+    console.show([])
+    console.show([Line("three")])
+    console.close()
+    assert terminal.screen() == ["one", "two", "three", ""]
+
+
+def test_the_status_line_fits_and_leaves_room_for_ctrl_c() -> None:
+    terminal = Terminal()
+    console = Console(terminal, live=True)
+    console.set_status("x" * 100)
+    console.close()
+    drawn = terminal.getvalue().partition("\r")[0]
+    assert len(drawn) == 36
+    assert drawn.endswith("…")
+
+
+def test_without_a_terminal_there_is_no_status_line() -> None:
+    file = io.StringIO()
+    console = Console(file)
+    console.set_status("working")
+    console.show([Line("one", "bad"), Line("log", source="pod")])
+    console.close()
+    assert file.getvalue() == "one\npod | log\n"
+
+
+def test_a_closed_output_is_reported_once() -> None:
+    class Gone(io.StringIO):
+        def write(self, _text: str) -> int:
+            raise BrokenPipeError
+
+    noticed = threading.Event()
+    console = Console(Gone(), on_broken=noticed.set)
+    console.show([Line("one")])
+    assert noticed.wait(10)
+    console.show([Line("two")])
+    console.close()
+    assert console.broken
+
+
+async def test_a_reader_that_pauses_blocks_only_the_producers() -> None:
+    class Slow(io.StringIO):
+        def write(self, text: str) -> int:
+            resume.wait(20)
+            return super().write(text)
+
+    resume = threading.Event()
+    slow = Slow()
+    console = Console(slow)
+    for number in range(3000):
+        console.show([Line(str(number))])  # returns at once
+    threading.Timer(0.05, resume.set).start()
+    await console.room()
+    assert resume.is_set()
+    console.close()
+    assert slow.getvalue().splitlines() == [str(number) for number in range(3000)]
+
+
+def test_the_output_of_libraries_does_not_break_the_display() -> None:
+    terminal = Terminal()
+    console = Console(terminal, live=True)
+    console.set_status("working")
+    stream = ConsoleStream(console)
+    stream.write("a war")
+    stream.write("ning\nanother")
+    stream.write("\n")
+    console.close()
+    assert terminal.screen() == ["a warning", "another", ""]
+
+
+@pytest.fixture
+def terminal_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+
+
+@pytest.mark.usefixtures("terminal_environment")
+def test_when_colours_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert wants_colour(Terminal(), forbidden=False)
+    assert not wants_colour(Terminal(), forbidden=True)
+    assert not wants_colour(io.StringIO(), forbidden=False)
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not wants_colour(Terminal(), forbidden=False)
+    monkeypatch.delenv("NO_COLOR")
+    monkeypatch.setenv("TERM", "dumb")
+    assert not wants_colour(Terminal(), forbidden=False)

@@ -1,0 +1,391 @@
+"""Lines for users, from watch events and log lines alone."""
+
+from typing import Any
+
+import pytest
+
+from cli.builders import condition, ended, event, job, pod, running, waiting, workload
+from plan.shared.test_torchrun import output
+from traincrew.cli.display.objects import Pod
+from traincrew.cli.display.records import Line
+from traincrew.cli.display.summary import summary
+from traincrew.cli.display.view import View
+from traincrew.cli.run.outcome import exit_code
+
+MASTER = "digits-master-x"
+WORKER = "digits-workerset-ws0-0"
+
+
+def texts(lines: list[Line]) -> list[str]:
+    return [line.text for line in lines]
+
+
+def followed(**options: bool) -> View:
+    view = View(**options)
+    view.follow("ChainerJob", "default", "digits", 0.0)
+    view.job(job("Created"), 0.1)
+    view.workload(workload("Job", "digits-master"), 0.1)
+    view.workload(workload("StatefulSet", "digits-workerset-ws0", replicas=2), 0.1)
+    return view
+
+
+def master(phase: str, *containers: dict[str, Any], **more: Any) -> Pod:
+    return pod(MASTER, phase, *containers, owned_by=("Job", "digits-master"), role="master", **more)
+
+
+def worker(phase: str, *containers: dict[str, Any], **more: Any) -> Pod:
+    return pod(WORKER, phase, *containers, owned_by=("StatefulSet", "digits-workerset-ws0"), **more)
+
+
+def test_a_successful_run_shows_each_step_once() -> None:
+    view = followed()
+    shown: list[Line] = []
+    shown += view.pod(worker("Pending", node=""), 0.2)
+    shown += view.pod(worker("Pending", waiting("ContainerCreating")), 0.2)
+    shown += view.pod(worker("Running", running()), 0.5)
+    shown += view.pod(worker("Running", running()), 0.6)
+    shown += view.pod(master("Running", running()), 0.9)
+    shown += view.job(job("Running", conditions=[condition("Running")]), 0.9)
+    shown += view.log(f"uid-{MASTER}", "chainer", "epoch 1")
+    shown += view.pod(master("Succeeded", ended(0)), 4.0)
+    shown += view.job(job("Succeeded", conditions=[condition("Succeeded")]), 4.1)
+    assert texts(shown) == [
+        f"{WORKER}: running",
+        f"{MASTER}: running",
+        "digits: Running",
+        "epoch 1",
+        f"{MASTER}: finished: exit code 0",
+        "digits: Succeeded",
+    ]
+    assert shown[3].source == MASTER
+    assert view.finished
+    assert exit_code(view) == 0
+
+
+def test_verbose_shows_the_steps_every_pod_passes_through() -> None:
+    view = followed(verbose=True)
+    shown = view.pod(worker("Pending", node=""), 0.2)
+    shown += view.pod(worker("Pending", init=[running("hostfile")]), 0.3)
+    shown += view.event(event("Started it", reason="Started", type_="Normal"), 0.3)
+    assert texts(shown) == [
+        f"{WORKER}: pending",
+        f"{WORKER}: init 1/1: hostfile",
+        f"pod {MASTER}: Started it (Started)",
+    ]
+
+
+def test_the_reason_why_a_pod_does_not_start_is_shown_in_plain_words() -> None:
+    view = followed()
+    message = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
+    unschedulable = [condition("PodScheduled", status="False", message=message)]
+    assert texts(view.pod(worker("Pending", node="", conditions=unschedulable), 1)) == [
+        f"{WORKER}: waiting for a node: {message}"
+    ]
+    missing = waiting("CreateContainerConfigError", 'configmap "settings" not found')
+    assert texts(view.pod(worker("Pending", missing), 2)) == [
+        f'{WORKER}: its configuration is incomplete: configmap "settings" not found'
+    ]
+    unknown = waiting("ErrImagePull", "no environment\nfor image x")
+    assert texts(view.pod(worker("Pending", unknown), 2)) == [
+        f"{WORKER}: image cannot be prepared: no environment for image x"
+    ]
+    failed_init = pod(WORKER, "Pending", init=[ended(3, "prepare")])
+    assert texts(view.pod(failed_init, 2)) == [f"{WORKER}: init container prepare: exit code 3"]
+
+
+def test_a_restart_is_shown_with_its_reason() -> None:
+    view = followed()
+    view.pod(worker("Running", running()), 1)
+    before = {"terminated": {"exitCode": 7}}
+    shown = view.pod(worker("Running", waiting("CrashLoopBackOff", lastState=before)), 2)
+    shown += view.pod(worker("Running", running(restarts=1, lastState=before)), 12)
+    assert texts(shown) == [
+        f"{WORKER}: waiting to restart after exit code 7",
+        f"{WORKER}: running again (restart 1)",
+    ]
+
+
+def test_warnings_are_shown_once_and_counted() -> None:
+    view = followed()
+    shown = view.event(event("back-off restarting"), 1)
+    shown += view.event(event("back-off restarting", count=2), 2)
+    shown += view.event(event("back-off restarting", count=2), 3)
+    assert texts(shown) == [f"warning: pod {MASTER}: back-off restarting (BackOff)"]
+    assert next(iter(view.warnings.values())).times == 2
+
+
+def test_normal_events_need_verbose() -> None:
+    assert followed().event(event("Started", type_="Normal"), 1) == []
+
+
+def test_containers_are_named_when_a_pod_has_several() -> None:
+    view = followed()
+    view.pod(pod(MASTER, "Running", app=["chainer", "sidecar"]), 1)
+    assert view.log(f"uid-{MASTER}", "sidecar", "hello")[0].source == f"{MASTER}/sidecar"
+
+
+def test_pull_progress_is_not_repeated() -> None:
+    view = followed()
+    shown = view.pull("chainer", "installing chainer", 1)
+    shown += view.pull("chainer", "installing chainer", 2)
+    assert texts(shown) == ["image chainer: installing chainer"]
+    assert view.status(2).startswith("chainer: installing chainer")
+
+
+def test_the_status_line_counts_running_pods() -> None:
+    view = followed()
+    view.pod(worker("Running", running()), 1)
+    view.job(job("Running", conditions=[condition("Running")]), 1)
+    assert view.status(61.2) == "digits  Running  1:01  master 0/1  workerset-ws0 1/2"
+
+
+def test_a_failed_job_ends_with_the_masters_exit_code_and_says_why() -> None:
+    view = followed()
+    view.pod(worker("Running", running()), 1)
+    view.pod(master("Running", running()), 1)
+    view.log(f"uid-{MASTER}", "chainer", "Traceback (most recent call last):")
+    view.log(f"uid-{MASTER}", "chainer", "ValueError: no data")
+    view.pod(master("Failed", ended(3)), 4)
+    failed = condition("Failed", reason="BackoffLimitExceeded", message="Job has reached it")
+    shown = view.job(job("Failed", conditions=[failed], message="Job has reached it"), 4.2)
+    view.event(event("something odd"), 4.3)
+    view.pod(worker("Running", running(), deleting=True), 4.4)
+    assert texts(shown) == ["digits: Failed: Job has reached it"]
+    assert exit_code(view) == 3
+    assert texts(summary(view, 5.0)) == [
+        "",
+        "ChainerJob digits: Failed after 4.2 s",
+        "  POD                     STATE                 RESTARTS  RAN",
+        f"  {WORKER}  stopped with the job         0  4 s",
+        f"  {MASTER}         exit code 3                  0  3 s",
+        "Why: BackoffLimitExceeded: Job has reached it",
+        f"Pod {MASTER}, container chainer: exit code 3",
+        "Last lines of its log:",
+        "  Traceback (most recent call last):",
+        "  ValueError: no data",
+        "Warnings:",
+        f"  pod {MASTER}: BackOff: something odd",
+    ]
+
+
+def test_on_a_narrow_terminal_a_table_keeps_its_columns() -> None:
+    view = followed()
+    view.pod(worker("Running", running()), 1)
+    view.pod(master("Succeeded", ended(0)), 4)
+    table = texts(summary(view, 5.0, columns=50))[2:5]
+    assert table == [
+        "  POD              STATE          RESTARTS  RAN",
+        "  workerset-ws0-0  still running         0  4 s",
+        "  master-x         exit code 0           0  3 s",
+    ]
+    assert texts(summary(view, 5.0, columns=100)) == texts(summary(view, 5.0))
+
+
+def test_the_exit_code_of_a_deleted_pod_is_not_used() -> None:
+    view = followed()
+    view.pod(master("Running", running()), 1)
+    view.pod(master("Running", running(), deleting=True), 2)
+    view.pod(master("Failed", ended(143), deleting=True), 2)
+    deadline = condition("Failed", reason="DeadlineExceeded", message="active longer than allowed")
+    view.job(job("Failed", conditions=[deadline]), 2.2)
+    assert exit_code(view) == 1
+    assert "Why: DeadlineExceeded: active longer than allowed" in texts(summary(view, 3))
+
+
+def test_a_job_that_never_ran_says_what_its_pods_wait_for() -> None:
+    view = followed()
+    view.pod(worker("Pending", waiting("ErrImagePull", "no environment for it")), 1)
+    out = texts(summary(view, 3))
+    assert out[1] == "ChainerJob digits: not finished (Created) after 3.0 s"
+    view.job(job("Failed"), 3)
+    out = texts(summary(view, 3))
+    assert f"  {WORKER}: image cannot be prepared: no environment for it" in out
+
+
+def test_the_newest_attempt_of_the_master_explains_the_failure() -> None:
+    view = followed()
+    for name, code, seconds in (("digits-master-a", 9, 1), ("digits-master-b", 4, 8)):
+        attempt = pod(name, "Failed", ended(code, seconds=seconds), role="master",
+                      owned_by=("Job", "digits-master"))  # fmt: skip
+        view.pod(attempt, 1)
+    view.pod(worker("Failed", ended(77, seconds=9)), 1)
+    view.job(job("Failed"), 9)
+    assert exit_code(view) == 4
+
+
+def test_out_of_memory_is_named() -> None:
+    view = followed()
+    shown = view.pod(master("Failed", ended(137, reason="OOMKilled")), 2)
+    assert texts(shown) == [f"{MASTER}: exit code 137 (OOMKilled)"]
+
+
+def test_the_last_output_of_a_failed_program_is_shown() -> None:
+    view = followed()
+    log = 'File "train.py", line 3\nValueError: no data\n-----\nmpiexec: 1 process has failed\n'
+    view.pod(master("Failed", ended(1, message=log)), 2)
+    view.job(job("Failed"), 3)
+    shown = texts(summary(view, 3))
+    assert f"Pod {MASTER}, container chainer: exit code 1: ValueError: no data" in shown
+
+
+NEEDS = "needs the data"
+JOB = ("ChainerJob", "digits")
+
+
+def failed_with(log: list[str], message: str) -> View:
+    """A job that failed by its master, whose message and event say why, too."""
+    view = followed()
+    view.pod(master("Running", running()), 1)
+    for line in log:
+        view.log(f"uid-{MASTER}", "chainer", line)
+    view.pod(master("Failed", ended(3)), 4)
+    view.job(job("Failed", conditions=[condition("Failed", reason="Limit", message=message)],
+                 message=message), 4)  # fmt: skip
+    view.event(event(f"Limit: {message}", reason="Failed", about=JOB), 4)
+    return view
+
+
+def test_the_reason_of_a_failure_is_shown_once() -> None:
+    reason = f"limit reached; pod {MASTER} on node a: container chainer exited with code 3"
+    view = failed_with([NEEDS], f"{reason}: {NEEDS}")
+    assert texts(summary(view, 5.0))[-4:] == [
+        "Why: Limit: limit reached",
+        f"Pod {MASTER}, container chainer: exit code 3",
+        "Last lines of its log:",
+        f"  {NEEDS}",
+    ]
+
+
+def test_output_that_is_no_longer_in_the_log_is_kept() -> None:
+    reason = (
+        f"2 failed. pod {MASTER} on node a: container chainer exited with code 3 (Error): {NEEDS};"
+        f" pod other: container chainer exited with code 3: {NEEDS}; and 4 more"
+    )
+    view = failed_with([], reason)
+    assert texts(summary(view, 5.0))[-3:] == [
+        "Why: Limit: 2 failed. pod other: container chainer exited with code 3; and 4 more",
+        f"Pod {MASTER}, container chainer: exit code 3: {NEEDS}",
+        "It wrote nothing to its log.",
+    ]
+
+
+def test_a_warning_that_repeats_its_jobs_message_is_not_shown() -> None:
+    view = followed()
+    view.job(job("Restarting", message="tried again (1/6)"), 1)
+    again = event("tried again (1/6)", reason="Restarting", about=JOB)
+    assert view.event(again, 1) == []
+    view.job(job("Restarting", message="tried again (2/6)"), 2)
+    again = event("tried again (2/6)", reason="Restarting", about=JOB, count=2)
+    assert view.event(again, 2) == []
+    view.job(job("Failed"), 3)
+    assert texts(summary(view, 3))[-1:] == [
+        "  chainerjob digits: Restarting: tried again (2/6) (x3)"
+    ]
+
+
+@pytest.mark.parametrize("name", ["exception", "exit", "recorded"])
+def test_the_log_of_the_process_that_failed_is_shown_not_the_report_of_torchrun(name: str) -> None:
+    lines = output(name).splitlines()
+    view = failed_with(lines, "it failed")
+    out = texts(summary(view, 5.0))
+    shown = out[out.index("Last lines of its log:") + 1 :]
+    assert not any("Root Cause" in line or "[rank0]" in line for line in shown)
+    if name != "exit":
+        assert shown[-1] == "  [rank1]: ValueError: my dataset is broken"
+    else:
+        assert shown[-3:] == [f"  rank {rank} started" for rank in (2, 0, 1)]
+
+
+def test_a_job_deleted_by_hand_ends_the_run() -> None:
+    view = followed()
+    shown = view.job(job("Running"), 3, deleted=True)
+    assert texts(shown) == ["digits: deleted before it finished"]
+    assert view.finished
+    assert exit_code(view) == 1
+
+
+def test_several_jobs_are_told_apart() -> None:
+    view = followed()
+    view.follow("ChainerJob", "default", "other", 0.0)
+    view.job(job("Succeeded", conditions=[condition("Succeeded")]), 1)
+    before = view.finished
+    view.job(job("Failed", name="other"), 2)
+    assert (before, view.finished) == (False, True)
+    assert exit_code(view) == 1
+
+
+def test_nothing_is_shown_after_the_end() -> None:
+    view = followed()
+    done = job("Succeeded", conditions=[condition("Succeeded")])
+    view.job(done, 1)
+    assert view.job(done, 2) == []
+    assert view.jobs[0].finished == 1
+
+
+def test_scaling_down_at_the_end_keeps_the_desired_number() -> None:
+    view = followed()
+    view.workload(workload("StatefulSet", "digits-workerset-ws0", replicas=0), 2)
+    assert "workerset-ws0 0/2" in view.status(3)
+
+
+def test_the_message_of_a_waiting_job_is_shown() -> None:
+    view = followed()
+    shown = view.job(job("Created", message="1/2 workers ready"), 1)
+    shown += view.job(job("Created", message="1/2 workers ready"), 2)
+    shown += view.job(job("Running", message="The master is running."), 3)
+    shown += view.job(job("Running", message="The master and 2 workers are running."), 4)
+    shown += view.job(job("Restarting", message="worker ws0-1 is gone"), 5)
+    shown += view.job(job("Running", message="The master is running."), 6)
+    assert texts(shown) == [
+        "digits: 1/2 workers ready",
+        "digits: Running",
+        "digits: Restarting: worker ws0-1 is gone",
+        "digits: Running",
+    ]
+
+
+def test_a_spec_without_effect_is_shown_once() -> None:
+    view = followed()
+    problem = condition("Synced", status="False", message='Resource "x" already exists')
+    shown = view.job(job("Created", conditions=[problem]), 1)
+    shown += view.job(job("Created", conditions=[problem]), 2)
+    assert texts(shown) == ['digits: Resource "x" already exists']
+
+
+def test_batch_jobs_and_pods_can_be_waited_for() -> None:
+    view = View()
+    view.follow("Job", "default", "once", 0.0)
+    view.follow("Pod", "default", "alone", 0.0)
+    view.job(job(name="once", kind="Job", conditions=[condition("SuccessCriteriaMet")]), 1)
+    shown = view.job(job(name="once", kind="Job", conditions=[condition("Complete")]), 1)
+    shown += view.job(job("Failed", name="alone", kind="Pod", message="gone wrong"), 2)
+    assert texts(shown) == ["once: Complete"]  # a pod is told of as a pod
+    assert [record.phase for record in view.jobs] == ["Succeeded", "Failed"]
+
+
+def test_a_long_message_is_shown_once() -> None:
+    why = "no environment is defined for it; add one to your catalog of environments"
+    view = followed()
+    shown = view.event(event(f"Failed to pull image: {why}", reason="Failed"), 1)
+    shown += view.pod(master("Pending", waiting("ErrImagePull", f"Failed to pull image: {why}")), 1)
+    back_off = f"Back-off pulling image: Failed to pull image: {why}"
+    shown += view.pod(master("Pending", waiting("ImagePullBackOff", back_off)), 2)
+    shown += view.job(job("Created", message=f"Not running: Failed to pull image: {why}"), 3)
+    assert texts(shown) == [
+        f"warning: pod {MASTER}: Failed to pull image: {why} (Failed)",
+        f"{MASTER}: image cannot be prepared",
+        f"{MASTER}: image cannot be prepared, will try again: Back-off pulling image: …",
+        "digits: Not running: …",
+    ]
+
+
+def test_the_kubelets_second_event_is_not_shown() -> None:
+    assert followed().event(event("Error: ErrImagePull", reason="Failed"), 1) == []
+
+
+def test_an_addition_to_a_known_message_is_shown() -> None:
+    view = followed()
+    view.event(event("Job has reached the specified backoff limit"), 1)
+    more = "pod digits-master-x on node local: container chainer exited with code 1"
+    message = f"Job has reached the specified backoff limit; {more}"
+    assert texts(view.job(job("Failed", message=message), 2)) == [f"digits: Failed: … {more}"]

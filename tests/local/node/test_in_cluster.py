@@ -1,0 +1,66 @@
+"""Programs in pods find the API server as on any cluster: by their service account."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from aiohttp import ClientSession
+
+from traincrew.engine.resources import CONFIG_MAPS, PODS
+from traincrew.local.cluster import ClusterOptions, LocalCluster
+from traincrew.local.node.machine.capabilities import detect
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DEADLINE = 60.0
+
+# As every client library does inside a pod.
+PROGRAM = """
+import json, os, ssl, urllib.request
+account = "/var/run/secrets/kubernetes.io/serviceaccount/"
+host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ["KUBERNETES_SERVICE_PORT"]
+namespace = open(account + "namespace").read()
+request = urllib.request.Request(
+    f"https://{host}:{port}/api/v1/namespaces/{namespace}/pods/{os.environ['HOSTNAME']}",
+    headers={"Authorization": "Bearer " + open(account + "token").read()},
+)
+trusted = ssl.create_default_context(cafile=account + "ca.crt")
+with urllib.request.urlopen(request, context=trusted) as answer:
+    print(json.load(answer)["metadata"]["name"])
+"""
+
+
+@pytest.mark.skipif(not detect().namespaces, reason=f"no namespaces: {detect().reason}")
+async def test_a_program_in_a_pod_reads_its_own_pod(tmp_path: Path) -> None:
+    catalog = tmp_path / "images.yaml"
+    catalog.write_text('{"environments": [{"name": "any", "images": ["any"]}]}')
+    options = ClusterOptions(image_catalogs=(catalog,), image_cache=tmp_path / "cache")
+    async with LocalCluster(options) as cluster:
+        container = {"name": "main", "image": "any:1", "command": [sys.executable, "-c", PROGRAM]}
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "reader"},
+            "spec": {"restartPolicy": "Never", "containers": [container]},
+        }
+        await cluster.client.create(PODS, pod, "default")
+        phase = ""
+        async with asyncio.timeout(DEADLINE):
+            while phase not in {"Succeeded", "Failed"}:
+                await asyncio.sleep(0.05)
+                found = await cluster.client.get(PODS, "reader", "default")
+                phase = found["status"].get("phase", "")
+        chunks = cluster.client.logs("reader", "default")
+        assert b"".join([chunk async for chunk in chunks]) == b"reader\n"
+
+        # Without a token requests are rejected.
+        config_map = await cluster.client.get(CONFIG_MAPS, "kube-root-ca.crt", "default")
+        trusted = ssl.create_default_context(cadata=config_map["data"]["ca.crt"])
+        url = f"{cluster.server.url}/api/v1/pods"
+        async with ClientSession() as session, session.get(url, ssl=trusted) as answer:
+            assert answer.status == 401

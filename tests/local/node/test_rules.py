@@ -1,0 +1,834 @@
+"""The pure functions of the node, by tables."""
+
+from __future__ import annotations
+
+import base64
+import stat
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from traincrew.engine.objects import AnyObject, FullObjectMeta
+from traincrew.local.apiserver.http.node_backend import LogOptions
+from traincrew.local.images import Environment
+from traincrew.local.images.environment import ImageUser
+from traincrew.local.node.containers.identity import Identity, RootRefusedError, container_identity
+from traincrew.local.node.containers.mounts import image_mounts, ordered, volume_mounts
+from traincrew.local.node.containers.pulling import pull_policy
+from traincrew.local.node.containers.restarts import BackOff, should_restart
+from traincrew.local.node.fields.downward import FieldError, PodFacts, field_value, resource_value
+from traincrew.local.node.fields.environment import (
+    NoCommandError,
+    command_line,
+    container_environment,
+    expand,
+    service_variables,
+)
+from traincrew.local.node.fields.references import MissingReferenceError, Reference, Sources
+from traincrew.local.node.machine.gpus import GpuAllocator
+from traincrew.local.node.machine.isolation import Isolation
+from traincrew.local.node.machine.specs import NodeSpec
+from traincrew.local.node.network.addresses import PodAddresses
+from traincrew.local.node.network.hosts import (
+    HostsFiles,
+    PodName,
+    ServiceName,
+    hosts_text,
+    service_names,
+)
+from traincrew.local.node.network.serviceproxy import Backend, Listener, listeners
+from traincrew.local.node.pods.unsupported import unsupported, unsupported_service
+from traincrew.local.node.records.nodeobjects import node_resources
+from traincrew.local.node.runtime.logs import read_log, tail_of
+from traincrew.local.node.runtime.processes import Mount
+from traincrew.local.node.sources import SourceWatch
+from traincrew.local.node.volumes.atomic_directory import write_directory
+from traincrew.local.node.volumes.payloads import File, TokenRequest, token_requests, volume_files
+from traincrew.local.node.volumes.podvolumes import VolumeError
+from traincrew.local.quantity import parse
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Document = dict[str, Any]
+
+POD: Document = {
+    "metadata": {
+        "name": "p",
+        "namespace": "ns",
+        "uid": "u",
+        "labels": {"b": "2", "a": '1"'},
+        "annotations": {"x/y": "z"},
+    },
+    "spec": {
+        "nodeName": "local",
+        "serviceAccountName": "sa",
+        "containers": [
+            {
+                "name": "main",
+                "resources": {
+                    "limits": {"memory": "1Gi", "cpu": "1500m"},
+                    "requests": {"cpu": "250m"},
+                },
+            },
+            {"name": "bare"},
+        ],
+    },
+}
+FACTS = PodFacts(
+    POD, pod_ip="127.42.0.9", host_ip="127.0.0.1", allocatable={"cpu": "4", "memory": "8Gi"}
+)
+
+
+# -- quantities -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("500m", "0.5"),
+        ("2", "2"),
+        ("1Ki", "1024"),
+        ("1Gi", str(2**30)),
+        ("1e3", "1000"),
+        ("1.5k", "1500"),
+        (3, "3"),
+    ],
+)
+def test_quantities(text: str, number: str) -> None:
+    assert parse(text) == parse(number)
+
+
+@pytest.mark.parametrize("text", ["", "one", "1 Gi", "1mi", "--1", "1i", "1K", "1e3Mi", " 1"])
+def test_invalid_quantities_are_rejected(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a quantity"):
+        parse(text)
+
+
+# -- environment ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "result"),
+    [
+        ("plain", "plain"),
+        ("$(A)", "1"),
+        ("a$(A)b$(B)c", "a1b2c"),
+        ("$$(A)", "$(A)"),
+        ("$$$(A)", "$1"),
+        ("$(NONE)", "$(NONE)"),
+        ("$A $ $", "$A $ $"),
+        ("$(A", "$(A"),
+        ("cost: 5$", "cost: 5$"),
+        ("$(A)$(A", "1$(A"),
+    ],
+)
+def test_expansion(text: str, result: str) -> None:
+    assert expand(text, {"A": "1", "B": "2"}) == result
+
+
+@given(st.text())
+def test_expansion_without_variables_only_unescapes(text: str) -> None:
+    assert expand(text.replace("$", "$$"), {}) == text
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("metadata.name", "p"),
+        ("metadata.namespace", "ns"),
+        ("metadata.uid", "u"),
+        ("metadata.labels['b']", "2"),
+        ("metadata.labels['none']", ""),
+        ("metadata.annotations['x/y']", "z"),
+        ("metadata.labels", 'a="1\\""\nb="2"'),
+        ("spec.nodeName", "local"),
+        ("spec.serviceAccountName", "sa"),
+        ("status.podIP", "127.42.0.9"),
+        ("status.podIPs", "127.42.0.9"),
+        ("status.hostIP", "127.0.0.1"),
+    ],
+)
+def test_fields(path: str, value: str) -> None:
+    assert field_value(FACTS, path) == value
+
+
+def test_unknown_fields_are_refused() -> None:
+    with pytest.raises(FieldError, match=r"unsupported fieldPath: spec\.replicas"):
+        field_value(FACTS, "spec.replicas")
+
+
+@pytest.mark.parametrize(
+    ("reference", "value"),
+    [
+        ({"resource": "limits.cpu"}, "2"),
+        ({"resource": "limits.cpu", "divisor": "1m"}, "1500"),
+        ({"resource": "requests.cpu"}, "1"),
+        ({"resource": "limits.memory", "divisor": "1Mi"}, "1024"),
+        ({"resource": "requests.memory"}, "0"),
+        ({"resource": "limits.cpu", "containerName": "bare"}, "4"),
+    ],
+)
+def test_resources(reference: Document, value: str) -> None:
+    assert resource_value(FACTS, reference, POD["spec"]["containers"][0]) == value
+
+
+def test_resources_of_unknown_containers_are_refused() -> None:
+    with pytest.raises(FieldError, match="container nobody not found"):
+        resource_value(FACTS, {"resource": "limits.cpu", "containerName": "nobody"}, None)
+
+
+SOURCES = Sources(
+    "ns",
+    {
+        Reference("ConfigMap", "c"): {
+            "data": {"A": "from c", "B": "b", "bad=name": "x"},
+            "binaryData": {"bin": base64.b64encode(b"\xff\0").decode()},
+        },
+        Reference("Secret", "s"): {"data": {"P": base64.b64encode(b"secret").decode()}},
+        Reference("ConfigMap", "gone"): None,
+    },
+)
+
+
+def environment(container: Document, **services: str) -> dict[str, str]:
+    return container_environment(
+        FACTS,
+        container,
+        SOURCES,
+        image={"PATH": "/bin", "A": "image"},
+        services=services,
+        overrides={},
+    )
+
+
+def test_precedence_of_variables() -> None:
+    container = {
+        "envFrom": [{"configMapRef": {"name": "c"}}, {"prefix": "S_", "secretRef": {"name": "s"}}],
+        "env": [{"name": "B", "value": "$(A), $(S_P), $(DB_PORT), $(PATH)"}],
+    }
+    result = environment(container, DB_PORT="1")
+    assert result["A"] == "from c"
+    # As on a real cluster, the image's own variables are not expanded.
+    assert result["B"] == "from c, secret, 1, $(PATH)"
+    assert result["bin"] == "\ufffd"
+    assert "bad=name" not in result
+
+
+def test_optional_references_may_be_missing() -> None:
+    container = {
+        "envFrom": [{"configMapRef": {"name": "gone", "optional": True}}],
+        "env": [
+            {
+                "name": "X",
+                "valueFrom": {"secretKeyRef": {"name": "s", "key": "no", "optional": True}},
+            },
+        ],
+    }
+    assert "X" not in environment(container)
+
+
+@pytest.mark.parametrize(
+    ("container", "message"),
+    [
+        ({"envFrom": [{"configMapRef": {"name": "gone"}}]}, 'configmap "gone" not found'),
+        (
+            {"env": [{"name": "X", "valueFrom": {"secretKeyRef": {"name": "s", "key": "no"}}}]},
+            "couldn't find key no in Secret ns/s",
+        ),
+    ],
+)
+def test_missing_references_are_named(container: Document, message: str) -> None:
+    with pytest.raises(MissingReferenceError, match=message):
+        environment(container)
+
+
+def test_command_and_arguments() -> None:
+    def line(container: Document, command: list[str], arguments: list[str]) -> list[str]:
+        variables = {"N": "3"}
+        return command_line(container, variables, image_command=command, image_arguments=arguments)
+
+    assert line({}, ["entry"], ["default"]) == ["entry", "default"]
+    assert line({"args": ["$(N)"]}, ["entry"], ["default"]) == ["entry", "3"]
+    assert line({"command": ["own"]}, ["entry"], ["default"]) == ["own"]
+    assert line({}, [], ["sh"]) == ["sh"]
+    with pytest.raises(NoCommandError, match="give the container a command"):
+        line({}, [], [])
+
+
+def any_object(name: str, *, labels: dict[str, str] | None = None, **body: Any) -> AnyObject:
+    metadata = FullObjectMeta(name=name, namespace="ns", labels=labels or {})
+    return AnyObject(metadata=metadata, **body)
+
+
+def service(name: str, **spec: Any) -> AnyObject:
+    return any_object(name, spec=spec)
+
+
+def test_variables_of_services() -> None:
+    ports = [{"name": "web", "port": 80}, {"port": 53, "protocol": "UDP"}]
+    services = [
+        service("my-db", clusterIP="127.64.0.1", ports=ports),
+        service("headless", clusterIP="None", ports=ports),
+    ]
+    assert service_variables(services, "ns") == {
+        "MY_DB_SERVICE_HOST": "127.64.0.1",
+        "MY_DB_SERVICE_PORT": "80",
+        "MY_DB_SERVICE_PORT_WEB": "80",
+        "MY_DB_PORT": "tcp://127.64.0.1:80",
+        "MY_DB_PORT_80_TCP": "tcp://127.64.0.1:80",
+        "MY_DB_PORT_80_TCP_PROTO": "tcp",
+        "MY_DB_PORT_80_TCP_PORT": "80",
+        "MY_DB_PORT_80_TCP_ADDR": "127.64.0.1",
+        "MY_DB_PORT_53_UDP": "udp://127.64.0.1:53",
+        "MY_DB_PORT_53_UDP_PROTO": "udp",
+        "MY_DB_PORT_53_UDP_PORT": "53",
+        "MY_DB_PORT_53_UDP_ADDR": "127.64.0.1",
+    }
+    assert service_variables(services, "ns", links=False) == {}
+    assert service_variables(services, "other") == {}
+
+
+# -- files of volumes -------------------------------------------------------------------------
+
+
+def test_files_of_volumes() -> None:
+    projected = {
+        "projected": {
+            "defaultMode": 0o400,
+            "sources": [
+                {
+                    "configMap": {
+                        "name": "c",
+                        "items": [{"key": "A", "path": "d/a", "mode": 0o755}],
+                    }
+                },
+                {"secret": {"name": "s"}},
+                {"configMap": {"name": "gone", "optional": True}},
+                {
+                    "downwardAPI": {
+                        "items": [
+                            {"path": "name", "fieldRef": {"fieldPath": "metadata.name"}},
+                            {
+                                "path": "cpu",
+                                "resourceFieldRef": {
+                                    "containerName": "main",
+                                    "resource": "limits.cpu",
+                                },
+                            },
+                        ]
+                    }
+                },
+                {"serviceAccountToken": {"path": "token", "audience": "x"}},
+            ],
+        }
+    }
+    request = TokenRequest("x", 3600)
+    assert list(token_requests(projected)) == [request]
+    assert volume_files(FACTS, projected, SOURCES, {request: "t"}) == {
+        "d/a": File(b"from c", 0o755),
+        "P": File(b"secret", 0o400),
+        "name": File(b"p", 0o400),
+        "cpu": File(b"2", 0o400),
+        "token": File(b"t", 0o600),
+    }
+
+
+def test_missing_keys_of_volumes_are_named() -> None:
+    volume = {"configMap": {"name": "c", "items": [{"key": "none", "path": "x"}]}}
+    with pytest.raises(MissingReferenceError, match="non-existent config key: none"):
+        volume_files(FACTS, volume, SOURCES, {})
+    with pytest.raises(MissingReferenceError, match='configmap "gone" not found'):
+        volume_files(FACTS, {"configMap": {"name": "gone"}}, SOURCES, {})
+
+
+def test_directories_change_atomically(tmp_path: Path) -> None:
+    place = tmp_path / "v"
+    files = {"a": File(b"1", 0o644), "d/b": File(b"2", 0o600)}
+    assert write_directory(place, files)
+    assert not write_directory(place, files)
+    assert (place / "a").is_symlink()
+    assert (place / "d" / "b").read_bytes() == b"2"
+    assert stat.S_IMODE((place / "d" / "b").stat().st_mode) == 0o600
+    assert write_directory(place, {"a": File(b"3", 0o644)})
+    assert {path.name for path in place.iterdir() if not path.name.startswith("..")} == {"a"}
+    assert (place / "a").read_bytes() == b"3"
+    assert len(list(place.glob("..[0-9]*"))) == 1
+
+
+@pytest.mark.parametrize("path", ["/etc/x", "../x", "a/../../x", "..data"])
+def test_paths_out_of_a_volume_are_refused(tmp_path: Path, path: str) -> None:
+    with pytest.raises(ValueError, match="invalid path"):
+        write_directory(tmp_path / "v", {path: File(b"", 0o644)})
+
+
+# -- mounts -----------------------------------------------------------------------------------
+
+
+def test_sub_paths_stay_in_their_volume(tmp_path: Path) -> None:
+    (tmp_path / "out").symlink_to("/etc")
+    spec = {"volumes": [{"name": "v", "emptyDir": {}}]}
+
+    def mount(**entry: Any) -> Path:
+        container = {"volumeMounts": [{"name": "v", "mountPath": "/m", **entry}]}
+        (found,) = volume_mounts(spec, container, lambda _: tmp_path, {"POD": "p"})
+        return found.source
+
+    assert mount(subPath="a/b") == tmp_path / "a" / "b"
+    assert mount(subPathExpr="$(POD)") == tmp_path / "p"
+    for wrong in ("../x", "/x", "out/passwd"):
+        with pytest.raises(VolumeError, match="subPath"):
+            mount(subPath=wrong)
+
+
+def test_volumes_override_mounts_of_the_node() -> None:
+    own = Mount("file", "/etc/hostname", content="x")
+    theirs = Mount("bind", "/etc/hostname", "/somewhere")
+    directory = Mount("directory", "/etc/hostname")
+    assert ordered([own], [theirs], [directory]) == [theirs]
+
+
+def test_large_files_of_an_image_are_mounted_and_small_ones_copied(tmp_path: Path) -> None:
+    for name, size in (("small", 1024), ("large", 2 * 1024 * 1024)):
+        with (tmp_path / name).open("wb") as file:
+            file.truncate(size)
+    files = {"/d": tmp_path, "/s": tmp_path / "small", "/l": tmp_path / "large"}
+    shown = {mount.target: mount.kind for mount in image_mounts(Environment("e", files=files))}
+    assert (shown["/d"], shown["/s"], shown["/l"]) == ("overlay", "copy", "bind")
+
+
+def test_an_interpreter_in_a_hidden_directory_is_mounted(tmp_path: Path) -> None:
+    prefix = tmp_path / "venv"
+    mounts = image_mounts(Environment("e", prefix=prefix, files={"/x//y": tmp_path}))
+    shown = {mount.target: mount.kind for mount in mounts}
+    assert shown["/x/y"] == "overlay"
+    if str(tmp_path).startswith("/tmp/"):
+        assert shown[str(prefix)] == "overlay"
+
+
+async def test_a_change_during_a_refresh_is_not_missed() -> None:
+    sources, reference = SourceWatch(), Reference("ConfigMap", "c")
+    with sources.watching("n", [reference]) as changed:
+        sources.changed("n", reference)
+        assert changed.is_set()
+        changed.clear()
+        # An object changes during the refresh.
+        sources.changed("n", reference)
+        sources.changed("n", Reference("Secret", "c"))
+        assert changed.is_set()
+    await sources.wait("n", [reference], 0.01)
+    sources.changed("n", reference)
+
+
+# -- users ------------------------------------------------------------------------------------
+
+
+ROOT = Isolation(root=True)
+USER = Isolation(root=False, uid=1000, gid=1000)
+SHARED_PORTS = Isolation(root=True, shared_ports="seccomp: Device or resource busy")
+BARE = Isolation(namespaces=False, root=False, uid=1000, gid=1000)
+
+
+@pytest.mark.parametrize(
+    ("isolation", "pod", "container", "identity"),
+    [
+        (ROOT, {}, {}, Identity(None, None, None)),
+        (ROOT, {"runAsUser": 5}, {}, Identity(5, 0, [])),
+        (ROOT, {"runAsUser": 5, "runAsGroup": 6}, {"runAsUser": 7}, Identity(7, 6, [])),
+        (ROOT, {"fsGroup": 9, "supplementalGroups": [8]}, {}, Identity(None, 0, [8, 9])),
+        (USER, {}, {}, Identity(1000, 1000, None)),
+        (USER, {"runAsUser": 0}, {}, Identity(0, 1000, None)),
+        (BARE, {"runAsUser": 5}, {}, Identity(None, None, None)),
+    ],
+)
+def test_users(
+    isolation: Isolation, pod: Document, container: Document, identity: Identity
+) -> None:
+    document = {"spec": {"securityContext": pod}}
+    found = container_identity(document, {"name": "c", "securityContext": container}, isolation)
+    assert found == identity
+
+
+IMAGE = ImageUser(1001, 7)
+
+
+@pytest.mark.parametrize(
+    ("isolation", "context", "image", "identity"),
+    [
+        # kubebuilder's manifests name no user: their images do.
+        (ROOT, {"runAsNonRoot": True}, None, Identity(65532, 65532, [])),
+        (ROOT, {"runAsNonRoot": True, "runAsGroup": 3}, None, Identity(65532, 3, [])),
+        (ROOT, {"runAsNonRoot": True}, IMAGE, Identity(1001, 7, [])),
+        (ROOT, {"runAsNonRoot": True, "runAsUser": 5}, IMAGE, Identity(5, 0, [])),
+        (ROOT, {}, IMAGE, Identity(1001, 7, [])),
+        (ROOT, {"runAsGroup": 3}, IMAGE, Identity(1001, 3, [])),
+        (USER, {"runAsNonRoot": True}, None, Identity(1000, 1000, None)),
+        (USER, {"runAsNonRoot": True}, IMAGE, Identity(1001, 7, None)),
+        (BARE, {"runAsNonRoot": True}, IMAGE, Identity(None, None, None)),
+    ],
+)
+def test_users_of_images(
+    isolation: Isolation, context: Document, image: ImageUser | None, identity: Identity
+) -> None:
+    document = {"spec": {"securityContext": context}}
+    assert container_identity(document, {"name": "c"}, isolation, image) == identity
+
+
+@pytest.mark.parametrize("isolation", [ROOT, USER])
+@pytest.mark.parametrize(
+    ("context", "image", "text"),
+    [
+        ({"runAsUser": 0}, None, "container's runAsUser breaks non-root policy"),
+        ({}, ImageUser(0), "container has runAsNonRoot and image will run as root"),
+    ],
+)
+def test_root_is_rejected_with_run_as_non_root(
+    isolation: Isolation, context: Document, image: ImageUser | None, text: str
+) -> None:
+    metadata = {"name": "p", "namespace": "n", "uid": "u"}
+    spec = {"securityContext": {"runAsNonRoot": True, **context}}
+    with pytest.raises(RootRefusedError) as caught:
+        container_identity({"metadata": metadata, "spec": spec}, {"name": "c"}, isolation, image)
+    assert str(caught.value) == f'{text} (pod: "p_n(u)", container: c)'
+
+
+# -- restarts and pulls -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("policy", "code", "sidecar", "again"),
+    [
+        ("Always", 0, False, True),
+        ("OnFailure", 0, False, False),
+        ("OnFailure", 1, False, True),
+        ("Never", 1, False, False),
+        ("Never", 0, True, True),
+    ],
+)
+def test_restart_policies(policy: str, code: int, sidecar: bool, again: bool) -> None:
+    assert should_restart(policy, code, sidecar=sidecar) is again
+
+
+def test_back_off_doubles_and_resets() -> None:
+    back_off = BackOff(immediate=True)
+    assert [back_off.after() for _ in range(8)] == [0, 10, 20, 40, 80, 160, 300, 300]
+    assert back_off.after(ran=601) == 0
+    assert BackOff(immediate=False).after() == 10
+    assert BackOff(immediate=True, failures=3).after() == 40
+
+
+@pytest.mark.parametrize(
+    ("container", "policy"),
+    [
+        ({"image": "a"}, "Always"),
+        ({"image": "a:latest"}, "Always"),
+        ({"image": "host:5000/a"}, "Always"),
+        ({"image": "a:1"}, "IfNotPresent"),
+        ({"image": "a@sha256:00"}, "IfNotPresent"),
+        ({"image": "a", "imagePullPolicy": "Never"}, "Never"),
+    ],
+)
+def test_pull_policies(container: Document, policy: str) -> None:
+    assert pull_policy(container) == policy
+
+
+# -- names and Services -----------------------------------------------------------------------
+
+
+def test_names_of_a_namespace() -> None:
+    pods = [
+        PodName("ns", "127.42.0.1", "w-0", "w"),
+        PodName("ns", "127.42.0.2", "single"),
+        PodName("far", "127.42.0.3", "f-0", "f"),
+    ]
+    services = [ServiceName("ns", "db", ("127.64.0.1",)), ServiceName("far", "db", ("1.1.1.1",))]
+    own = PodName("ns", "127.42.0.4", "own", aliases=(("10.0.0.1", ("alias", "other")),))
+    text = hosts_text("ns", [*pods, own], services, own)
+    names = {
+        name: line.split()[0]
+        for line in text.splitlines()
+        if not line.startswith("#")
+        for name in line.split()[1:]
+    }
+    assert names["w-0"] == names["w-0.w"] == names["w-0.w.ns.svc.cluster.local"] == "127.42.0.1"
+    assert names["single"] == "127.42.0.2"
+    assert names["f-0.f.far"] == "127.42.0.3"
+    assert "f-0" not in names
+    assert names["db"] == names["db.ns.svc"] == "127.64.0.1"
+    assert names["db.far"] == "1.1.1.1"
+    assert names["alias"] == "10.0.0.1"
+    # The first name is the canonical one, which getfqdn() has to find.
+    assert "127.42.0.1\tw-0.w.ns.svc.cluster.local\t" in text
+    assert "10.0.0.1\talias\tother\n" in text
+
+
+def test_a_hosts_file_has_the_kubelets_header() -> None:
+    host = PodName("ns", "127.0.0.1", "h", host_network=True)
+
+    assert hosts_text("ns", [], []).startswith("# Kubernetes-managed hosts file.\n")
+    assert hosts_text("ns", [host], [], host).startswith(
+        "# Kubernetes-managed hosts file (host network).\n"
+    )
+
+
+def endpoint_slice(name: str, *endpoints: Document, ports: list[Document]) -> AnyObject:
+    labels = {"kubernetes.io/service-name": name}
+    return any_object(f"{name}-x", labels=labels, endpoints=list(endpoints), ports=ports)
+
+
+READY = {"addresses": ["127.42.0.1"], "conditions": {"ready": True}}
+UNREADY = {"addresses": ["127.42.0.2"], "conditions": {"ready": False}}
+
+
+def test_names_of_services() -> None:
+    services = [
+        service("virtual", clusterIP="127.64.0.1"),
+        service("headless", clusterIP="None"),
+        service("external", type="ExternalName"),
+    ]
+    slices = [endpoint_slice("headless", READY, UNREADY, ports=[])]
+    assert service_names(services, slices) == [
+        ServiceName("ns", "virtual", ("127.64.0.1",)),
+        ServiceName("ns", "headless", ("127.42.0.1",)),
+    ]
+
+
+def test_listeners_of_services() -> None:
+    ports = [
+        {"name": "x", "port": 80, "nodePort": 30001},
+        {"name": "u", "port": 1, "protocol": "UDP"},
+    ]
+    services = [
+        service("virtual", clusterIP="127.64.0.1", ports=ports),
+        service("real", clusterIP="10.0.0.1", ports=ports),
+    ]
+    slices = [endpoint_slice("virtual", READY, UNREADY, ports=[{"name": "x", "port": 8080}])]
+    wanted = listeners(services, slices)
+    assert {where: served.backends for where, served in wanted.items()} == {
+        Listener("127.64.0.1", 80): (Backend("127.42.0.1", 8080),),
+        Listener("127.0.0.1", 30001): (Backend("127.42.0.1", 8080),),
+    }
+
+
+def test_hosts_files_are_updated(tmp_path: Path) -> None:
+    hosts = HostsFiles(tmp_path)
+    hosts.settle()
+    shared = hosts.add_pod("1", PodName("ns", "127.42.0.1", "a"))
+    own = hosts.add_pod("2", PodName("ns", "127.42.0.2", "b", aliases=(("9.9.9.9", ("x",)),)))
+    assert shared != own
+    hosts.set_services([ServiceName("ns", "db", ("127.64.0.1",))])
+    for place in (shared, own):
+        assert "127.64.0.1\tdb.ns.svc.cluster.local" in (place / "hosts").read_text()
+        assert "127.42.0.2\tb\n" in (place / "hosts").read_text()
+    assert "9.9.9.9\tx" in (own / "hosts").read_text()
+    hosts.remove_pod("2")
+    assert not own.exists()
+    assert "127.42.0.2" not in (shared / "hosts").read_text()
+
+
+def test_a_restart_keeps_names_until_all_pods_are_published(tmp_path: Path) -> None:
+    before = HostsFiles(tmp_path)
+    before.add_pod("1", PodName("ns", "127.42.0.1", "a"))
+    before.add_pod("2", PodName("ns", "127.42.0.2", "b"))
+    after = HostsFiles(tmp_path)
+    path = after.add_pod("1", PodName("ns", "127.42.0.1", "a")) / "hosts"
+    assert "127.42.0.2\tb\n" in path.read_text()
+    after.settle()
+    assert "127.42.0.2" not in path.read_text()
+    assert "127.42.0.1\ta\n" in path.read_text()
+
+
+def test_addresses_are_unique(tmp_path: Path) -> None:
+    first, second = PodAddresses(tmp_path), PodAddresses(tmp_path / "b")
+    (tmp_path / "b").mkdir()
+    first.open()
+    second.open()
+    try:
+        one = first.allocate("a")
+        assert first.allocate("a") == one
+        assert first.allocate("b") != one
+        assert first.allocate("c", wanted=one) != one
+        # Clusters use distinct networks.
+        assert second.allocate("a").split(".")[1] != one.split(".")[1]
+        first.release("a")
+        assert first.allocate("d", wanted=one) == one
+    finally:
+        first.close()
+        second.close()
+
+
+def test_gpus_are_allocated_once() -> None:
+    gpus = GpuAllocator([NodeSpec("a", gpus=2), NodeSpec("b", gpus=1)])
+    assert gpus.allocate("a", "u1", "c", 1) == [0]
+    assert gpus.allocate("a", "u1", "c", 1) == [0]
+    assert gpus.allocate("a", "u2", "c", 2) is None
+    assert gpus.allocate("b", "u2", "c", 1) == [2]
+    gpus.release("u1", "c")
+    assert gpus.allocate("a", "u3", "c", 2) == [0, 1]
+
+
+def test_resources_of_nodes() -> None:
+    machine = {"cpu": "2", "memory": "100Ki"}
+    assert node_resources(NodeSpec("n"), machine)["cpu"] == "2"
+    assert node_resources(NodeSpec("n", cpu="64", gpus=8), machine)["nvidia.com/gpu"] == "8"
+    with pytest.raises(ValueError, match="is not a quantity"):
+        node_resources(NodeSpec("n", memory="much"), machine)
+
+
+# -- what is not emulated -----------------------------------------------------------------------
+
+
+def test_an_ordinary_pod_has_no_unsupported_fields() -> None:
+    pod = {
+        "spec": {
+            "dnsPolicy": "ClusterFirst",
+            "securityContext": {},
+            "volumes": [{"name": "e", "emptyDir": {}}, {"name": "c", "configMap": {"name": "c"}}],
+            "containers": [
+                {
+                    "name": "c",
+                    "resources": {"limits": {"memory": "1Gi", "nvidia.com/gpu": 1}},
+                    "securityContext": {"runAsUser": 1000},
+                }
+            ],
+        }
+    }
+    assert unsupported(pod, ROOT) == []
+    assert unsupported(pod, USER) == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "field", "isolation"),
+    [
+        ({"hostPID": True}, "spec.hostPID", ROOT),
+        ({"runtimeClassName": "gvisor"}, "spec.runtimeClassName", ROOT),
+        ({"dnsPolicy": "None"}, "spec.dnsPolicy", BARE),
+        ({"dnsConfig": {"nameservers": ["1.1.1.1"]}}, "spec.dnsConfig", BARE),
+        (
+            {"containers": [{"name": "c", "ports": [{"containerPort": 80}]}]},
+            "spec.containers[0].ports",
+            SHARED_PORTS,
+        ),
+        ({"securityContext": {"fsGroup": 5}}, "spec.securityContext.fsGroup", USER),
+        ({"securityContext": {"runAsUser": 5}}, "spec.securityContext.runAsUser", BARE),
+        ({"hostname": "h"}, "spec.hostname", BARE),
+        ({"volumes": [{"name": "n", "nfs": {}}]}, "spec.volumes[0].nfs", ROOT),
+        (
+            {"volumes": [{"name": "n", "emptyDir": {"sizeLimit": "1Gi"}}]},
+            "spec.volumes[0].emptyDir.sizeLimit",
+            ROOT,
+        ),
+        (
+            {"containers": [{"name": "c", "resources": {"limits": {"cpu": 1}}}]},
+            "spec.containers[0].resources.limits.cpu",
+            ROOT,
+        ),
+        (
+            {"initContainers": [{"name": "c", "securityContext": {"privileged": True}}]},
+            "spec.initContainers[0].securityContext.privileged",
+            ROOT,
+        ),
+        (
+            {"containers": [{"name": "c", "livenessProbe": {"grpc": {"port": 1}}}]},
+            "spec.containers[0].livenessProbe.grpc",
+            ROOT,
+        ),
+    ],
+)
+def test_unsupported_fields_are_named(spec: Document, field: str, isolation: Isolation) -> None:
+    assert [each.field for each in unsupported({"spec": spec}, isolation)] == [field]
+
+
+def test_unsupported_fields_of_services() -> None:
+    found = unsupported_service({"ports": [{"protocol": "UDP"}, {}], "type": "ExternalName"})
+    assert [each.field for each in found] == ["spec.ports[0].protocol", "spec.externalName"]
+
+
+# -- logs -------------------------------------------------------------------------------------
+
+
+LINES = [
+    "2026-11-20T10:00:00.000000001Z stdout F one",
+    "2026-11-20T10:00:01.000000001Z stderr F ",
+    "2026-11-20T10:00:02.000000001Z stdout P lo",
+    "2026-11-20T10:00:02.000000001Z stdout P n",
+    "2026-11-20T10:00:02.000000001Z stdout F g F x\rbar",
+    "2026-11-20T10:00:03.000000001Z stdout F last",
+]
+
+
+def write_log(path: Path, lines: list[str]) -> None:
+    path.write_bytes("".join(line + "\n" for line in lines).encode())
+
+
+async def lines_of(path: Path, **options: Any) -> str:
+    def now() -> datetime:
+        return datetime(2026, 11, 20, 10, 0, 3, tzinfo=UTC)
+
+    chunks = read_log(path, LogOptions(**options), lambda: True, now)
+    return b"".join([chunk async for chunk in chunks]).decode()
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({}, "one\n\nlong F x\rbar\nlast\n"),
+        ({"follow": True}, "one\n\nlong F x\rbar\nlast\n"),
+        ({"tail_lines": 0}, ""),
+        ({"tail_lines": 1}, "last\n"),
+        ({"tail_lines": 2}, "g F x\rbar\nlast\n"),
+        ({"tail_lines": 4}, "long F x\rbar\nlast\n"),
+        ({"tail_lines": 99}, "one\n\nlong F x\rbar\nlast\n"),
+        ({"limit_bytes": 6}, "one\n\nl"),
+        ({"since_seconds": 1}, "long F x\rbar\nlast\n"),
+        ({"since_time": "2026-11-20T11:00:03+01:00"}, "last\n"),
+        ({"tail_lines": 1, "timestamps": True}, "2026-11-20T10:00:03.000000001Z last\n"),
+        (
+            {"tail_lines": 1, "timestamps": True, "limit_bytes": 32},
+            "2026-11-20T10:00:03.000000001Z l",
+        ),
+    ],
+)
+async def test_log_options(tmp_path: Path, options: Document, text: str) -> None:
+    write_log(tmp_path / "log", LINES)
+    assert await lines_of(tmp_path / "log", **options) == text
+
+
+async def test_the_time_of_the_last_part_of_a_line_that_has_not_ended(tmp_path: Path) -> None:
+    bar = [f"2026-11-20T10:00:{second:02}.000000001Z stdout P {'x' * 16384}" for second in (3, 9)]
+    write_log(tmp_path / "log", [*LINES, *bar])
+    options = {"tail_lines": 1, "timestamps": True, "limit_bytes": 64}
+    text = await lines_of(tmp_path / "log", **options)
+    assert text == "2026-11-20T10:00:09.000000001Z " + "x" * 33
+    (tmp_path / "log").write_bytes(b"")
+    assert await lines_of(tmp_path / "log", **options) == ""
+
+
+@pytest.mark.parametrize(
+    ("tail", "text"), [(1, b"last\n"), (None, b"one\n\nlong F x\rbar\nlast\n")]
+)
+async def test_without_follow_later_lines_are_not_read(
+    tmp_path: Path, tail: int | None, text: bytes
+) -> None:
+    write_log(tmp_path / "log", LINES)
+    options = LogOptions(tail_lines=tail)
+    chunks = read_log(tmp_path / "log", options, lambda: False, lambda: datetime.now(UTC))
+    assert await anext(chunks) == text
+    write_log(tmp_path / "log", [*LINES, "2026-11-20T10:00:04.000000001Z stdout F late"])
+    assert [chunk async for chunk in chunks] == []
+
+
+async def test_logs_include_the_rotated_file(tmp_path: Path) -> None:
+    write_log(tmp_path / "log.1", LINES[:2])
+    write_log(tmp_path / "log", LINES[2:])
+    assert await lines_of(tmp_path / "log") == "one\n\nlong F x\rbar\nlast\n"
+
+
+def test_the_tail_of_a_log(tmp_path: Path) -> None:
+    write_log(tmp_path / "log", LINES)
+    assert tail_of(tmp_path / "log", 2, 100) == "long F x\rbar\nlast\n"
+    assert tail_of(tmp_path / "log", 80, 7) == "r\nlast\n"
+    assert tail_of(tmp_path / "none", 1, 1) == ""

@@ -1,0 +1,122 @@
+"""Many children at once: what trains goes first, statuses and events follow."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from harness import OPERATOR_AGENT
+from plan.elasticjob.world import elastic
+from traincrew.engine.controller import Request
+from traincrew.engine.gate import Gate
+from traincrew.engine.testing import SimulatedClock, simulate
+from traincrew.local.apiserver.http.faults import AuditRecord, Fault
+from traincrew.operator.deferral import MAX_DELAY, Deferral
+
+if TYPE_CHECKING:
+    from harness import Cluster
+
+NAME = "flowers"
+BIG = "orchard"
+SLOW = 40
+"""Creates that take long: more than are sent at a time, so the others have to wait."""
+
+
+class SlowPods:
+    """The first creates of pods take a while; remembers what the operator has written."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.begun = 0
+        self.writes: list[str] = []
+
+    def delay(self, method: str, path: str, agent: str) -> Fault | None:
+        """The hook of the API server for faults."""
+        if method != "POST" or "/pods" not in path or not agent.startswith(OPERATOR_AGENT):
+            return None
+        self.begun += 1
+        return Fault(delay=self.seconds) if self.begun <= SLOW else None
+
+    def record(self, record: AuditRecord) -> None:
+        """The hook of the API server for finished requests."""
+        if record.user_agent.startswith(OPERATOR_AGENT) and record.method != "GET":
+            self.writes.append(f"{record.method} {record.path.partition('?')[0]}")
+
+    def of(self, method: str, *words: str) -> list[str]:
+        """Writes of a kind so far."""
+        return [
+            write
+            for write in self.writes
+            if write.startswith(method) and all(word in write for word in words)
+        ]
+
+
+async def test_statuses_and_events_follow_the_children(cluster: Cluster) -> None:
+    slow = SlowPods(2.0)
+    cluster.server.faults, cluster.server.audit = slow.delay, slow.record
+    await cluster.start_operator()
+    big = elastic(SLOW, hosted=True, minReplicas=1, maxReplicas=SLOW)
+    big["metadata"]["name"] = BIG
+    await cluster.create(big)
+
+    async def busy() -> bool:
+        return slow.begun >= 32
+
+    await cluster.until(busy)
+    small = elastic(3, hosted=True)
+    small["metadata"]["name"] = NAME
+    await cluster.create(small)
+    await cluster.run_members(NAME, 3)
+    assert len(slow.of("POST", "/pods")) < SLOW + 3, "pods of the big job are still being created"
+    assert slow.of("POST", "/events") == []
+    assert slow.of("PATCH", NAME, "/status") == []
+    assert len(slow.of("POST", "/services")) <= 2, "the Services of the other workers come last"
+
+    job = await cluster.until_phase(NAME, "Running", workersReady="3/3")
+    assert job["status"]["startTime"]
+    assert len(slow.of("PATCH", NAME, "/status")) <= 2
+
+    async def complete() -> bool:
+        told = [message for _, _, message in await cluster.events_of(NAME)]
+        return bool(told) and len(slow.of("POST", "/services")) == SLOW + 3
+
+    await cluster.until(complete)
+
+
+async def test_the_statuses_of_a_job_alone(cluster: Cluster) -> None:
+    slow = SlowPods(0.0)
+    cluster.server.audit = slow.record
+    await cluster.start_operator()
+    await cluster.create(elastic(3, hosted=False))
+    await cluster.until_phase(NAME, "Created", reason="WaitingForWorkers")
+    before = len(slow.of("PATCH", "/status"))
+    assert before <= 2  # the second, if something prevents pods from starting
+    await cluster.run_members(NAME, 3)
+    await cluster.until_phase(NAME, "Running", workersReady="3/3")
+    assert len(slow.of("PATCH", "/status")) <= before + 2  # the first one runs, and all of them
+
+
+# -- the decision -----------------------------------------------------------------------------
+
+
+def test_a_write_is_deferred_while_there_is_a_crowd_and_for_a_limited_time() -> None:
+    async def main() -> None:
+        gate, enqueued = Gate(crowd=0), list[Request]()
+        deferral = Deferral(gate, SimulatedClock(), enqueued.append)
+        one, other = Request("default", "one"), Request("default", "other")
+        assert deferral.delay(one, "status") == 0
+        with gate.urgent():
+            assert deferral.delay(one, "status") == MAX_DELAY
+            await asyncio.sleep(2)
+            assert round(deferral.delay(one, "status"), 2) == MAX_DELAY - 2
+            assert deferral.delay(one, "children") == MAX_DELAY, "each on its own"
+            await asyncio.sleep(MAX_DELAY - 1)
+            assert deferral.delay(one, "status") == 0
+            assert deferral.delay(one, "status") == MAX_DELAY, "the next one waits again"
+            deferral.delay(other, "status")
+            deferral.forget(other, "children", "status")
+            assert enqueued == []
+        assert set(enqueued) == {one}, "reconciled at once when the crowd has ended"
+        assert deferral.delay(one, "status") == 0
+
+    simulate(main())

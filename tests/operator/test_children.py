@@ -1,0 +1,51 @@
+"""Children that somebody deletes while the operator creates them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from traincrew.engine.errors import AlreadyExistsError, NotFoundError
+from traincrew.engine.gate import Gate
+from traincrew.engine.resources import JOBS
+from traincrew.operator.children import ChildWriter
+
+OWNER = {"kind": "ChainerJob", "name": "j", "uid": "u", "controller": True}
+CHILD = {
+    "apiVersion": "batch/v1",
+    "kind": "Job",
+    "metadata": {"name": "j-master", "namespace": "default", "ownerReferences": [OWNER]},
+}
+
+
+class Vanishing:
+    """An API server whose object is there when it is created and not when it is read."""
+
+    def __init__(self, refusals: int) -> None:
+        self.refusals = refusals
+        self.created = 0
+
+    async def create(self, _resource: Any, document: dict[str, Any], **_: Any) -> dict[str, Any]:
+        if self.refusals:
+            self.refusals -= 1
+            raise AlreadyExistsError("already exists", code=409)
+        self.created += 1
+        return document
+
+    async def get(self, *_: Any) -> dict[str, Any]:
+        raise NotFoundError("not found", code=404)
+
+
+async def test_an_object_that_vanishes_between_create_and_get() -> None:
+    client = Vanishing(refusals=1)
+    writer = ChildWriter(client, {"Job": JOBS}, Gate())  # type: ignore[arg-type]
+    answer = await writer.create(CHILD)
+    assert (answer.result, answer.new) == (CHILD, True)
+    assert client.created == 1
+
+
+async def test_one_that_keeps_vanishing_is_left_to_the_next_reconcile() -> None:
+    writer = ChildWriter(Vanishing(refusals=2), {"Job": JOBS}, Gate())  # type: ignore[arg-type]
+    with pytest.raises(AlreadyExistsError):  # what the controller repeats quietly
+        await writer.create(CHILD)

@@ -1,0 +1,161 @@
+"""The operator's election with its default times: a standby acts within six seconds of a crash."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+from engine.election.test_lease import Candidate, now, spec
+from traincrew.cli.commands.operator import operator_command
+from traincrew.engine.election import LeadershipLost
+from traincrew.engine.testing import FakeServer, simulate, until
+from traincrew.operator.options import OperatorOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+DEFAULTS = OperatorOptions()
+TIMES = {
+    "duration": DEFAULTS.lease_duration,
+    "renew_deadline": DEFAULTS.renew_deadline,
+    "retry_period": DEFAULTS.retry_period,
+}
+
+
+def candidate(server: FakeServer, identity: str) -> Candidate:
+    return Candidate(server, identity, **TIMES)
+
+
+@pytest.mark.parametrize("watch", [True, False], ids=["watching", "polling"])
+def test_a_killed_leader_is_followed_in_time(watch: bool) -> None:
+    async def main() -> None:
+        for offset in (0, 3, 6, 9):
+            server = FakeServer()
+            if not watch:
+                server.fail("WATCH", status=403, reason="Forbidden", times=10**6)
+            leader = candidate(server, "one")
+            await until(lambda leader=leader: leader.started)  # type: ignore[misc]
+            standby = candidate(server, "two")
+            await asyncio.sleep(30 + offset / 10)
+            await leader.stop(release=False)
+            ended = now()
+            await until(lambda standby=standby: standby.started, interval=0.001)  # type: ignore[misc]
+            # What is left of six seconds is for the first write.
+            assert now() - ended <= (5.05 if watch else 6.25)
+            assert spec(server)["leaseDurationSeconds"] == 5
+            await standby.stop()
+
+    simulate(main())
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        lambda server: server.fail("PUT", path="/leases/", delay=1.4),
+        lambda server: server.fail("PUT", path="/leases/", status=503, times=3),
+        lambda server: server.fail("PUT", path="/leases/", error=ConnectionResetError(), times=3),
+        lambda server: server.fail("PUT", path="/leases/", delay=3600),
+    ],
+    ids=["slow", "refused", "reset", "lost"],
+)
+def test_a_slow_server_does_not_end_the_leadership(trouble: Callable[[FakeServer], None]) -> None:
+    async def main() -> None:
+        server = FakeServer()
+        leader = candidate(server, "one")
+        await until(lambda: leader.started)
+        standby = candidate(server, "two")
+        for _ in range(20):
+            trouble(server)
+            for _ in range(50):
+                await asyncio.sleep(0.1)
+                assert leader.elector.is_leader()
+                assert not standby.started
+        await leader.stop()
+        await standby.stop()
+
+    simulate(main())
+
+
+def test_a_leader_cut_off_gives_up_before_the_other_one_starts() -> None:
+    async def main() -> None:
+        server = FakeServer()
+        leader = candidate(server, "one")
+        await until(lambda: leader.started)
+        await asyncio.sleep(30)
+        server.fail(path="/leases/", delay=3600, times=10**6)
+        cut = now()
+        with pytest.raises(LeadershipLost):
+            await leader.task
+        assert 2.9 <= now() - cut <= 4.1
+
+    simulate(main())
+
+
+def test_never_two_leaders_with_short_times() -> None:
+    async def main() -> None:
+        rng = random.Random(7)
+        server = FakeServer()
+        candidates = [candidate(server, str(number)) for number in range(3)]
+        terms = 0
+        for step in range(3000):
+            await asyncio.sleep(0.1)
+            if rng.random() < 0.04:
+                times = rng.choice([1, 3, 10, 30])
+                kind = rng.choice(["lost", "late", "error"])
+                if kind == "lost":
+                    applied = rng.random() < 0.5
+                    error = ConnectionResetError("reset")
+                    server.fail(path="/leases", error=error, applied=applied, times=times)
+                elif kind == "late":
+                    server.fail(path="/leases", delay=rng.uniform(0.3, 4), times=times)
+                else:
+                    server.fail(path="/leases", status=500, times=times)
+            leaders = [each for each in candidates if each.elector.is_leader()]
+            assert len(leaders) <= 1, f"step {step}"
+            for number, each in enumerate(candidates):
+                if each.task.done():
+                    assert isinstance(each.task.exception(), LeadershipLost)
+                    candidates[number] = candidate(server, f"{number}-{step}")
+                    terms += 1
+        assert terms > 3, "the test did take leadership away"
+        for each in candidates:
+            await each.stop()
+
+    simulate(main())
+
+
+def test_fractions_of_a_second_count_in_favor_of_the_leader() -> None:
+    """The Lease has whole seconds, and others go by it."""
+
+    async def main() -> None:
+        server = FakeServer()
+        leader = Candidate(server, "one", duration=5.5, renew_deadline=5.2, retry_period=1)
+        await until(lambda: leader.started)
+        assert spec(server)["leaseDurationSeconds"] == 6
+        await leader.stop()
+
+    simulate(main())
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--leader-elect-lease-duration=3s"],
+        ["--leader-elect-renew-deadline=10s"],
+        ["--leader-elect-retry-period=4s"],
+        [
+            "--leader-elect-lease-duration=0.9s",
+            "--leader-elect-renew-deadline=0.5s",
+            "--leader-elect-retry-period=0.1s",
+        ],
+    ],
+)
+def test_times_without_a_margin_are_refused_with_the_fix(flags: list[str]) -> None:
+    result = CliRunner().invoke(operator_command, flags)
+
+    assert result.exit_code == 2
+    assert "--leader-elect-lease-duration must be at least 1s" in result.output

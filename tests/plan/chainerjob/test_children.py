@@ -1,0 +1,79 @@
+"""The children of each shape of ChainerJob, against YAML files.
+
+To renew the files after a wanted change: ``REGENERATE=1 pytest tests/plan``; then read the diff.
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from plan.chainerjob.world import HELPER_IMAGE, example
+from traincrew.api.kinds.chainerjob import types as api
+from traincrew.api.meta import Owner
+from traincrew.plan.chainerjob import children
+
+GOLDENS = Path(__file__).parent / "goldens"
+
+
+def documents(name: str) -> Any:
+    job = example(name)
+    spec = api.decode(job["spec"])
+    owner = Owner(
+        api_version=job["apiVersion"],
+        kind=job["kind"],
+        name=job["metadata"]["name"],
+        namespace="default",
+        uid="8c2f4f1e",
+        labels=job["metadata"].get("labels", {}),
+    )
+    made = [
+        children.service_account(owner),
+        children.role(owner, spec),
+        children.role_binding(owner),
+    ]
+    if spec.distributed:
+        made.append(children.assets(owner, spec))
+    made += [children.workers(owner, spec, name, HELPER_IMAGE) for name in sorted(spec.worker_sets)]
+    made.append(children.master(owner, spec, HELPER_IMAGE))
+    return made
+
+
+class _Dumper(yaml.SafeDumper):
+    def ignore_aliases(self, data: Any) -> Any:
+        return True
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> Any:
+    style = "|" if "\n" in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _text)
+
+
+@pytest.mark.parametrize("name", ["plain", "distributed", "everything"])
+def test_children_match_the_golden_files(name: str) -> None:
+    text = yaml.dump_all(documents(name), Dumper=_Dumper, sort_keys=False, width=100)
+    golden = GOLDENS / f"{name}.yaml"
+    if os.environ.get("REGENERATE"):
+        golden.write_text(text)
+
+    assert text == golden.read_text()
+
+
+@pytest.mark.parametrize("name", ["plain", "distributed", "everything"])
+def test_the_manifest_is_not_modified(name: str) -> None:
+    job = example(name)
+    before = msgspec.json.encode(job)
+    spec = api.decode(job["spec"])
+    owner = Owner(api_version="a", kind="k", name="j", namespace="n", uid="u")
+
+    children.master(owner, spec, HELPER_IMAGE)
+    for set_name in spec.worker_sets:
+        children.workers(owner, spec, set_name, HELPER_IMAGE)
+
+    assert msgspec.json.encode(job) == before

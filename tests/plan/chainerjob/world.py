@@ -1,0 +1,581 @@
+"""A simulated cluster for plans: it executes them, and simulates controllers and pods.
+
+Nothing in it takes time: the test advances the clock, runs the controllers, and sets the state of
+each pod. A plan observes it through the same views as in the operator.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from traincrew.api.meta import CustomObject, format_time
+from traincrew.plan.chainerjob.planner import plan
+from traincrew.plan.shared import podrecords_text, stall
+from traincrew.plan.shared.kind import Options
+from traincrew.plan.shared.model import (
+    ChildKey,
+    ChildView,
+    ConfigMapView,
+    Event,
+    JobView,
+    LogKey,
+    Observed,
+    Output,
+    OutputQuery,
+    Plan,
+    PodView,
+    Refusal,
+    RoleBindingView,
+    RoleView,
+    StatefulSetView,
+)
+
+HELPER_IMAGE = "traincrew/helper:test"
+OPTIONS = Options(helper_image=HELPER_IMAGE)
+VIEWS: dict[str, type[ChildView]] = {
+    "Service": ChildView,
+    "ServiceAccount": ChildView,
+    "Role": RoleView,
+    "RoleBinding": RoleBindingView,
+    "ConfigMap": ConfigMapView,
+    "StatefulSet": StatefulSetView,
+    "Job": JobView,
+}
+EXAMPLES = Path(__file__).parent / "examples"
+
+
+class CrashedError(Exception):
+    """The operator has crashed."""
+
+
+def example(name: str) -> dict[str, Any]:
+    """A manifest of the examples next to this file."""
+    document: dict[str, Any] = yaml.safe_load((EXAMPLES / f"{name}.yaml").read_text())
+    return document
+
+
+def distributed(**spec: Any) -> dict[str, Any]:
+    """A manifest with one set of two workers; further fields of the spec as given."""
+    document = example("distributed")
+    document["spec"].update(spec)
+    return document
+
+
+def plain(**spec: Any) -> dict[str, Any]:
+    """A manifest without workers."""
+    document = example("plain")
+    document["spec"].update(spec)
+    return document
+
+
+class World:
+    """One job and everything around it."""
+
+    container = "chainer"
+    """The container of the pods."""
+
+    def __init__(self, manifest: dict[str, Any]) -> None:
+        self.now = datetime(2026, 1, 1, tzinfo=UTC)
+        self._plan = partial(plan, options=OPTIONS)
+        self._uids = itertools.count(1)
+        self.writes = 0
+        self.crash_at: int | None = None
+        self.defers = False
+        """Whether only urgent changes of the status are written, the others later."""
+        self.events: list[Event] = []
+        self.children: dict[ChildKey, dict[str, Any]] = {}
+        self.foreign: set[ChildKey] = set()
+        self.refuse: dict[ChildKey, Refusal] = {}
+        self.drifted: frozenset[ChildKey] = frozenset()
+        self.leftovers: frozenset[ChildKey] = frozenset()
+        self.pods: dict[str, dict[str, Any]] = {}
+        self.job = copy.deepcopy(manifest)
+        self.job["metadata"] |= {
+            "namespace": "default",
+            "uid": "job-uid",
+            "generation": 1,
+            "creationTimestamp": self.stamp(),
+        }
+        self.job.setdefault("status", {})
+        self.deleted = False
+        self.statuses: list[dict[str, Any]] = []
+        """Every status that was ever stored."""
+        self.requeue_after: float | None = None
+        self.made: dict[str, int] = {}
+        """How many pods were made, by name; those of the master all count as one."""
+        self.printed: dict[str, datetime] = {}
+        """When the containers of pods last wrote a line, by UID of the pod."""
+        self.unreachable: set[str] = set()
+        """Pods whose output cannot be read."""
+        self.requests: list[str] = []
+        """Pods whose output was read."""
+        self.exits_with = 143
+        """What the programs exit with when their pod is deleted."""
+        self._outputs: dict[LogKey, Output] = {}
+        self._pod_uids: dict[str, str] = {}
+        """UIDs of all pods there ever were, by what is stored of them."""
+
+    # -- the operator -------------------------------------------------------------------------
+
+    def observed(
+        self, refusals: dict[ChildKey, Refusal] | None = None, *, confirmed: bool = False
+    ) -> Observed:
+        """What the operator observes."""
+        pods = self.seen_pods(confirmed)
+        children = {
+            key: msgspec.convert(document, VIEWS[key.kind])
+            for key, document in self.children.items()
+        }
+        return Observed(
+            job=msgspec.convert(self.job, CustomObject),
+            children=children,
+            pods=tuple(msgspec.convert(pod, PodView) for _, pod in sorted(pods.items())),
+            refusals=refusals or {},
+            confirmed=confirmed,
+            drifted=self.drifted,
+            leftovers=self.leftovers,
+            outputs=dict(self._outputs),
+        )
+
+    def seen_pods(self, confirmed: bool) -> dict[str, dict[str, Any]]:
+        """The pods in the operator's cache, or as the API server lists them now."""
+        return self.pods
+
+    def plan(self, refusals: dict[ChildKey, Refusal] | None = None) -> Plan:
+        """The plan that the operator would execute now."""
+        plan = self._confirmed(refusals)
+        if plan.outputs is not None:
+            self._read(plan.outputs)
+            plan = self._confirmed(refusals)
+            # The next reconcile is later, if only by a moment.
+            moment = timedelta(microseconds=1)
+            self._outputs = {
+                key: msgspec.structs.replace(output, read_at=output.read_at - moment)
+                for key, output in self._outputs.items()
+            }
+        return plan
+
+    def _confirmed(self, refusals: dict[ChildKey, Refusal] | None) -> Plan:
+        plan = self._plan(self.observed(refusals), self.now)
+        if plan.confirm:
+            plan = self._plan(self.observed(refusals, confirmed=True), self.now)
+            assert not plan.confirm
+        return plan
+
+    def _read(self, query: OutputQuery) -> None:
+        """Read the last lines of containers as the operator does."""
+        for key in query.keys:
+            self.requests.append(key.pod)
+            pod, text = self.pods.get(key.pod), None
+            if pod and pod["status"]["phase"] == "Running" and key.pod not in self.unreachable:
+                written = self.printed.get(pod["metadata"]["uid"])
+                text = f"{format_time(written)} epoch 3" if written is not None else ""
+            output = stall.output_after(self._outputs.get(key), text, self.now)
+            self._outputs[key] = output
+            if not output.known or (output.written_at and output.written_at > query.since):
+                return
+
+    def _assert_silent(self) -> None:
+        """Assert that no running pod has written output since the deadline, as far as known."""
+        spec = self.job["spec"]
+        policy = spec.get("runPolicy", spec)
+        since = self.now - timedelta(seconds=policy["progressDeadlineSeconds"])
+        running = {
+            name: pod
+            for name, pod in self.pods.items()
+            if pod["status"]["phase"] == "Running" and "deletionTimestamp" not in pod["metadata"]
+        }
+        assert running
+        assert not self.unreachable & running.keys()
+        for name, pod in running.items():
+            assert self.printed.get(pod["metadata"]["uid"], since) <= since, name
+
+    def restart_operator(self) -> None:
+        """Another operator takes over, which knows nothing but what is stored."""
+        self._outputs = {}
+
+    def step(self) -> bool:
+        """Reconcile once; return whether anything was written."""
+        before = self.writes
+        plan = self.plan()
+        if plan.outputs is not None or plan.confirm:
+            return False  # what the plan depends on has changed meanwhile: it is made again
+        if plan.spec is not None:
+            self._write()
+            _merge(self.job, plan.spec)
+            self.job["metadata"]["generation"] += 1
+            return True
+        refusals = self._obey(plan)
+        if refusals:
+            plan = self.plan(refusals)
+        if plan.status != self.job["status"] and (plan.urgent or not self.defers):
+            self._write()
+            if _stalled(plan.status) and not _stalled(self.job["status"]):
+                self._assert_silent()
+            self.job["status"] = copy.deepcopy(plan.status)
+            self.statuses.append(self.job["status"])
+            self.events += plan.events
+        if plan.delete_job:
+            self._write()
+            self.deleted = True
+        self.requeue_after = plan.requeue_after
+        return self.writes > before
+
+    def _obey(self, plan: Plan) -> dict[ChildKey, Refusal]:
+        for stage in plan.stages:
+            refusals = {}
+            for write in stage:
+                if write.create is not None:
+                    key = ChildKey(write.create["kind"], write.create["metadata"]["name"])
+                    assert key not in self.children, f"{key} exists"
+                    if key in self.foreign:
+                        refusals[key] = Refusal("exists", foreign=True)
+                    elif key in self.refuse:
+                        refusals[key] = self.refuse[key]
+                    else:
+                        self._write()
+                        self._create(key, write.create)
+                else:
+                    assert write.patch is not None
+                    self._write()
+                    self._change(write.patch.key, write.patch.uid, write.patch.values)
+            if refusals:
+                return refusals
+        for key, uid in plan.delete.items():
+            self._write()
+            self._delete(key, uid)
+        return {}
+
+    def _write(self) -> None:
+        if self.crash_at is not None and self.writes >= self.crash_at:
+            self.crash_at = None
+            raise CrashedError
+        self.writes += 1
+
+    def settle(self) -> None:
+        """Run the operator and the controllers until nothing changes any more."""
+        for _ in range(50):
+            changed = self.step()
+            changed |= self.controllers()
+            if not changed:
+                return
+        raise AssertionError("the world does not come to rest")
+
+    # -- the API ------------------------------------------------------------------------------
+
+    def stamp(self) -> str:
+        """The time in the format of the API."""
+        return format_time(self.now)
+
+    def _create(self, key: ChildKey, document: dict[str, Any]) -> None:
+        created = copy.deepcopy(document)
+        created["metadata"] |= {
+            "uid": f"uid-{next(self._uids)}",
+            "generation": 1,
+            "creationTimestamp": self.stamp(),
+        }
+        if key.kind == "Job":
+            created["spec"].setdefault("backoffLimit", 6)
+        self.children[key] = created
+
+    def _change(self, key: ChildKey, uid: str, values: dict[tuple[str, ...], Any]) -> None:
+        document = self.children[key]
+        assert document["metadata"]["uid"] == uid
+        for path, value in values.items():
+            *parents, last = path
+            node = document
+            for parent in parents:
+                node = node[parent]
+            if value is None:
+                del node[last]
+            else:
+                node[last] = copy.deepcopy(value)
+        document["metadata"]["generation"] += 1
+        self.drifted -= {key}
+
+    def _delete(self, key: ChildKey, uid: str) -> None:
+        if key.kind == "Pod":
+            pod = self.pods[key.name]
+            assert pod["metadata"]["uid"] == uid
+            if pod["status"]["phase"] in {"Failed", "Succeeded"}:
+                del self.pods[key.name]
+            else:  # its Job counts how it ends, and only then it is gone
+                pod["metadata"]["deletionTimestamp"] = self.stamp()
+                self.end(pod, self.exits_with, finishedAt=self.stamp())
+            return
+        assert self.children[key]["metadata"]["uid"] == uid
+        self.remove(key)
+
+    def remove(self, key: ChildKey) -> None:
+        """Delete a child, and its pods with it."""
+        uid = self.children.pop(key)["metadata"]["uid"]
+        self.pods = {name: pod for name, pod in self.pods.items() if _owner(pod) != uid}
+
+    def edit(self, **spec: Any) -> None:
+        """Change the job's spec."""
+        for name, value in spec.items():
+            self.job["spec"][name] = value
+        self.job["metadata"]["generation"] += 1
+
+    def pass_time(self, seconds: float) -> None:
+        """Advance the clock."""
+        self.now += timedelta(seconds=seconds)
+
+    def new_pod_uid(self, uid: str) -> str:
+        """The same UID, remembered for `store_old_records`."""
+        self._pod_uids[podrecords_text.short_id(uid)] = uid
+        return uid
+
+    def store_old_records(self) -> None:
+        """The status has its pod records as an earlier version of the operator stored them."""
+        records = podrecords_text.read(self.status.get("podRecords", {}))
+        if not records or any(record.stalled for record in records.values()):
+            return
+        self.status["podRecords"] = {
+            place: " ".join(
+                [
+                    self._pod_uids.get(record.uid, record.uid)[:8],
+                    record.created,
+                    str(record.restarts),
+                    *(["ready"] if record.was_ready else []),
+                    *(["released"] if record.released else []),
+                    *(["failed"] if record.failed else []),
+                ]
+            )
+            for place, record in records.items()
+        }
+
+    # -- the controllers ----------------------------------------------------------------------
+
+    def controllers(self) -> bool:
+        """Run the Job and StatefulSet controllers once; return whether anything changed."""
+        before = copy.deepcopy((self.children, self.pods))
+        for key, document in list(self.children.items()):
+            if key.kind == "StatefulSet":
+                self._stateful_set(key.name, document)
+            elif key.kind == "Job":
+                self._job(key.name, document)
+        return before != (self.children, self.pods)
+
+    def _stateful_set(self, name: str, document: dict[str, Any]) -> None:
+        replicas = document["spec"]["replicas"]
+        uid = document["metadata"]["uid"]
+        for index in range(replicas):
+            pod = self.pods.get(f"{name}-{index}")
+            if pod is not None and pod["status"]["phase"] in {"Failed", "Succeeded"}:
+                del self.pods[f"{name}-{index}"]
+                pod = None
+            if pod is None:
+                self._pod(f"{name}-{index}", "StatefulSet", name, uid, document)
+        for pod_name in [name for name, pod in self.pods.items() if _owner(pod) == uid]:
+            if int(pod_name.rpartition("-")[2]) >= replicas:
+                del self.pods[pod_name]
+        mine = [pod for pod in self.pods.values() if _owner(pod) == uid]
+        document["status"] = {
+            "observedGeneration": document["metadata"]["generation"],
+            "replicas": len(mine),
+            "readyReplicas": sum(_ready(pod) for pod in mine),
+        }
+
+    def _job(self, name: str, document: dict[str, Any]) -> None:
+        status = document.setdefault("status", {})
+        conditions = status.setdefault("conditions", [])
+        if any(item["type"] in {"Complete", "Failed"} for item in conditions):
+            return
+        uid = document["metadata"]["uid"]
+        mine = {name: pod for name, pod in self.pods.items() if _owner(pod) == uid}
+        if document["spec"].get("suspend"):
+            for pod_name, pod in mine.items():
+                if pod["status"]["phase"] not in {"Failed", "Succeeded"}:
+                    del self.pods[pod_name]
+            _set_condition(conditions, "Suspended", "True", "JobSuspended", self.stamp())
+            status["active"] = 0
+            return
+        if any(item["type"] == "Suspended" and item["status"] == "True" for item in conditions):
+            _set_condition(conditions, "Suspended", "False", "JobResumed", self.stamp())
+            status["startTime"] = self.stamp()
+        status.setdefault("startTime", self.stamp())
+        counted = status.setdefault("_counted", [])
+        for pod in mine.values():
+            if pod["status"]["phase"] == "Failed" and pod["metadata"]["uid"] not in counted:
+                counted.append(pod["metadata"]["uid"])
+                status["failed"] = status.get("failed", 0) + 1
+        succeeded = any(pod["status"]["phase"] == "Succeeded" for pod in mine.values())
+        for pod_name in [each for each, pod in mine.items() if _leaves(pod)]:
+            del self.pods[pod_name], mine[pod_name]
+        if succeeded:
+            status["succeeded"] = 1
+            status["active"] = 0
+            status["completionTime"] = self.stamp()
+            _set_condition(conditions, "Complete", "True", "CompletionsReached", self.stamp())
+            return
+        if status.get("failed", 0) > document["spec"]["backoffLimit"]:
+            status["active"] = 0
+            reason = "BackoffLimitExceeded"
+            message = "Job has reached the specified backoff limit"
+            _set_condition(conditions, "Failed", "True", reason, self.stamp(), message=message)
+            return
+        deadline = document["spec"].get("activeDeadlineSeconds")
+        started = datetime.fromisoformat(status["startTime"])
+        if deadline is not None and self.now - started >= timedelta(seconds=deadline):
+            for pod_name, pod in mine.items():
+                if pod["status"]["phase"] not in {"Failed", "Succeeded"}:
+                    del self.pods[pod_name]
+            status["active"] = 0
+            message = "Job was active longer than specified deadline"
+            _set_condition(
+                conditions, "Failed", "True", "DeadlineExceeded", self.stamp(), message=message
+            )
+            return
+        if all(pod["status"]["phase"] in {"Failed", "Succeeded"} for pod in mine.values()):
+            pod_name = f"{name}-{next(self._uids):05}"
+            self._pod(pod_name, "Job", name, uid, document)
+        status["active"] = 1
+
+    def _pod(
+        self, name: str, kind: str, owner: str, owner_uid: str, document: dict[str, Any]
+    ) -> None:
+        place = owner if kind == "Job" else name
+        uid = self.new_pod_uid(f"uid-{next(self._uids)}")
+        self.made[place] = self.made.get(place, 0) + 1
+        self.pods[name] = {
+            "metadata": {
+                "name": name,
+                "namespace": "default",
+                "uid": uid,
+                "creationTimestamp": self.stamp(),
+                "labels": document["spec"]["template"]["metadata"]["labels"],
+                "ownerReferences": [
+                    {"kind": kind, "name": owner, "uid": owner_uid, "controller": True}
+                ],
+            },
+            "spec": {},
+            "status": {"phase": "Pending", "conditions": [], "containerStatuses": []},
+        }
+
+    # -- the nodes ----------------------------------------------------------------------------
+
+    @property
+    def master_pod(self) -> dict[str, Any]:
+        """The newest pod of the master."""
+        job = self.children[ChildKey("Job", f"{self.job['metadata']['name']}-master")]
+        mine = [pod for pod in self.pods.values() if _owner(pod) == job["metadata"]["uid"]]
+        return max(mine, key=lambda pod: pod["metadata"]["uid"].rjust(10))
+
+    def run(self, *names: str) -> None:
+        """The named pods, or all pending ones, run and are ready."""
+        for name, pod in self.pods.items():
+            if name in names or (not names and pod["status"]["phase"] == "Pending"):
+                pod["status"]["phase"] = "Running"
+                pod["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
+                pod["status"]["containerStatuses"] = [
+                    {
+                        "name": self.container,
+                        "ready": True,
+                        "restartCount": 0,
+                        "state": {"running": {"startedAt": self.stamp()}},
+                    }
+                ]
+
+    def end(self, pod: dict[str, Any], code: int, **details: str) -> None:
+        """A pod ends with an exit code."""
+        pod["status"]["phase"] = "Succeeded" if code == 0 else "Failed"
+        pod["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+        ended = {"exitCode": code, "reason": "Completed" if code == 0 else "Error", **details}
+        pod["status"]["containerStatuses"] = [
+            {"name": self.container, "restartCount": 0, "state": {"terminated": ended}}
+        ]
+
+    def restart(self, pod: dict[str, Any], code: int = 1) -> None:
+        """The container of a pod ends and is restarted."""
+        (status,) = pod["status"]["containerStatuses"]
+        status["restartCount"] = status.get("restartCount", 0) + 1
+        status["lastState"] = {"terminated": {"exitCode": code, "finishedAt": self.stamp()}}
+
+    def print(self, pod: dict[str, Any]) -> None:
+        """A program writes a line of output."""
+        self.printed[pod["metadata"]["uid"]] = self.now
+
+    # -- what users see -----------------------------------------------------------------------
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """The job's status."""
+        status: dict[str, Any] = self.job["status"]
+        return status
+
+    def without(self, *conditions: str) -> dict[str, Any]:
+        """The job's status without some conditions."""
+        kept = [item for item in self.status["conditions"] if item["type"] not in conditions]
+        return {**self.status, "conditions": kept}
+
+    @property
+    def conditions(self) -> dict[str, dict[str, Any]]:
+        """The conditions of the job, by type."""
+        listed = self.status.get("conditions", [])
+        found = {item["type"]: item for item in listed}
+        assert len(found) == len(listed)
+        return found
+
+    def holds(self, kind: str) -> bool:
+        """Whether a condition is true."""
+        found = self.conditions
+        return kind in found and bool(found[kind]["status"] == "True")
+
+
+def _owner(pod: dict[str, Any]) -> str:
+    uid: str = pod["metadata"]["ownerReferences"][0]["uid"]
+    return uid
+
+
+def _stalled(status: dict[str, Any]) -> bool:
+    return bool(status.get("reason") == "NoProgress")
+
+
+def _leaves(pod: dict[str, Any]) -> bool:
+    ended = pod["status"]["phase"] in {"Failed", "Succeeded"}
+    return ended and "deletionTimestamp" in pod["metadata"]
+
+
+def _ready(pod: dict[str, Any]) -> bool:
+    return any(
+        item["type"] == "Ready" and item["status"] == "True" for item in pod["status"]["conditions"]
+    )
+
+
+def _set_condition(
+    conditions: list[dict[str, Any]],
+    kind: str,
+    status: str,
+    reason: str,
+    stamp: str,
+    *,
+    message: str = "",
+) -> None:
+    conditions[:] = [item for item in conditions if item["type"] != kind]
+    conditions.append(
+        {
+            "type": kind,
+            "status": status,
+            "reason": reason,
+            "message": message,
+            "lastProbeTime": stamp,
+            "lastTransitionTime": stamp,
+        }
+    )
+
+
+def _merge(document: dict[str, Any], patch: dict[str, Any]) -> None:
+    for name, value in patch.items():
+        if isinstance(value, dict):
+            _merge(document.setdefault(name, {}), value)
+        else:
+            document[name] = value

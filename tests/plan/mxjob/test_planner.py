@@ -1,0 +1,394 @@
+"""What the operator decides for an MxJob, step by step."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import pytest
+
+from plan.chainerjob.world import CrashedError
+from plan.mxjob.manifests import distributed, local
+from plan.mxjob.world import MxWorld
+from traincrew.plan.shared.model import ChildKey
+
+ROLES = ["scheduler-0", "server-0", "worker-0", "worker-1"]
+
+
+def started(**spec: Any) -> MxWorld:
+    """A distributed job whose pods all run."""
+    world = MxWorld(distributed(**spec))
+    world.start()
+    assert world.status["phase"] == "Running"
+    return world
+
+
+def restarted(world: MxWorld, attempt: int) -> None:
+    """Assert that all replicas run in the next attempt."""
+    world.start()
+    assert world.status["attempt"] == attempt
+    assert world.status["phase"] == "Running"
+    assert world.jobs == ROLES
+    assert len(world.pods) == len(ROLES)
+
+
+def test_a_distributed_job_begins_to_run() -> None:
+    world = MxWorld(distributed())
+    world.settle()
+    assert world.status["phase"] == "Creating"
+    assert world.status["message"] == "0/4 replicas running"
+    assert world.jobs == ROLES
+    services = [key.name for key in world.children if key.kind == "Service"]
+    assert services == [f"digits-scheduler-{world.job['spec']['RuntimeId']}-0"]
+    world.run()
+    world.settle()
+    assert (world.status["phase"], world.status["workersReady"]) == ("Running", "4/4")
+    assert "state" not in world.status
+    assert world.status["controlPaused"] is False
+
+
+def test_what_is_generated_is_stored_before_anything_is_created() -> None:
+    world = MxWorld(distributed())
+    world.step()
+    spec = world.job["spec"]
+    assert len(spec["RuntimeId"]) == 4
+    assert [entry["PsRootPort"] for entry in spec["replicaSpecs"]] == [9091, 9091, 9091]
+    assert not world.children
+
+
+def test_it_succeeds_when_the_scheduler_and_every_worker_have() -> None:
+    world = started()
+    for role in ("scheduler-0", "worker-0"):
+        world.end(world.replica(role), 0, finishedAt=world.stamp())
+        world.settle()
+        assert world.status["phase"] == "Running"
+    world.end(world.replica("server-0"), 0, finishedAt=world.stamp())
+    world.end(world.replica("worker-1"), 0, finishedAt=world.stamp())
+    world.settle()
+    assert (world.status["phase"], world.status["state"]) == ("Done", "Succeeded")
+    assert [entry["state"] for entry in world.status["replicaStatuses"]] == ["Succeeded"] * 3
+    assert world.events[-1].reason == "MxJobSucceeded"
+
+
+def test_servers_may_end_by_themselves_and_are_stopped_if_they_do_not() -> None:
+    world = started()
+    for role in ("scheduler-0", "worker-0", "worker-1"):
+        world.end(world.replica(role), 0, finishedAt=world.stamp())
+    world.settle()
+    assert world.status["phase"] == "Running"
+    assert world.requeue_after == pytest.approx(10)
+    world.pass_time(10)
+    world.settle()
+    assert world.status["state"] == "Succeeded"
+    assert [name for name in world.pods if "server" in name] == []
+
+
+def test_a_server_that_fails_at_the_end_changes_nothing() -> None:
+    world = started()
+    for role in ("scheduler-0", "worker-0", "worker-1"):
+        world.end(world.replica(role), 0, finishedAt=world.stamp())
+    world.end(world.replica("server-0"), 134)
+    world.settle()
+    assert world.status["state"] == "Succeeded"
+
+
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("code", [128, 134, 137, 139, 143, 255])
+def test_all_replicas_are_restarted_after_one_was_killed(role: str, code: int) -> None:
+    world = started()
+    world.end(world.replica(role), code)
+    world.step()
+    assert world.status["phase"] == "Creating"
+    assert world.holds("Restarting")
+    assert f"exited with code {code}" in world.status["message"]
+    assert "All replicas are restarted (restart 1 of 6)." in world.status["message"]
+    restarted(world, 1)
+    assert (world.status["failures"], world.status["restarts"]) == (1, 1)
+    assert not world.holds("Restarting")
+    assert f"exited with code {code}" in world.status["lastRestartReason"]
+    assert [event.reason for event in world.events].count("Restarting") == 1
+
+
+def test_replicas_that_fail_together_are_one_restart() -> None:
+    world = started()
+    for role in ROLES:
+        world.end(world.replica(role), 137, finishedAt=world.stamp())
+    restarted(world, 1)
+    assert world.status["failures"] == 1
+
+
+def test_the_first_failure_decides() -> None:
+    world = started()
+    world.end(world.replica("worker-1"), 137, finishedAt=world.stamp())
+    world.pass_time(1)
+    world.end(world.replica("worker-0"), 1, finishedAt=world.stamp())
+    restarted(world, 1)
+
+
+@pytest.mark.parametrize("code", [1, 3, 127])
+def test_a_program_that_fails_by_itself_fails_the_job(code: int) -> None:
+    world = started()
+    world.end(world.replica("worker-1"), code, message="ValueError: no such file")
+    world.settle()
+    assert (world.status["phase"], world.status["state"]) == ("Done", "Failed")
+    reason = world.status["reason"]
+    assert reason.startswith("Worker 1 failed: pod digits-worker-")
+    assert f"exited with code {code}: ValueError: no such file" in reason
+    assert world.conditions["Failed"]["reason"] == "ReplicaFailed"
+
+
+@pytest.mark.parametrize(("code", "reason"), [(137, "OOMKilled"), (128, "StartError")])
+def test_what_ends_in_the_same_way_each_time_fails_the_job(code: int, reason: str) -> None:
+    world = started()
+    world.end(world.replica("server-0"), code, reason=reason)
+    world.settle()
+    assert world.status["state"] == "Failed"
+    assert f"({reason})" in world.status["reason"]
+
+
+def test_the_limit_of_restarts_is_kept() -> None:
+    world = started(runPolicy={"backoffLimit": 1})
+    world.end(world.replica("worker-0"), 137)
+    restarted(world, 1)
+    world.end(world.replica("worker-0"), 137)
+    world.settle()
+    assert world.status["state"] == "Failed"
+    assert world.conditions["Failed"]["reason"] == "BackoffLimitExceeded"
+    assert "after 1 restart (spec.runPolicy.backoffLimit: 1)" in world.status["reason"]
+
+
+def test_disruptions_are_not_counted() -> None:
+    world = started(runPolicy={"backoffLimit": 0})
+    world.disrupt(world.replica("worker-0"))
+    restarted(world, 1)
+    assert world.status.get("failures", 0) == 0
+    assert "(not counted)" in world.status["lastRestartReason"]
+
+
+def test_a_pod_that_is_deleted_is_a_disruption_at_once() -> None:
+    world = started(runPolicy={"backoffLimit": 0})
+    world.leave(world.replica("server-0"))
+    world.step()
+    assert "Server 0 failed: pod digits-server-" in world.status["message"]
+    restarted(world, 1)
+    assert world.status.get("failures", 0) == 0
+
+
+def test_what_is_known_of_a_pod_that_is_gone_is_in_its_job() -> None:
+    world = started()
+    pod = world.replica("server-0")
+    world.end(pod, 1)
+    world.controllers()
+    del world.pods[pod["metadata"]["name"]]
+    world.settle()
+    assert world.status["state"] == "Failed"
+    assert "Server 0 failed: Job digits-server-" in world.status["reason"]
+    assert "exit code 1" in world.status["reason"]
+
+
+def test_a_job_deleted_by_hand_is_a_disruption_once_the_api_server_has_confirmed_it() -> None:
+    world = started(runPolicy={"backoffLimit": 0})
+    key = next(key for key in world.children if "worker" in key.name)
+    world.remove(key)
+    world.step()
+    assert f"Job {key.name} was deleted" in world.status["message"]
+    restarted(world, 1)
+
+
+def test_a_job_deleted_before_all_ran_is_created_again() -> None:
+    world = MxWorld(distributed())
+    world.settle()
+    key = next(key for key in world.children if "worker" in key.name)
+    world.remove(key)
+    restarted(world, 0) if "attempt" in world.status else world.start()
+    assert world.jobs == ROLES
+    assert world.status["phase"] == "Running"
+
+
+def test_old_pods_are_waited_for_but_not_those_a_lost_node_keeps() -> None:
+    world = started()
+    world.end(world.replica("worker-0"), 137)
+    world.step()
+    world.step()
+    assert world.jobs == []
+    world.step()
+    assert world.jobs == []  # they still end
+    assert world.requeue_after is not None
+    assert world.requeue_after <= 15  # 5 s of grace, and 10 s more
+    world.pass_time(16)
+    world.step()
+    assert world.jobs == ROLES
+
+
+def test_a_suspended_job_has_no_jobs_and_begins_a_new_attempt() -> None:
+    world = started()
+    world.edit(runPolicy={"suspend": True})
+    world.settle()
+    assert world.status["phase"] == "Suspended"
+    assert (world.jobs, world.pods) == ([], {})
+    world.edit(runPolicy={"suspend": False})
+    restarted(world, 1)
+    assert world.status.get("failures", 0) == 0
+
+
+def test_a_job_that_is_resumed_before_its_pods_were_deleted_is_not_restarted_twice() -> None:
+    world = started()
+    world.edit(runPolicy={"suspend": True})
+    world.step()
+    assert world.status["phase"] == "Suspended"
+    assert world.pods
+    world.edit(runPolicy={"suspend": False})
+    restarted(world, 1)
+    assert world.status["restarts"] == 0
+
+
+def test_a_failed_job_keeps_the_pods_that_ended_and_stops_the_others() -> None:
+    world = started()
+    world.end(world.replica("worker-0"), 1)
+    world.settle()
+    assert [name for name in world.pods if "worker" not in name] == []
+    assert len(world.pods) == 1
+
+
+@pytest.mark.parametrize(("policy", "left"), [("None", 4), ("All", 0), ("Running", 1)])
+def test_the_clean_up_policy_decides_what_stays(policy: str, left: int) -> None:
+    world = started(runPolicy={"cleanPodPolicy": policy})
+    world.end(world.replica("worker-0"), 1)
+    world.settle()
+    assert len(world.pods) == left
+
+
+def test_a_finished_job_is_final() -> None:
+    world = started()
+    world.end(world.replica("worker-0"), 1)
+    world.settle()
+    before = world.status
+    for key in list(world.children):
+        world.remove(key)
+    world.controllers()
+    world.settle()
+    assert world.children == {}
+    assert {**world.status, "replicaStatuses": []} == {**before, "replicaStatuses": []}
+
+
+def test_a_job_that_ended_under_mxnet_operator_has_ended() -> None:
+    manifest = distributed()
+    manifest["status"] = {
+        "phase": "Done",
+        "state": "Succeeded",
+        "reason": "",
+        "controlPaused": False,
+        "conditions": None,
+        "replicaStatuses": [
+            {"Mx_replica_type": "WORKER", "state": "Succeeded", "ReplicasStates": {"Succeeded": 2}}
+        ],
+    }
+    world = MxWorld(manifest)
+    world.settle()
+    assert world.children == {}
+    assert (world.status["phase"], world.status["state"]) == ("Done", "Succeeded")
+    assert world.status["replicaStatuses"][0]["ReplicasStates"] == {"Succeeded": 2}
+
+
+def test_replicas_that_never_run_fail_the_job() -> None:
+    world = MxWorld(distributed(runPolicy={"schedulingPolicy": {"scheduleTimeoutSeconds": 60}}))
+    world.settle()
+    pod = world.replica("worker-0")
+    pod["status"]["containerStatuses"] = [
+        {"name": "mxnet", "state": {"waiting": {"reason": "ErrImagePull", "message": "no such"}}}
+    ]
+    world.run(*(name for name in world.pods if name != pod["metadata"]["name"]))
+    world.settle()
+    assert world.status["message"] == "3/4 replicas running; worker 0: ErrImagePull: no such"
+    world.pass_time(60)
+    world.settle()
+    assert (world.status["phase"], world.status["state"]) == ("Done", "Failed")
+    assert "worker 0: ErrImagePull: no such" in world.status["reason"]
+
+
+def test_a_deadline_ends_the_job() -> None:
+    world = started(runPolicy={"activeDeadlineSeconds": 60})
+    assert world.requeue_after == pytest.approx(60)
+    world.pass_time(60)
+    world.settle()
+    assert world.status["state"] == "Failed"
+    assert world.pods == {}
+
+
+def test_an_invalid_job_fails_and_creates_nothing() -> None:
+    manifest = distributed()
+    del manifest["spec"]["replicaSpecs"][0]
+    world = MxWorld(manifest)
+    world.settle()
+    assert world.status["phase"] == "Failed"
+    assert "state" not in world.status
+    assert "there is none for SCHEDULER" in world.status["reason"]
+    assert world.children == {}
+
+
+def test_a_local_job_is_one_pod_without_service() -> None:
+    world = MxWorld(local())
+    world.start()
+    assert world.jobs == ["worker-0"]
+    assert [key.kind for key in world.children] == ["Job"]
+    world.end(world.replica("worker-0"), 137)
+    world.start()
+    assert world.status["attempt"] == 1
+    world.end(world.replica("worker-0"), 0)
+    world.settle()
+    assert (world.status["phase"], world.status["message"]) == ("Done", "The worker has succeeded.")
+
+
+def test_only_the_name_of_another_group_is_in_the_way() -> None:
+    world = MxWorld(distributed())
+    world.step()
+    name = f"digits-worker-{world.job['spec']['RuntimeId']}-0"
+    world.foreign = {ChildKey("Job", name)}
+    world.settle()
+    assert world.conditions["Synced"]["reason"] == "ErrResourceExists"
+    assert name in world.status["message"]
+
+
+class TestRecoveredWorkers:
+    """``recoverWorkers``: a killed worker is recreated alone."""
+
+    def test_the_others_go_on(self) -> None:
+        world = started(recoverWorkers=True)
+        before = set(world.pods) - {world.replica("worker-1")["metadata"]["name"]}
+        world.end(world.replica("worker-1"), 137)
+        world.start()
+        assert before < set(world.pods)
+        assert world.jobs == ROLES
+        assert world.status["recoveries"] == {"1": 1}
+        assert (world.status.get("attempt", 0), world.status["failures"]) == (0, 1)
+        assert world.status["phase"] == "Running"
+        assert [event.reason for event in world.events].count("WorkerRecreated") == 1
+
+    @pytest.mark.parametrize("role", ["scheduler-0", "server-0"])
+    def test_other_roles_are_not_taken_back(self, role: str) -> None:
+        world = started(recoverWorkers=True)
+        world.end(world.replica(role), 137)
+        restarted(world, 1)
+
+    def test_the_limit_counts_both(self) -> None:
+        world = started(recoverWorkers=True, runPolicy={"backoffLimit": 1})
+        world.end(world.replica("worker-1"), 137)
+        world.start()
+        world.end(world.replica("worker-1"), 137)
+        world.settle()
+        assert world.status["state"] == "Failed"
+
+
+@pytest.mark.parametrize("after", range(16))
+def test_an_operator_that_dies_during_a_restart_is_continued(after: int) -> None:
+    world = started()
+    world.end(world.replica("server-0"), 137)
+    world.crash_at = world.writes + after
+    for _ in range(8):
+        with contextlib.suppress(CrashedError):
+            world.step()
+            world.controllers()
+    world.crash_at = None
+    restarted(world, 1)
+    assert (world.status["failures"], world.status["restarts"]) == (1, 1)
+    assert all(count <= 2 for count in world.made.values())

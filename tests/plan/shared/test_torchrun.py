@@ -1,0 +1,57 @@
+"""What torchrun reports, as PyTorch 2.13 printed it (``tests/plan/torchrun``).
+
+Three processes, of which rank 1 fails, and in ``exceptions`` and ``recorded-twice`` rank 2, too.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from traincrew.plan.shared.pods import hides_cause, termination_text
+
+OUTPUTS = Path(__file__).parent / "torchrun"
+KEPT = 2048
+"""So much of a log is a termination message."""
+BROKEN = "ValueError: my dataset is broken (rank 1, exit code 1)"
+EXIT = "rank 1 failed with exit code 3"
+
+
+def output(name: str) -> str:
+    """What torchrun and its processes have printed."""
+    return (OUTPUTS / f"{name}.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "shown", "hidden"),
+    [
+        ("exception", BROKEN, True),
+        ("exceptions", BROKEN, True),
+        ("exit", EXIT, True),
+        ("kill", "rank 1 was ended by signal 9 (SIGKILL)", False),
+        ("recorded", BROKEN, False),
+        ("recorded-twice", BROKEN, False),
+        ("recorded-multiline", BROKEN, False),
+        ("recorded-exit", EXIT, True),
+    ],
+)
+def test_the_process_that_failed_first_is_shown(name: str, shown: str, hidden: bool) -> None:
+    text = output(name)
+    assert termination_text(text) == shown
+    assert hides_cause(text[-KEPT:]) is hidden
+    if not hidden:
+        assert termination_text(text[-KEPT:]) == shown
+
+
+def test_before_processes_had_tags_the_last_exception_is_shown() -> None:
+    untagged = output("exception").replace("[rank1]: ", "")
+    mine = "\n".join(line for line in untagged.splitlines() if not line.startswith("[rank"))
+    assert termination_text(mine) == BROKEN
+
+
+@pytest.mark.parametrize("tags", ["[default1]:", "[default1]:[rank1]: ", "[rank1]: "])
+def test_tags_of_the_launcher_are_removed(tags: str) -> None:
+    lines = [line for line in output("exit").splitlines() if not line.startswith("[rank")]
+    text = "\n".join([f"{tags}AssertionError", *lines])
+    assert termination_text(text) == "AssertionError (rank 1, exit code 3)"

@@ -1,0 +1,232 @@
+"""A new kind is two folders: the files of docs/guides/add-a-kind.md work without other edits."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[1]
+GUIDE = ROOT / "docs" / "guides" / "add-a-kind.md"
+FILE = re.compile(r"^```(?:python|yaml)\n# (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BIN = Path(sys.executable).parent
+
+
+class Tree:
+    """A copy of the program with the files of the guide."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.sources = directory / "src"
+        shutil.copytree(ROOT / "src", self.sources)
+        self.files = []
+        for name, text in FILE.findall(GUIDE.read_text()):
+            path = directory / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+            self.files.append(path)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Return the environment in which the copy is imported."""
+        scratch = self.directory / "scratch"
+        scratch.mkdir(exist_ok=True)
+        return {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(map(str, (self.sources, ROOT / "tests"))),
+            "TMPDIR": str(scratch),
+            "TRAINCREW_CACHE": str(self.directory / "cache"),
+            "TRAINCREW_HOME": str(self.directory / "home"),
+            "XDG_CONFIG_HOME": str(self.directory / "config"),
+        }
+
+    def python(self, *words: object) -> str:
+        """Run Python and return its output."""
+        return self.program(sys.executable, *words)
+
+    def traincrew(self, *words: object) -> str:
+        """Run the program and return its output."""
+        return self.python("-m", "traincrew.cli", *words)
+
+    def program(self, *words: object) -> str:
+        result = subprocess.run(
+            list(map(str, words)),
+            cwd=self.directory,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=110,
+            check=False,
+        )
+        assert result.returncode == 0, result.stdout + result.stderr
+        return result.stdout
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Tree:
+    return Tree(tmp_path_factory.mktemp("tree"))
+
+
+def test_no_existing_file_is_edited(tree: Tree) -> None:
+    """The files of the guide are new, in the two folders of the kind, and an example."""
+    folders = {str(path.relative_to(tree.directory).parent) for path in tree.files}
+
+    assert folders == {
+        ".",
+        "src/traincrew/api/kinds/sweepjob",
+        "src/traincrew/plan/sweepjob",
+    }
+    assert not any((ROOT / path.relative_to(tree.directory)).exists() for path in tree.files)
+
+
+def test_it_passes_the_projects_checks(tree: Tree) -> None:
+    modules = [path for path in tree.files if path.suffix == ".py"]
+
+    tree.program(BIN / "ruff", "check", "--no-cache", "--config", ROOT / "pyproject.toml", *modules)
+    tree.program(
+        BIN / "ruff", "format", "--check", "--no-cache", "--config", ROOT / "pyproject.toml",
+        *modules,
+    )  # fmt: skip
+    shutil.copy(ROOT / "pyproject.toml", tree.directory)
+    tree.program(BIN / "lint-imports", "--no-cache")
+    # mypy considers modules in PYTHONPATH a second copy.
+    packages = ("-p", "traincrew.api.kinds.sweepjob", "-p", "traincrew.plan.sweepjob")
+    tree.program("env", "-u", "PYTHONPATH", BIN / "mypy", "--cache-dir", "mypy", *packages)
+
+
+def test_it_is_installed_by_manifests_kustomize_and_chart(tree: Tree) -> None:
+    documents = list(yaml.load_all(tree.traincrew("manifests"), yaml.SafeLoader))
+    found: dict[tuple[str, str], Any] = {
+        (document["kind"], document["metadata"]["name"]): document for document in documents
+    }
+
+    definition = found["CustomResourceDefinition", "sweepjobs.example.com"]
+    (version,) = definition["spec"]["versions"]
+    spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    assert spec["trials"]["description"] == "Number of pods, each with its own TRIAL."
+    assert "suspend" in spec
+    rules = found["ClusterRole", "chainer-operator"]["rules"]
+    of_group = [rule for rule in rules if rule["apiGroups"] == ["example.com"]]
+    assert {name for rule in of_group for name in rule["resources"]} == {
+        "sweepjobs",
+        "sweepjobs/status",
+        "sweepjobs/finalizers",
+    }
+    assert ("ClusterRole", "chainer-operator-sweepjob-editor") in found
+
+    chart, kustomize = tree.directory / "chart", tree.directory / "kustomize"
+    tree.traincrew("manifests", "--format", "helm", "--directory", chart)
+    notes = (chart / "templates" / "NOTES.txt").read_text()
+    assert (
+        "It serves the ChainerJobs, ElasticJobs, MxJobs and SweepJobs of all namespaces." in notes
+    )
+    plurals = "chainerjobs,elasticjobs,mxjobs.mxnet.mlkube.io,mxjobs.mlkube.io,sweepjobs"
+    assert f"kubectl get {plurals}" in notes
+    assert "sweepjobs.example.com" in (chart / "templates" / "crd.yaml").read_text()
+    assert "SweepJob" in (chart / "Chart.yaml").read_text()
+    tree.traincrew("manifests", "--format", "kustomize", "--directory", kustomize)
+    crds = yaml.safe_load((kustomize / "crd" / "kustomization.yaml").read_text())
+    assert "bases/example.com_sweepjobs.yaml" in crds["resources"]
+
+
+def test_it_has_a_reference_page(tree: Tree) -> None:
+    page = tree.python(
+        "-c",
+        "from traincrew.api.kinds import KINDS; from traincrew.api.reference import page\n"
+        "print(page(KINDS[-1]))",
+    )
+
+    assert page.startswith("# SweepJob")
+    assert "`spec.trials`" in page
+    assert "metadata.name must have at most 55 characters" in page
+
+
+def test_a_manifest_runs_and_a_wrong_one_is_refused(tree: Tree) -> None:
+    output = tree.traincrew("run", "-f", "sweep.yaml")
+
+    logs = [line.partition(" | ")[2] for line in output.splitlines() if " | " in line]
+    assert sorted(logs) == ["trial 0 is done", "trial 1 is done", "trial 2 is done"]
+    assert "SweepJob rates: Succeeded after" in output
+    account = output.partition("SweepJob rates: Succeeded after")[2]
+    assert [line.split()[0] for line in account.splitlines()[1:] if line] == [
+        "POD",
+        "rates-0",
+        "rates-1",
+        "rates-2",
+    ]
+
+    wrong = (tree.directory / "sweep.yaml").read_text().replace("trials: 3", "trials: 0")
+    (tree.directory / "wrong.yaml").write_text(wrong)
+    with pytest.raises(AssertionError, match=r"spec\.trials"):
+        tree.traincrew("run", "-f", "wrong.yaml")
+
+
+def test_doctor_reports_no_problem(tree: Tree) -> None:
+    assert "Python" in tree.traincrew("doctor")
+
+
+SCENARIO = """
+import asyncio, json, sys, yaml
+from harness import PODS, Cluster
+from traincrew.operator.kinds import RESOURCES
+
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+(SWEEPS,) = [kind for kind in RESOURCES if kind.kind == "SweepJob"]
+
+async def main():
+    async with Cluster() as cluster:
+        await cluster.start_operator()
+        job = yaml.safe_load(open("sweep.yaml"))
+        job["spec"]["suspend"] = True
+        await cluster.create(job)
+        await cluster.until_phase("rates", "Suspended")
+        suspended = await cluster.all(PODS)
+        await cluster.edit("rates", {"suspend": False})
+
+        async def pods():
+            found = await cluster.all(PODS)
+            return found if len(found) == 3 else None
+
+        for pod in await cluster.until(pods):
+            await cluster.run_pod(pod)
+        await cluster.until_phase("rates", "Running")
+        await cluster.kill_operator()
+        for pod in await cluster.all(PODS):
+            await cluster.end_pod(pod, 0)
+        await cluster.start_operator()
+        ended = await cluster.until_phase("rates", "Succeeded")
+        answer = await cluster.client.request(
+            "GET", SWEEPS.path("default"), accept=TABLE
+        )
+        table = json.loads(answer)
+        print(json.dumps({
+            "suspended": suspended,
+            "status": ended["status"],
+            "columns": [column["name"] for column in table["columnDefinitions"]],
+            "row": table["rows"][0]["cells"],
+            "events": await cluster.events_of("rates"),
+        }))
+
+asyncio.run(main())
+"""
+
+
+def test_its_jobs_are_reconciled_as_those_of_other_kinds(tree: Tree) -> None:
+    """The job is suspended, resumed, running, and finished while the operator was down."""
+    seen = json.loads(tree.python("-c", SCENARIO))
+
+    assert seen["suspended"] == []
+    assert seen["status"]["replicaStatuses"]["trial"]["succeeded"] == 3
+    assert seen["status"]["message"] == "3 trials succeeded."
+    assert seen["columns"][:3] == ["Name", "Phase", "Succeeded"]
+    assert seen["row"][:3] == ["rates", "Succeeded", 3]
+    assert ["Normal", "Resumed", "The job was resumed."] in seen["events"]
+    assert ["Normal", "Synced", "3 trials asked for"] in seen["events"]
