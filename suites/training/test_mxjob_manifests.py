@@ -144,6 +144,8 @@ def test_a_job_without_its_gpus_says_so(plain: shell.User, path: Path) -> None:
     phases = {pod["status"]["phase"] for pod in plain.get("pods", "-l", own)["items"]}
     assert phases == {"Pending"}
     plain.kubectl("delete", "-f", str(path))
+    # Scheduler and servers have started, and ignore the signal that asks them to end.
+    plain.until("no process is left", lambda: not processes.of_pods(f"{name}-.*"), 45)
 
 
 @pytest.mark.parametrize("path", WITH_GPUS, ids=lambda path: path.stem)

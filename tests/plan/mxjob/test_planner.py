@@ -258,6 +258,22 @@ def test_the_clean_up_policy_decides_what_stays(policy: str, left: int) -> None:
     assert len(world.pods) == left
 
 
+def test_a_pod_is_not_deleted_before_the_controller_of_its_job_has_counted_it() -> None:
+    world = MxWorld(local(runPolicy={"cleanPodPolicy": "All"}))
+    world.start()
+    pod = world.replica("worker-0")
+    world.end(pod, 0)
+    while world.step():
+        pass
+    (job,) = (child for key, child in world.children.items() if key.kind == "Job")
+    assert world.status["phase"] == "Done"
+    assert not job["spec"].get("suspend")
+    assert "deletionTimestamp" not in pod["metadata"]
+    world.settle()
+    assert not world.pods
+    assert not job["spec"].get("suspend")
+
+
 def test_a_finished_job_is_final() -> None:
     world = started()
     world.end(world.replica("worker-0"), 1)

@@ -31,7 +31,7 @@ from traincrew.plan.mxjob.restarts import (
     seconds_to_leave,
 )
 from traincrew.plan.mxjob.status import MxJobStatus
-from traincrew.plan.mxjob.writes import Writes, stop
+from traincrew.plan.mxjob.writes import Writes, counted_pods, stop
 from traincrew.plan.shared import lifecycle, pods, runpolicy, stall
 from traincrew.plan.shared.lifecycle import Outcome, Progress
 from traincrew.plan.shared.model import ChildKey, Event, Observed, Plan
@@ -150,9 +150,7 @@ class _Planner(JobPlanner[MxJobSpec, MxJobStatus]):
             return  # not before it is stored how the job ended
         plan.stages = stop(self.observed)
         if policy.clean_pod_policy == "All":
-            for pod in self.observed.pods:
-                if pod.finished and pod.metadata.deletion_timestamp is None:
-                    plan.delete[ChildKey("Pod", pod.metadata.name)] = pod.metadata.uid
+            plan.delete = counted_pods(self.observed)
 
     def suspend(self, plan: Plan, spec: MxJobSpec) -> None:
         if not self.stored.holds(lifecycle.SUSPENDED):

@@ -145,6 +145,25 @@ def stop(observed: Observed) -> Stages:
     return [stopped] if stopped else []
 
 
+def counted_pods(observed: Observed) -> dict[ChildKey, str]:
+    """Return the pods that have ended and that the controllers of their Jobs have counted.
+
+    A Job whose pod is deleted before that looks as if its pod had not been created yet.
+    """
+    pending = {
+        view.metadata.uid
+        for view in observed.children.values()
+        if isinstance(view, JobView) and not view.finished
+    }
+    return {
+        ChildKey("Pod", pod.metadata.name): pod.metadata.uid
+        for pod in observed.pods
+        if pod.finished
+        and pod.metadata.deletion_timestamp is None
+        and (pod.metadata.controller is None or pod.metadata.controller.uid not in pending)
+    }
+
+
 def _has_ended(pod: PodView) -> bool:
     """Return whether all containers have ended; the phase is written later, by the kubelet."""
     found = pod.status.container_statuses
