@@ -44,7 +44,7 @@ async def mxjob_local(context: ScenarioContext) -> None:
 
 @scenario()
 async def mxjob_distributed(context: ScenarioContext) -> None:
-    """Scheduler, servers and workers are told each other; the MxJob succeeds when all ended."""
+    """Scheduler, servers and workers find each other; the MxJob succeeds when all have ended."""
     await context.create(distributed("many", SHOW_ROLE + GATE))
     pods = await running(context, "many", 4)
     await context.phase("many", "Running")

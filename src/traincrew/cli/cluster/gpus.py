@@ -1,4 +1,4 @@
-"""What a person is told about GPUs that this machine does not have."""
+"""Messages about GPUs that this machine does not have."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from traincrew.plan.chainerjob import children
-from traincrew.plan.shared import openmpi
+from traincrew.plan.shared import openmpi, podtemplate
 from traincrew.plan.shared.model import (
     FINGERPRINT,
     ChildKey,
@@ -74,11 +74,13 @@ class Writes:
     def worker_pod(self, spec: ChainerJobSpec, set_name: str, name: str) -> dict[str, Any]:
         """Return a worker's pod as the StatefulSet creates it, as far as admission is concerned."""
         document = children.workers(self._owner, spec, set_name, self._helper_image)
-        return _pod(document, name)
+        return podtemplate.pod(document, name)
 
     def master_pod(self, spec: ChainerJobSpec) -> dict[str, Any]:
         """Return the master's pod as the Job creates it, as far as admission is concerned."""
-        return _pod(children.master(self._owner, spec, self._helper_image), self._names.master)
+        return podtemplate.pod(
+            children.master(self._owner, spec, self._helper_image), self._names.master
+        )
 
     def suspend(self, edits: Edits) -> Stages:
         """Scale the workers to zero and suspend the master's Job. Nothing new is created.
@@ -211,15 +213,6 @@ class Writes:
         if children.key(document) in self._observed.children:
             return None
         return Write(create=document)
-
-
-def _pod(workload: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return a pod of a workload's template without labels, which no selector matches."""
-    template = workload["spec"]["template"]
-    metadata = {"name": name, "namespace": workload["metadata"]["namespace"]}
-    if annotations := template.get("metadata", {}).get("annotations"):
-        metadata["annotations"] = annotations
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
 
 
 def _stages(*stages: list[Write | None]) -> Stages:

@@ -11,6 +11,7 @@ from traincrew.api.meta import parse_time
 from traincrew.plan.elasticjob.children import RENDEZVOUS_HOST, Place, places, restart_policy
 from traincrew.plan.shared import podrecords
 from traincrew.plan.shared.model import ChildKey, ChildView, Observed, PodView
+from traincrew.plan.shared.pods import was_disrupted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -247,14 +248,9 @@ def _ended_at(pod: PodView) -> datetime | None:
 
 def _is_disrupted(pod: PodView) -> bool:
     """Whether the pod was ended by something other than its own containers."""
-    if any(
-        condition.type == "DisruptionTarget" and condition.status == "True"
-        for condition in pod.status.conditions
-    ):
+    if was_disrupted(pod):
         return True
-    if pod.status.reason:  # evicted, rejected by the kubelet, ended with the node
-        return pod.status.reason != "DeadlineExceeded"
-    return exit_code(pod) is None
+    return not pod.status.reason and exit_code(pod) is None
 
 
 def _is_being_restarted(pod: PodView) -> bool:

@@ -157,18 +157,6 @@ def job(
     }
 
 
-def pod(document: Document) -> Document:
-    """Return the pod that the controller of a Job creates, as far as admission is concerned.
-
-    It has no labels, so that no selector matches it.
-    """
-    template = document["spec"]["template"]
-    metadata = {key: document["metadata"][key] for key in ("name", "namespace")}
-    if annotations := template["metadata"].get("annotations"):
-        metadata["annotations"] = annotations
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
-
-
 def overridden(owner: Owner, spec: MxJobSpec, runtime_id: str) -> Iterator[tuple[str, str]]:
     """Yield the paths and names of variables that templates set and that are ours otherwise."""
     for index, replica in enumerate(spec.replica_specs):

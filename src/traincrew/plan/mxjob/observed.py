@@ -117,7 +117,6 @@ class ObservedJob:
             mine = by_owner.get(job.metadata.uid, []) if job is not None else []
             state = _state(job, mine, attempt(place))
             self.replicas.append(Replica(place=place, name=name, job=job, pods=mine, state=state))
-        self._distributed = spec.distributed
 
     def of(self, *states: State) -> list[Replica]:
         """Return the replicas in some states."""
@@ -145,11 +144,11 @@ class ObservedJob:
         return sorted(found, key=lambda failure: (failure.at, failure.place))
 
 
-def describe(place: Place, *, alone: bool = False) -> str:
+def describe(place: Place) -> str:
     """Return a replica in words: ``worker 2``; ``the scheduler``."""
     if place.type == SCHEDULER:
         return "the scheduler"
-    return place.type.lower() if alone else f"{place.type.lower()} {place.number}"
+    return f"{place.type.lower()} {place.number}"
 
 
 def container(pod: PodView) -> ContainerStatus | None:
@@ -188,10 +187,7 @@ def _is_disrupted(pod: PodView) -> bool:
     """Whether the pod was ended, or is about to be, by something other than its containers."""
     if pod.metadata.deletion_timestamp is not None:
         return True
-    return any(
-        condition.type == "DisruptionTarget" and condition.status == "True"
-        for condition in pod.status.conditions
-    ) or (bool(pod.status.reason) and pod.status.reason != "DeadlineExceeded")
+    return pods.was_disrupted(pod)
 
 
 def _failure(replica: Replica) -> Failure:

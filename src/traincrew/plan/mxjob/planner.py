@@ -274,10 +274,7 @@ class _Planner(JobPlanner[MxJobSpec, MxJobStatus]):
         Service could lead to the scheduler that ends. A pod that a lost node keeps is not waited
         for longer than its grace period.
         """
-        if any(
-            replica.state is State.LEAVING and replica.job is not None
-            for replica in self.current(spec).replicas
-        ):
+        if self.current(spec).of(State.LEAVING):
             return LEAVING_SECONDS
         since = self.stored.last_restart_time or self.metadata.creation_timestamp
         waits = [

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from traincrew.plan.mxjob.observed import ObservedJob
     from traincrew.plan.shared.model import PodView
 
-CREATING, DONE, CLEAN_UP = "Creating", "Done", "CleanUp"
+CREATING, DONE = "Creating", "Done"
 """Phases of mxnet-operator, beside Running and Failed."""
 UNKNOWN, RUNNING, FAILED, SUCCEEDED = "Unknown", "Running", "Failed", "Succeeded"
 """States of replicas, and of a type of them."""

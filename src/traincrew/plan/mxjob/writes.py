@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from traincrew.plan.mxjob import children
 from traincrew.plan.mxjob.observed import State
 from traincrew.plan.mxjob.restarts import GRACE_SECONDS
+from traincrew.plan.shared import podtemplate
 from traincrew.plan.shared.model import ChildKey, JobView, Observed, Patch, Write
 
 if TYPE_CHECKING:
@@ -84,7 +85,10 @@ class Writes:
         for replica in self._current.of(State.PENDING):
             if replica.pod is None:
                 found.setdefault(replica.place.type, replica)
-        return {replica.name: children.pod(self._job(replica)) for replica in found.values()}
+        return {
+            replica.name: podtemplate.pod(self._job(replica), replica.name)
+            for replica in found.values()
+        }
 
     def leaving(self) -> dict[ChildKey, str]:
         """Return the Jobs of earlier attempts, and their pods, that are still to be deleted."""

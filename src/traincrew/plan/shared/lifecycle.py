@@ -326,17 +326,18 @@ def is_urgent(before: Mapping[str, Any], after: Mapping[str, Any], kind: type[St
 
     Other changes (reasons, messages, counts) may wait, so that several are written at once.
     """
-
-    def essence(status: Mapping[str, Any]) -> set[tuple[Any, ...]]:
-        return {
-            (condition.get("type"), condition.get("status"))
-            for condition in status.get("conditions") or ()
-            if kind.owns(condition.get("type", ""))
-        }
-
-    return essence(before) != essence(after) or before.get("observedGeneration") != after.get(
+    return own_conditions(before, kind) != own_conditions(after, kind) or before.get(
         "observedGeneration"
-    )
+    ) != after.get("observedGeneration")
+
+
+def own_conditions(status: Mapping[str, Any], kind: type[Status]) -> set[tuple[Any, ...]]:
+    """Return type and status of each condition that the operator writes."""
+    return {
+        (condition.get("type"), condition.get("status"))
+        for condition in status.get("conditions") or ()
+        if kind.owns(condition.get("type", ""))
+    }
 
 
 def reported_stall(status: Status) -> str:

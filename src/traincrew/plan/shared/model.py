@@ -192,13 +192,17 @@ class PodView(ChildView, frozen=True, gc=False, kw_only=True):
         """Whether the pod is running and not terminating."""
         return self.status.phase == "Running" and self.metadata.deletion_timestamp is None
 
+    def condition(self, kind: str) -> PodCondition | None:
+        """Return a condition of the pod if it is true."""
+        for condition in self.status.conditions:
+            if condition.type == kind and condition.status == "True":
+                return condition
+        return None
+
     @property
     def ready(self) -> bool:
         """Whether the pod is ready and not terminating."""
-        return self.metadata.deletion_timestamp is None and any(
-            condition.type == "Ready" and condition.status == "True"
-            for condition in self.status.conditions
-        )
+        return self.metadata.deletion_timestamp is None and self.condition("Ready") is not None
 
     @property
     def restarts(self) -> int:

@@ -184,14 +184,25 @@ def failure(pod: PodView) -> str:
     return shorten(f"pod {pod.metadata.name}: {said or 'no reason given'}")
 
 
+def was_disrupted(pod: PodView) -> bool:
+    """Whether something other than its containers ended the pod, or is about to.
+
+    The pod says so by a condition (KEP-3329), or by a reason: evicted, rejected by the kubelet,
+    ended with its node.
+    """
+    if pod.condition("DisruptionTarget") is not None:
+        return True
+    return bool(pod.status.reason) and pod.status.reason != "DeadlineExceeded"
+
+
 def disruption(pod: PodView) -> str:
     """Return by whom a pod was ended, other than by its containers; empty if nobody said so."""
-    for condition in pod.status.conditions:
-        if condition.type == "DisruptionTarget" and condition.status == "True":
-            where = f" on node {pod.spec.node_name}" if pod.spec.node_name else ""
-            said = ": ".join(part for part in (condition.reason, condition.message) if part)
-            return shorten(f"pod {pod.metadata.name}{where}: {said or condition.type}")
-    return ""
+    condition = pod.condition("DisruptionTarget")
+    if condition is None:
+        return ""
+    where = f" on node {pod.spec.node_name}" if pod.spec.node_name else ""
+    said = ": ".join(part for part in (condition.reason, condition.message) if part)
+    return shorten(f"pod {pod.metadata.name}{where}: {said or condition.type}")
 
 
 def newest(pods: Iterable[PodView]) -> PodView | None:

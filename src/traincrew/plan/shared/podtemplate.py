@@ -89,3 +89,15 @@ def with_log_fallback(template: Document) -> Document:
 
     template = map_containers(template, reporting)
     return map_containers(template, reporting, init=True)
+
+
+def pod(workload: Document, name: str) -> Document:
+    """Return the pod that a controller makes of a workload, as far as admission is concerned.
+
+    It has no labels, so that no selector matches it.
+    """
+    template = workload["spec"]["template"]
+    metadata = {"name": name, "namespace": workload["metadata"]["namespace"]}
+    if annotations := template.get("metadata", {}).get("annotations"):
+        metadata["annotations"] = annotations
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}

@@ -128,8 +128,7 @@ STATUS = StatusWords(
             **_TEXT,
             "description": (
                 "Phase of the job: Creating until all pods run, Running, Done when the job has"
-                " ended (see state), Failed if it could not be set up, CleanUp while it is being"
-                " deleted; or Suspended."
+                " ended (see state), Failed if it could not be set up; or Suspended."
             ),
         },
         "state": {
