@@ -14,20 +14,19 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import collections
 import contextlib
 import json
 import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from benchmarks._kinds import ELASTIC_JOBS
+from benchmarks._operator import Operator
 from benchmarks._usage import cpu_seconds, peak_mebibytes, resident_mebibytes
 from traincrew.api.crd import definition
 from traincrew.api.kinds import KINDS
@@ -42,8 +41,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 JOBS, WORKERS = 1000, 20
-SETTLE_SECONDS = 5.0
-"""Seconds without a request of the operator after which it is done."""
 STAMP = "2026-01-01T00:00:00Z"
 AT_ONCE = 16
 
@@ -132,39 +129,6 @@ class _Kubelets:
             self.said += 1
 
 
-class _Operator:
-    """An operator in a process of its own."""
-
-    def __init__(self, kubeconfig: Path) -> None:
-        command = ["operator", f"--kubeconfig={kubeconfig}", "--no-leader-elect"]
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "traincrew.cli", *command], stderr=subprocess.PIPE, text=True
-        )
-        self.pid = self._process.pid
-        assert self._process.stderr is not None
-        for line in self._process.stderr:
-            if "operator is ready" in line:
-                break
-        else:
-            raise SystemExit("the operator has not started")
-        # Its further output is not needed, but its pipe must not fill up.
-        rest = self._process.stderr
-        threading.Thread(target=lambda: collections.deque(rest, 0), daemon=True).start()
-
-    async def rest(self) -> None:
-        """Wait until it is idle."""
-        used, since = cpu_seconds(self.pid), time.monotonic()
-        while time.monotonic() - since < SETTLE_SECONDS:
-            await asyncio.sleep(0.5)
-            if (now := cpu_seconds(self.pid)) > used + 0.05:
-                used, since = now, time.monotonic()
-
-    def stop(self) -> None:
-        """End it."""
-        self._process.terminate()
-        self._process.wait()
-
-
 async def _until_running(client: Client, jobs: int, workers: int) -> None:
     """Wait until the status of every job reports all workers as ready."""
     ready, most = f"{workers}/{workers}", time.monotonic() + 900
@@ -191,7 +155,7 @@ class _Measured(NamedTuple):
 
 
 async def _measure(kubeconfig: Path, jobs: int, workers: int) -> _Measured:
-    operator = _Operator(kubeconfig)
+    operator = Operator(kubeconfig)
     idle = resident_mebibytes(operator.pid)
     async with Client(load_config(str(kubeconfig)), user_agent="benchmark") as client:
         kubelets = asyncio.create_task(_Kubelets(client).run())
@@ -201,12 +165,12 @@ async def _measure(kubeconfig: Path, jobs: int, workers: int) -> _Measured:
                 await client.create(ELASTIC_JOBS, _job(number, workers))
             await _until_running(client, jobs, workers)
             took = time.monotonic() - started
-            await operator.rest()
+            await operator.until_idle()
             lived, used = resident_mebibytes(operator.pid), cpu_seconds(operator.pid)
             peak = peak_mebibytes(operator.pid)
             operator.stop()
-            operator = _Operator(kubeconfig)
-            await operator.rest()
+            operator = Operator(kubeconfig)
+            await operator.until_idle()
             found, found_peak = resident_mebibytes(operator.pid), peak_mebibytes(operator.pid)
         finally:
             operator.stop()

@@ -27,20 +27,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from benchmarks._kinds import ELASTIC_JOBS
+from benchmarks._observer import OperatorObserver
 from traincrew.cli.cluster.embedded import Embedded
 from traincrew.cli.cluster.options import Options
-from traincrew.engine.client import AiohttpTransport, Client
+from traincrew.engine.client import Client
 from traincrew.engine.config import load_config
 from traincrew.engine.resources import PODS
 from traincrew.local.cluster import default_cache
 from traincrew.local.images import ImageStore
-from traincrew.operator.app import USER_AGENT, run_operator
+from traincrew.operator.app import run_operator
 from traincrew.operator.options import OperatorOptions
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from traincrew.engine.client import HttpRequest, HttpResponse, HttpStream
+    from benchmarks._observer import Received
 
 ROUNDS = 5
 GOAL_OPERATOR_SECONDS = 0.050
@@ -51,6 +50,7 @@ FEW, MANY = 2, 3
 LAUNCH = [f"--nnodes=1:{MANY}", "--nproc_per_node=1", "--max_restarts=1000"]
 CONFIGURATION = "--rdzv_conf=last_call_timeout=1"
 """Of the rendezvous: it waits for more workers only while there are fewer than the maximum."""
+_SCALED = re.compile(rb'"replicas": ?%d\b' % MANY)
 
 
 class Training(NamedTuple):
@@ -96,69 +96,6 @@ class Workers:
 # -- the job ------------------------------------------------------------------------------------
 
 
-class OperatorObserver:
-    """Records when the operator receives a change, and when its creates are answered."""
-
-    def __init__(self) -> None:
-        self._changed = re.compile(rb'"replicas": ?%d\b' % MANY)
-        self.notified: list[float] = []
-        self.created: list[float] = []
-
-    def observe(self) -> None:
-        """Observe the operator's transport from now on."""
-        send, watch = AiohttpTransport.request, AiohttpTransport.stream
-        observer = self
-
-        async def request(self: AiohttpTransport, request: HttpRequest) -> HttpResponse:
-            response = await send(self, request)
-            observer.record_response(request)
-            return response
-
-        @contextlib.asynccontextmanager
-        async def stream(self: AiohttpTransport, request: HttpRequest) -> AsyncIterator[HttpStream]:
-            async with watch(self, request) as answer:
-                ours = _is_operators(request) and f"/{ELASTIC_JOBS.plural}?" in request.url
-                yield _ObservedStream(answer, observer) if ours else answer
-
-        AiohttpTransport.request = request  # type: ignore[method-assign]
-        AiohttpTransport.stream = stream  # type: ignore[method-assign]
-
-    def record_response(self, request: HttpRequest) -> None:
-        """Record the response to a request."""
-        path = request.url.partition("?")[0]
-        if (
-            _is_operators(request)
-            and request.method == "POST"
-            and path.endswith(("/pods", "/services"))
-        ):
-            self.created.append(time.monotonic())
-
-    def record_event(self, chunk: bytes) -> None:
-        """Record a chunk of the operator's watch of jobs."""
-        if self._changed.search(chunk):
-            self.notified.append(time.monotonic())
-
-
-def _is_operators(request: HttpRequest) -> bool:
-    return request.headers.get("User-Agent", "").startswith(USER_AGENT)
-
-
-class _ObservedStream:
-    """A stream whose chunks are recorded."""
-
-    def __init__(self, stream: HttpStream, observer: OperatorObserver) -> None:
-        self._stream, self._observer = stream, observer
-        self.status, self.headers = stream.status, stream.headers
-
-    async def chunks(self) -> AsyncIterator[bytes]:
-        async for chunk in self._stream.chunks():
-            self._observer.record_event(chunk)
-            yield chunk
-
-    async def read(self) -> bytes:
-        return await self._stream.read()
-
-
 class Moments(NamedTuple):
     """When the new pod was observed on a node, and running."""
 
@@ -182,6 +119,12 @@ async def _follow(client: Client, name: str) -> Moments:
                 if any("running" in one["state"] for one in states):
                     return Moments(scheduled, now)
     raise SystemExit(f"the watch of {name} has ended")
+
+
+def _is_scaled(received: Received) -> bool:
+    """Whether a chunk of the watch of the jobs has the new number of workers."""
+    ours = received.path.endswith(f"/{ELASTIC_JOBS.plural}")
+    return ours and _SCALED.search(received.chunk) is not None
 
 
 def _manifest(directory: Path) -> dict[str, Any]:
@@ -239,13 +182,13 @@ async def _scalings(kubeconfig: Path, scratch: Path) -> list[Shares]:
         await client.create(ELASTIC_JOBS, _manifest(scratch))
         await workers.until(names[:FEW], started)
         for _ in range(ROUNDS + 1):
-            observer.notified.clear()
-            observer.created.clear()
+            observer.clear()
             following = asyncio.create_task(_follow(client, names[-1]))
             started = await scale(MANY)
             new = await workers.until(names, started)
             pod = await following
-            notified, created = observer.notified[0], observer.created[-1]
+            notified = observer.first_received(_is_scaled)
+            created = observer.last_answered("POST", "pods", "services")
             found.append(
                 Shares(
                     whole=new.trained - started,
