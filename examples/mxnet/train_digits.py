@@ -73,12 +73,14 @@ def newest_checkpoint():
 
 
 def resume(net, store):
-    """Load the newest checkpoint; return its epoch, the same one on all workers."""
+    """Load the newest checkpoint; return its epoch, for dist_sync the same one on all workers."""
     from mxnet import nd
 
     epoch, path = newest_checkpoint()
     if path:
         net.load_parameters(str(path))
+    if arguments.kv_store == "dist_async":
+        return epoch  # no worker waits for another one, also not for one that comes back
     # Workers on different nodes may see different files. What the first one has read counts for
     # all; so do its parameters, which the trainer sends to the servers. Its keys begin with 0.
     agreed = nd.array([epoch])

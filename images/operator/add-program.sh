@@ -24,5 +24,8 @@ cd /
 for path in "$venv/bin/traincrew" "$packages/traincrew" "$packages"/traincrew-*.dist-info; do
   cp -a --parents "${path#/}" "$target"
 done
+# Where the image of mxnet-operator has its program, which Deployments name as their command.
+install -D --mode 755 /build/mx_operator "$target/opt/mlkube/mx_operator"
 cp -a "$target/." "$rootfs"
 chroot "$rootfs" "$venv/bin/traincrew" --version
+chroot "$rootfs" /opt/mlkube/mx_operator --version

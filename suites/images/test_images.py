@@ -148,6 +148,24 @@ class TestOperator:
         assert "kubeconfig" in done.stderr
         assert "Traceback" not in done.stderr
 
+    def test_is_started_by_a_deployment_of_mxnet_operator(
+        self, image: Container, user: int, tmp_path: Path
+    ) -> None:
+        """Its command, with its flags, under a read-only root file system."""
+        tmp_path.chmod(0o755)  # for the user of the container
+        text = "accelerators: {gpu: {volumes: [{name: lib}]}}"
+        (tmp_path / "controller_config_file.yaml").write_text(text)
+        flags = ["--controller_config_file=/etc/config/controller_config_file.yaml"]
+        command = ["/opt/mlkube/mx_operator", *flags, "-alsologtostderr", "-v=1"]
+        done = image.run(*command, user=user, volumes={"/etc/config": tmp_path})
+        assert done.returncode == 2
+        assert "accelerators[gpu].volumes[0].hostPath: missing" in done.stderr
+        (tmp_path / "controller_config_file.yaml").write_text("accelerators: {}")
+        done = image.run(*command, user=user, volumes={"/etc/config": tmp_path})
+        assert "kubeconfig" in done.stderr  # there is no cluster
+        done = image.run("/opt/mlkube/mx_operator", "-version", user=user)
+        assert done.stdout == f"traincrew operator {catalog.version()}\n"
+
     def test_has_certificates(self, image: Container, user: int) -> None:
         count = "import ssl; print(ssl.create_default_context().cert_store_stats()['x509_ca'])"
         done = image.run("/opt/traincrew/bin/python3", "-c", count, user=user)

@@ -192,21 +192,3 @@ def test_without_retries_the_job_fails(user: shell.User, tmp_path: Path) -> None
     assert len(names) == 1, "the one that was killed, for its log"
     assert re.fullmatch(job.pattern(role), names[0])
     user.kubectl("delete", "mxj", job.name)
-
-
-def test_a_killed_worker_that_may_be_recreated(user: shell.User, tmp_path: Path) -> None:
-    """With recoverWorkers the other processes go on, and the new worker joins them."""
-    job = Job(user, "k-recovers", tmp_path / "checkpoints")
-    job.document["spec"]["recoverWorkers"] = True
-    user.create(job.document)
-    others = f"{job.name}-(scheduler|server|worker-{ID}-[01])-.*"
-    job.kill("worker-2", "mid-training")
-    before = processes.first_of_pods(others)
-    user.until("it is noticed", lambda: "recoveries" in job.status, every=0.05)
-    soon("it runs again", lambda: processes.first_of_pods(job.pattern("worker-2")))
-
-    assert sorted(processes.first_of_pods(others)) == sorted(before)
-    assert len(before) == 5
-    assert job.status["recoveries"] == {"2": 1}
-    assert job.status["lastRestartReason"].endswith("It is recreated (restart 1 of 6).")
-    user.kubectl("delete", "mxj", job.name)

@@ -219,6 +219,12 @@ CHANGES = [
         ("RuntimeId and runtimeId are the same field: write only RuntimeId",),
     ),
     Change(
+        "another RuntimeId in the other spelling",
+        distributed(RuntimeId="mine"),
+        {"RuntimeId": None, "runtimeId": "yours"},
+        ("spec.RuntimeId", FIXED, "delete"),
+    ),
+    Change(
         "another PsRootPort",
         distributed(),
         {"replicaSpecs": distributed(port=9092)["spec"]["replicaSpecs"]},

@@ -8,6 +8,7 @@ import pytest
 
 from harness import EVENTS, JOBS, MX_JOBS, OLDER_MX_JOBS, OPERATOR_AGENT, PODS, Cluster
 from plan.mxjob.manifests import GROUP, OLDER_GROUP, distributed, local
+from traincrew.engine.errors import ApiError
 from traincrew.engine.resources import SERVICES
 
 NAME = "digits"
@@ -139,6 +140,39 @@ async def test_the_second_job_with_the_same_runtime_id_is_told_whose_it_is(
     await cluster.create(local(NAME, group=OLDER_GROUP, RuntimeId="ab12"))
     await cluster.until_phase(NAME, "Creating", message="its owner is MxJob.mxnet.mlkube.io digits")
     assert len(await cluster.all(JOBS)) == 1
+
+
+async def test_two_jobs_with_the_same_runtime_id_have_a_scheduler_each(cluster: Cluster) -> None:
+    await cluster.start_operator()
+    for name in ("one", "two"):
+        await cluster.create(distributed(name, RuntimeId="ab12"))
+    for name in ("one", "two"):
+        await cluster.run_replicas(name, 4)
+        await cluster.until_phase(name, "Running")
+        service = await cluster.client.get(SERVICES, f"{name}-scheduler-ab12-0", "default")
+        wanted = service["spec"]["selector"].items()
+        selected = [
+            pod["metadata"]["labels"]["mxnet.mlkube.io/job-name"]
+            for pod in await cluster.all(PODS)
+            if wanted <= pod["metadata"]["labels"].items()
+        ]
+        assert selected == [name]
+
+
+async def test_a_runtime_id_that_was_removed_cannot_be_set_to_another_one(
+    cluster: Cluster,
+) -> None:
+    """While no operator runs nobody writes it back; the status still has it."""
+    await cluster.start_operator()
+    await cluster.create(distributed(NAME, RuntimeId="mine"))
+    await cluster.until_phase(NAME, "Creating")
+    await cluster.stop_operator()
+
+    await cluster.edit(NAME, {"RuntimeId": None})
+    with pytest.raises(ApiError, match=r"spec\.RuntimeId cannot be changed: delete the job"):
+        await cluster.edit(NAME, {"RuntimeId": "other"})
+    await cluster.edit(NAME, {"RuntimeId": "mine"})
+    assert (await cluster.job(NAME))["spec"]["RuntimeId"] == "mine"
 
 
 async def test_a_job_deletes_everything_with_itself(cluster: Cluster) -> None:

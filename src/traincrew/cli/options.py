@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from traincrew.cli.display.text import parse_duration
+from traincrew.cli.errors import BadInput
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from traincrew.plan.shared.accelerators import Accelerators
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -21,6 +24,11 @@ def current_directory() -> Path:
         return Path.cwd()
     except FileNotFoundError:
         return Path("/")
+
+
+def absolute(path: Path | None) -> str | None:
+    """Return a path as the options of a cluster keep it: valid in every directory."""
+    return str(path.absolute()) if path is not None else None
 
 
 class Duration(click.ParamType[float]):
@@ -38,6 +46,35 @@ class Duration(click.ParamType[float]):
             return parse_duration(str(value))
         except ValueError as error:
             self.fail(str(error), param, ctx)
+
+
+def controller_config_file(command: F) -> F:
+    """Add mxnet-operator's option for accelerators to a command that starts the operator."""
+    return click.option(
+        "--controller_config_file",
+        "--controller-config-file",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="YAML: volumes and variables for containers that use an accelerator (MxJob).",
+    )(command)
+
+
+def read_accelerators(path: Path | None) -> Accelerators:
+    """Read the file of `controller_config_file`; without one there are no accelerators.
+
+    Raises:
+        BadInput: The file cannot be used; the message names it, the field and the fix.
+    """
+    from traincrew.plan.shared.accelerators import NO_ACCELERATORS
+
+    if path is None:
+        return NO_ACCELERATORS
+    from traincrew.operator.accelerators import AcceleratorsError, read
+
+    try:
+        return read(path)
+    except AcceleratorsError as error:
+        raise BadInput(f"--controller_config_file: {error}") from error
 
 
 def cluster_options(command: F) -> F:
@@ -77,6 +114,7 @@ def cluster_options(command: F) -> F:
             metavar="NAME",
             help="Also place the pods with this schedulerName; may be repeated.",
         ),
+        controller_config_file,
     )
     for decorator in reversed(decorators):
         command = decorator(command)

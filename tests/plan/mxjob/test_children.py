@@ -145,6 +145,7 @@ def test_labels_and_owners_in_either_group(group: str) -> None:
         "job_type": "SCHEDULER",
         "runtime_id": "1kkf",
         "task_index": "0",
+        "mxnet.mlkube.io/job-name": job["metadata"]["name"],
     }
     for document in (service, *jobs):
         (reference,) = document["metadata"]["ownerReferences"]
@@ -165,6 +166,17 @@ def test_the_service_selects_only_the_scheduler() -> None:
 
     assert selected(scheduler)
     assert not any(map(selected, others))
+
+
+def test_services_of_two_jobs_with_the_same_runtime_id_select_their_own_scheduler() -> None:
+    jobs = [distributed(name, RuntimeId="1kkf") for name in ("one", "two")]
+    (mine, my_scheduler, *_), (_, other_scheduler, *_) = map(documents, jobs)
+    selector = mine["spec"]["selector"].items()
+    labels = [
+        each["spec"]["template"]["metadata"]["labels"].items()
+        for each in (my_scheduler, other_scheduler)
+    ]
+    assert [selector <= each for each in labels] == [True, False]
 
 
 def test_the_longest_names_fit() -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 from typing import Any
 
 import pytest
 
-from plan.chainerjob.world import CrashedError
+from plan.chainerjob.world import OPTIONS, CrashedError
 from plan.mxjob.manifests import distributed, local
 from plan.mxjob.world import MxWorld
+from traincrew.plan.mxjob.planner import plan
 from traincrew.plan.shared.model import ChildKey
 
 ROLES = ["scheduler-0", "server-0", "worker-0", "worker-1"]
@@ -186,6 +188,54 @@ def test_what_is_known_of_a_pod_that_is_gone_is_in_its_job() -> None:
     assert "exit code 1" in world.status["reason"]
 
 
+def test_a_pod_that_ends_because_it_is_deleted_is_not_counted() -> None:
+    world = started(runPolicy={"backoffLimit": 0})
+    pod = world.replica("server-0")
+    world.leave(pod)  # the API server does that before the node ends its containers
+    world.end(pod, 143)
+    restarted(world, 1)
+    assert world.status.get("failures", 0) == 0
+
+
+def test_a_pod_that_is_killed_and_then_deleted_is_counted_once() -> None:
+    world = started()
+    pod = world.replica("server-0")
+    world.end(pod, 143)
+    world.step()
+    world.leave(pod)
+    restarted(world, 1)
+    assert (world.status["failures"], world.status["restarts"]) == (1, 1)
+
+
+@pytest.mark.parametrize(("code", "failures"), [(143, 0), (137, 0), (139, 1)])
+def test_a_pod_that_was_deleted_while_no_operator_ran(code: int, failures: int) -> None:
+    """Its Job knows the exit code; a pod that was not deleted would still be there."""
+    world = started()
+    pod = world.replica("server-0")
+    world.end(pod, code)
+    world.controllers()
+    del world.pods[pod["metadata"]["name"]]
+    restarted(world, 1)
+    assert world.status.get("failures", 0) == failures
+
+
+def test_a_cache_that_does_not_know_yet_how_a_pod_ended_is_not_relied_on() -> None:
+    """The Job has failed, and its pod seems to run: whether it was deleted is not known."""
+    world = started(runPolicy={"backoffLimit": 0})
+    pod = world.replica("server-0")
+    world.end(pod, 143)
+    world.controllers()
+    pod["metadata"]["deletionTimestamp"] = world.stamp()
+    stale = copy.deepcopy(pod)
+    del stale["metadata"]["deletionTimestamp"]
+    stale["status"] = copy.deepcopy(world.replica("worker-0")["status"])
+    world.pods[pod["metadata"]["name"]] = stale
+    assert plan(world.observed(), world.now, OPTIONS).confirm
+    world.pods[pod["metadata"]["name"]] = pod
+    restarted(world, 1)
+    assert world.status.get("failures", 0) == 0
+
+
 def test_a_job_deleted_by_hand_is_a_disruption_once_the_api_server_has_confirmed_it() -> None:
     world = started(runPolicy={"backoffLimit": 0})
     key = next(key for key in world.children if "worker" in key.name)
@@ -355,6 +405,31 @@ def test_a_local_job_is_one_pod_without_service() -> None:
     assert (world.status["phase"], world.status["message"]) == ("Done", "The worker has succeeded.")
 
 
+@pytest.mark.parametrize("running", [True, False])
+def test_a_runtime_id_that_was_removed_and_set_again_to_another_one(running: bool) -> None:
+    world = MxWorld(distributed(RuntimeId="mine"))
+    world.start() if running else world.settle()
+    before = set(world.children)
+    world.edit(RuntimeId="other")
+    world.settle()
+    assert set(world.children) == before
+    assert world.status["runtimeId"] == "mine"
+    assert world.status["phase"] == ("Running" if running else "Creating")
+    synced = world.conditions["Synced"]
+    assert (synced["status"], synced["reason"]) == ("False", "FailedSynced")
+    assert synced["message"] == (
+        "spec.RuntimeId: it is other, but the job has children with mine in their names; write mine"
+        " again, or remove the field"
+    )
+    assert world.events[-1].message == synced["message"]
+    del world.job["spec"]["RuntimeId"]
+    world.edit()
+    world.start()
+    assert world.job["spec"]["RuntimeId"] == "mine"
+    assert "Synced" not in world.conditions
+    assert set(world.children) == before
+
+
 def test_only_the_name_of_another_group_is_in_the_way() -> None:
     world = MxWorld(distributed())
     world.step()
@@ -363,36 +438,6 @@ def test_only_the_name_of_another_group_is_in_the_way() -> None:
     world.settle()
     assert world.conditions["Synced"]["reason"] == "ErrResourceExists"
     assert name in world.status["message"]
-
-
-class TestRecoveredWorkers:
-    """``recoverWorkers``: a killed worker is recreated alone."""
-
-    def test_the_others_go_on(self) -> None:
-        world = started(recoverWorkers=True)
-        before = set(world.pods) - {world.replica("worker-1")["metadata"]["name"]}
-        world.end(world.replica("worker-1"), 137)
-        world.start()
-        assert before < set(world.pods)
-        assert world.jobs == ROLES
-        assert world.status["recoveries"] == {"1": 1}
-        assert (world.status.get("attempt", 0), world.status["failures"]) == (0, 1)
-        assert world.status["phase"] == "Running"
-        assert [event.reason for event in world.events].count("WorkerRecreated") == 1
-
-    @pytest.mark.parametrize("role", ["scheduler-0", "server-0"])
-    def test_other_roles_are_not_taken_back(self, role: str) -> None:
-        world = started(recoverWorkers=True)
-        world.end(world.replica(role), 137)
-        restarted(world, 1)
-
-    def test_the_limit_counts_both(self) -> None:
-        world = started(recoverWorkers=True, runPolicy={"backoffLimit": 1})
-        world.end(world.replica("worker-1"), 137)
-        world.start()
-        world.end(world.replica("worker-1"), 137)
-        world.settle()
-        assert world.status["state"] == "Failed"
 
 
 @pytest.mark.parametrize("after", range(16))

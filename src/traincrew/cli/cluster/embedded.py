@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from traincrew.cli.errors import BadInput, CommandFailed
+from traincrew.cli.options import read_accelerators
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from traincrew.cli.cluster.options import Options
     from traincrew.local.cluster import LocalCluster
     from traincrew.local.node import ClaimContents, PodOptions, Written
+    from traincrew.plan.shared.accelerators import Accelerators
 
 READY_SECONDS = 30.0
 FIELD_MANAGER = "traincrew"
@@ -44,6 +46,7 @@ class Embedded:
         self._operator: asyncio.Task[None] | None = None
         self._stop_operator = asyncio.Event()
         self._stopped = False
+        self._accelerators: Accelerators
         self.cluster: LocalCluster
 
     async def start(self) -> None:
@@ -61,6 +64,9 @@ class Embedded:
 
         raise_file_limit()
         options = self._options
+        self._accelerators = read_accelerators(
+            Path(options.controller_config_file) if options.controller_config_file else None
+        )
         gpus = options.gpus
         if gpus is None:
             gpus = await asyncio.to_thread(count_gpus)
@@ -117,7 +123,7 @@ class Embedded:
         ready = asyncio.Event()
         config = self.cluster.client.config
         # There is no other operator in this cluster: leader election would only take time.
-        options = OperatorOptions(leader_elect=False)
+        options = OperatorOptions(leader_elect=False, accelerators=self._accelerators)
         running = run_operator(config, options, self._stop_operator, on_ready=ready.set)
         self._operator = asyncio.create_task(running, name="operator")
         waiting = asyncio.create_task(ready.wait())

@@ -15,6 +15,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     images: tuple[str, ...] = ()
     sandbox: Literal["auto", "namespaces", "bare"] = "auto"
     scheduler_names: tuple[str, ...] = ()
+    controller_config_file: str | None = None
     operator: bool = True
     verbose: bool = False
     directory: str = "/"

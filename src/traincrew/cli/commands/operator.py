@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from traincrew.cli import options
 from traincrew.cli.errors import BadInput, CommandFailed
 from traincrew.cli.options import Duration
 from traincrew.operator.options import WORKERS
@@ -141,12 +142,7 @@ class _Command(click.Command):
 @click.option(
     "--helper-image", metavar="IMAGE", help="Image of the init containers of distributed jobs."
 )
-@click.option(
-    "--controller_config_file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="YAML: volumes and variables for containers that use an accelerator (MxJob).",
-)
+@options.controller_config_file
 @click.option("--metrics-address", metavar="HOST:PORT", help="Serve /metrics, /healthz, /readyz.")
 @click.option("--health-port", type=click.IntRange(1, 65535), metavar="PORT",
               help="The same on every address: --metrics-address=:PORT.")  # fmt: skip
@@ -220,7 +216,7 @@ def operator_command(  # noqa: PLR0917 - click passes by name
         raise BadInput(str(error)) from error
     if master:
         config.server = master.rstrip("/")
-    options = OperatorOptions(
+    chosen = OperatorOptions(
         namespace=namespace,
         leader_elect=leader_elect,
         lease_namespace=lease_namespace or os.environ.get("MY_POD_NAMESPACE") or None,
@@ -237,7 +233,7 @@ def operator_command(  # noqa: PLR0917 - click passes by name
     async def serve() -> None:
         from traincrew.operator.app import run_operator
 
-        await run_operator(config, options, _stop_signal())
+        await run_operator(config, chosen, _stop_signal())
 
     try:
         asyncio.run(serve())
@@ -271,17 +267,11 @@ def _accelerators(path: Path | None) -> Accelerators:
         BadInput: The file cannot be used.
     """
     from traincrew.engine.observability import get_logger
-    from traincrew.operator.accelerators import AcceleratorsError, read
-    from traincrew.plan.shared.accelerators import NO_ACCELERATORS
 
-    if path is None:
-        return NO_ACCELERATORS
-    try:
-        found = read(path)
-    except AcceleratorsError as error:
-        raise BadInput(f"--controller_config_file: {error}") from error
-    names = [name for name, _ in found.by_resource]
-    get_logger().info("accelerators are configured", file=str(path), resources=names)
+    found = options.read_accelerators(path)
+    if path is not None:
+        names = [name for name, _ in found.by_resource]
+        get_logger().info("accelerators are configured", file=str(path), resources=names)
     return found
 
 

@@ -91,6 +91,7 @@ def run_command(  # noqa: PLR0917 - click passes by name
     images: tuple[Path, ...],
     sandbox: Literal["auto", "namespaces", "bare"],
     scheduler_name: tuple[str, ...],
+    controller_config_file: Path | None,
     verbose: bool,
     no_colour: bool,
 ) -> None:
@@ -120,12 +121,14 @@ def run_command(  # noqa: PLR0917 - click passes by name
     require_served(documents)
     require_free(volumes, documents)
     require_separate(outputs, volumes)
+    options.read_accelerators(controller_config_file)
     chosen = Options(
         nodes=nodes,
         gpus=gpus,
         images=tuple(str(path.absolute()) for path in images),
         sandbox=sandbox,
         scheduler_names=scheduler_name,
+        controller_config_file=options.absolute(controller_config_file),
         verbose=verbose,
     )
     import asyncio

@@ -16,7 +16,7 @@ from traincrew.cli.cluster.merging import merge, refresh, server_of
 from traincrew.cli.cluster.options import Options
 from traincrew.cli.cluster.selection import command_for, named, print_export
 from traincrew.cli.display.folding import say
-from traincrew.cli.errors import CommandFailed
+from traincrew.cli.errors import BadInput, CommandFailed
 
 
 @click.command("up")
@@ -41,6 +41,7 @@ def up_command(  # noqa: PLR0917 - click passes by name
     images: tuple[Path, ...],
     sandbox: Literal["auto", "namespaces", "bare"],
     scheduler_name: tuple[str, ...],
+    controller_config_file: Path | None,
     no_operator: bool,
     foreground: bool,
     verbose: bool,
@@ -56,6 +57,12 @@ def up_command(  # noqa: PLR0917 - click passes by name
 
     A relative hostPath in a manifest is below the directory the cluster was started in.
     """
+    if no_operator and controller_config_file is not None:
+        raise BadInput(
+            "--controller_config_file is for our operator, which --no-operator leaves out; give it"
+            " to `traincrew operator`"
+        )
+    options.read_accelerators(controller_config_file)
     files = ClusterFiles(name)
     target = kubeconfig.absolute() if kubeconfig is not None else files.kubeconfig
     wanted = Options(
@@ -64,6 +71,7 @@ def up_command(  # noqa: PLR0917 - click passes by name
         images=tuple(str(path.absolute()) for path in images),
         sandbox=sandbox,
         scheduler_names=scheduler_name,
+        controller_config_file=options.absolute(controller_config_file),
         operator=not no_operator,
         verbose=verbose,
         directory=str(options.current_directory()),
@@ -109,6 +117,7 @@ _PARAMETERS = {
     "images": "images",
     "sandbox": "sandbox",
     "scheduler_name": "scheduler_names",
+    "controller_config_file": "controller_config_file",
     "no_operator": "operator",
     "verbose": "verbose",
 }

@@ -34,6 +34,7 @@ LABEL_ATTEMPT = "mxnet.mlkube.io/attempt"
 PORT_NAME = "ps-root-port"
 HEARTBEATS = {"PS_HEARTBEAT_INTERVAL": "1", "PS_HEARTBEAT_TIMEOUT": "5"}
 """With these, in seconds, the other roles notice the loss of a worker and take it back."""
+HEARTBEAT_TIMEOUT = "PS_HEARTBEAT_TIMEOUT"
 USE_KUBERNETES = {"DMLC_USE_KUBERNETES": "1"}
 """Lets the scheduler listen on all addresses; it cannot bind to the name of a Service."""
 
@@ -80,15 +81,18 @@ def labels(job: str, runtime_id: str, place: Place) -> dict[str, str]:
 
 
 def service(owner: Owner, spec: MxJobSpec, runtime_id: str) -> Document:
-    """Return the scheduler's Service."""
+    """Return the scheduler's Service.
+
+    It selects by mxnet-operator's four labels and the name of the job: users choose RuntimeIds, and
+    two jobs with the same one must not meet each other's scheduler.
+    """
     mine = labels(owner.name, runtime_id, ROOT)
-    selector = {name: value for name, value in mine.items() if name != LABEL_NAME}
     return {
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": _metadata(owner, ROOT.name(owner.name, runtime_id), mine),
         "spec": {
-            "selector": selector,
+            "selector": mine,
             "ports": [{"name": PORT_NAME, "port": spec.port}],
         },
     }
@@ -107,6 +111,24 @@ def variables(owner: Owner, spec: MxJobSpec, runtime_id: str, place: Place) -> d
         **USE_KUBERNETES,
         **(HEARTBEATS if spec.recover_workers else {}),
     }
+
+
+def heartbeat_timeout(spec: MxJobSpec) -> int:
+    """Return the seconds after which the scheduler notices the loss of a worker; 0 for never.
+
+    A template may set them. A value that is not in the template, or no number, is unknown: it is
+    taken to be the operator's.
+    """
+    for replica in spec.replica_specs:
+        if replica.mx_replica_type != SCHEDULER:
+            continue
+        for container in replica.template["spec"].get("containers", []):
+            for entry in container.get("env") or []:
+                value = str(entry.get("value", ""))
+                named = container.get("name") == CONTAINER and entry.get("name")
+                if named == HEARTBEAT_TIMEOUT and value.isdecimal():
+                    return int(value)
+    return int(HEARTBEATS[HEARTBEAT_TIMEOUT])
 
 
 def job(

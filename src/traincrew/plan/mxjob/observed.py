@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 FIRST_SIGNAL_CODE = 128
 """Exit codes from here on mean that the program was killed, not that it failed by itself."""
 _EXIT_CODE = re.compile(r"failed with exit code (\d+)")
+_DELETED = frozenset({128 + 15, 128 + 9})
+"""Exit codes of a pod that is deleted: by SIGTERM, or by SIGKILL after its grace period."""
 _HOPELESS = frozenset({"OOMKilled", "StartError", "ContainerCannotRun"})
 """Reasons of containers that end in the same way each time, with codes of 128 or more."""
 _DISRUPTION = "has condition DisruptionTarget"
@@ -123,6 +125,11 @@ class ObservedJob:
         return [replica for replica in self.replicas if replica.state in states]
 
     @property
+    def without_cause(self) -> bool:
+        """Whether a Job has failed, but none of its pods is known to have."""
+        return any(not _failed(replica) for replica in self.of(State.FAILED))
+
+    @property
     def needed(self) -> list[Replica]:
         """The replicas that must succeed: all but the servers, which end with the others."""
         return [replica for replica in self.replicas if replica.place.type != SERVER]
@@ -191,8 +198,7 @@ def _is_disrupted(pod: PodView) -> bool:
 
 
 def _failure(replica: Replica) -> Failure:
-    failed = [pod for pod in replica.pods if _pod_state(pod) is State.FAILED]
-    pod = pods.newest(failed)
+    pod = pods.newest(_failed(replica))
     who = describe(replica.place)
     if pod is None:
         return _failure_of_job(replica, who)
@@ -209,17 +215,26 @@ def _failure(replica: Replica) -> Failure:
     )
 
 
+def _failed(replica: Replica) -> list[PodView]:
+    return [pod for pod in replica.pods if _pod_state(pod) is State.FAILED]
+
+
 def _failure_of_job(replica: Replica, who: str) -> Failure:
-    """Return what a Job tells about a pod that no longer exists."""
+    """Return what a Job tells about a pod that no longer exists.
+
+    A pod that ends by itself stays, so somebody has deleted this one; with the exit code of a
+    deletion, before it had ended.
+    """
     assert replica.job is not None
     condition = replica.job.condition("Failed") or replica.job.condition("FailureTarget") or {}
     message = condition.get("message") or "its pod was deleted"
     found = _EXIT_CODE.search(message)
+    code = int(found.group(1)) if found else None
     return Failure(
         place=replica.place,
         text=f"{who} failed: Job {replica.name}: {pods.shorten(message)}",
-        code=int(found.group(1)) if found else None,
-        disrupted=_DISRUPTION in message,
+        code=code,
+        disrupted=code in _DELETED or _DISRUPTION in message,
         at=condition.get("lastTransitionTime") or "~",
     )
 

@@ -19,7 +19,7 @@ import msgspec
 from traincrew.api.kinds.mxjob import types as api
 from traincrew.api.kinds.mxjob.rules import problems
 from traincrew.api.kinds.mxjob.types import MxJobSpec, MxRunPolicy
-from traincrew.api.meta import format_time, parse_time
+from traincrew.api.meta import Problem, format_time, parse_time
 from traincrew.plan.mxjob import events, status
 from traincrew.plan.mxjob.children import LABEL_RUNTIME_ID, LABEL_TYPE
 from traincrew.plan.mxjob.observed import ObservedJob, State, describe
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from traincrew.api.meta import Problem
     from traincrew.api.runpolicy import CommonPolicy
     from traincrew.plan.mxjob.children import Place
     from traincrew.plan.shared.kind import Options
@@ -67,6 +66,7 @@ class _Planner(JobPlanner[MxJobSpec, MxJobStatus]):
     def __init__(self, observed: Observed, now: datetime, options: Options) -> None:
         super().__init__(observed, now, options)
         self._current: ObservedJob | None = None
+        self._renamed = False
 
     # -- the kind -----------------------------------------------------------------------------
 
@@ -83,19 +83,32 @@ class _Planner(JobPlanner[MxJobSpec, MxJobStatus]):
         return spec.run_policy
 
     def problems(self, spec: MxJobSpec) -> list[Problem]:
-        return problems(self.metadata, spec)
+        found = problems(self.metadata, spec)
+        stored = self.stored.runtime_id
+        self._renamed = bool(stored) and spec.identifier not in {None, stored}
+        if self._renamed:
+            text = (
+                f"it is {spec.identifier}, but the job has children with {stored} in their names;"
+                f" write {stored} again, or remove the field"
+            )
+            found.append(Problem("spec.RuntimeId", text))
+        return found
 
     def defaults(self, spec: MxJobSpec) -> dict[str, Any]:
         return api.computed_defaults(spec, self.observed.job.spec, self._runtime_id(spec))
 
     @property
     def has_started(self) -> bool:
-        return self.stored.condition(lifecycle.RUNNING) is not None
+        # With a RuntimeId of its own there are children; the spec may still be mended.
+        return self._renamed or self.stored.condition(lifecycle.RUNNING) is not None
 
     def _runtime_id(self, spec: MxJobSpec) -> str:
-        """Return the RuntimeId; a spec that lost it gets the same one again."""
+        """Return the RuntimeId; once there are children with one, it stays, whatever the spec has.
+
+        A spec that lost it gets the same one again.
+        """
         stored = self.stored.runtime_id
-        return spec.identifier or stored or api.generated_id(self.metadata.uid)
+        return stored or spec.identifier or api.generated_id(self.metadata.uid)
 
     def _attempt(self, place: Place) -> str:
         """Return the current attempt of a replica, as in the label of its Job."""
@@ -135,8 +148,15 @@ class _Planner(JobPlanner[MxJobSpec, MxJobStatus]):
         )
 
     def needs_confirmation(self, spec: MxJobSpec) -> bool:
-        """Return whether replicas are missing that had been there, or old pods may be left."""
-        if self.policy(spec).suspend or not self.current(spec).of(State.ABSENT):
+        """Return whether replicas are missing that had been there, or old pods may be left.
+
+        Or a Job has failed, and how its pod ended is not known.
+        """
+        if self.policy(spec).suspend:
+            return False
+        if self.current(spec).without_cause:
+            return True
+        if not self.current(spec).of(State.ABSENT):
             return False
         if self.stored.holds(lifecycle.RUNNING):
             return True
@@ -228,6 +248,9 @@ class _Planner(JobPlanner[MxJobSpec, MxJobStatus]):
             restart.apply(numbers, self.now)
         elif resumed:
             numbers.attempt += 1  # what is created now does not mix with what is left
+            numbers.recoveries, numbers.recreate_after = {}, ""
+        elif not current.of(State.ABSENT, State.LEAVING):
+            numbers.recreate_after = ""
         # Jobs are deleted and created once that is stored.
         self.releasing = restart is not None or resumed
         progress = self._progress(spec, restart, found)
@@ -276,13 +299,23 @@ class _Planner(JobPlanner[MxJobSpec, MxJobStatus]):
         """
         if self.current(spec).of(State.LEAVING):
             return LEAVING_SECONDS
+        waits = [self._seconds_to_be_noticed()]
         since = self.stored.last_restart_time or self.metadata.creation_timestamp
-        waits = [
+        waits += [
             seconds_to_leave(pod, since, self.now)
             for pod in self.observed.departing
             if pod.metadata.labels.get(LABEL_RUNTIME_ID) == self._runtime_id(spec)
         ]
-        return max(waits, default=0.0)
+        return max(waits)
+
+    def _seconds_to_be_noticed(self) -> float:
+        """Return the seconds until the scheduler takes back the worker that is recreated alone.
+
+        One that comes earlier is not told its place, and waits for it forever.
+        """
+        if not self.stored.recreate_after:
+            return 0.0
+        return max(0.0, (parse_time(self.stored.recreate_after) - self.now).total_seconds())
 
     def _progress(self, spec: MxJobSpec, restart: Restart | None, found: list[Problem]) -> Progress:
         sync_reason, sync_message = self.sync_problem(found) or ("", None)

@@ -9,10 +9,12 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec import Struct
 
 from traincrew.api.kinds.mxjob.types import DEFAULT_BACKOFF_LIMIT, WORKER
 from traincrew.api.meta import format_time, parse_time
+from traincrew.plan.mxjob.children import heartbeat_timeout
 from traincrew.plan.mxjob.observed import Failure, State, describe
 from traincrew.plan.shared import pods, stall
 from traincrew.plan.shared.lifecycle import Outcome
@@ -38,6 +40,8 @@ _LATE = timedelta(seconds=10)
 """How much longer than its grace period a pod may take; longer on a lost node."""
 _UNDELETED = timedelta(seconds=30)
 """How long garbage collection may take to delete the pods of a deleted Job."""
+_ROUNDING = timedelta(seconds=2)
+"""ps-lite compares whole seconds, and the operator's clock is not the node's."""
 
 
 class Restart(Struct, frozen=True, kw_only=True):
@@ -47,25 +51,25 @@ class Restart(Struct, frozen=True, kw_only=True):
         text: Why, and what follows.
         reason: Reason of the job's failure; empty if there is another attempt.
         counted: Whether it counts against the back-off limit.
-        alone: Workers that are recreated while the others go on; empty: all are restarted.
+        alone: A worker that is recreated while the others go on; None: all are restarted.
+        noticed_after: Time that the scheduler needs to notice the loss of that worker.
     """
 
     text: str
     reason: str = ""
     counted: bool = True
-    alone: tuple[Place, ...] = ()
+    alone: Place | None = None
+    noticed_after: timedelta = timedelta(0)
 
     def apply(self, status: MxJobStatus, now: datetime) -> None:
         """Record the next attempt in a status, in place."""
-        if self.alone:
-            before = status.recoveries
-            again = {
-                str(place.number): before.get(str(place.number), 0) + 1 for place in self.alone
-            }
-            status.recoveries = before | again
+        if self.alone is not None:
+            status.recoveries = {str(self.alone.number): 1}
+            status.recreate_after = format_time(now + self.noticed_after)
         else:
             status.attempt += 1
             status.recoveries = {}
+            status.recreate_after = ""
         status.failures += self.counted
         status.restarts += 1
         status.last_restart_time = format_time(now)
@@ -79,7 +83,9 @@ class Restart(Struct, frozen=True, kw_only=True):
     @property
     def event(self) -> Event:
         """The event that reports it."""
-        return Event("Warning", "WorkerRecreated" if self.alone else "Restarting", self.text)
+        return Event(
+            "Warning", "Restarting" if self.alone is None else "WorkerRecreated", self.text
+        )
 
 
 def decide(
@@ -103,7 +109,7 @@ def decide(
                 disrupted=True,
             )
             for replica in current.of(State.ABSENT)
-            if not (spec.recover_workers and replica.place.type == WORKER)
+            if not (stored.recreate_after and str(replica.place.number) in stored.recoveries)
         ]
     if not failures:
         return None
@@ -111,10 +117,30 @@ def decide(
     text = pods.first_few([failure.text for failure in failures])
     if first.permanent:
         return Restart(reason=REPLICA_FAILED, text=_sentence(text))
-    alone: tuple[Place, ...] = ()
-    if spec.recover_workers and all(failure.place.type == WORKER for failure in failures):
-        alone = tuple(dict.fromkeys(failure.place for failure in failures))
-    return _again(current, spec, stored, text, counted=not first.disrupted, alone=alone)
+    alone = _alone(spec, stored, failures)
+    again = _again(current, spec, stored, text, counted=not first.disrupted, alone=alone)
+    if alone is None:
+        return again
+    # A worker that is being deleted sends heartbeats until its grace period is over.
+    ending = timedelta(seconds=0 if first.at != "~" else GRACE_SECONDS)
+    wait = timedelta(seconds=heartbeat_timeout(spec)) + _ROUNDING + ending
+    return msgspec.structs.replace(again, noticed_after=wait)
+
+
+def _alone(spec: MxJobSpec, stored: MxJobStatus, failures: list[Failure]) -> Place | None:
+    """Return the worker that is recreated while the others go on; None if all are restarted.
+
+    ps-lite's scheduler (`Van::ProcessAddNodeCommandAtScheduler`) takes back one node in its life:
+    with the second one it ends itself (``recovery_nodes->control.node.size() == 1``). Without
+    heartbeats it takes back none.
+    """
+    places = {failure.place for failure in failures}
+    if not (spec.recover_workers and spec.distributed) or len(places) > 1:
+        return None
+    (place,) = places
+    if place.type != WORKER or stored.recoveries or not heartbeat_timeout(spec):
+        return None
+    return place
 
 
 def after_stall(
@@ -131,7 +157,7 @@ def _again(
     text: str,
     *,
     counted: bool = True,
-    alone: tuple[Place, ...] = (),
+    alone: Place | None = None,
     reason: str = BACKOFF_LIMIT_EXCEEDED,
 ) -> Restart:
     """Return another attempt, or the end of the job with this reason if there were enough."""
@@ -145,7 +171,7 @@ def _again(
         )
     number = f"restart {stored.failures + 1} of {limit}" if counted else "not counted"
     what = "All replicas are restarted" if len(current.replicas) > 1 else "It is restarted"
-    if alone:
+    if alone is not None:
         what = "It is recreated"
     return Restart(text=_sentence(f"{text}. {what} ({number})"), counted=counted, alone=alone)
 

@@ -56,6 +56,7 @@ class MxJobStatus(Status, rename="camel", kw_only=True, omit_defaults=True):
     attempt: int = 0
     failures: int = 0
     recoveries: dict[str, int] = field(default_factory=dict)
+    recreate_after: str = ""
     last_restart_time: str = ""
     last_restart_reason: str = ""
 

@@ -48,6 +48,17 @@ _ID_LENGTH = (
     "(has(self.spec.RuntimeId) ? size(self.spec.RuntimeId) : has(self.spec.runtimeId) ?"
     f" size(self.spec.runtimeId) : {GENERATED_ID})"
 )
+
+
+def _id(of: str) -> str:
+    """Return the expression of a job's RuntimeId in either spelling; empty if there is none."""
+    return (
+        f"(has({of}.spec.RuntimeId) ? {of}.spec.RuntimeId :"
+        f" has({of}.spec.runtimeId) ? {of}.spec.runtimeId : '')"
+    )
+
+
+_ID_IN_USE = "has(oldSelf.status) && has(oldSelf.status.runtimeId)"
 SPEC_RULES = rules(
     Rule(
         rule="!has(self.replica_specs)",
@@ -77,11 +88,6 @@ SPEC_RULES = rules(
     Rule(
         rule="!has(self.jobMode) || !has(oldSelf.jobMode) || self.jobMode == oldSelf.jobMode",
         message="jobMode cannot be changed: delete the job and create it again",
-    ),
-    Rule(
-        rule="!has(oldSelf.RuntimeId) || !has(self.RuntimeId) ||"
-        " self.RuntimeId == oldSelf.RuntimeId",
-        message="RuntimeId cannot be changed: delete the job and create it again",
     ),
     Rule(
         rule=f"!has(oldSelf.replicaSpecs) || !({_HAS_REPLICAS}) || ("
@@ -114,6 +120,13 @@ JOB_RULES = rules(
             f" must have at most {MAX_NAME_AND_ID} characters, because the scheduler is named"
             " <name>-scheduler-<RuntimeId>-0"
         ),
+    ),
+    # It may be removed, as by replacing a job with its manifest: the operator writes it back. Until
+    # then the status has it.
+    Rule(
+        rule=f"{_id('self')} == '' || {_id('self')} == {_id('oldSelf')} || ({_ID_IN_USE} ?"
+        f" {_id('self')} == oldSelf.status.runtimeId : {_id('oldSelf')} == '')",
+        message="spec.RuntimeId cannot be changed: delete the job and create it again",
     ),
 )
 """Rules over the whole object."""
@@ -152,8 +165,18 @@ STATUS = StatusWords(
         },
         "recoveries": {
             "type": "object",
-            "description": "Number of times that workers were recreated alone, by index.",
+            "description": (
+                "Number of times that workers were recreated alone in this attempt, by index."
+            ),
             "additionalProperties": COUNT,
+        },
+        "recreateAfter": {
+            **_TEXT,
+            "format": "date-time",
+            "description": (
+                "Time at which a worker is recreated alone: before it, the scheduler has not"
+                " noticed its loss and does not take it back."
+            ),
         },
         "restarts": {
             **COUNT,

@@ -203,10 +203,13 @@ class MxJobSpec(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen
         Meta(
             description=(
                 "Whether a worker that is killed is recreated alone while the others go on; by"
-                " default all replicas are restarted. The scheduler and the servers must notice"
-                " its loss (PS_HEARTBEAT_INTERVAL and PS_HEARTBEAT_TIMEOUT are set unless the"
-                " template has them), and the program must do only the remaining epochs, or"
-                " the job hangs at its end. Used only if jobMode is dist."
+                " default all replicas are restarted. Only for programs with a dist_async store:"
+                " with dist_sync all workers must make equally many steps, and the others wait"
+                " forever for those of the lost one. MXNet's scheduler takes back one worker in"
+                " its life, so the next failure restarts all replicas, as does one of two workers"
+                " together. It must notice the loss first: the worker is recreated"
+                " PS_HEARTBEAT_TIMEOUT seconds later (5, unless the scheduler's template has"
+                " another value; 0: all are restarted). Used only if jobMode is dist."
             )
         ),
     ] = False
