@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from hack.cluster.processes import NotReady
 from suites import elastic_training
+
+from . import node_processes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,21 +89,8 @@ class Job(elastic_training.Job["User"]):
         return found
 
     def kill_launcher(self, index: int) -> None:
-        """Kill the first process of a pod's container, as the OOM killer would.
-
-        It cannot be done from within: the first process of a pid namespace is protected.
-        """
-        uid = self.uid(index)
-        for entry in Path("/proc").iterdir():
-            with contextlib.suppress(OSError):
-                if (
-                    entry.name.isdigit()
-                    and uid in (entry / "cgroup").read_text()
-                    and b"torch.distributed.run" in (entry / "cmdline").read_bytes()
-                ):
-                    os.kill(int(entry.name), signal.SIGKILL)
-                    return
-        raise AssertionError(f"{self.pod(index)} ({uid}): no launcher runs")
+        """Kill the first process of a pod's container, as the OOM killer would."""
+        node_processes.kill(self.uid(index), "torch.distributed.run")
 
 
 @contextlib.contextmanager

@@ -172,6 +172,28 @@ def elastic_job(name: str, script: str, workers: int) -> Document:
     }
 
 
+def volume_of(claim: Document, namespace: str, directory: Path) -> Document:
+    """Return the volume of a claim: a directory of this machine, which all nodes see.
+
+    Args:
+        claim: The PersistentVolumeClaim.
+        namespace: Its namespace.
+        directory: The directory.
+    """
+    name = claim["metadata"]["name"]
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": f"{namespace}-{name}"},
+        "spec": {
+            "capacity": claim["spec"]["resources"]["requests"],
+            "accessModes": claim["spec"]["accessModes"],
+            "hostPath": {"path": str(directory)},
+            "claimRef": {"namespace": namespace, "name": name},
+        },
+    }
+
+
 @contextlib.contextmanager
 def namespace(cluster: RealCluster, name: str) -> Iterator[User]:
     """Yield a namespace for jobs, removed with everything in it at the end."""

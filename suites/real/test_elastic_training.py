@@ -17,7 +17,7 @@ from suites.scenarios.clusters import FragileNode
 from hack import images
 
 from .elastic_support import ETCD, SCRIPTS, Job, followed
-from .install_support import DEPLOY, ROOT, User, namespace, uninstall
+from .install_support import DEPLOY, ROOT, User, namespace, uninstall, volume_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,23 +83,12 @@ def example(user: User, tmp_path_factory: pytest.TempPathFactory) -> Iterator[st
     claim, job = yaml.safe_load_all(EXAMPLE.read_text())
     directory = tmp_path_factory.mktemp("volume")
     directory.chmod(0o777)
-    name = f"{SPACE}-volume"
-    volume = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolume",
-        "metadata": {"name": name},
-        "spec": {
-            "capacity": claim["spec"]["resources"]["requests"],
-            "accessModes": claim["spec"]["accessModes"],
-            "hostPath": {"path": str(directory)},
-            "claimRef": {"namespace": SPACE, "name": claim["metadata"]["name"]},
-        },
-    }
+    volume = volume_of(claim, SPACE, directory)
     user.create(volume)
     user.kubectl("create", "-f", str(EXAMPLE))
     yield job["metadata"]["name"]
     user.kubectl("delete", "-f", str(EXAMPLE))
-    user.cluster.kubectl("delete", "persistentvolume", name)
+    user.cluster.kubectl("delete", "persistentvolume", volume["metadata"]["name"])
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
