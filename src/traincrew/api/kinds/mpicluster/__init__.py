@@ -1,0 +1,1 @@
+"""MPICluster: the API."""

@@ -1,0 +1,540 @@
+"""MPICluster: the kind as users write it, and its defaults.
+
+An MPICluster is a master and any number of identical workers that reach each other by ssh; it says
+in the style of Kubernetes what the values of the chart kube-openmpi say. It is either interactive
+(the master waits for `kubectl exec`) or one-shot (the master runs a command, and ends with it).
+
+As for every kind, rules that a schema or CEL can express are enforced when the object is created
+(`traincrew.api.kinds.mpicluster.definition`); what only code can check is found by
+`traincrew.api.kinds.mpicluster.rules`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from msgspec import Meta, Struct, field
+
+from traincrew.api.kind import Rule, rules
+from traincrew.api.runpolicy import Positive, RunPolicy
+
+GROUP = "traincrew.dev"
+VERSION = "v1alpha1"
+API_VERSION = f"{GROUP}/{VERSION}"
+KIND = "MPICluster"
+PLURAL = "mpiclusters"
+
+MASTER: Final = "master"
+WORKER: Final = "worker"
+"""The roles: values of the label ``role``, and the keys of ``status.replicaStatuses``."""
+MASTER_CONTAINER = "mpi-master"
+WORKER_CONTAINER = "mpi-worker"
+"""The containers that MPI processes run in."""
+INTERACTIVE: Final = "Interactive"
+ONE_SHOT: Final = "OneShot"
+"""The modes: values of ``status.mode``."""
+
+DEFAULT_APP_NAME = "kube-openmpi"
+DEFAULT_REPLICAS = 4
+DEFAULT_UPDATE_SECONDS = 15
+DEFAULT_NODE_PORT = 30220
+DEFAULT_BACKOFF_LIMIT = 6
+"""Retries of a one-shot command, as for a Job."""
+
+MAX_NAME = 45
+"""``<name>-worker`` plus an 11 character revision is a label value of worker pods."""
+MAX_REPLICAS = 1000
+MAX_SLOTS = 1024
+MAX_CODE_SYNC = 32
+MAX_CODE_NAME = 38
+"""``kube-openmpi-sync-<name>-secret`` is the name of a volume."""
+MAX_COMMAND = 100_000
+"""Linux passes at most 128 KiB in one argument of a program."""
+MAX_PATH = 1024
+
+OWN_PREFIX = "kube-openmpi-"
+"""Prefix of the names of volumes that the operator adds to pods."""
+OWN_MOUNTS = ("/kube-openmpi/generated", "/ssh-key/openmpi")
+"""Directories at which the operator mounts volumes."""
+GPU = re.compile(r"(^|[/-])gpu(\.|$)")
+"""Occurs in the names of GPU resources: nvidia.com/gpu, gpu.intel.com/i915, gpu."""
+FETCH_SUFFIX = "-fetch"
+"""Suffix of the names of init containers that fetch code."""
+
+CLUSTER_NAME = "^[a-z]([-a-z0-9]*[a-z0-9])?$"
+LABEL_VALUE = "^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"
+DNS_LABEL = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+OBJECT_NAME = "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
+GIT_WORD = r"^[^-\s]\S*$"
+"""A repository or branch: git would take a leading '-' for an option."""
+ABSOLUTE_PATH = "^/"
+
+PodManagementPolicy = Literal["Parallel", "OrderedReady"]
+
+
+class Hostfile(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=True):
+    """How the hostfile is kept."""
+
+    auto_update: Annotated[
+        bool,
+        Meta(
+            description=(
+                "Whether the hostfile follows the workers while the master runs. If false, it"
+                " lists the workers that were ready when the master was started."
+            )
+        ),
+    ] = True
+    update_seconds: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=3600,
+            description=(
+                "Number of seconds within which a change of the workers is in the hostfile of a"
+                " running master."
+            ),
+        ),
+    ] = DEFAULT_UPDATE_SECONDS
+
+
+class Gateway(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=True):
+    """A Service by which the master is reached by ssh from outside."""
+
+    enabled: Annotated[
+        bool,
+        Meta(description="Whether there is a Service <name>-ssh-gateway of type NodePort."),
+    ] = False
+    node_port: Annotated[
+        int, Meta(ge=1, le=65535, description="Port of the nodes for ssh to the master.")
+    ] = DEFAULT_NODE_PORT
+
+
+class Ssh(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=True):
+    """Keys and gateway of ssh."""
+
+    key_secret_name: Annotated[
+        Annotated[str, Meta(pattern=OBJECT_NAME, max_length=253)] | None,
+        Meta(
+            description=(
+                "Name of a Secret with the key pair that all pods share: id_rsa and id_rsa.pub (or"
+                " id_ed25519 and id_ed25519.pub), and authorized_keys. If it is not set, the"
+                " operator creates <name>-ssh-key with an ed25519 key pair."
+            ),
+        ),
+    ] = None
+    gateway: Annotated[
+        Gateway, Meta(description="A Service by which the master is reached by ssh from outside.")
+    ] = Gateway()
+
+
+class NetworkPolicy(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=True):
+    """Which connections are allowed."""
+
+    enabled: Annotated[
+        bool,
+        Meta(
+            description=(
+                "Whether the pods accept connections of each other only; the master also those"
+                " from elsewhere."
+            )
+        ),
+    ] = False
+
+
+class OneShot(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=True):
+    """A command with which the cluster ends."""
+
+    command: Annotated[
+        str,
+        Meta(
+            max_length=MAX_COMMAND,
+            description=(
+                "Command that the master runs with a shell, usually mpiexec. If it fails, it is"
+                " run again, at most runPolicy.backoffLimit times."
+            ),
+        ),
+    ]
+    scale_down_workers: Annotated[
+        bool,
+        Meta(description="Whether the workers are scaled down to 0 when the command succeeded."),
+    ] = True
+
+
+class Master(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=True):
+    """The pod that mpiexec is run on."""
+
+    template: Annotated[
+        dict[str, Any],
+        Meta(
+            description=(
+                "Template of the master pod, <name>-master. It must have a container named"
+                " mpi-master; a single container without a name gets this name. Its image starts"
+                " sshd (/init.sh). A change takes effect when the master is created again."
+            ),
+            extra_json_schema={
+                "x-pod-template": {"restart_policy": "OnFailure", "container": MASTER_CONTAINER}
+            },
+        ),
+    ]
+    one_shot: Annotated[
+        OneShot | None,
+        Meta(
+            description=(
+                "The command that the master runs, and with which the cluster succeeds or fails."
+                " If it is not set, the cluster is interactive: the master waits for `kubectl"
+                " exec`."
+            ),
+            extra_json_schema=rules(
+                Rule(
+                    rule=r"self.command.matches('\\S')",
+                    message="command is empty: write what the master is to run",
+                ),
+            ),
+        ),
+    ] = None
+
+
+class DisruptionBudget(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=True):
+    """Protection of the workers from voluntary disruptions."""
+
+    enabled: Annotated[
+        bool,
+        Meta(
+            description=(
+                "Whether there is a PodDisruptionBudget <name>-worker-pdb that lets no worker be"
+                " evicted."
+            )
+        ),
+    ] = False
+
+
+class Workers(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=True):
+    """Identical pods that MPI processes are started on, managed by a StatefulSet."""
+
+    template: Annotated[
+        dict[str, Any],
+        Meta(
+            description=(
+                "Template of the worker pods, <name>-worker-<index>. It must have a container"
+                " named mpi-worker; a single container without a name gets this name. Its image"
+                " starts sshd (/init.sh)."
+            ),
+            extra_json_schema={
+                "x-pod-template": {"restart_policy": "Always", "container": WORKER_CONTAINER}
+            },
+        ),
+    ]
+    replicas: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=MAX_REPLICAS,
+            description=(
+                "Number of workers. It can be changed at any time, and so can that of the"
+                " StatefulSet <name>-worker; the later change counts."
+            ),
+        ),
+    ] = DEFAULT_REPLICAS
+    pod_management_policy: Annotated[
+        PodManagementPolicy,
+        Meta(
+            description=(
+                "How workers are started and stopped: all at once (Parallel), or one after another"
+                " (OrderedReady)."
+            )
+        ),
+    ] = "Parallel"
+    pod_disruption_budget: Annotated[
+        DisruptionBudget,
+        Meta(description="Protection of the workers from voluntary disruptions."),
+    ] = DisruptionBudget()
+
+
+class CodeSync(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=True):
+    """A git repository that is fetched into every pod before it starts."""
+
+    name: Annotated[
+        str,
+        Meta(
+            pattern=DNS_LABEL,
+            max_length=MAX_CODE_NAME,
+            description="Name of the entry, and of the directory that the code is fetched into.",
+        ),
+    ]
+    repository: Annotated[
+        str,
+        Meta(
+            pattern=GIT_WORD,
+            max_length=MAX_PATH,
+            description="URL of the repository, as for `git clone`.",
+        ),
+    ]
+    mount_path: Annotated[
+        str,
+        Meta(
+            pattern=ABSOLUTE_PATH,
+            max_length=MAX_PATH,
+            description=(
+                "Directory of the containers mpi-master and mpi-worker where the code is mounted."
+            ),
+        ),
+    ]
+    branch: Annotated[
+        Annotated[str, Meta(pattern=GIT_WORD, max_length=MAX_PATH)] | None,
+        Meta(
+            description="Branch to fetch. If it is not set, it is the repository's default branch."
+        ),
+    ] = None
+    timeout_seconds: Annotated[
+        Positive | None,
+        Meta(
+            description=(
+                "Number of seconds after which fetching is given up and tried again. If it is not"
+                " set, it is not limited."
+            )
+        ),
+    ] = None
+    sub_path: Annotated[
+        Annotated[str, Meta(max_length=MAX_PATH)] | None,
+        Meta(
+            description=(
+                "Directory to mount instead of everything. It begins with the name of the entry,"
+                " for example chainermn/examples if the name is chainermn."
+            )
+        ),
+    ] = None
+    secret_name: Annotated[
+        Annotated[str, Meta(pattern=OBJECT_NAME, max_length=253)] | None,
+        Meta(
+            description=(
+                "Name of a Secret whose key ssh is the private ssh key for the repository. If it is"
+                " not set, the repository is public."
+            )
+        ),
+    ] = None
+
+
+def _template_rules(container: str, policy: str, why: str) -> dict[str, Any]:
+    return rules(
+        Rule(
+            rule=f"self.template.spec.containers.exists(c, c.name == '{container}')",
+            message=f"template.spec.containers must have a container named '{container}'",
+        ),
+        Rule(
+            rule=f"self.template.spec.restartPolicy == '{policy}'",
+            message=f"template.spec.restartPolicy must be {policy}, {why}",
+        ),
+    )
+
+
+MASTER_POLICY_WHY = (
+    "because the command is retried in its pod: write runPolicy.backoffLimit: 0 for no retry"
+)
+WORKER_POLICY_WHY = "because the workers are a StatefulSet"
+SUB_PATH_NEEDS = "subPath must be the name of the entry, or begin with it and '/'"
+_MASTER_RULES = _template_rules(MASTER_CONTAINER, "OnFailure", MASTER_POLICY_WHY)
+_WORKERS_RULES = _template_rules(WORKER_CONTAINER, "Always", WORKER_POLICY_WHY)
+_CODE_SYNC_RULES = rules(
+    Rule(
+        rule=(
+            "!has(self.subPath) || self.subPath == self.name ||"
+            " self.subPath.startsWith(self.name + '/')"
+        ),
+        message=SUB_PATH_NEEDS,
+    ),
+)
+
+CONVERT = "or convert the values file: traincrew mpi -f values.yaml"
+
+
+def _not_a_field(use: str) -> Any:
+    return Meta(
+        description=f"Not a field, but a key of kube-openmpi's values: write {use}.",
+        extra_json_schema={"x-kubernetes-preserve-unknown-fields": True},
+    )
+
+
+INSTEAD = {
+    "mpiMaster": "master",
+    "mpiWorkers": "workers (num is workers.replicas)",
+    "image": (
+        "the image of the containers in master.template and workers.template, and"
+        " imagePullSecrets beside them"
+    ),
+    "sshKey": "ssh.keySecretName with the name of a Secret",
+    "sshGateway": "ssh.gateway",
+    "appCodesToSync": "codeSync",
+    "nameOverride": "appName",
+}
+"""What to write instead of the keys of kube-openmpi's values."""
+
+
+class MPIClusterSpec(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=True):
+    """``spec`` of an MPICluster."""
+
+    master: Annotated[
+        Master,
+        Meta(
+            description="Required. The pod that mpiexec is run on.",
+            extra_json_schema=_MASTER_RULES,
+        ),
+    ] = field(default_factory=lambda: Master(template={}))
+    workers: Annotated[
+        Workers,
+        Meta(
+            description="Required. The pods that MPI processes are started on.",
+            extra_json_schema=_WORKERS_RULES,
+        ),
+    ] = field(default_factory=lambda: Workers(template={}))
+    app_name: Annotated[
+        str,
+        Meta(
+            pattern=LABEL_VALUE,
+            max_length=63,
+            description="Value of the label app of everything that the cluster owns.",
+        ),
+    ] = DEFAULT_APP_NAME
+    slots: Annotated[
+        Annotated[int, Meta(ge=1, le=MAX_SLOTS)] | None,
+        Meta(
+            description=(
+                "Number of MPI slots of each pod in the hostfile (slots=). Defaults to the number"
+                " of GPUs of a worker; if it has none, the hostfile has no slots, and Open MPI"
+                " counts the cores of each pod."
+            ),
+        ),
+    ] = None
+    hostfile: Annotated[
+        Hostfile,
+        Meta(
+            description=(
+                "How the hostfile is kept. It is /kube-openmpi/generated/hostfile in the master"
+                " pod, and lists the master and every ready worker."
+            )
+        ),
+    ] = Hostfile()
+    ssh: Annotated[Ssh, Meta(description="Keys and gateway of ssh.")] = Ssh()
+    network_policy: Annotated[
+        NetworkPolicy, Meta(description="Which connections to the pods are allowed.")
+    ] = NetworkPolicy()
+    code_sync: Annotated[
+        list[Annotated[CodeSync, Meta(extra_json_schema=_CODE_SYNC_RULES)]],
+        Meta(
+            max_length=MAX_CODE_SYNC,
+            description=(
+                "Git repositories that are fetched into every pod before it starts, and mounted."
+            ),
+            extra_json_schema={
+                "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": ["name"],
+            },
+        ),
+    ] = field(default_factory=list)
+    run_policy: Annotated[
+        RunPolicy,
+        Meta(
+            description="Policies for suspending, retrying, timing out and cleaning up the cluster."
+        ),
+    ] = RunPolicy()
+    mpi_master: Annotated[dict[str, Any] | None, _not_a_field(INSTEAD["mpiMaster"])] = None
+    mpi_workers: Annotated[dict[str, Any] | None, _not_a_field(INSTEAD["mpiWorkers"])] = None
+    image: Annotated[dict[str, Any] | None, _not_a_field(INSTEAD["image"])] = None
+    ssh_key: Annotated[dict[str, Any] | None, _not_a_field(INSTEAD["sshKey"])] = None
+    ssh_gateway: Annotated[dict[str, Any] | None, _not_a_field(INSTEAD["sshGateway"])] = None
+    app_codes_to_sync: Annotated[
+        list[
+            Annotated[
+                dict[str, Any],
+                Meta(
+                    description="Anything.",
+                    extra_json_schema={"x-kubernetes-preserve-unknown-fields": True},
+                ),
+            ]
+        ]
+        | None,
+        Meta(
+            description=(
+                "Not a field, but a key of kube-openmpi's values: write"
+                f" {INSTEAD['appCodesToSync']}."
+            )
+        ),
+    ] = None
+    name_override: Annotated[
+        str | None,
+        Meta(
+            description=(
+                f"Not a field, but a key of kube-openmpi's values: write {INSTEAD['nameOverride']}."
+            )
+        ),
+    ] = None
+
+    @property
+    def one_shot(self) -> OneShot | None:
+        """The command with which the cluster ends; None if it is interactive."""
+        return self.master.one_shot
+
+    @property
+    def mode(self) -> str:
+        """The mode as in ``status.mode``."""
+        return INTERACTIVE if self.one_shot is None else ONE_SHOT
+
+    @property
+    def backoff_limit(self) -> int:
+        """Number of retries of the command, with its default."""
+        limit = self.run_policy.backoff_limit
+        return DEFAULT_BACKOFF_LIMIT if limit is None else limit
+
+
+def decode(spec: dict[str, Any]) -> MPIClusterSpec:
+    """Decode a stored ``spec``.
+
+    Raises:
+        msgspec.ValidationError: A field is missing or has the wrong type; the message has its path.
+    """
+    return msgspec.convert(spec, MPIClusterSpec)
+
+
+# -- defaults that depend on other fields -----------------------------------------------------
+
+
+def with_named_container(template: dict[str, Any], name: str) -> dict[str, Any]:
+    """Name a single unnamed container; with several containers nothing is named.
+
+    The schema default does the same at admission; this is for objects that were stored without the
+    schema.
+    """
+    containers = template.get("spec", {}).get("containers", [])
+    if len(containers) != 1 or containers[0].get("name"):
+        return template
+    named = [{**containers[0], "name": name}]
+    return {**template, "spec": {**template["spec"], "containers": named}}
+
+
+def slots(spec: MPIClusterSpec) -> int | None:
+    """Return the slots of each host in the hostfile; None if it says nothing of slots.
+
+    As written, else the number of GPUs of the container mpi-worker, of any vendor.
+    """
+    if spec.slots is not None:
+        return spec.slots
+    template = with_named_container(spec.workers.template, WORKER_CONTAINER)
+    containers = template.get("spec", {}).get("containers", [])
+    resources: dict[str, Any] = next(
+        (
+            each.get("resources") or {}
+            for each in containers
+            if each.get("name") == WORKER_CONTAINER
+        ),
+        {},
+    )
+    asked = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
+    return sum(_whole(value) for name, value in asked.items() if GPU.search(name)) or None
+
+
+def _whole(quantity: Any) -> int:
+    try:
+        return max(0, int(quantity))
+    except (TypeError, ValueError):  # the API refuses the pod: GPUs must be whole numbers
+        return 0
