@@ -65,6 +65,13 @@ IMAGES: Mapping[str, Image] = {
         Image("torch", "traincrew/torch", "images/torch/Dockerfile"),
         Image("mxnet", "traincrew/mxnet", "images/mxnet/Dockerfile"),
         Image("etcd", "traincrew/etcd", "images/etcd/Dockerfile"),
+        Image("openmpi", "traincrew/openmpi", "images/openmpi/Dockerfile"),
+        Image(
+            "openmpi-chainermn",
+            "traincrew/openmpi-chainermn",
+            "images/openmpi/Dockerfile",
+            target="chainermn",
+        ),
     )
 }
 

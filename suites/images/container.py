@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from hack.images.archive import Archive
 
@@ -58,18 +58,20 @@ class Container:
         user: int = USER,
         environment: Mapping[str, str] | None = None,
         volumes: Mapping[str, Path] | None = None,
+        capabilities: Sequence[str] = (),
         timeout: float = 300,
     ) -> subprocess.CompletedProcess[str]:
         """Run a program; return its result.
 
-        The root file system is read-only except /tmp, there are no capabilities and no way to gain
-        any, and the network is one interface without a peer host.
+        The root file system is read-only except /tmp, there are no capabilities but those given and
+        no way to gain any, and the network is one interface without a peer host.
 
         Args:
             command: The program and its arguments.
             user: UID and GID.
             environment: Variables besides the image's.
             volumes: Directories of this machine by their path in the container.
+            capabilities: What the process may do, such as `CAP_CHOWN`.
             timeout: Seconds.
         """
         variables = [f"{name}={value}" for name, value in (environment or {}).items()]
@@ -91,7 +93,9 @@ class Container:
                     # The last one of a name counts.
                     "env": [*config.get("Env", []), *variables],
                     "cwd": config.get("WorkingDir") or "/",
-                    "capabilities": {},
+                    "capabilities": {
+                        kind: list(capabilities) for kind in ("bounding", "effective", "permitted")
+                    },
                     "noNewPrivileges": True,
                 },
                 "linux": {

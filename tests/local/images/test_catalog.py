@@ -265,6 +265,14 @@ WRONG = {
         "environments: [{name: x, env: {A: '{prefix}/a'}}]\n",
         'environments[0] ("x").env.A: {prefix} needs python:',
     ),
+    "the path of a program of the machine": (
+        "environments: [{name: x, machinePrograms: {/usr/sbin/sshd: apt}}]\n",
+        'environments[0] ("x").machinePrograms./usr/sbin/sshd: must be the name of a program',
+    ),
+    "a program of the machine without a fix": (
+        "environments: [{name: x, machinePrograms: {sshd: ''}}]\n",
+        'environments[0] ("x").machinePrograms.sshd: the text that says how to install it',
+    ),
     "programs without python": (
         "environments: [{name: x, programs: {/a: a.py}}]\n",
         'environments[0] ("x").programs: are Python programs and need python:',

@@ -733,3 +733,24 @@ async def test_a_real_environment_without_a_network(tmp_path: Path, catalog: Cat
     assert environment.prefix is not None
     packages = environment.prefix / "lib" / f"python{version}" / "site-packages"
     assert list(packages.glob("__pycache__/greeting.*.pyc"))
+
+
+async def test_a_missing_program_of_the_machine_is_named_with_its_fix(
+    tmp_path: Path, catalog: Catalog
+) -> None:
+    text = """
+    environments:
+    - name: x
+      images: [x]
+      machinePrograms: {sh: any Unix has it, no-such-sshd: "apt-get install openssh-server"}
+    """
+    store = ImageStore(tmp_path / "cache", [catalog(text)])
+    wanted = (
+        'image "x": environment "x": it uses programs of this machine that are not installed: '
+        "no-such-sshd (apt-get install openssh-server)"
+    )
+    error = await refused(store, "x")
+    assert error.message == wanted
+    assert error.permanent
+    with pytest.raises(ImagePullError, match="no-such-sshd"):
+        store.check("x")

@@ -325,7 +325,7 @@ async def test_a_pod_runs_as_the_requested_user(world: World) -> None:
     set -e
     id -u; id -g; id -G
     touch /data/mine; stat -c %u /data/mine; cat /c/a; echo
-    test -r $KUBECONFIG; test -w /dev/termination-log; echo $HOME
+    test -r $KUBECONFIG; test -w /dev/termination-log; echo $HOME; id -un
     """
     mounts = [{"name": "data", "mountPath": "/data"}, {"name": "c", "mountPath": "/c"}]
     text = await world.result(
@@ -339,8 +339,9 @@ async def test_a_pod_runs_as_the_requested_user(world: World) -> None:
             "containers": [shell("main", script, volumeMounts=mounts)],
         }
     )
-    uid, gid, groups, owner, content, home = text.splitlines()
+    uid, gid, groups, owner, content, home, name = text.splitlines()
     assert (uid, gid, owner, content, home) == ("4711", "42", "4711", "1", "/")
+    assert name == "pod"  # this machine knows no such user, and programs such as ssh refuse them
     if os.geteuid() == 0:
         assert groups.split() == ["42", "815"]
     else:

@@ -15,7 +15,12 @@ from traincrew.engine.objects import AnyObject, FullObjectMeta
 from traincrew.local.apiserver.http.node_backend import LogOptions
 from traincrew.local.images import Environment
 from traincrew.local.images.environment import ImageUser
-from traincrew.local.node.containers.identity import Identity, RootRefusedError, container_identity
+from traincrew.local.node.containers.identity import (
+    Identity,
+    RootRefusedError,
+    container_identity,
+    passwd_with,
+)
 from traincrew.local.node.containers.mounts import image_mounts, ordered, volume_mounts
 from traincrew.local.node.containers.pulling import pull_policy
 from traincrew.local.node.containers.restarts import BackOff, should_restart
@@ -493,6 +498,16 @@ def test_root_is_rejected_with_run_as_non_root(
     with pytest.raises(RootRefusedError) as caught:
         container_identity({"metadata": metadata, "spec": spec}, {"name": "c"}, isolation, image)
     assert str(caught.value) == f'{text} (pod: "p_n(u)", container: c)'
+
+
+def test_a_user_without_a_name_gets_one() -> None:
+    root = "root:x:0:0:root:/root:/bin/sh\n"
+    assert passwd_with(0, 0, root) is None
+    uid = 2_000_000_123  # of nobody on any machine
+    added = f"pod:x:{uid}:5::/:/bin/sh\n"
+    assert passwd_with(uid, 5, root) == root + added
+    assert passwd_with(uid, 5, root.rstrip("\n")) == root + added
+    assert passwd_with(uid, 5, "") == added
 
 
 # -- restarts and pulls -----------------------------------------------------------------------

@@ -61,6 +61,7 @@ class Definition(Struct, frozen=True):
     pip_arguments: tuple[str, ...] = ()
     files: Mapping[str, Path] = field(default_factory=dict)
     programs: Mapping[str, Path] = field(default_factory=dict)
+    machine_programs: Mapping[str, str] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
     command: tuple[str, ...] = ()
     arguments: tuple[str, ...] = ()
@@ -146,6 +147,7 @@ class _Entry:
         "pipArguments",
         "files",
         "programs",
+        "machinePrograms",
         "env",
         "command",
         "args",
@@ -236,6 +238,7 @@ def _resolve(entry: _Entry, entries: Sequence[_Entry], children: tuple[_Entry, .
         pip_arguments=base.pip_arguments + entry.texts("pipArguments"),
         files={**base.files, **_files(entry, "files")},
         programs={**base.programs, **_files(entry, "programs")},
+        machine_programs={**base.machine_programs, **_machine_programs(entry)},
         variables={**base.variables, **_variables(entry)},
         command=entry.texts("command") if "command" in entry.raw else base.command,
         arguments=entry.texts("args") if "args" in entry.raw else base.arguments,
@@ -340,6 +343,16 @@ def _files(entry: _Entry, key: str) -> dict[str, Path]:
             entry.fail(f"{key}.{target}", f"programs cannot be inside {inside}; use files")
         files[inside + str(path)] = entry.local_path(source)
     return files
+
+
+def _machine_programs(entry: _Entry) -> dict[str, str]:
+    programs = entry.text_map("machinePrograms")
+    for name, fix in programs.items():
+        if not name or "/" in name:
+            entry.fail(f"machinePrograms.{name}", "must be the name of a program, without a path")
+        if not fix:
+            entry.fail(f"machinePrograms.{name}", "the text that says how to install it is missing")
+    return programs
 
 
 def _variables(entry: _Entry) -> dict[str, str]:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import hashlib
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -72,8 +73,8 @@ class ImageStore:
         """Check that `image` stands for an environment that is built or could be built.
 
         Raises:
-            ImagePullError: The name is malformed or unknown, a file of the environment does not
-                exist, or the cache cannot be written; the message names a fix.
+            ImagePullError: The name is malformed or unknown, a file or program of the environment
+                does not exist, or the cache cannot be written; the message names a fix.
         """
         definition = self._find(image, parse_reference(image))
         try:
@@ -198,6 +199,15 @@ class ImageStore:
                         f"{source}, which {key} puts at {target}, does not exist "
                         f"({definition.origin})"
                     )
+        lacking = [
+            f"{name} ({fix})"
+            for name, fix in definition.machine_programs.items()
+            if shutil.which(name, path=_search_path(None)) is None
+        ]
+        if lacking:
+            raise BuildError(
+                f"it uses programs of this machine that are not installed: {'; '.join(lacking)}"
+            )
 
     async def _python(
         self, definition: Definition, progress: Progress

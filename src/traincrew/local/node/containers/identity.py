@@ -11,7 +11,14 @@ if TYPE_CHECKING:
     from traincrew.local.images.environment import ImageUser
     from traincrew.local.node.machine.isolation import Isolation
 
-__all__ = ["NON_ROOT", "Identity", "RootRefusedError", "container_identity", "home_of"]
+__all__ = [
+    "NON_ROOT",
+    "Identity",
+    "RootRefusedError",
+    "container_identity",
+    "home_of",
+    "passwd_with",
+]
 
 Document = Mapping[str, Any]
 
@@ -99,3 +106,25 @@ def home_of(uid: int) -> str:
     except KeyError:
         return "/"
     return home if Path(home).is_dir() else "/"
+
+
+def passwd_with(uid: int, gid: int, passwd: str) -> str | None:
+    """Return the text of `/etc/passwd` with an entry for a user that it lacks; otherwise None.
+
+    Runtimes such as CRI-O add it, because programs such as ssh and Python's `getpass` refuse users
+    without one.
+
+    Args:
+        uid: The user of the container.
+        gid: Its group.
+        passwd: The machine's file.
+    """
+    if any(line.split(":")[2:3] == [str(uid)] for line in passwd.splitlines()):
+        return None
+    try:
+        # From a directory service, which the container does not reach.
+        name, home = pwd.getpwuid(uid).pw_name, home_of(uid)
+    except KeyError:
+        name, home = "pod", "/"
+    separator = "" if not passwd or passwd.endswith("\n") else "\n"
+    return f"{passwd}{separator}{name}:x:{uid}:{gid}::{home}:/bin/sh\n"

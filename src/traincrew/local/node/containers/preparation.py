@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from traincrew.local.node.containers.bare import arrange
-from traincrew.local.node.containers.identity import Identity, container_identity, home_of
+from traincrew.local.node.containers.identity import (
+    Identity,
+    container_identity,
+    home_of,
+    passwd_with,
+)
 from traincrew.local.node.containers.mounts import (
     KUBECONFIG,
     TOOLS,
@@ -35,6 +41,7 @@ from traincrew.local.node.runtime.instances import Instance, Launch
 from traincrew.local.node.runtime.processes import (
     Collect,
     ContainerProcess,
+    Mount,
     OwnPorts,
     Report,
     RootFilesystem,
@@ -42,8 +49,6 @@ from traincrew.local.node.runtime.processes import (
 from traincrew.local.node.sources import fetch
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from traincrew.local.images import Environment
     from traincrew.local.node.containers.handle import PodHandle
     from traincrew.local.node.containers.mounts import VolumeMount
@@ -55,6 +60,7 @@ __all__ = ["Prepared", "prepare"]
 
 Document = Mapping[str, Any]
 
+_PASSWD = Path("/etc/passwd")
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -142,7 +148,7 @@ async def prepare(
     launch = _launch(what, variables, identity)
     rootfs = None
     if what.isolated:
-        rootfs = _root_filesystem(what, launch, volumes)
+        rootfs = _root_filesystem(what, launch, volumes, _user_mounts(what, identity))
     else:
         launch, command, missing = arrange(
             launch, volumes, environment, instance.directory, command=command
@@ -205,11 +211,26 @@ def _launch(what: _Subject, variables: dict[str, str], identity: Identity) -> La
     )
 
 
-def _root_filesystem(what: _Subject, launch: Launch, volumes: list[VolumeMount]) -> RootFilesystem:
+def _user_mounts(what: _Subject, identity: Identity) -> list[Mount]:
+    """Return the mount that makes the user known, where it is not."""
+    isolation = what.context.isolation
+    uid = isolation.uid if identity.uid is None else identity.uid
+    gid = isolation.gid if identity.gid is None else identity.gid
+    try:
+        text = passwd_with(uid, gid, _PASSWD.read_text(encoding="utf-8", errors="surrogateescape"))
+    except OSError:
+        return []
+    return [] if text is None else [Mount("file", str(_PASSWD), content=text)]
+
+
+def _root_filesystem(
+    what: _Subject, launch: Launch, volumes: list[VolumeMount], users: list[Mount]
+) -> RootFilesystem:
     """Return the root file system of a container with namespaces."""
     context, facts = what.context, what.facts
     termination_log = what.container.get("terminationMessagePath") or "/dev/termination-log"
     mounts = ordered(
+        users,
         image_mounts(what.image, context.pod_options.mounts),
         node_mounts(
             instance=what.instance.directory,

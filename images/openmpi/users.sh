@@ -1,0 +1,17 @@
+#!/bin/sh
+# users.sh
+# Prepares the image for any user.
+set -eu
+
+# Where sshd's unprivileged half lives; the root file system may be read-only.
+install --directory --mode 755 /run/sshd
+install --directory --mode 1777 /workspace
+echo openmpi:x:1000: >> /etc/group
+echo openmpi:x:1000:1000:openmpi:/tmp:/bin/bash >> /etc/passwd
+echo nonroot:x:65532: >> /etc/group
+echo nonroot:x:65532:65532:nonroot:/tmp:/bin/bash >> /etc/passwd
+# ssh and sshd refuse users that the name service does not know. Some clusters assign a user to each
+# namespace: /start_sshd.sh writes its entry there, since /tmp is what every container can write.
+sed -i 's/^passwd:.*/passwd: files extrausers/' /etc/nsswitch.conf
+rm -rf /var/lib/extrausers
+ln -s /tmp/openmpi-ssh /var/lib/extrausers

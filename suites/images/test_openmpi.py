@@ -1,0 +1,190 @@
+"""The image of MPIClusters: sshd for any user, and Open MPI that starts processes by it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+from hack.images import catalog
+from suites.images.container import ARBITRARY_USER, HOST, USER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from suites.images.container import Container
+
+    Containers = Callable[[str], Container]
+
+HOSTS = (f"{HOST}.job", "job-worker-0.job", "job-worker-1.job")
+FILES = catalog.REPOSITORY / "src/traincrew/local/images/files/openmpi"
+# What a container runtime gives root.
+ROOT = (
+    *("CAP_AUDIT_WRITE", "CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_KILL"),
+    *("CAP_MKNOD", "CAP_NET_BIND_SERVICE", "CAP_NET_RAW", "CAP_SETFCAP", "CAP_SETGID"),
+    *("CAP_SETPCAP", "CAP_SETUID", "CAP_SYS_CHROOT"),
+)
+MPIEXEC = "mpiexec --allow-run-as-root --hostfile $HOSTFILE -n 3 --map-by ppr:1:node"
+
+
+class Cluster:
+    """A pod that stands for all pods of a cluster, by their names.
+
+    Args:
+        image: The image.
+        directory: For its volumes.
+        user: UID and GID.
+    """
+
+    def __init__(self, image: Container, directory: Path, user: int) -> None:
+        self.image, self.user = image, user
+        self.keys, self.generated = directory / "keys", directory / "generated"
+        for path in (self.keys, self.generated):
+            path.mkdir()
+        self.hosts = directory / "hosts"
+        # An address that Open MPI does not take for its own host's.
+        others = [f"127.10.0.{number} {host}\n" for number, host in enumerate(HOSTS[1:], 1)]
+        own = f"127.0.0.1 localhost\n10.77.0.1 {HOST} {HOSTS[0]}\n"
+        self.hosts.write_text(own + "".join(others))
+        (self.generated / "hostfile").write_text("".join(f"{host}\n" for host in HOSTS))
+
+    def key(self, private: str = "id_ed25519", kind: str = "ed25519", mode: int = 0o440) -> None:
+        """Create the key pair, as a Secret with `fsGroup` shows it."""
+        made = self.keys / private
+        command = ["ssh-keygen", "-q", "-t", kind, "-N", "", "-f", str(made)]
+        subprocess.run(command, check=True)
+        (self.keys / "authorized_keys").write_text(made.with_suffix(".pub").read_text())
+        for path in self.keys.iterdir():
+            path.chmod(mode)
+            os.chown(path, 0, self.user)
+
+    def run(self, *command: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        volumes = {
+            "/ssh-key/openmpi": self.keys,
+            "/kube-openmpi/generated": self.generated,
+            "/etc/hosts": self.hosts,
+        }
+        return self.image.run(
+            *command,
+            user=self.user,
+            environment={"HOSTFILE": "/kube-openmpi/generated/hostfile", **variables},
+            volumes=volumes,
+            capabilities=() if self.user else ROOT,
+            timeout=120,
+        )
+
+    def one_shot(self, command: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        return self.run("/init.sh", command, ONE_SHOT="true", **variables)
+
+
+@pytest.fixture
+def image(container: Containers) -> Container:
+    return container("openmpi")
+
+
+@pytest.fixture(params=[0, 1000, USER, ARBITRARY_USER])
+def cluster(image: Container, tmp_path: Path, request: pytest.FixtureRequest) -> Cluster:
+    """For root, users of the image, and one that it does not know."""
+    return Cluster(image, tmp_path, request.param)
+
+
+@pytest.fixture
+def of_user(image: Container, tmp_path: Path) -> Cluster:
+    return Cluster(image, tmp_path, 1000)
+
+
+@pytest.mark.parametrize(("private", "kind"), [("id_ed25519", "ed25519"), ("id_rsa", "rsa")])
+def test_processes_start_by_ssh(cluster: Cluster, private: str, kind: str) -> None:
+    cluster.key(private, kind)
+    words = "$OMPI_COMM_WORLD_RANK $(id -u) ${SSH_CONNECTION:+ssh} $MINE $(umask)"
+    mine = 'it\'s "mine"\nalone'
+    done = cluster.one_shot(f"{MPIEXEC} sh -c 'echo {words}'", MINE=mine)
+    assert done.returncode == 0, done.stderr
+    says = 'it\'s "mine" alone 0022'
+    user = cluster.user
+    expected = [f"0 {user} {says}", f"1 {user} ssh {says}", f"2 {user} ssh {says}"]
+    assert sorted(done.stdout.splitlines()) == expected
+    assert done.stderr == ""
+
+
+def test_the_exit_code_is_the_commands(of_user: Cluster) -> None:
+    of_user.key()
+    assert of_user.one_shot("echo one; exit 3").returncode == 3
+    assert of_user.one_shot("kill -9 $$").returncode == 137
+    failed = of_user.one_shot(f"{MPIEXEC} sh -c 'exit 7'")
+    assert failed.returncode == 7, failed.stderr
+
+
+def test_it_sleeps_without_a_command_and_ends_when_it_is_told(of_user: Cluster) -> None:
+    of_user.key()
+    told = "/init.sh & sleep 3; kill -0 $! && kill -TERM $! && wait $!; echo ended: $?"
+    done = of_user.run("sh", "-c", told)
+    assert (done.stdout, done.stderr) == ("ended: 0\n", "")
+
+
+def test_a_command_is_interrupted_when_the_pod_ends(of_user: Cluster) -> None:
+    of_user.key()
+    told = "/init.sh 'exec sleep 1000' & sleep 3; kill -TERM $! && wait $!; echo ended: $?"
+    done = of_user.run("sh", "-c", told, ONE_SHOT="true")
+    assert (done.stdout, done.stderr) == ("ended: 143\n", "")
+
+
+def test_a_key_without_its_last_line_feed(of_user: Cluster) -> None:
+    of_user.key()
+    private = of_user.keys / "id_ed25519"
+    private.write_text(private.read_text().rstrip("\n"))
+    (of_user.keys / "authorized_keys").unlink()
+    done = of_user.one_shot(f"{MPIEXEC} hostname")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_what_is_wrong_with_keys_is_said(of_user: Cluster) -> None:
+    none = of_user.one_shot("true")
+    assert none.returncode == 1
+    assert "/ssh-key/openmpi has no private key: it needs id_ed25519 or id_rsa" in none.stderr
+    of_user.key(mode=0o400)
+    unreadable = of_user.one_shot("true")
+    assert unreadable.returncode == 1
+    wanted = "user 1000 may not read /ssh-key/openmpi/id_ed25519: set securityContext.fsGroup"
+    assert wanted in unreadable.stderr
+
+
+def test_other_keys_are_refused(of_user: Cluster) -> None:
+    of_user.key()
+    (of_user.keys / "authorized_keys").write_text("ssh-ed25519 AAAAnothing somebody@else\n")
+    done = of_user.one_shot(f"{MPIEXEC} hostname")
+    assert done.returncode != 0
+    assert "Permission denied (publickey)" in done.stderr
+
+
+@pytest.mark.parametrize("user", [0, USER])
+def test_chainermn_trains(container: Containers, tmp_path: Path, user: int) -> None:
+    cluster = Cluster(container("openmpi-chainermn"), tmp_path, user)
+    cluster.key()
+    done = cluster.one_shot(f"{MPIEXEC} python3 /examples/train_digits.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "3 process(es), 479 images each" in done.stdout
+    assert "validation accuracy: 0.9" in done.stdout.splitlines()[-1]
+
+
+IMAGES = pytest.mark.parametrize("name", ["openmpi", "openmpi-chainermn"])
+
+
+@IMAGES
+def test_no_host_keys_are_in_the_image(container: Containers, name: str) -> None:
+    assert [path.name for path in container(name).file("/etc/ssh").glob("*key*")] == []
+
+
+@IMAGES
+def test_its_scripts_are_those_of_the_embedded_cluster(container: Containers, name: str) -> None:
+    image = container(name)
+    for file, path in (
+        ("init.sh", "/init.sh"),
+        ("start_sshd.sh", "/start_sshd.sh"),
+        ("ssh_config", "/etc/ssh/ssh_config"),
+        ("session.sh", "/usr/local/lib/openmpi-ssh/session"),
+        ("wait_for_host.sh", "/usr/local/lib/openmpi-ssh/wait-for-host"),
+    ):
+        assert image.file(path).read_bytes() == (FILES / file).read_bytes()
