@@ -22,6 +22,7 @@ COMMANDS = {
     "restart": "Restart a cluster's control plane; its pods keep running.",
     "operator": "Run the operator for any Kubernetes cluster.",
     "orphans": "Find, and delete, what an older mxnet-operator left behind.",
+    "mpi": "Turn values of the chart kube-openmpi into an MPICluster.",
     "verify": "Check an installed operator with a small job.",
     "manifests": "Print or write the YAML that installs the operator.",
     "doctor": "Say what this machine can emulate, and fix the rest.",

@@ -109,7 +109,7 @@ def load(paths: Sequence[str]) -> list[Document]:
     """
     documents: list[Document] = []
     for path in paths:
-        for name, directory, text in _texts(path):
+        for name, directory, text in texts(path):
             found = list(_documents(name, text))
             for document in found:
                 resolve_host_paths(document.content, directory)
@@ -119,7 +119,12 @@ def load(paths: Sequence[str]) -> list[Document]:
     return documents
 
 
-def _texts(path: str) -> Iterable[tuple[str, Path, str]]:
+def texts(path: str) -> Iterable[tuple[str, Path, str]]:
+    """Yield name, directory and text of a file, of the files in a directory, or of ``-``.
+
+    Raises:
+        BadInput: One of them cannot be read.
+    """
     if path == "-":
         text = _decoded("standard input", sys.stdin.buffer.read())
         yield "standard input", current_directory(), text
@@ -147,15 +152,22 @@ def _decoded(name: str, content: bytes) -> str:
 
 
 def _documents(name: str, text: str) -> Iterable[Document]:
+    for node, content in parsed(name, text):
+        where = name if node is None else f"{name}:{node.start_mark.line + 1}"
+        yield from _objects(_Place(where, name, node), content)
+
+
+def parsed(name: str, text: str) -> Iterable[tuple[yaml.Node | None, Any]]:
+    """Yield each document of a text, parsed as kubectl does, and its node.
+
+    Raises:
+        BadInput: It is not YAML; the message has the position.
+    """
     loader = _Loader(text)
-    number = 0
     try:
         while loader.check_node():
             node = loader.get_node()
-            number += 1
-            where = name if node is None else f"{name}:{node.start_mark.line + 1}"
-            content = loader.construct_document(node)
-            yield from _objects(_Place(where, name, node), content)
+            yield node, loader.construct_document(node)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark is not None else name

@@ -199,9 +199,9 @@ def _code_sync_problems(entries: list[CodeSync]) -> Iterator[Problem]:
             yield Problem(f"{path}.mountPath", f"{own} is taken; mount the code somewhere else")
         place = code.mount_path.rstrip("/")
         if place in mounts:
-            text = f"{mounts[place]} is mounted there, too; choose another directory"
+            text = f"'{mounts[place]}' is mounted there, too; choose another directory"
             yield Problem(f"{path}.mountPath", text)
-        mounts.setdefault(place, path)
+        mounts.setdefault(place, code.name)
 
 
 # -- the parts of a template that the planner reads; the API server checks the rest of it ---------
