@@ -323,10 +323,10 @@ def merged(*documents: dict[str, Any]) -> dict[str, Any]:
 
     Mappings are merged, later values win, and null removes a key, also one of the defaults.
     """
-    values = defaults()
+    given: dict[str, Any] = {}
     for document in documents:
-        values = _merge(values, document)
-    return _without_nulls(values)
+        given = _merge(given, document)
+    return _without_nulls(_merge(defaults(), given))
 
 
 def _merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:

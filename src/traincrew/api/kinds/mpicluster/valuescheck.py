@@ -119,9 +119,9 @@ def _said(error: msgspec.ValidationError, kind: Any, value: Any) -> str:
     if get_origin(kind) is Literal:
         allowed = " or ".join(str(each) for each in get_args(kind))
         return f"expected {allowed}, got {value if isinstance(value, str) else _type_name(value)}"
-    if kind is str and isinstance(value, int | float) and not isinstance(value, bool):
-        return "expected text, got a number; write it in quotes"
     allowed = _words(kind)
+    if allowed == "text" and isinstance(value, int | float) and not isinstance(value, bool):
+        return "expected text, got a number; write it in quotes"
     if (at := _AT.search(str(error))) is not None and at[1]:
         return f"expected {allowed}; wrong at {at[1]}"
     return f"expected {allowed}, got {_type_name(value)}"

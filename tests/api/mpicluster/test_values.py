@@ -1,0 +1,280 @@
+"""Values of kube-openmpi become an MPICluster, and a mistake in them is named."""
+
+from __future__ import annotations
+
+import base64
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from api.mpicluster.broken_values import BROKEN, BrokenValues
+from traincrew.api.kinds.mpicluster.convert import cluster, documents
+from traincrew.api.kinds.mpicluster.rules import problems as problems_of_cluster
+from traincrew.api.kinds.mpicluster.types import decode
+from traincrew.api.kinds.mpicluster.values import NO_EFFECT, ChartValues, defaults, merged
+from traincrew.api.kinds.mpicluster.valuescheck import described, key_of, paths, problems
+from traincrew.api.meta import ObjectMeta
+
+DIRECTORY = Path(__file__).with_name("values")
+KEYS = DIRECTORY / "ssh-key.yaml"
+FILES = sorted(set(DIRECTORY.glob("*.yaml")) - {KEYS})
+
+
+def load(name: str) -> dict[str, Any]:
+    """Read a values file of these tests."""
+    values: dict[str, Any] = yaml.safe_load((DIRECTORY / name).read_text())
+    return values
+
+
+def said(values: dict[str, Any], name: str = "mine") -> list[str]:
+    """What is said of values."""
+    return [str(problem) for problem in problems(merged(values), name)]
+
+
+# -- merging, as Helm does ------------------------------------------------------------------------
+
+
+def test_mappings_are_merged_and_later_values_win() -> None:
+    values = merged(
+        {"mpiWorkers": {"num": 3, "nodeSelector": {"a": "1"}}, "appCodesToSync": [{"name": "x"}]},
+        {"mpiWorkers": {"num": 5, "nodeSelector": {"b": "2"}}, "appCodesToSync": [{"name": "y"}]},
+    )
+
+    assert values["mpiWorkers"]["num"] == 5
+    assert values["mpiWorkers"]["nodeSelector"] == {"a": "1", "b": "2"}
+    assert values["mpiWorkers"]["podManagementPolicy"] == "Parallel"
+    assert values["appCodesToSync"] == [{"name": "y"}]
+
+
+def test_null_removes_a_key() -> None:
+    values = merged(
+        {"mpiWorkers": {"num": None}, "sshKey": None, "image": {"tag": "1"}}, {"image": None}
+    )
+
+    assert "num" not in values["mpiWorkers"]
+    assert "sshKey" not in values
+    assert "image" not in values
+    assert merged({"image": None}, {"image": {"tag": "1"}})["image"] == {
+        **defaults()["image"],
+        "tag": "1",
+    }
+
+
+def test_the_arguments_are_not_changed() -> None:
+    given = {"mpiWorkers": {"nodeSelector": {"a": "1"}}}
+    merged(given, {"mpiWorkers": {"nodeSelector": {"b": "2"}}})
+
+    assert given == {"mpiWorkers": {"nodeSelector": {"a": "1"}}}
+
+
+# -- what becomes of them -------------------------------------------------------------------------
+
+
+def test_without_values_it_is_what_kube_openmpi_renders_without_values() -> None:
+    def pod(container: str) -> dict[str, Any]:
+        image = {"image": "everpeace/kube-openmpi:0.7.0", "imagePullPolicy": "IfNotPresent"}
+        return {"spec": {"containers": [{"name": container, **image}]}}
+
+    (document,) = documents(merged(), "mine")
+
+    assert document == {
+        "apiVersion": "traincrew.dev/v1alpha1",
+        "kind": "MPICluster",
+        "metadata": {"name": "mine"},
+        "spec": {
+            "hostfile": {"autoUpdate": True, "updateSeconds": 15},
+            "master": {"template": pod("mpi-master")},
+            "workers": {
+                "replicas": 4,
+                "podManagementPolicy": "Parallel",
+                "template": pod("mpi-worker"),
+            },
+        },
+    }
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_files_become_valid_clusters(path: Path) -> None:
+    values = merged(yaml.safe_load(path.read_text()))
+
+    assert problems(values, "mine") == []
+    spec = decode(cluster(values, "mine")["spec"])
+    assert problems_of_cluster(ObjectMeta(name="mine"), spec) == []
+
+
+def look_up(node: Any, path: str) -> Any:
+    """Return what is at a path, of all items where it has ``[]``."""
+    for step in path.split("."):
+        name, every = step.removesuffix("[]"), step.endswith("[]")
+        node = [each.get(name) for each in node] if isinstance(node, list) else node[name]
+        if every and name == "containers":
+            (node,) = node
+    return node
+
+
+COMPARED = [
+    (path, becomes)
+    for path, becomes in paths().items()
+    if becomes
+    and not path.startswith(("image", "sshKey"))
+    and path not in {"mpiMaster.oneShot.enabled", "appCodesToSync"}
+]
+
+
+@pytest.mark.parametrize(("key", "becomes"), COMPARED)
+def test_every_key_becomes_its_field(key: str, becomes: str) -> None:
+    values = load("everything.yaml")
+    wanted, found = look_up(values, key), look_up(cluster(merged(values), "mine")["spec"], becomes)
+    if key.endswith("fetchWaitSecond"):
+        assert (wanted, found) == ([60, "0"], [60, None])
+    else:
+        assert str(found) == str(wanted)
+        assert found not in (None, "", [], {}), "the file has a value for every key"
+
+
+def test_the_file_has_a_value_for_every_key_but_other_ones_than_the_defaults() -> None:
+    values, usual = load("everything.yaml") | load("ssh-key.yaml"), defaults()
+    for path, _, _ in described(ChartValues, ""):
+        if "[]" not in path:
+            assert look_up(values, path) != look_up(usual, path), path
+
+
+@pytest.mark.parametrize(
+    "key", [path for path, about, _ in described(ChartValues, "") if about == NO_EFFECT]
+)
+def test_keys_for_images_of_kube_openmpi_have_no_effect(key: str) -> None:
+    values = load("everything.yaml")
+    before = documents(merged(values), "mine")
+    del values[key.partition(".")[0]]
+
+    assert documents(merged(values), "mine") == before
+
+
+def test_the_image_of_both_templates() -> None:
+    spec = cluster(merged(load("everything.yaml")), "mine")["spec"]
+
+    for role in ("master", "workers"):
+        pod = spec[role]["template"]["spec"]
+        assert pod["imagePullSecrets"] == [{"name": "registry-one"}, {"name": "registry-two"}]
+        assert pod["containers"][0]["image"] == "registry.example.com:5000/mpi:5.0"
+        assert pod["containers"][0]["imagePullPolicy"] == "Always"
+
+
+def test_another_scheduler_only_if_it_is_enabled() -> None:
+    values = load("everything.yaml")
+    for role in ("mpiMaster", "mpiWorkers"):
+        values[role]["customScheduling"]["enabled"] = False
+    spec = cluster(merged(values), "mine")["spec"]
+
+    assert "schedulerName" not in spec["master"]["template"]["spec"]
+    assert "schedulerName" not in spec["workers"]["template"]["spec"]
+    assert "podDisruptionBudget" not in spec["workers"]
+
+
+def test_a_command_only_if_it_is_enabled() -> None:
+    values = load("everything.yaml")
+    values["mpiMaster"]["oneShot"]["enabled"] = False
+
+    assert "oneShot" not in cluster(merged(values), "mine")["spec"]["master"]
+
+
+def test_long_names_are_shortened_as_in_kube_openmpi() -> None:
+    name = "x" * 62 + "-yz"
+
+    assert cluster(merged({"nameOverride": name}), "mine")["spec"]["appName"] == "x" * 62
+
+
+def test_keys_become_a_secret() -> None:
+    keys = load("ssh-key.yaml")
+    secret, found = documents(merged(load("quickstart.yaml"), keys), "mine", "lab")
+
+    assert secret["metadata"]["name"] == "mine-ssh-key"
+    assert secret["type"] == "Opaque"
+    assert secret["metadata"]["labels"] == {
+        "app": "kube-openmpi",
+        "chart": "kube-openmpi-0.7.0",
+        "release": "mine",
+        "heritage": "traincrew",
+    }
+    plain = {key: base64.b64decode(value).decode() for key, value in secret["data"].items()}
+    assert plain == {
+        "id_rsa": keys["sshKey"]["id_rsa"],
+        "id_rsa.pub": keys["sshKey"]["id_rsa_pub"],
+        "authorized_keys": keys["sshKey"]["id_rsa_pub"],
+    }
+    assert found["spec"]["ssh"] == {"keySecretName": "mine-ssh-key"}
+    assert [each["metadata"]["namespace"] for each in (secret, found)] == ["lab", "lab"]
+
+
+# -- mistakes -------------------------------------------------------------------------------------
+
+
+def test_there_are_enough_broken_values() -> None:
+    assert len(BROKEN) >= 80
+
+
+@pytest.mark.parametrize("broken", BROKEN, ids=lambda broken: broken.title)
+def test_a_mistake_is_named_with_its_key(broken: BrokenValues) -> None:
+    found = said(broken.values())
+
+    assert any(line.startswith(f"{broken.key}: ") and broken.says in line for line in found), found
+
+
+def test_all_mistakes_are_named_at_once() -> None:
+    values = {"mpiWorkers": {"num": "x", "nums": 4}, "mpiMaster": {"volumes": {}}, "imag": {}}
+
+    assert sorted(line.partition(":")[0] for line in said(values)) == [
+        "imag",
+        "mpiMaster.volumes",
+        "mpiWorkers.num",
+        "mpiWorkers.nums",
+    ]
+
+
+def test_keys_are_not_in_messages() -> None:
+    for key in ("secret-text", 123456789, ["secret-text"]):
+        lines = "\n".join(said({"sshKey": {"id_rsa": key}}))
+        assert lines
+        assert "secret-text" not in lines
+        assert "123456789" not in lines
+
+
+@pytest.mark.parametrize("name", ["Mine", "x" * 46, "my.cluster"])
+def test_a_wrong_name_is_named(name: str) -> None:
+    (line,) = said({}, name)
+
+    assert line.startswith("the name of the cluster: ")
+
+
+def test_what_helm_has_a_use_for_is_accepted() -> None:
+    assert said({"global": {"anything": 1}}) == []
+    assert said({"mpiWorkers": {"global": {}}}) != []
+
+
+def test_fields_are_named_by_the_keys_that_they_come_from() -> None:
+    for field, key in (
+        ("spec.workers.replicas", "mpiWorkers.num"),
+        ("spec.master.template.spec.containers[0].image", "image.repository"),
+        ("spec.codeSync[3].repository", "appCodesToSync[3].gitRepo"),
+        ("spec.workers.template.spec.volumes[2].name", "mpiWorkers.volumes[2].name"),
+        (
+            "spec.master.template.spec.containers[0].volumeMounts[1].mountPath",
+            "mpiMaster.volumeMounts[1].mountPath",
+        ),
+        ("spec.runPolicy.suspend", "spec.runPolicy.suspend"),
+    ):
+        assert key_of(field) == key
+
+
+def test_every_field_exists() -> None:
+    """The fields that keys are said to become are those of the types."""
+    schema = msgspec.json.schema(decode({}).__class__)
+    known = re.sub(r"\s", "", msgspec.json.encode(schema).decode())
+    for key, becomes in paths().items():
+        for step in becomes.split(".template.", maxsplit=1)[0].split("."):
+            name = step.removesuffix("[]")
+            assert not name or f'"{name}":' in known, (key, becomes)
