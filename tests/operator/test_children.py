@@ -33,7 +33,7 @@ class Vanishing:
         self.created += 1
         return document
 
-    async def get(self, *_: Any) -> dict[str, Any]:
+    async def get(self, *_: Any, **_options: Any) -> dict[str, Any]:
         raise NotFoundError("not found", code=404)
 
 

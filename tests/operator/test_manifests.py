@@ -101,7 +101,8 @@ def test_object_names_are_those_of_the_chainer_operator() -> None:
 def test_nothing_is_allowed_by_wildcard() -> None:
     for rule in [*operator_rules(), *lease_rules()]:
         assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]
-        assert "secrets" not in rule["resources"]
+        if "secrets" in rule["resources"]:  # never listed, so never cached; never changed
+            assert rule["verbs"] == ["get", "create"]
 
 
 def test_the_operator_runs_restricted() -> None:

@@ -465,7 +465,8 @@ async def test_a_child_of_an_earlier_job_that_is_not_in_the_cache(cluster: Clust
     await cluster.client.create(CONFIG_MAPS, document, "default")
     await cluster.start_operator()
     await cluster.create(distributed())
-    await cluster.until_phase(NAME, "Created", message="of an earlier job and will be deleted")
+    text = "ConfigMap digits-mn-assets of an earlier ChainerJob of this name is still being deleted"
+    await cluster.until_phase(NAME, "Created", reason="WaitingForDeletion", message=text)
 
     blocked = False
     await cluster.until_phase(NAME, "Created", message="0/2 workers ready")

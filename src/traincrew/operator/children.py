@@ -21,11 +21,12 @@ from traincrew.engine.errors import (
     NotFoundError,
 )
 from traincrew.engine.resources import PODS
+from traincrew.operator import keypairs
 from traincrew.operator.patches import json_patch
 from traincrew.plan.shared.model import ChildKey, Patch, Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Coroutine, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Collection, Coroutine, Iterable, Mapping, Sequence
 
     from traincrew.engine.client import Client
     from traincrew.engine.gate import Gate
@@ -68,10 +69,19 @@ class ChildWriter:
         client: The API server.
         resources: Resource of each kind of child.
         gate: Where writes announce themselves that others give way to.
+        unwatched: Resources of which nothing but metadata is read, and nothing is changed.
     """
 
-    def __init__(self, client: Client, resources: Mapping[str, Resource], gate: Gate) -> None:
+    def __init__(
+        self,
+        client: Client,
+        resources: Mapping[str, Resource],
+        gate: Gate,
+        *,
+        unwatched: Collection[Resource] = (),
+    ) -> None:
         self._client = client
+        self._unwatched = unwatched
         self.resources = resources
         self._gate = gate
         self._limit = asyncio.Semaphore(_CONCURRENT_WRITES)
@@ -111,18 +121,26 @@ class ChildWriter:
         self, stage: Sequence[Write], observed: Observed, *, urgent: bool = True
     ) -> list[WriteResult]:
         """Send the writes of a stage; see `together`, `create` and `patch`."""
-        writes = [self.create(write.create) for write in stage if write.create is not None]
+        writes = [
+            self.create(write.create, key_pair=write.key_pair)
+            for write in stage
+            if write.create is not None
+        ]
         for write in stage:
             if (patch := write.patch) is not None:
                 version = observed.children[patch.key].metadata.resource_version
                 writes.append(self.patch(patch, version))
         return await self.together(writes, urgent=urgent)
 
-    async def create(self, document: dict[str, Any]) -> WriteResult:
+    async def create(self, document: dict[str, Any], *, key_pair: bool = False) -> WriteResult:
         """Create a child.
 
         If it already exists and is managed by the job, restore its missing labels, without which it
         is not in our caches.
+
+        Args:
+            document: The child.
+            key_pair: Whether it is a Secret that gets a new pair of ssh keys. They go nowhere else.
 
         Raises:
             AlreadyExistsError: An object of this name was deleted and created meanwhile.
@@ -130,14 +148,15 @@ class ChildWriter:
         """
         key = key_of(document)
         resource = self.resources[key.kind]
+        complete = keypairs.with_key_pair(document) if key_pair else document
         try:
             try:
-                return WriteResult(key, await self._post(resource, document), new=True)
+                return WriteResult(key, await self._post(resource, complete), new=True)
             except AlreadyExistsError as error:
                 found = await self._handle_existing(resource, document, error.message)
                 if found is not None:
                     return WriteResult(key, found)
-            return WriteResult(key, await self._post(resource, document), new=True)
+            return WriteResult(key, await self._post(resource, complete), new=True)
         except (InvalidError, BadRequestError) as error:
             return WriteResult(key, Refusal(error.message, permanent=True))
         except ForbiddenError as error:
@@ -159,20 +178,24 @@ class ChildWriter:
 
     async def _post(self, resource: Resource, document: dict[str, Any]) -> dict[str, Any]:
         try:
-            return await self._client.create(resource, document, field_manager=FIELD_MANAGER)
+            stored = await self._client.create(resource, document, field_manager=FIELD_MANAGER)
         except ForbiddenError as error:
             if _UNKNOWN_OWNER_KIND not in error.message:
                 raise
             free = _not_blocking(document)
-            return await self._client.create(resource, free, field_manager=FIELD_MANAGER)
+            stored = await self._client.create(resource, free, field_manager=FIELD_MANAGER)
+        return {"metadata": stored["metadata"]} if resource in self._unwatched else stored
 
     async def _handle_existing(
         self, resource: Resource, document: dict[str, Any], message: str
     ) -> dict[str, Any] | Refusal | None:
         """Handle an existing object with the name of a child; None if it no longer exists."""
         metadata = document["metadata"]
+        unwatched = resource in self._unwatched
         try:
-            existing = await self._client.get(resource, metadata["name"], metadata["namespace"])
+            existing = await self._client.get(
+                resource, metadata["name"], metadata["namespace"], metadata_only=unwatched
+            )
         except NotFoundError:
             return None
         (ours,) = metadata["ownerReferences"]
@@ -180,9 +203,12 @@ class ChildWriter:
         for owner in existing["metadata"].get("ownerReferences", []):
             if owner.get("controller") and owner.get("uid") == ours["uid"]:
                 # Created by an earlier request whose response got lost; or it has lost its labels.
+                if unwatched:
+                    return existing
                 return await self._label(resource, existing, metadata.get("labels") or {})
             if _qualified(owner) == _qualified(ours):
-                return Refusal(f"{message}; it is of an earlier job and will be deleted")
+                text = f"{message}; it is of an earlier job and will be deleted"
+                return Refusal(text, leftover=True)
             if owner.get("controller"):
                 controller = " ".join(_qualified(owner))
         return Refusal(message, foreign=True, owner=controller)

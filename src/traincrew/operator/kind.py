@@ -24,6 +24,7 @@ class Kind(Struct, frozen=True, kw_only=True):
         label: Label of children and pods whose value is the name of the job.
         selector: Selects the children and pods of all jobs; by default, those with the label.
         children: Resources of a job's children, each with the view for its plan.
+        unwatched: Resources of other children, which are only created.
         plan: The decisions.
         written: Returns the events for children that were created or deleted, and for the job when
             its time to live is over; none by default.
@@ -34,5 +35,6 @@ class Kind(Struct, frozen=True, kw_only=True):
     label: str
     selector: str = ""
     children: tuple[tuple[Resource, type[ChildView]], ...]
+    unwatched: tuple[Resource, ...] = ()
     plan: Callable[[Observed, datetime], Plan]
     written: Callable[[Written, Sequence[ChildKey]], list[Event]] = lambda _what, _keys: []

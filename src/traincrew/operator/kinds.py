@@ -23,6 +23,10 @@ def _resource(kind: plans.Kind) -> Resource:
     return Resource(defined.group, defined.version, defined.plural, defined.kind)
 
 
+def _of_child(child: plans.Child) -> Resource:
+    return Resource(child.group, child.version, child.plural, child.kind)
+
+
 RESOURCES = tuple(map(_resource, KINDS))
 """The resources of all kinds of jobs."""
 SCALABLE = tuple(_resource(kind) for kind in KINDS if kind.definition.scale is not None)
@@ -47,9 +51,9 @@ def all_kinds(options: OperatorOptions) -> list[Kind]:
             label=kind.label,
             selector=kind.selector,
             children=tuple(
-                (Resource(child.group, child.version, child.plural, child.kind), child.view)
-                for child in kind.children
+                (_of_child(child), child.view) for child in kind.children if child.watched
             ),
+            unwatched=tuple(_of_child(child) for child in kind.children if not child.watched),
             plan=_with_options(kind, chosen),
             written=kind.written,
         )

@@ -55,6 +55,9 @@ milliseconds, and when they start together, each of them requeues the job."""
 MISSING_SECONDS = 3.0
 """Seconds a pod may be missing before a dry run checks whether the API refuses it."""
 _CHECK_INTERVAL = 10.0
+LEFTOVER_SECONDS = 1.0
+"""Seconds after which a child is created again whose name an object of an earlier job has. Its
+deletion requeues the job only if it is in a cache."""
 
 
 class RefusedError(Exception):
@@ -95,8 +98,9 @@ class Reconciler:
         self._tracker = WriteTracker(clock=clock, metrics=manager.metrics)
         self._resources = {resource.kind: resource for resource, _ in kind.children}
         self._resources[PODS.kind] = PODS
+        self._resources |= {resource.kind: resource for resource in kind.unwatched}
         gate = gate or Gate()
-        self._writer = ChildWriter(client, self._resources, gate)
+        self._writer = ChildWriter(client, self._resources, gate, unwatched=kind.unwatched)
         self._memories: dict[Request, Memory] = {}
 
         self.controller = Controller(
@@ -183,13 +187,20 @@ class Reconciler:
             await self._job_writer.delete(job, version)
             self._report(job, "Delete", [ChildKey(self._kind.resource.kind, job.metadata.name)])
             return None
-        if any(not refusal.foreign and not refusal.permanent for refusal in refusals.values()):
-            key, refusal = next(iter(refusals.items()))
-            raise RefusedError(f"{key.kind} {key.name}: {refusal.message}")
+        waiting = any(refusal.leftover for refusal in refusals.values())
+        for key, refusal in refusals.items():
+            if _may_be_accepted(refusal):
+                raise RefusedError(f"{key.kind} {key.name}: {refusal.message}")
         checks = [due - self._clock.monotonic() for due in memory.missing.values()]
         waits = [
             seconds
-            for seconds in (plan.requeue_after, later, held or None, *checks)
+            for seconds in (
+                plan.requeue_after,
+                later,
+                held or None,
+                LEFTOVER_SECONDS if waiting else None,
+                *checks,
+            )
             if seconds is not None
         ]
         return Result(requeue_after=max(0.0, min(waits))) if waits else None
@@ -271,7 +282,8 @@ class Reconciler:
             if isinstance(answer.result, Refusal):
                 refusals[answer.key] = answer.result
             elif answer.result is not None:
-                self._note(request, answer.key, answer.result, memory)
+                if self._resources[answer.key.kind] not in self._kind.unwatched:
+                    self._note(request, answer.key, answer.result, memory)
                 known.add(answer.key)
             if answer.new:
                 created.append(answer.key)
@@ -370,6 +382,11 @@ class Reconciler:
                 self._job_writer.reference(job), event.type, event.reason, event.message
             )
         return version, None
+
+
+def _may_be_accepted(refusal: Refusal) -> bool:
+    """Return whether a write may be accepted by the time of a retry, as far as is known."""
+    return not (refusal.foreign or refusal.permanent or refusal.leftover)
 
 
 def _version(observed: Observed, key: ChildKey) -> str | None:

@@ -24,6 +24,7 @@ _PATCH_TYPES = {
     "strategic": "application/strategic-merge-patch+json",
 }
 _APPLY_TYPE = "application/apply-patch+yaml"
+_METADATA_TYPE = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
 
 class Client(Requester):
@@ -39,10 +40,12 @@ class Client(Requester):
         namespace: str | None = None,
         *,
         subresource: str | None = None,
+        metadata_only: bool = False,
     ) -> dict[str, Any]:
-        """Read one object; ``namespace`` defaults to the configuration's."""
+        """Read one object, or only its metadata; ``namespace`` defaults to the configuration's."""
         path = resource.path(self._namespace(resource, namespace), name, subresource)
-        return _object(await self.request("GET", path))
+        accept = _METADATA_TYPE if metadata_only else None
+        return _object(await self.request("GET", path, accept=accept))
 
     async def list(
         self,

@@ -204,29 +204,15 @@ def _mounts() -> list[Document]:
 
 
 def _init_step(name: str, image: str, template: Document, script: str, **fields: Any) -> Document:
-    """Return one of our init containers.
-
-    It has the security context and the CPU and memory of the main container. So it is admitted
-    wherever that container is, needs no more than it does, and does not change the pod's QoS class.
-    """
-    main = main_container(template) or {}
-    step: Document = {
-        "name": name,
-        "image": image,
-        "command": [f"{PATHS.assets}/{script}"],
+    """Return one of our init containers."""
+    return podtemplate.helper(
+        name,
+        image,
+        main_container(template) or {},
+        command=[f"{PATHS.assets}/{script}"],
         **fields,
-        "volumeMounts": _mounts(),
-    }
-    resources = {
-        kind: {unit: amount for unit, amount in amounts.items() if unit in {"cpu", "memory"}}
-        for kind, amounts in (main.get("resources") or {}).items()
-        if kind in {"limits", "requests"} and amounts
-    }
-    if any(resources.values()):
-        step["resources"] = {kind: amounts for kind, amounts in resources.items() if amounts}
-    if main.get("securityContext"):
-        step["securityContext"] = main["securityContext"]
-    return step
+        volumeMounts=_mounts(),
+    )
 
 
 def _downloader(template: Document, image: str) -> Document:

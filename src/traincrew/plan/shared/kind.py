@@ -35,18 +35,25 @@ class Child(NamedTuple):
     plural: str
     kind: str
     view: type[ChildView] = ChildView
+    watched: bool = True
+    """Whether the operator caches the objects. Others are only created; if that fails because an
+    object of the name exists, its metadata is read."""
 
 
 RBAC = "rbac.authorization.k8s.io"
+NETWORKING = "networking.k8s.io"
 
 SERVICE_ACCOUNTS = Child("", "v1", "serviceaccounts", "ServiceAccount")
 SERVICES = Child("", "v1", "services", "Service")
+SECRETS = Child("", "v1", "secrets", "Secret", watched=False)
 CONFIG_MAPS = Child("", "v1", "configmaps", "ConfigMap", ConfigMapView)
 PODS = Child("", "v1", "pods", "Pod", PodView)
 ROLES = Child(RBAC, "v1", "roles", "Role", RoleView)
 ROLE_BINDINGS = Child(RBAC, "v1", "rolebindings", "RoleBinding", RoleBindingView)
 STATEFUL_SETS = Child("apps", "v1", "statefulsets", "StatefulSet", StatefulSetView)
 JOBS = Child("batch", "v1", "jobs", "Job", JobView)
+POD_DISRUPTION_BUDGETS = Child("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
+NETWORK_POLICIES = Child(NETWORKING, "v1", "networkpolicies", "NetworkPolicy")
 
 
 class Permission(NamedTuple):

@@ -155,9 +155,10 @@ class PodCondition(View, frozen=True, gc=False, kw_only=True):
 
 
 class PodSpecView(View, frozen=True, gc=False, kw_only=True):
-    """The node of a pod."""
+    """The node of a pod, and how long it may run."""
 
     node_name: Shared = ""
+    active_deadline_seconds: int | None = None
 
 
 class PodStatusView(View, frozen=True, gc=False, kw_only=True):
@@ -226,10 +227,12 @@ class Refusal(Struct, frozen=True):
         permanent: The document itself is invalid; a retry cannot succeed.
         message: The message of the API.
         owner: Kind and name of the controller of a foreign object; empty if it has none.
+        leftover: An object of that name of an earlier job is not garbage collected yet.
     """
 
     message: str
     foreign: bool = False
+    leftover: bool = False
     permanent: bool = False
     owner: str = ""
 
@@ -330,10 +333,18 @@ class Patch(Struct, frozen=True, kw_only=True):
 
 
 class Write(Struct, frozen=True, kw_only=True):
-    """Creates or updates a child; writes of one stage may be sent concurrently."""
+    """Creates or updates a child; writes of one stage may be sent concurrently.
+
+    Attributes:
+        create: The child to create.
+        patch: The changes of an existing child.
+        key_pair: Whether `create` is a Secret that gets a new pair of ssh keys. A plan cannot make
+            one, because it is pure.
+    """
 
     create: dict[str, Any] | None = None
     patch: Patch | None = None
+    key_pair: bool = False
 
 
 class Event(NamedTuple):

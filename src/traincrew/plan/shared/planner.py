@@ -298,14 +298,17 @@ class JobPlanner(ABC, Generic[Spec, AnyStatus]):
                 if refusal.owner.startswith(f"{self.kind}."):  # the same kind in another group
                     text = f"{text}; its owner is {refusal.owner}"
                 return RESOURCE_EXISTS, text
+            if refusal.leftover:
+                return WAITING_FOR_DELETION, self._leftover_text(key)
             return self.refusal_reason(key), self._refusal_text(key, refusal)
         for key in sorted(self.observed.leftovers):
-            text = (
-                f"{key.kind} {key.name} of an earlier {self.kind} of this name is still being"
-                " deleted"
-            )
-            return WAITING_FOR_DELETION, text
+            return WAITING_FOR_DELETION, self._leftover_text(key)
         return None
+
+    def _leftover_text(self, key: ChildKey) -> str:
+        return (
+            f"{key.kind} {key.name} of an earlier {self.kind} of this name is still being deleted"
+        )
 
     def permanent_refusal(self) -> Outcome | None:
         """Return the outcome of a job whose children the API will never accept."""

@@ -91,6 +91,25 @@ def with_log_fallback(template: Document) -> Document:
     return map_containers(template, reporting, init=True)
 
 
+def helper(name: str, image: str, main: Document, **fields: Any) -> Document:
+    """Return a container of ours that prepares something for the main container of a pod.
+
+    It has the security context and the CPU and memory of the main container. So it is admitted
+    wherever that container is, needs no more than it does, and does not change the pod's QoS class.
+    """
+    container: Document = {"name": name, "image": image, **fields}
+    resources = {
+        kind: {unit: amount for unit, amount in amounts.items() if unit in {"cpu", "memory"}}
+        for kind, amounts in (main.get("resources") or {}).items()
+        if kind in {"limits", "requests"} and amounts
+    }
+    if any(resources.values()):
+        container["resources"] = {kind: amounts for kind, amounts in resources.items() if amounts}
+    if main.get("securityContext"):
+        container["securityContext"] = main["securityContext"]
+    return container
+
+
 def pod(workload: Document, name: str) -> Document:
     """Return the pod that a controller makes of a workload, as far as admission is concerned.
 
