@@ -125,10 +125,11 @@ def test_it_is_installed_by_manifests_kustomize_and_chart(tree: Tree) -> None:
     chart, kustomize = tree.directory / "chart", tree.directory / "kustomize"
     tree.traincrew("manifests", "--format", "helm", "--directory", chart)
     notes = (chart / "templates" / "NOTES.txt").read_text()
-    assert (
-        "It serves the ChainerJobs, ElasticJobs, MxJobs and SweepJobs of all namespaces." in notes
+    kinds = "ChainerJobs, ElasticJobs, MPIClusters, MxJobs and SweepJobs"
+    assert f"It serves the {kinds} of all namespaces." in notes
+    plurals = (
+        "chainerjobs,elasticjobs,mpiclusters,mxjobs.mxnet.mlkube.io,mxjobs.mlkube.io,sweepjobs"
     )
-    plurals = "chainerjobs,elasticjobs,mxjobs.mxnet.mlkube.io,mxjobs.mlkube.io,sweepjobs"
     assert f"kubectl get {plurals}" in notes
     assert "sweepjobs.example.com" in (chart / "templates" / "crd.yaml").read_text()
     assert "SweepJob" in (chart / "Chart.yaml").read_text()

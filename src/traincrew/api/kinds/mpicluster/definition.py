@@ -95,7 +95,9 @@ JOB_RULES = rules(
 
 _TEXT = {"type": "string"}
 STATUS = StatusWords(
-    start_time="Time at which the cluster was accepted, or resumed.",
+    start_time=(
+        "Time at which the master was created, or created again after the cluster was resumed."
+    ),
     replicas="Numbers of pods, for master and worker.",
     numbers={
         "active": "Number of pods that hold resources, terminating ones included.",

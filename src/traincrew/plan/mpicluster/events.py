@@ -1,0 +1,55 @@
+"""Events of an MPICluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from traincrew.api.kinds.mpicluster.types import KIND
+from traincrew.plan.mpicluster.children import master_fingerprint
+from traincrew.plan.shared import lifecycle
+from traincrew.plan.shared.model import FINGERPRINT, Event
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from traincrew.api.kinds.mpicluster.types import MPIClusterSpec
+    from traincrew.plan.mpicluster.observed import ObservedCluster
+    from traincrew.plan.shared.lifecycle import Status
+
+COMPONENT = "mpi-cluster-controller"
+"""Source component of the events."""
+SYNCED = Event("Normal", "Synced", f"{KIND} synced successfully")
+
+
+def transitions(before: Status, after: Status) -> list[Event]:
+    """Return events for conditions that have changed."""
+    found = lifecycle.transition_events(before, after)
+    for kind in (lifecycle.RUNNING, lifecycle.SUCCEEDED):
+        condition = after.condition(kind)
+        if condition is not None and condition.is_true and not before.holds(kind):
+            found.append(Event("Normal", condition.reason, condition.message))
+    return found
+
+
+def on_spec_change(current: ObservedCluster, spec: MPIClusterSpec) -> list[Event]:
+    """Return events for a spec that has just taken effect, and for what of it has not."""
+    return [SYNCED, *_without_effect(current, spec)]
+
+
+def _without_effect(current: ObservedCluster, spec: MPIClusterSpec) -> Iterator[Event]:
+    pod = current.master
+    if pod is not None:
+        written = pod.metadata.annotations.get(FINGERPRINT)
+        if written is not None and written != master_fingerprint(spec):
+            text = (
+                "spec.master, spec.codeSync: changes have no effect on a master that exists;"
+                f" delete pod {pod.metadata.name}, or suspend and resume the {KIND}"
+            )
+            yield Event("Warning", "MasterUnchanged", text)
+    used = current.stored.ssh_key_secret_name
+    if used and used != (spec.ssh.key_secret_name or current.names.ssh_key):
+        text = (
+            f"spec.ssh.keySecretName: the pods keep the keys of {used}, because all of them need"
+            f" the same ones; suspend and resume the {KIND}"
+        )
+        yield Event("Warning", "KeysUnchanged", text)

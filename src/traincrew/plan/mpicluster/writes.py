@@ -1,0 +1,270 @@
+"""The writes of an MPICluster's children: only what is missing or differs.
+
+A missing child is created; the API refuses that if an object of this name already exists. In a
+child that exists, only the fields that differ are replaced.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from traincrew.api.kinds.mpicluster.types import ONE_SHOT
+from traincrew.plan.mpicluster import children
+from traincrew.plan.mpicluster.children import (
+    ANNOTATION_HOSTFILE,
+    ANNOTATION_REPLICAS,
+    HOSTFILE,
+    LABEL_EXTERNAL,
+)
+from traincrew.plan.shared import podtemplate
+from traincrew.plan.shared.model import (
+    FINGERPRINT,
+    ChildKey,
+    ChildView,
+    ConfigMapView,
+    Patch,
+    PodView,
+    Write,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from traincrew.api.kinds.mpicluster.types import MPIClusterSpec
+    from traincrew.api.meta import Owner
+    from traincrew.plan.mpicluster.observed import ObservedCluster
+
+Values = dict[tuple[str, ...], Any]
+Stages = list[list[Write]]
+
+_REPLICAS = ("spec", "replicas")
+_DEADLINE = ("spec", "activeDeadlineSeconds")
+_SUSPENDED = "suspended"
+"""Value of the annotation of the StatefulSet that is different from any number."""
+_NOW = 1
+"""Seconds since its start after which a pod is ended that has run for longer: at once."""
+
+
+class Writes:
+    """Compares documents with the existing children.
+
+    Args:
+        current: The children.
+        owner: The cluster.
+        helper_image: Image of the init containers.
+    """
+
+    def __init__(self, current: ObservedCluster, owner: Owner, helper_image: str) -> None:
+        self._current = current
+        self._observed = current.observed
+        self._owner = owner
+        self._helper_image = helper_image
+
+    # -- all children -------------------------------------------------------------------------
+
+    def run(
+        self, spec: MPIClusterSpec, key_secret: str, *, make_keys: bool, held: bool, start: bool
+    ) -> Stages:
+        """Return everything a cluster needs to run.
+
+        What pods refer to comes before the pods, and the master comes last. The master's annotation
+        comes after the hostfile, because it makes the kubelet read that.
+
+        Args:
+            spec: The desired state.
+            key_secret: The Secret with the ssh keys.
+            make_keys: Whether the Secret may have to be created.
+            held: Whether a new template of the workers is not written yet.
+            start: Whether the master is created if it is missing.
+        """
+        hostfile = self._hostfile(spec, start=start)
+        first = [
+            Write(create=children.ssh_key(self._owner, spec), key_pair=True) if make_keys else None,
+            self._assets(spec, hostfile),
+            *(self._with_spec(document) for document in self._others(spec)),
+        ]
+        workers = self._workers(spec, key_secret, held=held)
+        master = self._master(spec, key_secret, hostfile, start=start)
+        return _stages(first, [workers], [master])
+
+    def unwanted(self, spec: MPIClusterSpec) -> dict[ChildKey, str]:
+        """Return the optional children that the spec does not ask for any more."""
+        names = self._current.names
+        optional = {
+            ChildKey("Service", names.gateway),
+            ChildKey("PodDisruptionBudget", names.budget),
+            ChildKey("NetworkPolicy", names.allow_internal),
+            ChildKey("NetworkPolicy", names.allow_external),
+        }
+        wanted = {children.key(document) for document in self._others(spec)}
+        return {
+            key: self._observed.children[key].metadata.uid
+            for key in sorted(optional - wanted)
+            if key in self._observed.children
+            and self._observed.children[key].metadata.deletion_timestamp is None
+        }
+
+    def scale_to_zero(self) -> Stages:
+        """Return the write that ends all workers."""
+        found = self._current.set
+        if found is None or found.spec.replicas == 0:
+            return []
+        # With another annotation, the number of the spec is applied again afterwards.
+        values = {_REPLICAS: 0, **_annotation(found, {ANNOTATION_REPLICAS: _SUSPENDED})}
+        return _stages([_patch(_key("StatefulSet", found), found, values)])
+
+    def stop_master(self) -> Stages:
+        """Return the write that ends a master which still runs, and keeps its pod for its log."""
+        pod = self._current.master
+        if pod is None or _has_ended(pod) or pod.spec.active_deadline_seconds == _NOW:
+            return []
+        return _stages([_patch(_key("Pod", pod), pod, {_DEADLINE: _NOW})])
+
+    def worker_pod(self, spec: MPIClusterSpec, key_secret: str, name: str) -> dict[str, Any]:
+        """Return a worker's pod as the StatefulSet creates it, as far as admission is concerned."""
+        document = self._worker_document(spec, key_secret)
+        return podtemplate.pod(document, name)
+
+    # -- single children ----------------------------------------------------------------------
+
+    def _others(self, spec: MPIClusterSpec) -> list[dict[str, Any]]:
+        """Return the desired children that have nothing but a ``spec``."""
+        owner, found = self._owner, [children.service(self._owner, spec)]
+        if spec.ssh.gateway.enabled:
+            found.append(children.gateway(owner, spec))
+        if spec.workers.pod_disruption_budget.enabled:
+            found.append(children.budget(owner, spec, self._current.replicas))
+        if spec.network_policy.enabled:
+            found += children.network_policies(owner, spec)
+        return found
+
+    def _with_spec(self, document: dict[str, Any]) -> Write | None:
+        """Create a child, or replace the fields of its ``spec`` that we write."""
+        key = children.key(document)
+        found = self._observed.children.get(key)
+        if found is None:
+            return Write(create=document)
+        fingerprint = _fingerprint_of(document)
+        untouched = found.metadata.annotations.get(FINGERPRINT) == fingerprint
+        if untouched and key not in self._observed.drifted:
+            return None
+        # Not the whole of it: the API server has added fields, of which some are immutable.
+        values: Values = {("spec", name): value for name, value in document["spec"].items()}
+        return _patch(key, found, values | _annotation(found, {FINGERPRINT: fingerprint}))
+
+    def _hostfile(self, spec: MPIClusterSpec, *, start: bool) -> str:
+        """Return the desired hostfile; without autoUpdate that of a running master stays."""
+        key = ChildKey("ConfigMap", self._current.names.assets)
+        found = self._observed.child(key, ConfigMapView)
+        existing = found.data.get(HOSTFILE) if found is not None else None
+        running = self._current.master is not None
+        if existing is not None and not (start if not running else spec.hostfile.auto_update):
+            return existing
+        return self._current.hostfile
+
+    def _assets(self, spec: MPIClusterSpec, hostfile: str) -> Write | None:
+        document = children.assets(self._owner, spec, hostfile)
+        key = children.key(document)
+        found = self._observed.child(key, ConfigMapView)
+        if found is None:
+            return Write(create=document)
+        if found.data == document["data"]:
+            return None
+        return _patch(key, found, {("data",): document["data"]})
+
+    def _workers(self, spec: MPIClusterSpec, key_secret: str, *, held: bool) -> Write | None:
+        document = self._worker_document(spec, key_secret)
+        found = self._current.set
+        if found is None:
+            return Write(create=document)
+        values: Values = {}
+        annotations = {}
+        if self._current.applies_replicas:
+            values[_REPLICAS] = spec.workers.replicas
+            annotations[ANNOTATION_REPLICAS] = str(spec.workers.replicas)
+        if self._current.replaces_template(key_secret) and not held:
+            values["spec", "template"] = document["spec"]["template"]
+            annotations[FINGERPRINT] = _fingerprint_of(document)
+        return _patch(children.key(document), found, values | _annotation(found, annotations))
+
+    def _worker_document(self, spec: MPIClusterSpec, key_secret: str) -> dict[str, Any]:
+        return children.workers(
+            self._owner,
+            spec,
+            self._helper_image,
+            key_secret=key_secret,
+            replicas=spec.workers.replicas,
+        )
+
+    def _master(
+        self, spec: MPIClusterSpec, key_secret: str, hostfile: str, *, start: bool
+    ) -> Write | None:
+        found = self._current.master
+        if found is None:
+            if not start:
+                return None
+            document = children.master(
+                self._owner, spec, self._helper_image, key_secret=key_secret, hostfile=hostfile
+            )
+            return Write(create=document)
+        if found.finished:
+            return None
+        values: Values = {}
+        digest = children.digest(hostfile)
+        if found.metadata.annotations.get(ANNOTATION_HOSTFILE) != digest:
+            values |= _annotation(found, {ANNOTATION_HOSTFILE: digest})
+        if spec.network_policy.enabled and LABEL_EXTERNAL not in found.metadata.labels:
+            values["metadata", "labels", LABEL_EXTERNAL] = "true"
+        return _patch(_key("Pod", found), found, values)
+
+
+def wants_all_workers(spec: MPIClusterSpec, *, started: bool) -> bool:
+    """Return whether the master is not created before all workers are ready.
+
+    A command needs them. An interactive master that is lost is created again at once, because
+    somebody may want to find out with it what is wrong.
+    """
+    return not started or spec.mode == ONE_SHOT
+
+
+def _has_ended(pod: PodView) -> bool:
+    """Return whether all containers have ended; the phase is written later, by the kubelet."""
+    found = pod.status.container_statuses
+    succeeded = bool(found) and all(
+        each.state.terminated is not None and each.state.terminated.exit_code == 0 for each in found
+    )
+    return pod.finished or succeeded
+
+
+def _stages(*stages: Iterable[Write | None]) -> Stages:
+    return [kept for stage in stages if (kept := [write for write in stage if write is not None])]
+
+
+def _key(kind: str, found: ChildView) -> ChildKey:
+    return ChildKey(kind, found.metadata.name)
+
+
+def _patch(key: ChildKey, found: ChildView, values: Values) -> Write | None:
+    if not values or found.metadata.deletion_timestamp is not None:
+        return None
+    metadata = found.metadata
+    return Write(
+        patch=Patch(key=key, namespace=metadata.namespace, uid=metadata.uid, values=values)
+    )
+
+
+def _annotation(found: ChildView, annotations: dict[str, str]) -> Values:
+    """Return the changes that set annotations."""
+    if not annotations:
+        return {}
+    if not found.metadata.annotations:
+        return {("metadata", "annotations"): annotations}
+    return {("metadata", "annotations", name): text for name, text in annotations.items()}
+
+
+def _fingerprint_of(document: dict[str, Any]) -> str:
+    text: str = document["metadata"]["annotations"][FINGERPRINT]
+    return text
+
+
+__all__ = ["Writes", "wants_all_workers"]

@@ -1,0 +1,292 @@
+"""The children of each shape of MPICluster, against YAML files and the contract of kube-openmpi.
+
+To renew the files after a wanted change: ``REGENERATE=1 pytest tests/plan``; then read the diff.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from plan.mpicluster.manifests import everything, interactive, one_shot
+from traincrew.api.kinds.mpicluster import types as api
+from traincrew.api.meta import Owner
+from traincrew.plan.mpicluster import children, hostfile
+
+GOLDENS = Path(__file__).parent / "goldens"
+HELPER = "traincrew/helper:test"
+SHAPES = {"interactive": interactive(), "one-shot": one_shot(), "everything": everything()}
+every_shape = pytest.mark.parametrize("shape", SHAPES)
+
+
+class _Dumper(yaml.SafeDumper):
+    def ignore_aliases(self, data: Any) -> Any:
+        return True
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> Any:
+    style = "|" if "\n" in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def owner(job: dict[str, Any]) -> Owner:
+    return Owner(
+        api_version=job["apiVersion"],
+        kind=job["kind"],
+        name=job["metadata"]["name"],
+        namespace="default",
+        uid="8c2f4f1e",
+        labels=job["metadata"].get("labels", {}),
+    )
+
+
+def documents(job: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return all children of a cluster whose workers are ready."""
+    spec, mine = api.decode(job["spec"]), owner(job)
+    replicas = spec.workers.replicas
+    secret = spec.ssh.key_secret_name or children.Names(mine.name).ssh_key
+    hosts = hostfile.text(mine.name, spec, range(replicas))
+    made = [] if spec.ssh.key_secret_name else [children.ssh_key(mine, spec)]
+    made += [children.assets(mine, spec, hosts), children.service(mine, spec)]
+    if spec.ssh.gateway.enabled:
+        made.append(children.gateway(mine, spec))
+    if spec.workers.pod_disruption_budget.enabled:
+        made.append(children.budget(mine, spec, replicas))
+    if spec.network_policy.enabled:
+        made += children.network_policies(mine, spec)
+    made.append(children.workers(mine, spec, HELPER, key_secret=secret, replicas=replicas))
+    made.append(children.master(mine, spec, HELPER, key_secret=secret, hostfile=hosts))
+    return made
+
+
+def child(job: dict[str, Any], kind: str, name: str) -> dict[str, Any]:
+    (found,) = [
+        each for each in documents(job) if (each["kind"], each["metadata"]["name"]) == (kind, name)
+    ]
+    return found
+
+
+def container(pod: dict[str, Any], name: str) -> dict[str, Any]:
+    (found,) = [each for each in pod["spec"]["containers"] if each["name"] == name]
+    assert isinstance(found, dict)
+    return found
+
+
+@every_shape
+def test_children_match_the_golden_files(shape: str) -> None:
+    text = yaml.dump_all(documents(SHAPES[shape]), Dumper=_Dumper, sort_keys=False, width=100)
+    golden = GOLDENS / f"{shape}.yaml"
+    if os.environ.get("REGENERATE"):
+        golden.write_text(text)
+
+    assert text == golden.read_text()
+
+
+@every_shape
+def test_the_manifest_is_not_modified(shape: str) -> None:
+    before = msgspec.json.encode(SHAPES[shape])
+    documents(SHAPES[shape])
+    assert msgspec.json.encode(SHAPES[shape]) == before
+
+
+def test_names_are_those_of_the_chart() -> None:
+    job = everything()
+    del job["spec"]["ssh"]["keySecretName"]
+    assert {(each["kind"], each["metadata"]["name"]) for each in documents(job)} == {
+        ("Secret", "train-ssh-key"),
+        ("ConfigMap", "train-assets"),
+        ("Service", "train"),
+        ("Service", "train-ssh-gateway"),
+        ("PodDisruptionBudget", "train-worker-pdb"),
+        ("NetworkPolicy", "train-allow-internal"),
+        ("NetworkPolicy", "train-allow-from-external"),
+        ("StatefulSet", "train-worker"),
+        ("Pod", "train-master"),
+    }
+
+
+@every_shape
+def test_labels_are_those_of_the_chart(shape: str) -> None:
+    job = SHAPES[shape]
+    for document in documents(job):
+        mine = document["metadata"]["labels"]
+        name = job["metadata"]["name"]
+        app = job["spec"].get("appName", "kube-openmpi")
+        assert mine["app"] == app
+        assert mine["chart"] == "kube-openmpi-0.7.0"
+        assert mine["release"] == name
+        assert mine["mpicluster.traincrew.dev/name"] == name
+
+
+@every_shape
+def test_selectors_select_the_pods(shape: str) -> None:
+    job = SHAPES[shape]
+    name = job["metadata"]["name"]
+    master = child(job, "Pod", f"{name}-master")["metadata"]["labels"]
+    workers = child(job, "StatefulSet", f"{name}-worker")
+    worker = workers["spec"]["template"]["metadata"]["labels"]
+    assert (master["role"], worker["role"]) == ("master", "worker")
+
+    def selects(selector: dict[str, str]) -> tuple[bool, bool]:
+        return selector.items() <= master.items(), selector.items() <= worker.items()
+
+    assert selects(child(job, "Service", name)["spec"]["selector"]) == (True, True)
+    assert selects(workers["spec"]["selector"]["matchLabels"]) == (False, True)
+    if shape == "everything":
+        gateway = child(job, "Service", f"{name}-ssh-gateway")["spec"]["selector"]
+        assert selects(gateway) == (True, False)
+        budget = child(job, "PodDisruptionBudget", f"{name}-worker-pdb")["spec"]
+        assert selects(budget["selector"]["matchLabels"]) == (False, True)
+        inside, outside = (
+            child(job, "NetworkPolicy", f"{name}-{policy}")["spec"]["podSelector"]["matchLabels"]
+            for policy in ("allow-internal", "allow-from-external")
+        )
+        assert selects(inside) == (True, True)
+        assert selects(outside) == (True, False)
+
+
+def test_the_gateway_leads_to_the_port_of_sshd() -> None:
+    (port,) = child(everything(), "Service", "train-ssh-gateway")["spec"]["ports"]
+    assert (port["port"], port["targetPort"], port["nodePort"]) == (22, 2022, 30300)
+
+
+def test_the_keys_are_mounted_for_their_owner_only() -> None:
+    for kind, name in (("Pod", "hello-master"), ("StatefulSet", "hello-worker")):
+        found = child(interactive(), kind, name)
+        pod = found if kind == "Pod" else found["spec"]["template"]
+        (volume,) = [v for v in pod["spec"]["volumes"] if v["name"] == "kube-openmpi-ssh-key"]
+        assert volume["secret"] == {"secretName": "hello-ssh-key", "defaultMode": 0o400}
+        main = container(pod, "mpi-master" if kind == "Pod" else "mpi-worker")
+        assert {"name": "kube-openmpi-ssh-key", "mountPath": "/ssh-key/openmpi"} in main[
+            "volumeMounts"
+        ]
+
+
+def test_the_master_finds_the_hostfile_and_has_a_host_name() -> None:
+    pod = child(interactive(), "Pod", "hello-master")
+    main = container(pod, "mpi-master")
+    assert {"name": "HOSTFILE", "value": "/kube-openmpi/generated/hostfile"} in main["env"]
+    assert "command" not in main
+    mounts = {each["mountPath"]: each["name"] for each in main["volumeMounts"]}
+    assert mounts["/kube-openmpi/generated"] == "kube-openmpi-hostfile-dir"
+    assert (pod["spec"]["hostname"], pod["spec"]["subdomain"]) == ("hello-master", "hello")
+
+
+def test_a_one_shot_master_runs_the_command() -> None:
+    main = container(child(one_shot(), "Pod", "hello-master"), "mpi-master")
+    assert main["command"] == ["/init.sh", "mpiexec hello"]
+    assert {"name": "ONE_SHOT", "value": "true"} in main["env"]
+
+
+def test_what_the_user_wrote_is_kept() -> None:
+    master = child(everything(), "Pod", "train-master")
+    main = container(master, "mpi-master")
+    assert [each["value"] for each in main["env"] if each["name"] == "HOSTFILE"] == ["/mine"]
+    assert main["ports"] == [{"containerPort": 2022, "name": "ssh"}]
+    assert container(master, "sidecar")["image"] == "busybox:1"
+    assert "volumeMounts" not in container(master, "sidecar")
+    assert master["metadata"]["labels"]["tier"] == "front"
+    assert master["metadata"]["labels"]["app"] == "chainermn", "Services depend on it"
+    worker = child(everything(), "StatefulSet", "train-worker")["spec"]["template"]
+    only = container(worker, "mpi-worker")
+    assert only["readinessProbe"] == {"exec": {"command": ["true"]}}
+    assert only["terminationMessagePolicy"] == "File"
+
+
+def test_code_is_fetched_with_the_limits_of_the_container_but_without_its_gpu() -> None:
+    worker = child(everything(), "StatefulSet", "train-worker")["spec"]["template"]["spec"]
+    public, private = worker["initContainers"]
+    assert (public["name"], private["name"]) == ("chainermn-fetch", "private-fetch")
+    assert public["image"] == HELPER
+    assert public["resources"]["limits"] == {"memory": "2Gi"}
+    assert private["securityContext"]["runAsUser"] == 0
+    assert "securityContext" not in public
+    main = container({"spec": worker}, "mpi-worker")
+    assert {
+        "name": "kube-openmpi-sync-chainermn",
+        "mountPath": "/chainermn-examples",
+        "subPath": "chainermn/examples",
+    } in main["volumeMounts"]
+
+
+@pytest.mark.parametrize("branch", [None, "master"])
+def test_the_script_calls_git(branch: str | None, tmp_path: Path) -> None:
+    job = interactive(workers=1, codeSync=[{"name": "c", "repository": "R", "mountPath": "/m"}])
+    if branch is not None:
+        job["spec"]["codeSync"][0] |= {"branch": branch, "timeoutSeconds": 5}
+    pod = child(job, "Pod", "hello-master")
+    (step,) = pod["spec"]["initContainers"]
+    git = tmp_path / "git"
+    git.write_text('#!/bin/sh\nprintf "%s|" "$@"\n')
+    git.chmod(0o755)
+    variables = {each["name"]: each["value"] for each in step["env"]}
+    output = subprocess.run(
+        step["command"],
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin", **variables},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=20,
+    )
+    options = "--branch|master|" if branch else ""
+    assert output.stdout == f"clone|--depth|1|{options}--|R|/git/c|"
+
+
+def test_a_secret_leaves_a_plan_without_data() -> None:
+    secret = child(interactive(), "Secret", "hello-ssh-key")
+    assert not {"data", "stringData"} & secret.keys()
+
+
+# -- the hostfile -------------------------------------------------------------------------------
+
+
+def test_the_hostfile_begins_with_the_master() -> None:
+    spec = api.decode(interactive()["spec"])
+    assert hostfile.text("hello", spec, [2, 0, 10]) == (
+        "hello-master.hello\nhello-worker-0.hello\nhello-worker-2.hello\nhello-worker-10.hello\n"
+    )
+
+
+def test_the_hostfile_has_slots_only_if_they_are_known() -> None:
+    job = interactive()
+    assert "slots" not in hostfile.text("hello", api.decode(job["spec"]), [0])
+    resources = {"limits": {"amd.com/gpu": "2"}}
+    job["spec"]["workers"]["template"]["spec"]["containers"][0]["resources"] = resources
+    assert hostfile.text("hello", api.decode(job["spec"]), [0]) == (
+        "hello-master.hello slots=2\nhello-worker-0.hello slots=2\n"
+    )
+    job["spec"]["slots"] = 8
+    assert "hello-worker-0.hello slots=8" in hostfile.text("hello", api.decode(job["spec"]), [0])
+
+
+# -- what restarts pods -------------------------------------------------------------------------
+
+
+def fingerprint(job: dict[str, Any], kind: str, name: str) -> str:
+    text = child(job, kind, name)["metadata"]["annotations"]["traincrew.dev/fingerprint"]
+    assert isinstance(text, str)
+    return text
+
+
+def test_only_what_pods_depend_on_changes_their_fingerprint() -> None:
+    before = [fingerprint(one_shot(), *key) for key in PODS]
+    scaled = one_shot(workers=7, networkPolicy={"enabled": True}, slots=3)
+    assert [fingerprint(scaled, *key) for key in PODS] == before
+    other = one_shot(command="mpiexec other")
+    assert [fingerprint(other, *key) for key in PODS] != before
+    assert fingerprint(other, *PODS[0]) == before[0]
+    code = [{"name": "c", "repository": "R", "mountPath": "/m"}]
+    fetched = [fingerprint(one_shot(codeSync=code), *key) for key in PODS]
+    assert not set(fetched) & set(before)
+
+
+PODS = [("StatefulSet", "hello-worker"), ("Pod", "hello-master")]

@@ -1,0 +1,302 @@
+"""The simulated cluster of `plan.chainerjob.world` for a StatefulSet and a pod of our own."""
+
+from __future__ import annotations
+
+import copy
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from plan.chainerjob.world import OPTIONS, VIEWS, World, _owner, _ready
+from traincrew.api.meta import format_time
+from traincrew.plan.mpicluster import attempts
+from traincrew.plan.mpicluster.children import ANNOTATION_HOSTFILE, ANNOTATION_REPLICAS, digest
+from traincrew.plan.mpicluster.planner import plan
+from traincrew.plan.shared import podrecords
+from traincrew.plan.shared.model import ChildKey, ChildView, Observed, Plan, PodView, Refusal
+
+CLUSTER_UID = "job-uid"
+SECRET = "Secret"
+REVISION = "controller-revision-hash"
+VIEWS |= {"PodDisruptionBudget": ChildView, "NetworkPolicy": ChildView}
+
+
+class MPIWorld(World):
+    """One MPICluster and everything around it."""
+
+    container = "mpi-master"
+
+    def __init__(self, manifest: dict[str, Any]) -> None:
+        super().__init__(manifest)
+        self._plan = partial(plan, options=OPTIONS)
+        self.name: str = manifest["metadata"]["name"]
+        self.secrets: dict[str, str] = {}
+        """UID of the owner of each Secret there is, by name; the operator does not watch them."""
+        self.key_pairs = 0
+        """How many key pairs were made."""
+        self.hostfiles: list[list[str]] = []
+        """Every hostfile there ever was while a master existed, without the name of the Service."""
+
+    # -- what the operator observes and does --------------------------------------------------
+
+    def observed(
+        self, refusals: dict[ChildKey, Refusal] | None = None, *, confirmed: bool = False
+    ) -> Observed:
+        """What the operator observes; the master is a child as well."""
+        seen = super().observed(refusals, confirmed=confirmed)
+        uids = {
+            CLUSTER_UID,
+            *(document["metadata"]["uid"] for document in self.children.values()),
+        }
+        mine = tuple(
+            pod
+            for pod in seen.pods
+            if pod.metadata.controller is not None and pod.metadata.controller.uid in uids
+        )
+        children = dict(seen.children)
+        if self.master is not None:
+            view = msgspec.convert(self.master, PodView)
+            children[ChildKey("Pod", view.metadata.name)] = view
+        return msgspec.structs.replace(seen, pods=mine, children=children)
+
+    def _obey(self, plan: Plan) -> dict[ChildKey, Refusal]:
+        """Execute a plan; Secrets have an owner and nothing else."""
+        refusals: dict[ChildKey, Refusal] = {}
+        stages = []
+        for stage in plan.stages:
+            kept = []
+            for write in stage:
+                if write.create is None or write.create["kind"] != SECRET:
+                    kept.append(write)
+                    continue
+                assert write.key_pair
+                assert not {"data", "stringData"} & write.create.keys()
+                refusals |= self._create_secret(write.create)
+            stages.append(kept)
+            if refusals:
+                break
+        refusals |= super()._obey(
+            msgspec.structs.replace(plan, stages=stages, delete={} if refusals else plan.delete)
+        )
+        self._note_hostfile()
+        return refusals
+
+    def _create_secret(self, document: dict[str, Any]) -> dict[ChildKey, Refusal]:
+        name = document["metadata"]["name"]
+        key = ChildKey(SECRET, name)
+        if name not in self.secrets:
+            self._write()
+            self.secrets[name] = CLUSTER_UID
+            self.key_pairs += 1
+        elif self.secrets[name] == "earlier":
+            return {key: Refusal("exists", leftover=True)}
+        elif self.secrets[name] != CLUSTER_UID:
+            return {key: Refusal("exists", foreign=True)}
+        return {}
+
+    def _create(self, key: ChildKey, document: dict[str, Any]) -> None:
+        if key.kind != "Pod":
+            super()._create(key, document)
+            return
+        assert key.name not in self.pods, f"{key.name} exists"
+        self._assert_complete(document)
+        pod = copy.deepcopy(document)
+        uid = self.new_pod_uid(f"uid-{next(self._uids)}")
+        pod["metadata"] |= {"uid": uid, "creationTimestamp": self.stamp()}
+        pod["spec"] = {"nodeName": "node-0"}
+        pod["status"] = {"phase": "Pending", "conditions": [], "containerStatuses": []}
+        self.made[key.name] = self.made.get(key.name, 0) + 1
+        self.pods[key.name] = pod
+
+    def _assert_complete(self, document: dict[str, Any]) -> None:
+        """Assert that a new master finds the Secret and the hostfile that it is annotated with."""
+        volumes = {each["name"]: each for each in document["spec"]["volumes"]}
+        secret = volumes["kube-openmpi-ssh-key"]["secret"]["secretName"]
+        assert secret in self.secrets or secret == self.job["spec"]["ssh"]["keySecretName"]
+        annotation = document["metadata"]["annotations"][ANNOTATION_HOSTFILE]
+        assert annotation == digest(self.hostfile_text)
+
+    def _change(self, key: ChildKey, uid: str, values: dict[tuple[str, ...], Any]) -> None:
+        if key.kind != "Pod":
+            super()._change(key, uid, values)
+            return
+        pod = self.pods[key.name]
+        assert pod["metadata"]["uid"] == uid
+        for path, value in values.items():
+            *parents, last = path
+            node = pod
+            for parent in parents:
+                node = node[parent]
+            node[last] = value
+            if path == ("metadata", "annotations", ANNOTATION_HOSTFILE):
+                assert value == digest(self.hostfile_text), "the kubelet reads an older hostfile"
+
+    def _delete(self, key: ChildKey, uid: str) -> None:
+        if key.kind != "Pod":
+            super()._delete(key, uid)
+            return
+        pod = self.pods[key.name]
+        assert pod["metadata"]["uid"] == uid
+        self._assert_stored(pod)
+        self.leave(pod)
+
+    def _assert_stored(self, pod: dict[str, Any]) -> None:
+        """Assert that what a master shows is stored before it is deleted."""
+        failed = attempts.failures(msgspec.convert(pod, PodView))
+        if failed and "oneShot" in self.job["spec"]["master"] and not self.finished:
+            assert self.status["failures"] >= failed
+
+    def leave(self, pod: dict[str, Any]) -> None:
+        """Begin to delete a pod."""
+        pod["metadata"].setdefault("deletionTimestamp", format_time(self.now))
+
+    # -- the controllers and nodes ------------------------------------------------------------
+
+    def controllers(self) -> bool:
+        """Nodes let go of pods that are being deleted, and end those past their deadline."""
+        before = copy.deepcopy((self.children, self.pods))
+        for name, pod in list(self.pods.items()):
+            if "deletionTimestamp" in pod["metadata"]:
+                del self.pods[name]
+            elif pod["spec"].get("activeDeadlineSeconds") and not _has_ended(pod):
+                self.end(pod, 143)
+                pod["status"] |= {"phase": "Failed", "reason": "DeadlineExceeded"}
+        super().controllers()
+        uids = {CLUSTER_UID, *(each["metadata"]["uid"] for each in self.children.values())}
+        self.pods = {name: pod for name, pod in self.pods.items() if _owner(pod) in uids}
+        return before != (self.children, self.pods)
+
+    def _stateful_set(self, name: str, document: dict[str, Any]) -> None:
+        """A StatefulSet whose pods take time to terminate; older revisions are replaced."""
+        replicas, uid = document["spec"]["replicas"], document["metadata"]["uid"]
+        revision = digest(document["spec"]["template"])
+        for pod_name, pod in list(self.pods.items()):
+            if _owner(pod) != uid:
+                continue
+            late = int(pod_name.rpartition("-")[2]) >= replicas
+            if late or pod["metadata"]["labels"][REVISION] != revision:
+                self.leave(pod)
+            elif pod["status"]["phase"] in {"Failed", "Succeeded"}:
+                del self.pods[pod_name]
+        for index in range(replicas):
+            if f"{name}-{index}" not in self.pods:
+                self._pod(f"{name}-{index}", "StatefulSet", name, uid, document)
+                labels = self.pods[f"{name}-{index}"]["metadata"]["labels"]
+                self.pods[f"{name}-{index}"]["metadata"]["labels"] = {**labels, REVISION: revision}
+        mine = [pod for pod in self.pods.values() if _owner(pod) == uid]
+        document["status"] = {
+            "observedGeneration": document["metadata"]["generation"],
+            "updateRevision": revision,
+            "replicas": len(mine),
+            "readyReplicas": sum(_ready(pod) for pod in mine),
+        }
+
+    def fail_attempt(self, code: int = 1) -> None:
+        """The command fails; the kubelet waits before it runs it again."""
+        assert self.master is not None
+        (status,) = self.master["status"]["containerStatuses"]
+        ended = {"exitCode": code, "reason": "Error", "finishedAt": self.stamp()}
+        status["state"] = {"waiting": {"reason": "CrashLoopBackOff"}}
+        status["lastState"] = {"terminated": ended}
+        self.master["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+
+    def next_attempt(self) -> None:
+        """The kubelet runs the command again."""
+        assert self.master is not None
+        (status,) = self.master["status"]["containerStatuses"]
+        status["restartCount"] += 1
+        status["state"] = {"running": {"startedAt": self.stamp()}}
+        self.master["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
+
+    def succeed(self) -> None:
+        """The command ends with 0."""
+        assert self.master is not None
+        restarts = self.master["status"]["containerStatuses"][0]["restartCount"]
+        self.end(self.master, 0)
+        self.master["status"]["containerStatuses"][0]["restartCount"] = restarts
+
+    def evict(self, pod: dict[str, Any]) -> None:
+        """A pod is evicted by its node."""
+        restarts = sum(each["restartCount"] for each in pod["status"]["containerStatuses"])
+        self.end(pod, 137)
+        pod["status"]["containerStatuses"][0]["restartCount"] = restarts
+        pod["status"] |= {"phase": "Failed", "reason": "Evicted"}
+        pod["status"]["conditions"] = [{"type": "DisruptionTarget", "status": "True"}]
+
+    def scale_set(self, replicas: int) -> None:
+        """Somebody runs `kubectl scale statefulset`."""
+        self.set["spec"]["replicas"] = replicas
+        self.set["metadata"]["generation"] += 1
+
+    def scale(self, replicas: int) -> None:
+        """Somebody runs `kubectl scale mpicluster`."""
+        self.edit(workers={**self.job["spec"]["workers"], "replicas": replicas})
+
+    # -- what tests ask -----------------------------------------------------------------------
+
+    @property
+    def finished(self) -> bool:
+        """Whether the cluster has ended."""
+        return self.holds("Succeeded") or self.holds("Failed")
+
+    @property
+    def master(self) -> dict[str, Any] | None:
+        """The master's pod."""
+        return self.pods.get(f"{self.name}-master")
+
+    @property
+    def master_pod(self) -> dict[str, Any]:
+        """The master's pod, which exists."""
+        assert self.master is not None
+        return self.master
+
+    @property
+    def set(self) -> dict[str, Any]:
+        """The StatefulSet."""
+        return self.children[ChildKey("StatefulSet", f"{self.name}-worker")]
+
+    @property
+    def applied(self) -> str:
+        """The number of replicas that the StatefulSet is annotated with."""
+        text: str = self.set["metadata"]["annotations"][ANNOTATION_REPLICAS]
+        return text
+
+    @property
+    def hostfile_text(self) -> str:
+        """The hostfile as it is."""
+        assets = self.children[ChildKey("ConfigMap", f"{self.name}-assets")]
+        text: str = assets["data"]["hostfile"]
+        return text
+
+    @property
+    def hosts(self) -> list[str]:
+        """The hosts of the hostfile, without the name of the cluster."""
+        lines = self.hostfile_text.splitlines()
+        return [line.removeprefix(f"{self.name}-").removesuffix(f".{self.name}") for line in lines]
+
+    def _note_hostfile(self) -> None:
+        if ChildKey("ConfigMap", f"{self.name}-assets") in self.children and self.master:
+            self.hostfiles.append(self.hosts)
+
+    @property
+    def workers(self) -> list[str]:
+        """The workers, by number."""
+        prefix = f"{self.name}-worker-"
+        return sorted(name.removeprefix(prefix) for name in self.pods if name.startswith(prefix))
+
+    def record(self, place: str) -> podrecords.PodRecord:
+        """The stored record of a place."""
+        return podrecords.read(self.status["podRecords"])[place]
+
+    def start(self) -> None:
+        """Run until the master and all workers are ready."""
+        self.settle()
+        self.run()
+        self.settle()
+        self.run()
+        self.settle()
+
+
+def _has_ended(pod: dict[str, Any]) -> bool:
+    return pod["status"]["phase"] in {"Succeeded", "Failed"}
