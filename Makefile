@@ -61,7 +61,7 @@ lock: ## Renew requirements/*.txt from pyproject.toml
 manifests: $(VENV)/.run ## Regenerate deploy/, config/, charts/ and the field reference from the types
 	$(BIN)/traincrew manifests --directory deploy
 	$(BIN)/traincrew manifests --format kustomize --directory config
-	for chart in traincrew mx-job-operator-chart mx_job; do \
+	for chart in traincrew mx-job-operator-chart mx_job kube-openmpi; do \
 	  $(BIN)/traincrew manifests --format helm --chart $$chart --directory charts/$$chart || exit 1; \
 	done
 	$(BIN)/python hack/reference.py

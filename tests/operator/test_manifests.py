@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from traincrew.api.kinds import DEFINITIONS
+from traincrew.api.kinds.mpicluster import valuespage
 from traincrew.api.reference import page
 from traincrew.operator.manifests import CHARTS, documents, render, write
 from traincrew.operator.manifests.rbac import lease_rules, operator_rules
@@ -48,6 +49,13 @@ def test_the_reference_pages_are_up_to_date(kind: Kind) -> None:
     path = ROOT / "docs" / "reference" / f"{kind.kind.lower()}.md"
 
     assert path.read_text() == page(kind)
+
+
+def test_the_page_of_values_is_up_to_date() -> None:
+    """If this fails: ``python hack/reference.py``."""
+    path = ROOT / "docs" / "reference" / valuespage.FILE
+
+    assert path.read_text() == valuespage.page()
 
 
 def test_files_are_in_the_order_of_creation(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from traincrew.api.kinds.mpicluster.rules import problems as problems_of_cluster
 from traincrew.api.kinds.mpicluster.types import decode
 from traincrew.api.kinds.mpicluster.values import NO_EFFECT, ChartValues, defaults, merged
 from traincrew.api.kinds.mpicluster.valuescheck import described, key_of, paths, problems
+from traincrew.api.kinds.mpicluster.valuespage import page
 from traincrew.api.meta import ObjectMeta
 
 DIRECTORY = Path(__file__).with_name("values")
@@ -62,6 +63,13 @@ def test_null_removes_a_key() -> None:
         **defaults()["image"],
         "tag": "1",
     }
+
+
+def test_null_stays_where_the_defaults_have_nothing() -> None:
+    values = merged({"mpiWorkers": {"nodeSelector": {"a": None}}, "whatever": None})
+
+    assert values["mpiWorkers"]["nodeSelector"] == {"a": None}
+    assert values["whatever"] is None
 
 
 def test_the_arguments_are_not_changed() -> None:
@@ -210,6 +218,18 @@ def test_keys_become_a_secret() -> None:
     assert [each["metadata"]["namespace"] for each in (secret, found)] == ["lab", "lab"]
 
 
+def test_every_key_is_on_the_reference_page() -> None:
+    text = page()
+
+    for key, about, becomes in described(ChartValues, ""):
+        if becomes and about != NO_EFFECT:
+            assert f"| `{key}` |" in text
+            assert becomes in text
+    assert "| `mpiWorkers.num` | `4` | `workers.replicas` | Number of workers. |" in text
+    assert "| `kubectlImage` |" in text
+    assert "| `mpiWorkers` |" not in text
+
+
 # -- mistakes -------------------------------------------------------------------------------------
 
 
@@ -278,3 +298,16 @@ def test_every_field_exists() -> None:
         for step in becomes.split(".template.", maxsplit=1)[0].split("."):
             name = step.removesuffix("[]")
             assert not name or f'"{name}":' in known, (key, becomes)
+
+
+def test_the_example_of_the_guide() -> None:
+    guide = Path(__file__).parents[3] / "docs" / "guides" / "mpicluster.md"
+    text = guide.read_text()
+    found = {
+        name: yaml.safe_load(block)
+        for name, block in re.findall(
+            r"^```yaml\n# (values|manifest)\.yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL
+        )
+    }
+
+    assert documents(merged(found["values"]), "mine") == [found["manifest"]]

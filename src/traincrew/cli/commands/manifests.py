@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--chart",
-    type=click.Choice(["traincrew", "mx-job-operator-chart", "mx_job"]),
-    help="Which Helm chart; the last two have the values of mxnet-operator's.  "
+    type=click.Choice(["traincrew", "mx-job-operator-chart", "mx_job", "kube-openmpi"]),
+    help="Which Helm chart; the last three have the values of mxnet-operator and kube-openmpi.  "
     "[default: traincrew]",
 )
 @click.option(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from traincrew.api.crd import definition
 from traincrew.api.kinds import KINDS
-from traincrew.operator.manifests import chart, kustomize, mxnet, rbac, workload
+from traincrew.operator.manifests import chart, kustomize, mxnet, openmpi, rbac, workload
 from traincrew.operator.manifests.checks import CHECKS
 from traincrew.operator.manifests.template import Document, Filling
 from traincrew.operator.manifests.values import DEFAULTS, NAME, Values, plain
@@ -29,6 +29,7 @@ CHARTS = {
     chart.NAME: chart.files,
     mxnet.OPERATOR_CHART: mxnet.operator_chart,
     mxnet.JOB_CHART: mxnet.job_chart,
+    openmpi.CHART: openmpi.files,
 }
 """The charts, by the name of their directory."""
 

@@ -321,26 +321,30 @@ def defaults() -> dict[str, Any]:
 def merged(*documents: dict[str, Any]) -> dict[str, Any]:
     """Return the defaults with values on top of them, as Helm does.
 
-    Mappings are merged, later values win, and null removes a key, also one of the defaults.
+    Mappings are merged, later values win, and null removes a key of the defaults.
     """
     given: dict[str, Any] = {}
     for document in documents:
         given = _merge(given, document)
-    return _without_nulls(_merge(defaults(), given))
+    return _on_top(defaults(), given)
 
 
 def _merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
-    merged_values = dict(below)
+    """Return one file with a later one on top; null stays."""
+    found = dict(below)
     for key, value in above.items():
         before = below.get(key)
         both = isinstance(before, dict) and isinstance(value, dict)
-        merged_values[key] = _merge(before or {}, value) if both else value
-    return merged_values
+        found[key] = _merge(before or {}, value) if both else value
+    return found
 
 
-def _without_nulls(values: dict[str, Any]) -> dict[str, Any]:
-    return {
-        key: _without_nulls(value) if isinstance(value, dict) else value
-        for key, value in values.items()
-        if value is not None
-    }
+def _on_top(usual: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """Return the defaults with given values on top; null removes only what the defaults have."""
+    found = _merge(usual, given)
+    for key, before in usual.items():
+        if found[key] is None:
+            del found[key]
+        elif isinstance(before, dict) and isinstance(given.get(key), dict):
+            found[key] = _on_top(before, given[key])
+    return found

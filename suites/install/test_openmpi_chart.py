@@ -1,0 +1,163 @@
+"""The chart with the values of kube-openmpi renders what `traincrew mpi` prints, in Helm 3 and 4.
+
+More values files can be tested: TRAINCREW_SUITE_OPENMPI_VALUES names directories. The placeholder
+of kube-openmpi's examples, _EDIT_ME_, is replaced in them.
+"""
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from hack.cluster import binaries
+
+from api.mpicluster.broken_values import BROKEN, BrokenValues
+from traincrew.api.kinds.mpicluster.values import PLACEHOLDER
+
+from .support import ROOT, Document, Run, load_all, runner
+
+CHART = str(ROOT / "charts" / "kube-openmpi")
+VALUES = ROOT / "tests" / "api" / "mpicluster" / "values"
+KEYS = VALUES / "ssh-key.yaml"
+FILES = [
+    path
+    for directory in (
+        VALUES,
+        *map(Path, filter(None, os.environ.get("TRAINCREW_SUITE_OPENMPI_VALUES", "").split(":"))),
+    )
+    for path in sorted(directory.glob("*.yaml"))
+    if path not in {KEYS, directory / "Chart.yaml"}
+]
+
+
+@pytest.fixture(scope="module", params=["helm", "helm4"])
+def helm(request: pytest.FixtureRequest) -> Run:
+    """Runs one of both; fails the test when it exits with another code than expected."""
+    if shutil.which("go") is None:
+        pytest.skip("helm cannot be built: go is not installed")
+    return runner(binaries.build(request.param))
+
+
+@pytest.fixture(scope="module")
+def traincrew() -> Run:
+    """Runs our command."""
+    return runner(Path(sys.executable).with_name("traincrew"))
+
+
+def rendered(helm: Run, *files: Path) -> list[Document]:
+    words = [f"--values={path}" for path in files]
+    return load_all(helm("template", "mine", CHART, "--namespace", "lab", *words).stdout)
+
+
+def converted(traincrew: Run, *files: Path) -> list[Document]:
+    return load_all(traincrew("mpi", "--name", "mine", *map(str, files)).stdout)
+
+
+def by_kind(documents: list[Document]) -> dict[str, Document]:
+    found = {document["kind"]: document for document in documents}
+    assert len(found) == len(documents)
+    return found
+
+
+def test_lint_finds_nothing(helm: Run) -> None:
+    said = helm("lint", "--strict", CHART).stdout
+
+    assert "1 chart(s) linted, 0 chart(s) failed" in said
+    assert "[WARNING]" not in said
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("keys", [False, True], ids=["no keys", "keys"])
+def test_it_renders_what_the_command_prints(
+    helm: Run, traincrew: Run, tmp_path: Path, path: Path, keys: bool
+) -> None:
+    own = tmp_path / "values.yaml"
+    own.write_text(path.read_text().replace(PLACEHOLDER, "mine"))
+    files = [own, KEYS] if keys else [own]
+    found = by_kind(rendered(helm, *files))
+
+    assert found == by_kind(converted(traincrew, *files))
+    assert set(found) == ({"MPICluster", "Secret"} if keys else {"MPICluster"})
+
+
+NULLS = [
+    {"mpiMaster": None},
+    {"mpiWorkers": {"num": None, "customScheduling": None, "nodeSelector": {"a": None}}},
+    {"mpiMaster": {"autoUpdateHostfile": None, "oneShot": {"enabled": True, "command": " x\n"}}},
+    {"mpiMaster": {"autoUpdateHostfile": {"enabled": None, "updateEvery": None}}},
+    {"sshGateway": {"enabled": True, "nodePort": None}, "networkPolicy": None, "sshKey": None},
+    {"image": {"pullPolicy": None, "pullSecrets": None}, "appCodesToSync": None},
+    {"appCodesToSync": [{"name": "x", "gitRepo": "r", "mountPath": "/x", "subPath": None}]},
+    {"nameOverride": "x" * 62 + "-y", "global": {"anything": 1}},
+]
+
+
+@pytest.mark.parametrize("values", NULLS, ids=str)
+def test_both_take_null_for_a_removed_key(
+    helm: Run, traincrew: Run, tmp_path: Path, values: Document
+) -> None:
+    path = tmp_path / "values.yaml"
+    path.write_text(yaml.safe_dump(values))
+
+    assert rendered(helm, path) == converted(traincrew, path)
+
+
+def test_files_and_settings_are_merged_the_same_way(
+    helm: Run, traincrew: Run, tmp_path: Path
+) -> None:
+    first, second = tmp_path / "first.yaml", tmp_path / "second.yaml"
+    first.write_text("mpiWorkers: {num: 3, nodeSelector: {a: x, b: x}}\nimage: {tag: a}\n")
+    second.write_text("mpiWorkers: {num: 5, nodeSelector: {b: y}}\nimage: null\n")
+
+    assert rendered(helm, second, first) == converted(traincrew, second, first)
+    found = rendered(helm, first, VALUES / "quickstart.yaml", VALUES / "everything.yaml")
+    assert found == converted(
+        traincrew, first, VALUES / "quickstart.yaml", VALUES / "everything.yaml"
+    )
+    by_flags = helm("template", "mine", CHART, "--set=mpiWorkers.num=5").stdout
+    assert load_all(by_flags)[0]["spec"]["workers"]["replicas"] == 5
+
+
+UNKNOWN = [broken for broken in BROKEN if "did you mean" in broken.says]
+
+
+@pytest.mark.parametrize("broken", UNKNOWN, ids=lambda broken: broken.title)
+def test_an_unknown_key_is_refused_with_those_that_exist(
+    helm: Run, tmp_path: Path, broken: BrokenValues
+) -> None:
+    path = tmp_path / "values.yaml"
+    path.write_text(yaml.safe_dump(broken.values()))
+    result = helm("template", "mine", CHART, f"--values={path}", code=1)
+
+    where = "/" + broken.path
+    if broken.key != broken.path.replace("/", "."):  # in a list
+        where = "/" + broken.key.replace(".", "/").replace("[", "/").replace("]", "")
+    assert f"at '{where}': value must be 'left out: no such key; there are " in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("image.tag=_EDIT_ME_", "image.tag: replace _EDIT_ME_ by a value of your own"),
+        ("nameOverride=_EDIT_ME_", "replace _EDIT_ME_ in your values by values of your own"),
+        ("image.repository=", "image.repository: it is required"),
+        ("image=null", "image.repository: it is required"),
+        ("sshKey.id_rsa=x", "sshKey.id_rsa_pub: it is required beside sshKey.id_rsa"),
+        ("sshKey.id_rsa_pub=x", "sshKey.id_rsa: it is required beside sshKey.id_rsa_pub"),
+        (
+            "mpiMaster.oneShot.enabled=true,mpiMaster.oneShot.command=",
+            "mpiMaster.oneShot.command: it is required if oneShot.enabled is true",
+        ),
+        ("image.tag=1.5", "at '/image/tag': got number, want string"),
+        ("mpiWorkers.num=x", "at '/mpiWorkers/num'"),
+        ("mpiWorkers.podManagementPolicy=x", "one of 'OrderedReady', 'Parallel'"),
+        ("image=x", "at '/image': got string, want object"),
+    ],
+)
+def test_a_mistake_is_named(helm: Run, setting: str, said: str) -> None:
+    flag = "--set-json" if setting == "image.tag=1.5" else "--set"
+    result = helm("template", "mine", CHART, f"{flag}={setting}", code=1)
+
+    assert said in result.stderr
