@@ -24,10 +24,14 @@ finish() {
 
 terminate() {
   trap '' TERM INT
-  [ -z "${command_process:-}" ] || kill -TERM "$command_process" 2>/dev/null
-  kill -TERM "$sshd_process" 2>/dev/null
-  # Told to end, an interactive pod has ended as it should; a command has been interrupted.
-  [ -z "${command_process:-}" ] || { wait "$command_process"; finish $?; }
+  [ -z "${sshd_process:-}" ] || kill -TERM "$sshd_process" 2>/dev/null
+  if [ -n "${command_process:-}" ]; then
+    kill -TERM "$command_process" 2>/dev/null
+    wait "$command_process"
+    finish $?
+  fi
+  # Told to end, an interactive pod has ended as it should; a command that never ran has not succeeded.
+  [ -z "${ONE_SHOT:-}" ] || finish 143
   exit 0
 }
 
@@ -36,6 +40,12 @@ sshd_failed() {
   tail -n 20 "$sshd_log" >&2
 }
 
+trap terminate TERM INT
+if [ ! -x /start_sshd.sh ]; then
+  say "there is no /start_sshd.sh. On the embedded cluster: pods without files of their own (bare" \
+    "mode) cannot run an MPI cluster; traincrew doctor says why they have none"
+  finish 1
+fi
 if ! (: > "$sshd_log") 2> /dev/null; then
   say "/tmp cannot be written: if the root file system is read-only, mount an emptyDir there"
   finish 1
@@ -43,7 +53,6 @@ fi
 rm -f "$run/ready"
 /start_sshd.sh > "$sshd_log" 2>&1 &
 sshd_process=$!
-trap terminate TERM INT
 
 waited=0
 while [ ! -s "$run/ready" ]; do

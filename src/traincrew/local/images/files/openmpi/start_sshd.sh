@@ -93,25 +93,33 @@ ClientAliveInterval 30
 ForceCommand $library/session
 Subsystem sftp internal-sftp
 END
+  # From 9.8 on, sshd refuses for some time who has connected without logging in, as readiness probes
+  # do. Where pods connect from the address of their node, that would be the other pods.
+  {
+    cat "$run/sshd_config"
+    echo PerSourcePenalties no
+  } > "$run/sshd_config.new"
+  ! "$sshd" -t -f "$run/sshd_config.new" > /dev/null 2>&1 \
+    || mv "$run/sshd_config.new" "$run/sshd_config"
 }
 
 mkdir -p "$run" 2> /dev/null || fail "/tmp cannot be written: the root file system is read-only, so" \
   "mount an emptyDir at /tmp"
 [ -O "$run" ] || fail "$run belongs to somebody else"
 chmod 700 "$run"
+# sshd starts itself again for each connection, and therefore wants to be called by its whole path.
+sshd=$(PATH=$PATH:/usr/sbin:/usr/local/sbin:/sbin command -v sshd) || fail "there is no sshd: install" \
+  "openssh-server"
 check_user
 export_variables
 copy_keys
-write_configuration
 if [ "$uid" -eq 0 ]; then
   # Where sshd's unprivileged half lives.
   [ -d /run/sshd ] || mkdir -m 755 /run/sshd || fail "there is no directory /run/sshd"
   command -v getent > /dev/null && ! getent passwd sshd > /dev/null \
     && fail "there is no user sshd, which sshd needs: install openssh-server with its set-up script"
 fi
-# sshd starts itself again for each connection, and therefore wants to be called by its whole path.
-sshd=$(PATH=$PATH:/usr/sbin:/usr/local/sbin:/sbin command -v sshd) || fail "there is no sshd: install" \
-  "openssh-server"
+write_configuration
 # Sessions inherit it.
 umask "$callers_umask"
 exec "$sshd" -D -e -f "$run/sshd_config"

@@ -1,0 +1,280 @@
+"""MPIClusters on the embedded cluster: processes start in other pods by ssh, as users start them.
+
+The steps are those of examples/openmpi/README.md: create, `kubectl exec`, `kubectl scale`, logs.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from suites import shell
+
+from .conftest import pull
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from traincrew.local.images import Environment
+
+EXAMPLES = Path(__file__).parents[2] / "examples/openmpi"
+NAME_LABEL = "mpicluster.traincrew.dev/name"
+HOSTFILE = "/kube-openmpi/generated/hostfile"
+# Of the hostfile, after a change of the workers.
+UPDATE_SECONDS = 15
+WORKER_COUNTS = (3, 0, 2)
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/usr/bin") is None,
+    reason="the pods of an MPICluster run this machine's sshd: apt-get install openssh-server",
+)
+Document = dict[str, Any]
+
+
+class User(shell.User):
+    """A user with MPIClusters."""
+
+    def cluster(self, name: str) -> Document:
+        return self.get("mpicluster", name)
+
+    def pods(self, name: str) -> dict[str, Document]:
+        found = self.get("pods", "-l", f"{NAME_LABEL}={name}")["items"]
+        return {pod["metadata"]["name"]: pod for pod in found}
+
+    def until_condition(self, name: str, kind: str) -> Document:
+        """Wait for a condition of a cluster; return it."""
+
+        def found() -> Document | None:
+            for condition in self.cluster(name).get("status", {}).get("conditions", []):
+                if condition["type"] == kind and condition["status"] == "True":
+                    return dict(condition)
+            return None
+
+        condition = self.until(f"MPICluster {name} has condition {kind}", found)
+        assert condition is not None
+        return condition
+
+    def hosts(self, name: str) -> list[str]:
+        """Return the lines of the hostfile, as the master reads it."""
+        return self.kubectl("exec", f"{name}-master", "--", "cat", HOSTFILE).splitlines()
+
+    def until_hosts(self, name: str, workers: int, within: float) -> None:
+        """Wait until the hostfile has the master and exactly these workers."""
+        wanted = [f"{name}-master.{name}"]
+        wanted += [f"{name}-worker-{index}.{name}" for index in range(workers)]
+        self.until(f"the hostfile is {wanted}", lambda: self.hosts(name) == wanted, within)
+
+    def until_workers(self, name: str, ready: int) -> None:
+        """Wait until the StatefulSet has so many pods, all ready."""
+
+        def reached() -> bool:
+            status = self.get("statefulset", f"{name}-worker")["status"]
+            return (status.get("replicas", 0), status.get("readyReplicas", 0)) == (ready, ready)
+
+        self.until(f"{name} has {ready} workers", reached)
+
+    def mpiexec(self, name: str, ranks: int, *command: str) -> str:
+        words = ("mpiexec", "--allow-run-as-root", "--hostfile", HOSTFILE, "-n", str(ranks))
+        return self.kubectl(
+            "exec", f"{name}-master", "--", *words, "--map-by", "ppr:1:node", *command
+        )
+
+    def runs_everywhere(self, name: str, workers: int) -> None:
+        """Assert that mpiexec starts one rank in each pod, and nowhere else."""
+        found = self.mpiexec(name, workers + 1, "hostname")
+        wanted = [f"{name}-master", *(f"{name}-worker-{index}" for index in range(workers))]
+        assert sorted(found.splitlines()) == wanted
+
+    def gone(self, name: str) -> None:
+        """Delete a cluster; nothing of it is left."""
+        self.kubectl("delete", "mpicluster", name)
+        kinds = "statefulsets,pods,configmaps,secrets,services,poddisruptionbudgets,networkpolicies"
+
+        def left() -> str:
+            return self.kubectl("get", kinds, "-l", f"{NAME_LABEL}={name}", "-o", "name").strip()
+
+        self.until(f"nothing of {name} is left", lambda: left() in {"", "No resources found"})
+
+
+@pytest.fixture(scope="module")
+def openmpi(cache: Path) -> Environment:
+    """The environment of the pods."""
+    return pull(cache, "traincrew/openmpi:0.1.0")
+
+
+@pytest.fixture(scope="module")
+def user(tmp_path_factory: pytest.TempPathFactory, cache: Path, openmpi: object) -> Iterator[User]:
+    """A user with a running cluster."""
+    user = User(tmp_path_factory.mktemp("user"), cache, "mpic,sts,pod,event")
+    user.traincrew("up", "--kubeconfig", str(user.kubeconfig))
+    yield user
+    log = user.log()
+    user.traincrew("down")
+    assert "Traceback" not in log, log
+    shutil.rmtree(user.home)
+
+
+def example(file: str, name: str) -> Document:
+    """Return an example with another name."""
+    document: Document = yaml.safe_load((EXAMPLES / file).read_text())
+    document["metadata"]["name"] = name
+    return document
+
+
+def one_shot(name: str, command: str, **policy: Any) -> Document:
+    """Return the one-shot example with another command."""
+    document = example("one-shot.yaml", name)
+    document["spec"]["master"]["oneShot"]["command"] = command
+    document["spec"]["runPolicy"] = policy
+    return document
+
+
+# -- interactive -------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def playground(user: User) -> str:
+    """An interactive cluster with two workers."""
+    user.create(example("interactive.yaml", "play"))
+    user.until_condition("play", "Running")
+    return "play"
+
+
+def test_an_interactive_cluster_runs_what_it_is_told(user: User, playground: str) -> None:
+    user.until_hosts(playground, 2, UPDATE_SECONDS)
+    user.runs_everywhere(playground, 2)
+    train = ("python3", "/examples/train_digits.py", "--epochs=20", "--require-accuracy=0.9")
+    assert "3 process(es), 479 images each" in user.mpiexec(playground, 3, *train)
+    # Without mpiexec, and between workers as well.
+    words = ("ssh", f"{playground}-worker-0.{playground}", "ssh", f"{playground}-worker-1.play")
+    found = user.kubectl("exec", f"{playground}-master", "--", *words, "hostname")
+    assert found == f"{playground}-worker-1\n"
+
+
+@pytest.mark.parametrize("what", ["mpicluster/play", "statefulset/play-worker"])
+def test_scaling_by(user: User, playground: str, what: str) -> None:
+    """The hostfile follows the workers, down to none, and mpiexec goes on with those it lists."""
+    for count in WORKER_COUNTS:
+        user.kubectl("scale", what, f"--replicas={count}")
+        user.until_workers(playground, count)
+        user.until_hosts(playground, count, UPDATE_SECONDS)
+        user.runs_everywhere(playground, count)
+    status = user.get("statefulset", f"{playground}-worker")
+    assert status["spec"]["replicas"] == WORKER_COUNTS[-1]
+
+
+def test_a_lost_worker_and_a_lost_master_come_back(user: User, playground: str) -> None:
+    before = user.pods(playground)
+    for lost in (f"{playground}-worker-0", f"{playground}-master"):
+        user.kubectl("delete", "pod", lost)
+        uid = before[lost]["metadata"]["uid"]
+
+        def is_back(lost: str = lost, uid: str = uid) -> bool:
+            pod = user.pods(playground).get(lost)
+            if pod is None or pod["metadata"]["uid"] == uid:
+                return False
+            conditions = pod.get("status", {}).get("conditions", [])
+            return any((c["type"], c["status"]) == ("Ready", "True") for c in conditions)
+
+        user.until(f"{lost} is back", is_back)
+        user.until_hosts(playground, 2, UPDATE_SECONDS)
+        user.runs_everywhere(playground, 2)
+    worker = f"{playground}-worker-1"
+    assert user.pods(playground)[worker]["metadata"]["uid"] == before[worker]["metadata"]["uid"]
+
+
+def test_no_key_is_shown(user: User, playground: str) -> None:
+    """The private key is in one Secret, and nowhere else."""
+    shown = user.kubectl("get", "mpicluster,configmap,statefulset,pod", "-o", "yaml")
+    assert "PRIVATE KEY" not in shown
+    assert "PRIVATE KEY" not in user.log()
+
+
+def test_a_deleted_cluster_ends_at_once(user: User, playground: str) -> None:
+    started = time.monotonic()
+    user.gone(playground)
+    # Less than the grace period: the pods end when they are told to.
+    assert time.monotonic() - started < 20
+
+
+# -- one-shot ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "manifest", ["one-shot.yaml", "one-shot-non-root.yaml", "cluster-reference.yaml"]
+)
+def test_the_examples_train_with_traincrew_run(user: User, manifest: str) -> None:
+    output = user.traincrew("run", "-f", str(EXAMPLES / manifest))
+    assert "Succeeded" in output
+    accuracy = output.rpartition("validation accuracy: ")[2].split()[0]
+    assert float(accuracy) >= 0.95, output
+
+
+def test_the_cluster_ends_with_its_command(user: User) -> None:
+    run = f"mpiexec --allow-run-as-root --hostfile {HOSTFILE} -n 3 --map-by ppr:1:node"
+    user.create(one_shot("succeeds", f"{run} sh -c 'echo $(hostname):hello'"))
+    user.until_condition("succeeds", "Succeeded")
+    assert user.cluster("succeeds")["status"]["exitCode"] == 0
+    log = user.kubectl("logs", "succeeds-master").splitlines()
+    hosts = ("master", "worker-0", "worker-1")
+    assert sorted(log) == [f"succeeds-{host}:hello" for host in hosts]
+    user.until("the workers are gone", lambda: list(user.pods("succeeds")) == ["succeeds-master"])
+    assert user.get("statefulset", "succeeds-worker")["spec"]["replicas"] == 0
+    user.gone("succeeds")
+
+
+def test_a_command_that_fails(user: User) -> None:
+    user.create(one_shot("fails", "echo tried; exit 3", backoffLimit=1))
+    condition = user.until_condition("fails", "Failed")
+    assert condition["reason"] == "BackoffLimitExceeded"
+    status = user.cluster("fails")["status"]
+    assert (status["exitCode"], status["failures"]) == (3, 2)
+    master = user.pods("fails")["fails-master"]["status"]
+    assert "3" in condition["message"], condition
+    assert master["containerStatuses"][0]["restartCount"] == 1
+    assert "tried" in user.kubectl("logs", "fails-master")
+    user.gone("fails")
+
+
+def test_a_retry_that_succeeds(user: User) -> None:
+    """The second attempt is in the same pod, and then the workers go, too."""
+    document = one_shot(
+        "retries",
+        f"mpiexec --allow-run-as-root --hostfile {HOSTFILE} -n 3 --map-by ppr:1:node hostname"
+        " && test -e /tried/once || { touch /tried/once; exit 7; }",
+        backoffLimit=3,
+    )
+    template = document["spec"]["master"]["template"]["spec"]
+    template["volumes"] = [{"name": "tried", "emptyDir": {}}]
+    template["containers"][0]["volumeMounts"] = [{"name": "tried", "mountPath": "/tried"}]
+    user.create(document)
+    user.until_condition("retries", "Succeeded")
+    status = user.cluster("retries")["status"]
+    assert (status["exitCode"], status["failures"]) == (0, 1)
+    user.until("the workers are gone", lambda: list(user.pods("retries")) == ["retries-master"])
+    user.gone("retries")
+
+
+def test_another_user_with_a_key_of_its_own(user: User, tmp_path: Path) -> None:
+    """As uid 1000, and with the files that kube-openmpi's gen-ssh-key.sh makes."""
+    user.does("ssh-keygen", "-q", "-t", "rsa", "-N", "", "-f", str(tmp_path / "id_rsa"))
+    files = {"id_rsa": "id_rsa", "id_rsa.pub": "id_rsa.pub", "authorized_keys": "id_rsa.pub"}
+    words = [f"--from-file={key}={tmp_path / file}" for key, file in files.items()]
+    user.kubectl("create", "secret", "generic", "own-key", *words)
+    run = f"mpiexec --hostfile {HOSTFILE} -n 3 --map-by ppr:1:node"
+    document = one_shot("own", f"{run} sh -c 'echo $(hostname) $(id -u)'", backoffLimit=0)
+    document["spec"]["ssh"] = {"keySecretName": "own-key"}
+    for role in ("master", "workers"):
+        template = document["spec"][role]["template"]["spec"]
+        template["securityContext"] = {"runAsUser": 1000, "fsGroup": 1000}
+    user.create(document)
+    user.until_condition("own", "Succeeded")
+    log = user.kubectl("logs", "own-master").splitlines()
+    assert sorted(log) == ["own-master 1000", "own-worker-0 1000", "own-worker-1 1000"]
+    assert user.cluster("own")["status"]["sshKeySecretName"] == "own-key"
+    user.gone("own")
+    user.kubectl("get", "secret", "own-key")
