@@ -42,11 +42,12 @@ if TYPE_CHECKING:
     from traincrew.engine.config import ClientConfig
     from traincrew.engine.resources import Resource
 
-CHAINER_JOBS, ELASTIC_JOBS, MX_JOBS, OLDER_MX_JOBS = (
+CHAINER_JOBS, ELASTIC_JOBS, MPI_CLUSTERS, MX_JOBS, OLDER_MX_JOBS = (
     next(resource for resource in RESOURCES if f"{resource.plural}.{resource.group}" == name)
     for name in (
         "chainerjobs.kubeflow.org",
         "elasticjobs.elastic.pytorch.org",
+        "mpiclusters.traincrew.dev",
         "mxjobs.mxnet.mlkube.io",
         "mxjobs.mlkube.io",
     )
@@ -289,6 +290,33 @@ class Cluster:
             await self.run_pod(pod)
         return found
 
+    async def hosts(self, cluster: str, *phases: str) -> dict[str, dict[str, Any]]:
+        """Return the pods of an MPICluster, by the rest of their name (``worker-0``).
+
+        Args:
+            cluster: Name of the cluster.
+            phases: Only pods in these phases; none means all.
+        """
+        selector = f"mpicluster.traincrew.dev/name={cluster}"
+        items = (await self.client.list(PODS, "default", label_selector=selector))["items"]
+        return {
+            pod["metadata"]["name"].removeprefix(f"{cluster}-"): pod
+            for pod in items
+            if _stays(pod) and (not phases or pod["status"]["phase"] in phases)
+        }
+
+    async def run_hosts(self, cluster: str, *hosts: str) -> dict[str, dict[str, Any]]:
+        """Wait for pending pods of an MPICluster, exactly these, and set them to running."""
+
+        async def check() -> Any:
+            pending = await self.hosts(cluster, "Pending")
+            return pending if set(pending) == set(hosts) else None
+
+        found: dict[str, dict[str, Any]] = await self.until(check)
+        for pod in found.values():
+            await self.run_pod(pod)
+        return found
+
     async def until_pods(self, role: str, count: int) -> list[dict[str, Any]]:
         """Wait until a role has this many unfinished pods."""
 
@@ -404,6 +432,7 @@ __all__ = [
     "ELASTIC_JOBS",
     "EVENTS",
     "JOBS",
+    "MPI_CLUSTERS",
     "MX_JOBS",
     "OLDER_MX_JOBS",
     "OPERATOR_AGENT",

@@ -16,6 +16,7 @@ from authorization import Judgement, Permission, implied, judge, of_account, of_
 from harness import CHAINER_JOBS, ELASTIC_JOBS, OPERATOR_AGENT, Cluster
 from plan.chainerjob.world import distributed, plain
 from plan.elasticjob.world import elastic
+from plan.mpicluster.manifests import interactive
 from plan.mxjob import manifests as mxjobs
 from plan.shared.test_pods import NO_WORDS
 from traincrew.engine.resources import (
@@ -23,9 +24,11 @@ from traincrew.engine.resources import (
     EVENTS,
     JOBS,
     NAMESPACES,
+    POD_DISRUPTION_BUDGETS,
     PODS,
     ROLE_BINDINGS,
     ROLES,
+    SECRETS,
     SERVICE_ACCOUNTS,
     SERVICES,
     STATEFUL_SETS,
@@ -48,9 +51,17 @@ PLURALS = {
     "Job": "jobs",
     "StatefulSet": "statefulsets",
 }
+NETWORK_POLICIES = Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy")
 CHILDREN = (
     SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS, CONFIG_MAPS, STATEFUL_SETS, JOBS, SERVICES, PODS,
+    SECRETS, POD_DISRUPTION_BUDGETS, NETWORK_POLICIES,
 )  # fmt: skip
+OF_MPI = {
+    SECRETS: "ssh-key",
+    POD_DISRUPTION_BUDGETS: "worker-pdb",
+    NETWORK_POLICIES: "allow-internal",
+}
+"""Children that only MPIClusters have, with the ends of their names."""
 
 
 def granted(**values: Any) -> set[Permission]:
@@ -100,6 +111,7 @@ class Life:
         await self.scaled_suspended_and_mended()
         await self.elastic()
         await self.parameter_servers()
+        await self.connected_by_ssh()
         await self.note_grants()
         self.streams_lists = False
         stop = asyncio.Event()
@@ -110,6 +122,7 @@ class Life:
         await self.ended_and_gone()
         await self.elastic_ended_and_gone()
         await self.parameter_servers_ended_and_gone()
+        await self.connected_by_ssh_ended_and_gone()
         await self.log_is_read()
         for resource in CHILDREN:
             await self.something_in_the_way(resource)
@@ -222,6 +235,44 @@ class Life:
             await cluster.end_pod(pod, 0)
         await cluster.until_phase("servers", "Done", state="Succeeded")
 
+    async def connected_by_ssh(self) -> None:
+        """Everything that an MPICluster may have comes and goes."""
+        cluster, name, on = self.cluster, "hosts", {"enabled": True}
+        manifest = interactive(name, workers=1, networkPolicy=on, ssh={"gateway": on})
+        manifest["spec"]["workers"]["podDisruptionBudget"] = on
+        await cluster.create(manifest)
+        await cluster.run_hosts(name, "worker-0")
+        await cluster.run_hosts(name, "master")
+        await cluster.until_phase(name, "Running")
+        label = "mpicluster.traincrew.dev/name"
+        await self.label_comes_back(POD_DISRUPTION_BUDGETS, f"{name}-worker-pdb", label)
+        await self.label_comes_back(NETWORK_POLICIES, f"{name}-allow-internal", label)
+        off = {"enabled": False}
+        workers = {"podDisruptionBudget": off}
+        await cluster.edit(
+            name, {"networkPolicy": off, "ssh": {"gateway": off}, "workers": workers}
+        )
+
+        async def plain() -> bool:
+            left = [
+                await cluster.find(SERVICES, f"{name}-ssh-gateway"),
+                await cluster.find(POD_DISRUPTION_BUDGETS, f"{name}-worker-pdb"),
+                await cluster.find(NETWORK_POLICIES, f"{name}-allow-internal"),
+            ]
+            return not any(left)
+
+        await cluster.until(plain)
+
+    async def connected_by_ssh_ended_and_gone(self) -> None:
+        cluster, name = self.cluster, "hosts"
+        policy = {"activeDeadlineSeconds": 1, "ttlSecondsAfterFinished": 1}
+        await cluster.edit(name, {"runPolicy": policy})
+
+        async def gone() -> bool:
+            return await cluster.find(cluster.kind_of(name), name) is None
+
+        await cluster.until(gone)
+
     async def log_is_read(self) -> None:
         """Torchrun's epilogue is all that is kept of a program's last words."""
         cluster, name = self.cluster, "hidden-cause"
@@ -287,10 +338,14 @@ class Life:
             JOBS: f"{name}-master",
             SERVICES: f"{name}-worker-0",
             PODS: f"{name}-worker-0",
+            **{resource: f"{name}-{end}" for resource, end in OF_MPI.items()},
         }[resource]
         manifest = distributed() if resource in {CONFIG_MAPS, STATEFUL_SETS} else plain()
         if resource in {SERVICES, PODS}:
             manifest = elastic(1)
+        elif resource in OF_MPI:
+            manifest = interactive(workers=1, networkPolicy={"enabled": True})
+            manifest["spec"]["workers"]["podDisruptionBudget"] = {"enabled": True}
         elif workers := manifest["spec"].get("workerSets"):
             manifest["spec"]["workerSets"] = {"w": workers["ws0"]}
         manifest["metadata"]["name"] = name
@@ -318,6 +373,10 @@ class Life:
             content = {"roleRef": {"apiGroup": group, "kind": "Role", "name": "x"}}
         elif resource is ROLES:
             content = {"rules": []}
+        elif resource is POD_DISRUPTION_BUDGETS:
+            content = {"spec": {"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}}}
+        elif resource is NETWORK_POLICIES:
+            content = {"spec": {"podSelector": {}}}
         elif resource is SERVICES:
             content = {"spec": {"clusterIP": "None", "selector": {"a": "b"}}}
         elif resource is PODS:

@@ -31,7 +31,11 @@ def _rule(group: str, resources: str, verbs: str, **more: Any) -> Document:
 def operator_rules() -> list[Document]:
     """Return the rules for the namespaces of the jobs."""
     return [
-        *(rule for kind in RESOURCES for rule in _kind_rules(kind)),
+        *(
+            rule
+            for kind, resource in zip(KINDS, RESOURCES, strict=True)
+            for rule in _kind_rules(resource, completes=kind.completes)
+        ),
         *_child_rules(),
         _rule("", "events", "create patch"),
         # Pods are labelled, deleted and created by a dry run, whichever controller creates them.
@@ -67,10 +71,10 @@ def _granted_rules() -> list[Document]:
     ]
 
 
-def _kind_rules(kind: Resource) -> list[Document]:
-    """Return the rules for the jobs of a kind."""
+def _kind_rules(kind: Resource, *, completes: bool) -> list[Document]:
+    """Return the rules for the jobs of a kind; with `completes` their specs are patched."""
     return [
-        _rule(kind.group, kind.plural, "list watch patch delete"),
+        _rule(kind.group, kind.plural, f"list watch{' patch' if completes else ''} delete"),
         _rule(kind.group, f"{kind.plural}/status", "patch"),
         # Required by the admission plugin OwnerReferencesPermissionEnforcement to set
         # blockOwnerDeletion, which makes a foreground deletion wait for the children.

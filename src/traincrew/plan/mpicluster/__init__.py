@@ -35,6 +35,7 @@ KIND = Kind(
     ),
     deletes=(SERVICES, POD_DISRUPTION_BUDGETS, NETWORK_POLICIES, PODS),
     plan=plan,
+    completes=False,
     mounts=OWN_MOUNTS,
     has_peers=lambda spec: _replicas(spec) != 0,
 )

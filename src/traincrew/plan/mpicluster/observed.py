@@ -157,6 +157,12 @@ class ObservedCluster:
         return self.spec is not None and self.spec.mode == ONE_SHOT
 
     @property
+    def is_master_unscheduled(self) -> bool:
+        """Whether the master's pod has no node yet."""
+        pod = self.master
+        return pod is not None and pod.status.phase == "Pending" and not pod.spec.node_name
+
+    @property
     def is_stalled(self) -> bool:
         """Whether the master's pod is ended because the command made no progress."""
         return self.master is not None and podrecords.is_stalled(

@@ -127,12 +127,8 @@ class _Planner(JobPlanner[MPIClusterSpec, MPIClusterStatus]):
     def clean_up(self, plan: Plan, policy: CommonPolicy) -> None:
         if not self.stored.finished:
             return  # not before it is stored how the cluster ended
-        master = self.current.master
-        scheduled = master is not None and bool(master.spec.node_name)
-        if policy.clean_pod_policy == "All" or not scheduled:
-            running = master is not None and not master.finished
-            if running or policy.clean_pod_policy == "All":
-                plan.delete = self._deleted_master()
+        if policy.clean_pod_policy == "All" or self.current.is_master_unscheduled:
+            plan.delete = self._deleted_master()  # without a node, no deadline would end it
         else:
             plan.stages += self.writes.stop_master()
         one_shot = self._spec.one_shot if self._spec is not None else None
