@@ -160,6 +160,10 @@ FAILED = [
         C, f"{WORKERS}/initContainers", OTHER_INIT,
         ("spec.workers.template.spec.initContainers[0].name", "spec.codeSync", "another one"),
     ),
+    Broken(
+        C, f"{MPI_WORKER}/volumeMounts", [{"name": "data", "mountPath": "/private/"}],
+        ("containers[0].volumeMounts[0].mountPath", "/private of spec.codeSync", "somewhere else"),
+    ),
     *(
         Broken(
             S, f"{MPI_MASTER}/{name}", ["sleep"],
@@ -178,3 +182,36 @@ FAILED = [
     ),
 ]  # fmt: skip
 """What no rule of the schema can say."""
+
+ALONE = Broken(I, "spec/workers/replicas", 0, ()).manifest()
+"""Without workers the master is created at once."""
+SET, POD = "StatefulSet mine-worker", "Pod mine-master"
+REFUSED_LATER = [
+    Broken(I, f"{MPI_WORKER}/image", ABSENT, (SET, "containers[0].image", "Required")),
+    Broken(ALONE, f"{MPI_MASTER}/image", ABSENT, (POD, "containers[0].image", "Required")),
+    Broken(
+        I, f"{MPI_WORKER}/volumeMounts", [{"name": "no", "mountPath": "/a"}],
+        (SET, "volumeMounts[0].name", "Not found"),
+    ),
+    Broken(
+        I, f"{MPI_WORKER}/resources", {"limits": {"nvidia.com/gpu": "1500m"}},
+        (SET, "resources.limits", "nvidia.com/gpu"),
+    ),
+    Broken(
+        ALONE, f"{MPI_MASTER}/resources", {"limits": {"cpu": "1"}, "requests": {"cpu": "2"}},
+        (POD, "resources.requests", "cpu"),
+    ),
+    Broken(
+        I, f"{WORKERS}/containers", two("mpi-worker", name="Side_1"),
+        (SET, "containers[1].name", "Side_1"),
+    ),
+    Broken(
+        ALONE, f"{MASTER}/containers", two("mpi-master", name="side", imagePullPolicy="Sometimes"),
+        (POD, "containers[1].imagePullPolicy", "Sometimes"),
+    ),
+    Broken(
+        I, "spec/workers/template/metadata", {"labels": {"a": "b c"}},
+        (SET, "metadata.labels", "b c"),
+    ),
+]  # fmt: skip
+"""What only the API of the children refuses."""

@@ -116,7 +116,7 @@ def _template_problems(
         if getattr(pod, name):
             text = "the host name must be the one in the hostfile; remove the field"
             yield Problem(f"{path}.{name}", text)
-    yield from _clashes(path, pod, spec)
+    yield from _clashes(path, pod, role, spec)
     if role.container == MASTER_CONTAINER and spec.one_shot is not None:
         yield from _command_problems(path, pod)
 
@@ -138,7 +138,7 @@ def _container_problems(path: str, pod: _Pod, container: str) -> Iterator[Proble
             yield Problem(f"{path}.containers", text)
 
 
-def _clashes(path: str, pod: _Pod, spec: MPIClusterSpec) -> Iterator[Problem]:
+def _clashes(path: str, pod: _Pod, role: _Role, spec: MPIClusterSpec) -> Iterator[Problem]:
     """Return conflicts with what the operator adds to a pod."""
     for index, volume in enumerate(pod.volumes or ()):
         if volume.name.startswith(OWN_PREFIX):
@@ -156,15 +156,28 @@ def _clashes(path: str, pod: _Pod, spec: MPIClusterSpec) -> Iterator[Problem]:
             if container.name in fetching:
                 text = "the container that fetches spec.codeSync has this name; choose another one"
                 yield Problem(f"{where}.name", text)
-            for number, mount in enumerate(container.volume_mounts or ()):
-                field = f"{where}.volumeMounts[{number}].mountPath"
-                if (own := _own_mount(mount.mount_path)) is not None:
-                    yield Problem(field, f"{own} is taken; mount the volume somewhere else")
+            main = container.name in {role.container, ""}
+            yield from _mount_problems(where, container, spec.code_sync if main else [])
+
+
+def _mount_problems(where: str, container: _Container, codes: list[CodeSync]) -> Iterator[Problem]:
+    there = {_directory(code.mount_path): f"{code.mount_path} of spec.codeSync" for code in codes}
+    for number, mount in enumerate(container.volume_mounts or ()):
+        own = _own_mount(mount.mount_path) or there.get(_directory(mount.mount_path))
+        if own is not None:
+            yield Problem(
+                f"{where}.volumeMounts[{number}].mountPath",
+                f"{own} is taken; mount the volume somewhere else",
+            )
+
+
+def _directory(path: str) -> str:
+    return path.rstrip("/")
 
 
 def _own_mount(path: str) -> str | None:
     """Return the directory of ours that a path is, or is in."""
-    path = f"{path.rstrip('/')}/"
+    path = f"{_directory(path)}/"
     return next((own for own in OWN_MOUNTS if path.startswith(f"{own}/")), None)
 
 
@@ -197,7 +210,7 @@ def _code_sync_problems(entries: list[CodeSync]) -> Iterator[Problem]:
             yield Problem(f"{path}.subPath", "'..' is not possible; name a directory of the code")
         if (own := _own_mount(code.mount_path)) is not None:
             yield Problem(f"{path}.mountPath", f"{own} is taken; mount the code somewhere else")
-        place = code.mount_path.rstrip("/")
+        place = _directory(code.mount_path)
         if place in mounts:
             text = f"'{mounts[place]}' is mounted there, too; choose another directory"
             yield Problem(f"{path}.mountPath", text)
