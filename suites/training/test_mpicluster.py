@@ -5,6 +5,7 @@ The steps are those of examples/openmpi/README.md: create, `kubectl exec`, `kube
 
 from __future__ import annotations
 
+import re
 import shutil
 import socket
 import subprocess
@@ -164,6 +165,10 @@ def test_an_interactive_cluster_runs_what_it_is_told(user: User, playground: str
     words = ("ssh", f"{playground}-worker-0.{playground}", "ssh", f"{playground}-worker-1.play")
     found = user.kubectl("exec", f"{playground}-master", "--", *words, "hostname")
     assert found == f"{playground}-worker-1\n"
+    # What sshd says of people, and not of probes.
+    log = user.kubectl("exec", f"{playground}-worker-0", "--", "cat", "/tmp/sshd.log")
+    assert "Accepted publickey for " in log
+    assert "kex_exchange_identification" not in log
 
 
 @pytest.mark.parametrize("what", ["mpicluster/play", "statefulset/play-worker"])
@@ -223,6 +228,15 @@ def test_the_examples_train_with_traincrew_run(user: User, manifest: str) -> Non
     assert "Succeeded" in output
     accuracy = output.rpartition("validation accuracy: ")[2].split()[0]
     assert float(accuracy) >= 0.95, output
+
+
+def test_values_of_kube_openmpi(user: User) -> None:
+    """As user 1000, with the command line of kube-openmpi's own example."""
+    manifest = user.traincrew("mpi", str(EXAMPLES / "values-one-shot.yaml"), "--name", "mine")
+    output = user.traincrew("run", "-", given=manifest)
+    assert "Succeeded" in output
+    assert re.search(r"Data for node: mine-worker-1\b.*\n.*Process rank: 2\b", output), output
+    assert float(output.rpartition("validation accuracy: ")[2].split()[0]) >= 0.95
 
 
 def test_the_cluster_ends_with_its_command(user: User) -> None:

@@ -22,6 +22,17 @@ finish() {
   exit "$1"
 }
 
+without_probes() {
+  # A readiness probe connects every few seconds and says nothing; sshd has two lines for that.
+  while IFS= read -r line; do
+    case $line in
+      *"[preauth]") echo "$line" ;;
+      "kex_exchange_identification: "* | "Connection closed by "* | "Connection reset by "*) ;;
+      *) echo "$line" ;;
+    esac
+  done
+}
+
 terminate() {
   trap '' TERM INT
   [ -z "${sshd_process:-}" ] || kill -TERM "$sshd_process" 2>/dev/null
@@ -51,7 +62,8 @@ if ! (: > "$sshd_log") 2> /dev/null; then
   finish 1
 fi
 rm -f "$run/ready"
-/start_sshd.sh > "$sshd_log" 2>&1 &
+/start_sshd.sh 2>&1 | without_probes > "$sshd_log" &
+# That of the filter, which ends with sshd.
 sshd_process=$!
 
 waited=0
