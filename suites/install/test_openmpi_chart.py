@@ -30,6 +30,7 @@ FILES = [
     for path in sorted(directory.glob("*.yaml"))
     if path not in {KEYS, directory / "Chart.yaml"}
 ]
+FILES += sorted((ROOT / "examples" / "openmpi").glob("values*.yaml"))
 
 
 @pytest.fixture(scope="module", params=["helm", "helm4"])

@@ -43,7 +43,14 @@ def machine(tmp_path: Path) -> dict[str, str]:
         ("status --name d", ["plain,default"]),
         ("restart --name o", ["plain,other"]),
         ("images pull team/", ["plain,team/train"]),
-        ("images pull everp", ["plain,everpeace/chainer", "plain,everpeace/chainermn"]),
+        (
+            "images pull everp",
+            [
+                "plain,everpeace/chainer",
+                "plain,everpeace/chainermn",
+                "plain,everpeace/kube-openmpi",
+            ],
+        ),
     ],
 )
 def test_completion(machine: dict[str, str], line: str, expected: list[str]) -> None:

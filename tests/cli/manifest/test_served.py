@@ -78,4 +78,8 @@ def test_each_unknown_kind_is_named(tmp_path: Path) -> None:
 def test_our_examples_are_served() -> None:
     examples = Path(__file__).parents[3] / "examples"
     for path in sorted(examples.glob("*/*.yaml")):
-        require_served(load([str(path)]))
+        if path.name.startswith("values"):  # of a Helm chart
+            with pytest.raises(BadInput, match="convert them: traincrew mpi"):
+                load([str(path)])
+        else:
+            require_served(load([str(path)]))

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from traincrew.engine.errors import ApiError
     from traincrew.engine.resources import Resource
 
+_VALUES_KEYS = {"mpiMaster", "mpiWorkers"}
+"""Keys of a values file of the chart kube-openmpi."""
 _SUFFIXES = {".yaml", ".yml", ".json"}
 
 
@@ -204,6 +206,9 @@ def _objects(place: _Place, content: Any) -> Iterable[Document]:
     where = place.where
     if not isinstance(content, dict):
         raise BadInput(f"{where}: a manifest is a mapping with apiVersion, kind and metadata")
+    if "apiVersion" not in content and _VALUES_KEYS & content.keys():
+        convert = f"traincrew mpi {place.file} | traincrew run -"
+        raise BadInput(f"{where}: values of kube-openmpi, not a manifest; convert them: {convert}")
     for field in ("apiVersion", "kind"):
         if not isinstance(content.get(field), str) or not content[field]:
             raise BadInput(f"{where}: {field} is missing or not a text")
