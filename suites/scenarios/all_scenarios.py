@@ -2,6 +2,7 @@
 
 from . import (
     disruptions,
+    mpicluster_scenarios,
     mxjob_scenarios,
     obstacles,
     outcomes,
@@ -14,6 +15,7 @@ from .scenario import SCENARIOS, runnable
 __all__ = [
     "SCENARIOS",
     "disruptions",
+    "mpicluster_scenarios",
     "mxjob_scenarios",
     "obstacles",
     "outcomes",

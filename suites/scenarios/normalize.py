@@ -30,6 +30,9 @@ _PATTERNS = (
         re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL),
         "<certificate>",
     ),
+    # The ssh keys of an MPICluster, encoded in its Secret.
+    (re.compile(r"\bLS0tLS1CRUdJTiBPUEVOU1NI[A-Za-z0-9+/]+=*"), "<private key>"),
+    (re.compile(r"\bc3NoLWVkMjU1MTkg[A-Za-z0-9+/]+=*"), "<public key>"),
     (re.compile(r"\b(?:containerd|traincrew)://\S+?(?=[\"',\s]|$)"), "<container>"),
     (re.compile(r"\bsha256:[0-9a-f]{64}\b"), "<digest>"),
     (re.compile(r"\b\d{1,3}(\.\d{1,3}){3}\b"), "<ip>"),

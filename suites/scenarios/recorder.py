@@ -20,6 +20,7 @@ from traincrew.engine.resources import (
     CONTROLLER_REVISIONS,
     EVENTS,
     JOBS,
+    POD_DISRUPTION_BUDGETS,
     PODS,
     ROLE_BINDINGS,
     ROLES,
@@ -50,6 +51,8 @@ RESOURCES = (
     SERVICE_ACCOUNTS,
     ROLES,
     ROLE_BINDINGS,
+    POD_DISRUPTION_BUDGETS,
+    Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy"),
     EVENTS,
 )
 

@@ -16,7 +16,7 @@ Key = tuple[str, str]
 """Kind and name."""
 OLDER_GROUPS = {"mlkube.io": "MxJob.mlkube.io"}
 """The kind that an API group has in recordings, if another group has the same kind."""
-JOB_KINDS = frozenset({"ChainerJob", "ElasticJob", "MxJob", *OLDER_GROUPS.values()})
+JOB_KINDS = frozenset({"ChainerJob", "ElasticJob", "MPICluster", "MxJob", *OLDER_GROUPS.values()})
 """Kinds of training jobs."""
 
 
