@@ -66,6 +66,8 @@ async def test_what_was_written_is_counted(
         printf 1 > /result/a; printf 22 > /result/deep/er/b
         printf 55555 >> /image/changed; printf 1 > /image/__pycache__/x.pyc
         printf 1 > /volume/not-counted; ln -s /single /link; mkfifo /pipe
+        mkdir -p /tmp/tagged/below; printf 1 > /tmp/tagged/below/x
+        echo "Signature: 8a477f597d28d172789f06886806bc55" > /tmp/tagged/CACHEDIR.TAG
         """,
         *mounts,
         overlay=overlay,

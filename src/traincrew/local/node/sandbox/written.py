@@ -29,6 +29,8 @@ _MAX_MESSAGE_BYTES = 1_048_576
 _CHUNK = 1_048_576
 # Programs create these for themselves whenever they are missing.
 _CACHES = frozenset({"__pycache__", ".cache"})
+# Or they mark them: https://bford.info/cachedir/
+_TAG, _TAG_CONTENT = "CACHEDIR.TAG", b"Signature: 8a477f597d28d172789f06886806bc55"
 
 Baseline = dict[str, tuple[int, int, int]]
 
@@ -265,7 +267,7 @@ def _files(directory: int, skip: frozenset[str] = frozenset(), path: str = "") -
     """Yield everything below a directory except directories, by path relative to it.
 
     No link is followed, even if the tree changes meanwhile. Entries that cannot be read or are too
-    deep are omitted.
+    deep are omitted, and so are caches if there are names to `skip`.
     """
     for entry in os.scandir(directory):
         below = f"{path}{entry.name}"
@@ -279,9 +281,23 @@ def _files(directory: int, skip: frozenset[str] = frozenset(), path: str = "") -
         except OSError:
             continue
         try:
-            yield from _files(inner, skip, f"{below}/")
+            if not (skip and _is_tagged(inner)):
+                yield from _files(inner, skip, f"{below}/")
         finally:
             os.close(inner)
+
+
+def _is_tagged(directory: int) -> bool:
+    try:
+        tag = os.open(_TAG, _FLAGS, dir_fd=directory)
+    except OSError:
+        return False
+    try:
+        return os.read(tag, len(_TAG_CONTENT)) == _TAG_CONTENT
+    except OSError:
+        return False
+    finally:
+        os.close(tag)
 
 
 @contextmanager

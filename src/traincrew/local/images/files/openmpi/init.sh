@@ -7,7 +7,7 @@
 set -u
 
 run=/tmp/openmpi-ssh
-sshd_log=/tmp/sshd.log
+sshd_log=$run/sshd.log
 started_within=30  # seconds
 
 say() {
@@ -57,10 +57,12 @@ if [ ! -x /start_sshd.sh ]; then
     "mode) cannot run an MPI cluster; traincrew doctor says why they have none"
   finish 1
 fi
-if ! (: > "$sshd_log") 2> /dev/null; then
+if ! (umask 077 && mkdir -p "$run" && : > "$sshd_log") 2> /dev/null; then
   say "/tmp cannot be written: if the root file system is read-only, mount an emptyDir there"
   finish 1
 fi
+# Where kube-openmpi has it.
+ln -sf "$sshd_log" /tmp/sshd.log
 rm -f "$run/ready"
 /start_sshd.sh 2>&1 | without_probes > "$sshd_log" &
 # That of the filter, which ends with sshd.

@@ -107,6 +107,8 @@ mkdir -p "$run" 2> /dev/null || fail "/tmp cannot be written: the root file syst
   "mount an emptyDir at /tmp"
 [ -O "$run" ] || fail "$run belongs to somebody else"
 chmod 700 "$run"
+# Nothing in it is to be kept or copied; https://bford.info/cachedir/
+echo "Signature: 8a477f597d28d172789f06886806bc55" > "$run/CACHEDIR.TAG"
 # sshd starts itself again for each connection, and therefore wants to be called by its whole path.
 sshd=$(PATH=$PATH:/usr/sbin:/usr/local/sbin:/sbin command -v sshd) || fail "there is no sshd: install" \
   "openssh-server"
