@@ -137,6 +137,14 @@ SSH_MOUNT = [{"name": "data", "mountPath": "/ssh-key/openmpi/"}]
 OTHER_INIT = [{"name": "chainermn-fetch", "image": "x"}]
 FAILED = [
     *(
+        Broken(
+            I, f"{pod}/containers/0/image", value,
+            (f"spec.{role}.template.spec.containers[0].image", "required; write the name of an"),
+        )
+        for role, pod, _ in ROLES
+        for value in (ABSENT, "")
+    ),
+    *(
         Broken(I, f"{pod}/{name}", value, (f"template.spec.{name}", "remove the field"))
         for _, pod, _ in ROLES
         for name, value in (
@@ -187,8 +195,6 @@ ALONE = Broken(I, "spec/workers/replicas", 0, ()).manifest()
 """Without workers the master is created at once."""
 SET, POD = "StatefulSet mine-worker", "Pod mine-master"
 REFUSED_LATER = [
-    Broken(I, f"{MPI_WORKER}/image", ABSENT, (SET, "containers[0].image", "Required")),
-    Broken(ALONE, f"{MPI_MASTER}/image", ABSENT, (POD, "containers[0].image", "Required")),
     Broken(
         I, f"{MPI_WORKER}/volumeMounts", [{"name": "no", "mountPath": "/a"}],
         (SET, "volumeMounts[0].name", "Not found"),

@@ -12,6 +12,7 @@ from api.mpicluster.broken import FAILED, REFUSED
 from api.mpicluster.manifests import interactive, one_shot, template, with_code
 from api.test_crd import nodes
 from traincrew.api.crd import definition, schema
+from traincrew.api.kinds.mpicluster import slots as computed
 from traincrew.api.kinds.mpicluster import types as api
 from traincrew.api.kinds.mpicluster.definition import DEFINITION
 from traincrew.api.kinds.mpicluster.rules import problems
@@ -130,7 +131,7 @@ def test_slots_follow_the_gpus_of_a_worker(resources: Any, slots: int | None) ->
         worker = manifest["spec"]["workers"]["template"]["spec"]["containers"][0]
         worker["resources"] = resources
 
-    assert api.slots(api.decode(manifest["spec"])) == slots
+    assert computed.slots(api.decode(manifest["spec"])) == slots
 
 
 def test_explicit_slots_take_precedence_and_other_containers_do_not_count() -> None:
@@ -138,18 +139,18 @@ def test_explicit_slots_take_precedence_and_other_containers_do_not_count() -> N
     manifest = interactive()
     workers = manifest["spec"]["workers"]["template"]["spec"]["containers"]
     workers.append({"name": "side", "resources": gpus})
-    assert api.slots(api.decode(manifest["spec"])) is None
+    assert computed.slots(api.decode(manifest["spec"])) is None
 
     workers[0]["resources"] = gpus
-    assert api.slots(api.decode({**manifest["spec"], "slots": 2})) == 2
+    assert computed.slots(api.decode({**manifest["spec"], "slots": 2})) == 2
 
 
 def test_a_single_unnamed_container_is_named() -> None:
     unnamed = {"spec": {"containers": [{"image": "x"}]}}
 
-    named = api.with_named_container(unnamed, "mpi-worker")
+    named = computed.with_named_container(unnamed, "mpi-worker")
     assert named["spec"]["containers"] == [{"image": "x", "name": "mpi-worker"}]
-    assert api.with_named_container(template("a"), "mpi-worker") == template("a")
+    assert computed.with_named_container(template("a"), "mpi-worker") == template("a")
 
 
 # -- rules ----------------------------------------------------------------------------------------

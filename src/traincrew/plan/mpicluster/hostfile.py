@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traincrew.api.kinds.mpicluster.types import slots
+from traincrew.api.kinds.mpicluster.slots import slots
 from traincrew.plan.mpicluster.children import Names
 
 if TYPE_CHECKING:

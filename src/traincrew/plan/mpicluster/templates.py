@@ -9,20 +9,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from traincrew.api.kinds.mpicluster.codesync import FETCH_SUFFIX
+from traincrew.api.kinds.mpicluster.slots import with_named_container
 from traincrew.api.kinds.mpicluster.types import (
-    FETCH_SUFFIX,
     MASTER_CONTAINER,
     OWN_MOUNTS,
     OWN_PREFIX,
     WORKER_CONTAINER,
-    with_named_container,
 )
 from traincrew.plan.shared import podtemplate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from traincrew.api.kinds.mpicluster.types import CodeSync, MPIClusterSpec
+    from traincrew.api.kinds.mpicluster.codesync import CodeSync
+    from traincrew.api.kinds.mpicluster.types import MPIClusterSpec
 
 PORT = 2022
 """Port of sshd in the pods."""

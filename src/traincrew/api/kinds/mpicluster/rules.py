@@ -13,17 +13,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
+from traincrew.api.kinds.mpicluster.codesync import FETCH_SUFFIX, SUB_PATH_NEEDS
 from traincrew.api.kinds.mpicluster.types import (
     CLUSTER_NAME,
     CONVERT,
-    FETCH_SUFFIX,
     INSTEAD,
     MASTER_CONTAINER,
     MASTER_POLICY_WHY,
     MAX_NAME,
     OWN_MOUNTS,
     OWN_PREFIX,
-    SUB_PATH_NEEDS,
     WORKER_CONTAINER,
     WORKER_POLICY_WHY,
 )
@@ -32,7 +31,8 @@ from traincrew.api.meta import ObjectMeta, Problem
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traincrew.api.kinds.mpicluster.types import CodeSync, MPIClusterSpec
+    from traincrew.api.kinds.mpicluster.codesync import CodeSync
+    from traincrew.api.kinds.mpicluster.types import MPIClusterSpec
 
 WRONG_NAME = (
     "it becomes part of host names: it must begin with a letter and have only lower case letters,"
@@ -116,7 +116,7 @@ def _template_problems(
         if getattr(pod, name):
             text = "the host name must be the one in the hostfile; remove the field"
             yield Problem(f"{path}.{name}", text)
-    yield from _clashes(path, pod, role, spec)
+    yield from _pod_problems(path, pod, role, spec)
     if role.container == MASTER_CONTAINER and spec.one_shot is not None:
         yield from _command_problems(path, pod)
 
@@ -138,8 +138,8 @@ def _container_problems(path: str, pod: _Pod, container: str) -> Iterator[Proble
             yield Problem(f"{path}.containers", text)
 
 
-def _clashes(path: str, pod: _Pod, role: _Role, spec: MPIClusterSpec) -> Iterator[Problem]:
-    """Return conflicts with what the operator adds to a pod."""
+def _pod_problems(path: str, pod: _Pod, role: _Role, spec: MPIClusterSpec) -> Iterator[Problem]:
+    """Return containers without image, and conflicts with what the operator adds to a pod."""
     for index, volume in enumerate(pod.volumes or ()):
         if volume.name.startswith(OWN_PREFIX):
             yield Problem(
@@ -153,6 +153,8 @@ def _clashes(path: str, pod: _Pod, role: _Role, spec: MPIClusterSpec) -> Iterato
     ):
         for index, container in enumerate(containers):
             where = f"{path}.{group}[{index}]"
+            if not container.image:
+                yield Problem(f"{where}.image", "it is required; write the name of an image")
             if container.name in fetching:
                 text = "the container that fetches spec.codeSync has this name; choose another one"
                 yield Problem(f"{where}.name", text)
@@ -235,6 +237,7 @@ class _Resources(Struct):
 
 class _Container(Struct, rename="camel"):
     name: str = ""
+    image: str | None = None
     env: list[dict[str, Any]] | None = None
     resources: _Resources | None = None
     volume_mounts: list[_Mount] | None = None

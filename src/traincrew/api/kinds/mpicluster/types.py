@@ -11,14 +11,14 @@ As for every kind, rules that a schema or CEL can express are enforced when the 
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import Meta, Struct, field
 
 from traincrew.api.kind import Rule, rules
-from traincrew.api.runpolicy import Positive, RunPolicy
+from traincrew.api.kinds.mpicluster.codesync import CODE_SYNC_RULES, OBJECT_NAME, CodeSync
+from traincrew.api.runpolicy import RunPolicy
 
 GROUP = "traincrew.dev"
 VERSION = "v1alpha1"
@@ -48,28 +48,14 @@ MAX_NAME = 45
 MAX_REPLICAS = 1000
 MAX_SLOTS = 1024
 MAX_CODE_SYNC = 32
-MAX_CODE_NAME = 38
-"""``kube-openmpi-sync-<name>-secret`` is the name of a volume."""
 MAX_COMMAND = 100_000
 """Linux passes at most 128 KiB in one argument of a program."""
-MAX_PATH = 1024
-
 OWN_PREFIX = "kube-openmpi-"
 """Prefix of the names of volumes that the operator adds to pods."""
 OWN_MOUNTS = ("/kube-openmpi/generated", "/ssh-key/openmpi")
 """Directories at which the operator mounts volumes."""
-GPU = re.compile(r"(^|[/-])gpu(\.|$)")
-"""Occurs in the names of GPU resources: nvidia.com/gpu, gpu.intel.com/i915, gpu."""
-FETCH_SUFFIX = "-fetch"
-"""Suffix of the names of init containers that fetch code."""
-
 CLUSTER_NAME = "^[a-z]([-a-z0-9]*[a-z0-9])?$"
 LABEL_VALUE = "^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"
-DNS_LABEL = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
-OBJECT_NAME = "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
-GIT_WORD = r"^[^-\s]\S*$"
-"""A repository or branch: git would take a leading '-' for an option."""
-ABSOLUTE_PATH = "^/"
 
 PodManagementPolicy = Literal["Parallel", "OrderedReady"]
 
@@ -252,70 +238,6 @@ class Workers(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=T
     ] = DisruptionBudget()
 
 
-class CodeSync(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=True):
-    """A git repository that is fetched into every pod before it starts."""
-
-    name: Annotated[
-        str,
-        Meta(
-            pattern=DNS_LABEL,
-            max_length=MAX_CODE_NAME,
-            description="Name of the entry, and of the directory that the code is fetched into.",
-        ),
-    ]
-    repository: Annotated[
-        str,
-        Meta(
-            pattern=GIT_WORD,
-            max_length=MAX_PATH,
-            description="URL of the repository, as for `git clone`.",
-        ),
-    ]
-    mount_path: Annotated[
-        str,
-        Meta(
-            pattern=ABSOLUTE_PATH,
-            max_length=MAX_PATH,
-            description=(
-                "Directory of the containers mpi-master and mpi-worker where the code is mounted."
-            ),
-        ),
-    ]
-    branch: Annotated[
-        Annotated[str, Meta(pattern=GIT_WORD, max_length=MAX_PATH)] | None,
-        Meta(
-            description="Branch to fetch. If it is not set, it is the repository's default branch."
-        ),
-    ] = None
-    timeout_seconds: Annotated[
-        Positive | None,
-        Meta(
-            description=(
-                "Number of seconds after which fetching is given up and tried again. If it is not"
-                " set, it is not limited."
-            )
-        ),
-    ] = None
-    sub_path: Annotated[
-        Annotated[str, Meta(max_length=MAX_PATH)] | None,
-        Meta(
-            description=(
-                "Directory to mount instead of everything. It begins with the name of the entry,"
-                " for example chainermn/examples if the name is chainermn."
-            )
-        ),
-    ] = None
-    secret_name: Annotated[
-        Annotated[str, Meta(pattern=OBJECT_NAME, max_length=253)] | None,
-        Meta(
-            description=(
-                "Name of a Secret whose key ssh is the private ssh key for the repository. If it is"
-                " not set, the repository is public."
-            )
-        ),
-    ] = None
-
-
 def _template_rules(container: str, policy: str, why: str) -> dict[str, Any]:
     return rules(
         Rule(
@@ -333,19 +255,8 @@ MASTER_POLICY_WHY = (
     "because the command is retried in its pod: write runPolicy.backoffLimit: 0 for no retry"
 )
 WORKER_POLICY_WHY = "because the workers are a StatefulSet"
-SUB_PATH_NEEDS = "subPath must be the name of the entry, or begin with it and '/'"
 _MASTER_RULES = _template_rules(MASTER_CONTAINER, "OnFailure", MASTER_POLICY_WHY)
 _WORKERS_RULES = _template_rules(WORKER_CONTAINER, "Always", WORKER_POLICY_WHY)
-_CODE_SYNC_RULES = rules(
-    Rule(
-        rule=(
-            "!has(self.subPath) || self.subPath == self.name ||"
-            " self.subPath.startsWith(self.name + '/')"
-        ),
-        message=SUB_PATH_NEEDS,
-    ),
-)
-
 CONVERT = "or convert the values file: traincrew mpi -f values.yaml"
 
 
@@ -420,7 +331,7 @@ class MPIClusterSpec(Struct, rename="camel", kw_only=True, omit_defaults=True, f
         NetworkPolicy, Meta(description="Which connections to the pods are allowed.")
     ] = NetworkPolicy()
     code_sync: Annotated[
-        list[Annotated[CodeSync, Meta(extra_json_schema=_CODE_SYNC_RULES)]],
+        list[Annotated[CodeSync, Meta(extra_json_schema=CODE_SYNC_RULES)]],
         Meta(
             max_length=MAX_CODE_SYNC,
             description=(
@@ -494,47 +405,3 @@ def decode(spec: dict[str, Any]) -> MPIClusterSpec:
         msgspec.ValidationError: A field is missing or has the wrong type; the message has its path.
     """
     return msgspec.convert(spec, MPIClusterSpec)
-
-
-# -- defaults that depend on other fields -----------------------------------------------------
-
-
-def with_named_container(template: dict[str, Any], name: str) -> dict[str, Any]:
-    """Name a single unnamed container; with several containers nothing is named.
-
-    The schema default does the same at admission; this is for objects that were stored without the
-    schema.
-    """
-    containers = template.get("spec", {}).get("containers", [])
-    if len(containers) != 1 or containers[0].get("name"):
-        return template
-    named = [{**containers[0], "name": name}]
-    return {**template, "spec": {**template["spec"], "containers": named}}
-
-
-def slots(spec: MPIClusterSpec) -> int | None:
-    """Return the slots of each host in the hostfile; None if it says nothing of slots.
-
-    As written, else the number of GPUs of the container mpi-worker, of any vendor.
-    """
-    if spec.slots is not None:
-        return spec.slots
-    template = with_named_container(spec.workers.template, WORKER_CONTAINER)
-    containers = template.get("spec", {}).get("containers", [])
-    resources: dict[str, Any] = next(
-        (
-            each.get("resources") or {}
-            for each in containers
-            if each.get("name") == WORKER_CONTAINER
-        ),
-        {},
-    )
-    asked = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
-    return sum(_whole(value) for name, value in asked.items() if GPU.search(name)) or None
-
-
-def _whole(quantity: Any) -> int:
-    try:
-        return max(0, int(quantity))
-    except (TypeError, ValueError):  # the API refuses the pod: GPUs must be whole numbers
-        return 0

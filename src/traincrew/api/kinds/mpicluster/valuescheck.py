@@ -10,14 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 import msgspec
 from msgspec import Meta, Struct
 
+from traincrew.api.kinds.mpicluster.codesync import ABSOLUTE_PATH, DNS_LABEL, GIT_WORD, OBJECT_NAME
 from traincrew.api.kinds.mpicluster.convert import cluster
 from traincrew.api.kinds.mpicluster.rules import problems as problems_of_cluster
 from traincrew.api.kinds.mpicluster.types import (
-    ABSOLUTE_PATH,
-    DNS_LABEL,
-    GIT_WORD,
     LABEL_VALUE,
-    OBJECT_NAME,
     decode,
 )
 from traincrew.api.kinds.mpicluster.values import PLACEHOLDER, ChartValues

@@ -1,0 +1,99 @@
+"""MPICluster: the entries of ``spec.codeSync``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from traincrew.api.kind import Rule, rules
+from traincrew.api.runpolicy import INT32_MAX
+
+MAX_CODE_NAME = 38
+"""``kube-openmpi-sync-<name>-secret`` is the name of a volume."""
+MAX_PATH = 1024
+
+FETCH_SUFFIX = "-fetch"
+"""Suffix of the names of init containers that fetch code."""
+
+DNS_LABEL = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+OBJECT_NAME = "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
+GIT_WORD = r"^[^-\s]\S*$"
+"""A repository or branch: git would take a leading '-' for an option."""
+ABSOLUTE_PATH = "^/"
+SUB_PATH_NEEDS = "subPath must be the name of the entry, or begin with it and '/'"
+
+
+class CodeSync(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=True):
+    """A git repository that is fetched into every pod before it starts."""
+
+    name: Annotated[
+        str,
+        Meta(
+            pattern=DNS_LABEL,
+            max_length=MAX_CODE_NAME,
+            description="Name of the entry, and of the directory that the code is fetched into.",
+        ),
+    ]
+    repository: Annotated[
+        str,
+        Meta(
+            pattern=GIT_WORD,
+            max_length=MAX_PATH,
+            description="URL of the repository, as for `git clone`.",
+        ),
+    ]
+    mount_path: Annotated[
+        str,
+        Meta(
+            pattern=ABSOLUTE_PATH,
+            max_length=MAX_PATH,
+            description=(
+                "Directory of the containers mpi-master and mpi-worker where the code is mounted."
+            ),
+        ),
+    ]
+    branch: Annotated[
+        Annotated[str, Meta(pattern=GIT_WORD, max_length=MAX_PATH)] | None,
+        Meta(
+            description="Branch to fetch. If it is not set, it is the repository's default branch."
+        ),
+    ] = None
+    timeout_seconds: Annotated[
+        Annotated[int, Meta(ge=1, le=INT32_MAX)] | None,
+        Meta(
+            description=(
+                "Number of seconds after which fetching is given up and tried again. If it is not"
+                " set, it is not limited."
+            )
+        ),
+    ] = None
+    sub_path: Annotated[
+        Annotated[str, Meta(max_length=MAX_PATH)] | None,
+        Meta(
+            description=(
+                "Directory to mount instead of everything. It begins with the name of the entry,"
+                " for example chainermn/examples if the name is chainermn."
+            )
+        ),
+    ] = None
+    secret_name: Annotated[
+        Annotated[str, Meta(pattern=OBJECT_NAME, max_length=253)] | None,
+        Meta(
+            description=(
+                "Name of a Secret whose key ssh is the private ssh key for the repository. If it is"
+                " not set, the repository is public."
+            )
+        ),
+    ] = None
+
+
+CODE_SYNC_RULES = rules(
+    Rule(
+        rule=(
+            "!has(self.subPath) || self.subPath == self.name ||"
+            " self.subPath.startsWith(self.name + '/')"
+        ),
+        message=SUB_PATH_NEEDS,
+    ),
+)
