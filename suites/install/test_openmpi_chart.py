@@ -5,6 +5,7 @@ of kube-openmpi's examples, _EDIT_ME_, is replaced in them.
 """
 
 import os
+import random
 import shutil
 import sys
 from pathlib import Path
@@ -119,6 +120,37 @@ def test_files_and_settings_are_merged_the_same_way(
     )
     by_flags = helm("template", "mine", CHART, "--set=mpiWorkers.num=5").stdout
     assert load_all(by_flags)[0]["spec"]["workers"]["replicas"] == 5
+
+
+def some_of(values: Document, chance: random.Random) -> Document:
+    """A part of values: some keys are missing, some null, and some switches the other way."""
+    found: Document = {}
+    for key, value in values.items():
+        draw = chance.random()
+        if draw < 0.1:
+            found[key] = None
+        elif draw < 0.7:
+            found[key] = value
+            if isinstance(value, dict) and chance.random() < 0.8:
+                found[key] = some_of(value, chance)
+            elif isinstance(value, bool):
+                found[key] = chance.random() < 0.5
+    return found
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_parts_of_all_values(helm: Run, traincrew: Run, tmp_path: Path, seed: int) -> None:
+    """Both render the same, or both refuse: an image or command, or one of two keys, is missing."""
+    everything = yaml.safe_load((VALUES / "everything.yaml").read_text())
+    everything |= yaml.safe_load(KEYS.read_text())
+    path = tmp_path / "values.yaml"
+    path.write_text(yaml.safe_dump(some_of(everything, random.Random(seed))))
+    by_helm = helm("template", "mine", CHART, f"--values={path}", code=None)
+    by_us = traincrew("mpi", "--name", "mine", str(path), code=None)
+
+    assert bool(by_helm.returncode) == bool(by_us.returncode), by_helm.stderr + by_us.stderr
+    if not by_us.returncode:
+        assert by_kind(load_all(by_helm.stdout)) == by_kind(load_all(by_us.stdout))
 
 
 UNKNOWN = [broken for broken in BROKEN if "did you mean" in broken.says]
