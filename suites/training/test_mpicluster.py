@@ -10,106 +10,30 @@ import shutil
 import socket
 import subprocess
 import time
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-import yaml
 from suites import shell
+from suites.openmpi_user import EXAMPLES, HOSTFILE, UPDATE_SECONDS, Steps, example, lines, one_shot
 
 from .conftest import pull
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from traincrew.local.images import Environment
 
-EXAMPLES = Path(__file__).parents[2] / "examples/openmpi"
-NAME_LABEL = "mpicluster.traincrew.dev/name"
-HOSTFILE = "/kube-openmpi/generated/hostfile"
-# Of the hostfile, after a change of the workers.
-UPDATE_SECONDS = 15
 WORKER_COUNTS = (3, 0, 2)
 
 pytestmark = pytest.mark.skipif(
     shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/usr/bin") is None,
     reason="the pods of an MPICluster run this machine's sshd: apt-get install openssh-server",
 )
-Document = dict[str, Any]
 
 
-class User(shell.User):
+class User(shell.User, Steps):
     """A user with MPIClusters."""
-
-    def cluster(self, name: str) -> Document:
-        return self.get("mpicluster", name)
-
-    def pods(self, name: str) -> dict[str, Document]:
-        found = self.get("pods", "-l", f"{NAME_LABEL}={name}")["items"]
-        return {pod["metadata"]["name"]: pod for pod in found}
-
-    def until_condition(self, name: str, kind: str) -> Document:
-        """Wait for a condition of a cluster; return it."""
-
-        def found() -> Document | None:
-            for condition in self.cluster(name).get("status", {}).get("conditions", []):
-                if condition["type"] == kind and condition["status"] == "True":
-                    return dict(condition)
-            return None
-
-        condition = self.until(f"MPICluster {name} has condition {kind}", found)
-        assert condition is not None
-        return condition
-
-    def hosts(self, name: str) -> list[str]:
-        """Return the lines of the hostfile, as the master reads it."""
-        return self.kubectl("exec", f"{name}-master", "--", "cat", HOSTFILE).splitlines()
-
-    def until_hosts(self, name: str, workers: int, within: float) -> None:
-        """Wait until the hostfile has the master and exactly these workers."""
-        wanted = [f"{name}-master.{name}"]
-        wanted += [f"{name}-worker-{index}.{name}" for index in range(workers)]
-        self.until(f"the hostfile is {wanted}", lambda: self.hosts(name) == wanted, within)
-
-    def until_workers(self, name: str, ready: int) -> None:
-        """Wait until the StatefulSet has so many pods, all ready."""
-
-        def reached() -> bool:
-            status = self.get("statefulset", f"{name}-worker")["status"]
-            return (status.get("replicas", 0), status.get("readyReplicas", 0)) == (ready, ready)
-
-        self.until(f"{name} has {ready} workers", reached)
-
-    def mpiexec(self, name: str, ranks: int, *command: str) -> str:
-        words = ("mpiexec", "--allow-run-as-root", "--hostfile", HOSTFILE, "-n", str(ranks))
-        return self.kubectl(
-            "exec", f"{name}-master", "--", *words, "--map-by", "ppr:1:node", *command
-        )
-
-    def runs_everywhere(self, name: str, workers: int) -> None:
-        """Assert that mpiexec starts one rank in each pod, and nowhere else."""
-        found = self.mpiexec(name, workers + 1, "hostname")
-        wanted = [f"{name}-master", *(f"{name}-worker-{index}" for index in range(workers))]
-        assert lines(found) == wanted
-
-    def gone(self, name: str) -> None:
-        """Delete a cluster; nothing of it is left."""
-        self.kubectl("delete", "mpicluster", name)
-        kinds = "statefulsets,pods,configmaps,secrets,services,poddisruptionbudgets,networkpolicies"
-
-        def left() -> str:
-            return self.kubectl("get", kinds, "-l", f"{NAME_LABEL}={name}", "-o", "name").strip()
-
-        self.until(f"nothing of {name} is left", lambda: left() in {"", "No resources found"})
-
-
-def lines(output: str) -> list[str]:
-    """Return the lines of output, sorted.
-
-    Not one of Open MPI: it puts each ssh into a process group of its own from both sides, and says
-    so when the other side was first.
-    """
-    return sorted(line for line in output.splitlines() if "setpgid" not in line)
 
 
 @pytest.fixture(scope="module")
@@ -128,21 +52,6 @@ def user(tmp_path_factory: pytest.TempPathFactory, cache: Path, openmpi: object)
     user.traincrew("down")
     assert "Traceback" not in log, log
     shutil.rmtree(user.home)
-
-
-def example(file: str, name: str) -> Document:
-    """Return an example with another name."""
-    document: Document = yaml.safe_load((EXAMPLES / file).read_text())
-    document["metadata"]["name"] = name
-    return document
-
-
-def one_shot(name: str, command: str, **policy: Any) -> Document:
-    """Return the one-shot example with another command."""
-    document = example("one-shot.yaml", name)
-    document["spec"]["master"]["oneShot"]["command"] = command
-    document["spec"]["runPolicy"] = policy
-    return document
 
 
 # -- interactive -------------------------------------------------------------------------------
@@ -244,7 +153,7 @@ def test_the_cluster_ends_with_its_command(user: User) -> None:
     run = f"mpiexec --allow-run-as-root --hostfile {HOSTFILE} -n 3 --map-by ppr:1:node"
     user.create(one_shot("succeeds", f"{run} sh -c 'echo $(hostname):hello'"))
     user.until_condition("succeeds", "Succeeded")
-    assert user.cluster("succeeds")["status"]["exitCode"] == 0
+    assert user.mpi_cluster("succeeds")["status"]["exitCode"] == 0
     log = lines(user.kubectl("logs", "succeeds-master"))
     hosts = ("master", "worker-0", "worker-1")
     assert log == [f"succeeds-{host}:hello" for host in hosts]
@@ -257,7 +166,7 @@ def test_a_command_that_fails(user: User) -> None:
     user.create(one_shot("fails", "echo tried; exit 3", backoffLimit=1))
     condition = user.until_condition("fails", "Failed")
     assert condition["reason"] == "BackoffLimitExceeded"
-    status = user.cluster("fails")["status"]
+    status = user.mpi_cluster("fails")["status"]
     assert (status["exitCode"], status["failures"]) == (3, 2)
     master = user.pods("fails")["fails-master"]["status"]
     assert "3" in condition["message"], condition
@@ -279,7 +188,7 @@ def test_a_retry_that_succeeds(user: User) -> None:
     template["containers"][0]["volumeMounts"] = [{"name": "tried", "mountPath": "/tried"}]
     user.create(document)
     user.until_condition("retries", "Succeeded")
-    status = user.cluster("retries")["status"]
+    status = user.mpi_cluster("retries")["status"]
     assert (status["exitCode"], status["failures"]) == (0, 1)
     user.until("the workers are gone", lambda: list(user.pods("retries")) == ["retries-master"])
     user.gone("retries")
@@ -301,7 +210,7 @@ def test_another_user_with_a_key_of_its_own(user: User, tmp_path: Path) -> None:
     user.until_condition("own", "Succeeded")
     log = lines(user.kubectl("logs", "own-master"))
     assert log == ["own-master 1000", "own-worker-0 1000", "own-worker-1 1000"]
-    assert user.cluster("own")["status"]["sshKeySecretName"] == "own-key"
+    assert user.mpi_cluster("own")["status"]["sshKeySecretName"] == "own-key"
     user.gone("own")
     user.kubectl("get", "secret", "own-key")
 

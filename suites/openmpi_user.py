@@ -1,0 +1,126 @@
+"""Someone with MPIClusters at a shell, on whichever cluster: the steps of the guide."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+EXAMPLES = Path(__file__).parents[1] / "examples/openmpi"
+NAME_LABEL = "mpicluster.traincrew.dev/name"
+HOSTFILE = "/kube-openmpi/generated/hostfile"
+UPDATE_SECONDS = 15
+"""Default of spec.hostfile.updateSeconds."""
+OF_A_CLUSTER = "statefulsets,pods,configmaps,secrets,services,poddisruptionbudgets,networkpolicies"
+
+Document = dict[str, Any]
+T = TypeVar("T")
+
+
+class Steps:
+    """What is done with MPIClusters; a second base class of users."""
+
+    @abstractmethod
+    def kubectl(self, *words: str) -> str:
+        """Run kubectl; return what it prints."""
+
+    @abstractmethod
+    def get(self, *words: str) -> Document:
+        """Return an object, or a list of them."""
+
+    @abstractmethod
+    def until(self, what: str, condition: Callable[[], T], seconds: float = ..., /) -> T:
+        """Wait until a condition gives something true; return it."""
+
+    def mpi_cluster(self, name: str) -> Document:
+        """Return an MPICluster."""
+        return self.get("mpicluster", name)
+
+    def pods(self, name: str) -> dict[str, Document]:
+        """Return the pods of a cluster by their names."""
+        found = self.get("pods", "-l", f"{NAME_LABEL}={name}")["items"]
+        return {pod["metadata"]["name"]: pod for pod in found}
+
+    def until_condition(self, name: str, kind: str) -> Document:
+        """Wait for a condition of a cluster; return it."""
+
+        def found() -> Document | None:
+            for condition in self.mpi_cluster(name).get("status", {}).get("conditions", []):
+                if condition["type"] == kind and condition["status"] == "True":
+                    return dict(condition)
+            return None
+
+        condition = self.until(f"MPICluster {name} has condition {kind}", found)
+        assert condition is not None
+        return condition
+
+    def hosts(self, name: str) -> list[str]:
+        """Return the lines of the hostfile, as the master reads it."""
+        return self.kubectl("exec", f"{name}-master", "--", "cat", HOSTFILE).splitlines()
+
+    def until_hosts(self, name: str, workers: int, within: float) -> None:
+        """Wait until the hostfile has the master and exactly these workers."""
+        wanted = [f"{name}-master.{name}"]
+        wanted += [f"{name}-worker-{index}.{name}" for index in range(workers)]
+        self.until(f"the hostfile is {wanted}", lambda: self.hosts(name) == wanted, within)
+
+    def until_workers(self, name: str, ready: int) -> None:
+        """Wait until the StatefulSet has so many pods, all ready."""
+
+        def reached() -> bool:
+            status = self.get("statefulset", f"{name}-worker")["status"]
+            return (status.get("replicas", 0), status.get("readyReplicas", 0)) == (ready, ready)
+
+        self.until(f"{name} has {ready} workers", reached)
+
+    def mpiexec(self, name: str, ranks: int, *command: str) -> str:
+        """Run a command in so many pods; return what it prints."""
+        words = ("mpiexec", "--allow-run-as-root", "--hostfile", HOSTFILE, "-n", str(ranks))
+        return self.kubectl(
+            "exec", f"{name}-master", "--", *words, "--map-by", "ppr:1:node", *command
+        )
+
+    def runs_everywhere(self, name: str, workers: int) -> None:
+        """Assert that mpiexec starts one rank in each pod, and nowhere else."""
+        found = self.mpiexec(name, workers + 1, "hostname")
+        wanted = [f"{name}-master", *(f"{name}-worker-{index}" for index in range(workers))]
+        assert lines(found) == wanted
+
+    def gone(self, name: str) -> None:
+        """Delete a cluster; nothing of it is left."""
+        self.kubectl("delete", "mpicluster", name)
+
+        def left() -> str:
+            mine = ("-l", f"{NAME_LABEL}={name}")
+            return self.kubectl("get", OF_A_CLUSTER, *mine, "-o", "name").strip()
+
+        self.until(f"nothing of {name} is left", lambda: left() in {"", "No resources found"})
+
+
+def lines(output: str) -> list[str]:
+    """Return the lines of output, sorted.
+
+    Not one of Open MPI: it puts each ssh into a process group of its own from both sides, and says
+    so when the other side was first.
+    """
+    return sorted(line for line in output.splitlines() if "setpgid" not in line)
+
+
+def example(file: str, name: str) -> Document:
+    """Return an example with another name."""
+    document: Document = yaml.safe_load((EXAMPLES / file).read_text())
+    document["metadata"]["name"] = name
+    return document
+
+
+def one_shot(name: str, command: str, **policy: Any) -> Document:
+    """Return the one-shot example with another command."""
+    document = example("one-shot.yaml", name)
+    document["spec"]["master"]["oneShot"]["command"] = command
+    document["spec"]["runPolicy"] = policy
+    return document

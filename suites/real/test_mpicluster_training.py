@@ -1,0 +1,183 @@
+"""MPIClusters on the real cluster: mpiexec reaches pods on all nodes by ssh, with its DNS and RBAC.
+
+The operator runs in its own containers, Open MPI and sshd in those of `images/openmpi`. More of how
+MPIClusters end and recover is in suites/training on the embedded cluster.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from hack.cluster import binaries
+from hack.cluster.processes import NotReady
+from suites.openmpi_user import EXAMPLES, HOSTFILE, UPDATE_SECONDS, Steps, example, lines, one_shot
+
+from hack import images
+
+from . import install_support
+from .install_support import DEPLOY, ROOT, SECONDS, namespace, run, uninstall
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hack.cluster import RealCluster
+
+SPACE, RESTRICTED = "openmpi", "openmpi-restricted"
+LEVEL = "pod-security.kubernetes.io/enforce=restricted"
+WORKER_COUNTS = (3, 1)
+pytestmark = pytest.mark.timeout(600)
+
+
+class User(install_support.User, Steps):
+    """A user with MPIClusters in a namespace."""
+
+
+@pytest.fixture(scope="module")
+def user(real_cluster: RealCluster) -> Iterator[User]:
+    """A user with a namespace; the operator is installed."""
+    real_cluster.load_images([images.build(name) for name in ("openmpi", "openmpi-chainermn")])
+    uninstall(real_cluster)
+    with namespace(real_cluster, SPACE):
+        found = User(real_cluster, SPACE)
+        try:
+            real_cluster.kubectl("create", "-f", str(DEPLOY))
+            found.rolled_out()
+            yield found
+        finally:
+            uninstall(real_cluster)
+
+
+# -- interactive -------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def playground(user: User) -> str:
+    """An interactive cluster with a worker on each node."""
+    document = example("interactive.yaml", "play")
+    template = document["spec"]["workers"]["template"]
+    template["spec"]["topologySpreadConstraints"] = [
+        {
+            "maxSkew": 1,
+            "topologyKey": "kubernetes.io/hostname",
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"release": "play", "role": "worker"}},
+        }
+    ]
+    user.create(document)
+    user.until_condition("play", "Running")
+    return "play"
+
+
+def test_mpiexec_starts_processes_on_all_nodes(user: User, playground: str) -> None:
+    workers = [user.pods(playground)[f"{playground}-worker-{index}"] for index in range(2)]
+    nodes = {pod["spec"]["nodeName"] for pod in workers}
+    assert nodes == {node.name for node in user.cluster.nodes}
+    user.until_hosts(playground, 2, UPDATE_SECONDS)
+    user.runs_everywhere(playground, 2)
+
+
+@pytest.mark.parametrize("what", ["mpicluster/play", "statefulset/play-worker"])
+def test_scaling_by(user: User, playground: str, what: str) -> None:
+    """The hostfile in the master follows, and mpiexec starts what it lists."""
+    before = user.pods(playground)
+    for count in WORKER_COUNTS:
+        user.kubectl("scale", what, f"--replicas={count}")
+        user.until_workers(playground, count)
+        user.until_hosts(playground, count, UPDATE_SECONDS)
+        user.runs_everywhere(playground, count)
+    after = user.pods(playground)
+    for name in (f"{playground}-master", f"{playground}-worker-0"):
+        assert after[name]["metadata"]["uid"] == before[name]["metadata"]["uid"]
+
+
+def test_a_lost_master_comes_back(user: User, playground: str) -> None:
+    user.kubectl("delete", "pod", f"{playground}-master")
+    user.until_condition(playground, "Restarting")
+    user.until_condition(playground, "Running")
+    user.until_hosts(playground, 1, UPDATE_SECONDS)
+    user.runs_everywhere(playground, 1)
+
+
+def test_the_gateway_and_the_disruption_budget(user: User, playground: str) -> None:
+    """The master is reached by any node's address, and workers cannot be evicted."""
+    budget, port = {"podDisruptionBudget": {"enabled": True}}, 30224
+    gateway = {"gateway": {"enabled": True, "nodePort": port}}
+    patch = json.dumps({"spec": {"ssh": gateway, "workers": budget}})
+    user.kubectl("patch", "mpicluster", playground, "--type=merge", "-p", patch)
+    addresses = "jsonpath={.items[*].status.addresses[?(@.type=='InternalIP')].address}"
+    ssh = ("exec", f"{playground}-worker-0", "--", "ssh", f"-p{port}")
+    for address in user.cluster.kubectl("get", "nodes", "-o", addresses).split():
+
+        def reached(address: str = address) -> bool:
+            try:
+                return user.kubectl(*ssh, address, "hostname") == f"{playground}-master\n"
+            except NotReady:  # kube-proxy has not seen the Service yet
+                return False
+
+        user.until(f"the master is reached by {address}", reached, 60)
+
+    worker = f"{playground}-worker-0"
+    user.until("the budget counts", lambda: user.get("pdb", f"{worker[:-2]}-pdb").get("status"))
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": worker}}
+    path = f"/api/v1/namespaces/{SPACE}/pods/{worker}/eviction"
+    with pytest.raises(NotReady, match="would violate the pod's disruption budget"):
+        user.kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(eviction))
+
+
+def test_nothing_of_a_deleted_cluster_is_left(user: User, playground: str) -> None:
+    user.gone(playground)
+
+
+# -- one-shot ----------------------------------------------------------------------------------
+
+
+def test_the_cluster_ends_with_its_command(user: User) -> None:
+    mpiexec = f"mpiexec --allow-run-as-root --hostfile {HOSTFILE} -n 3 --map-by ppr:1:node"
+    user.create(one_shot("succeeds", f"{mpiexec} hostname"))
+    user.until_condition("succeeds", "Succeeded")
+    assert user.mpi_cluster("succeeds")["status"]["exitCode"] == 0
+    log = lines(user.kubectl("logs", "succeeds-master"))
+    assert log == [f"succeeds-{host}" for host in ("master", "worker-0", "worker-1")]
+    user.until("the workers are gone", lambda: list(user.pods("succeeds")) == ["succeeds-master"])
+    assert user.get("statefulset", "succeeds-worker")["spec"]["replicas"] == 0
+
+
+def test_a_command_that_fails_is_run_again(user: User) -> None:
+    user.create(one_shot("fails", "echo tried; exit 3", backoffLimit=1))
+    condition = user.until_condition("fails", "Failed")
+    assert condition["reason"] == "BackoffLimitExceeded"
+    assert "exited with code 3" in condition["message"]
+    status = user.mpi_cluster("fails")["status"]
+    assert (status["exitCode"], status["failures"]) == (3, 2)
+    (container,) = user.pods("fails")["fails-master"]["status"]["containerStatuses"]
+    assert container["restartCount"] == 1
+    # By then nothing restarts it any more.
+    user.until(
+        "the master has failed",
+        lambda: user.pods("fails")["fails-master"]["status"]["phase"] == "Failed",
+    )
+    assert user.kubectl("logs", "fails-master") == "tried\n"
+
+
+def test_where_no_root_is_allowed(user: User) -> None:
+    """The example for namespaces with the Pod Security level `restricted`."""
+    with namespace(user.cluster, RESTRICTED):
+        user.cluster.kubectl("label", "namespace", RESTRICTED, LEVEL)
+        there = User(user.cluster, RESTRICTED)
+        document = example("one-shot-non-root.yaml", "digits")
+        there.create(document)
+        there.until_condition("digits", "Succeeded")
+        log = there.kubectl("logs", "digits-master")
+        assert float(log.rpartition("validation accuracy: ")[2].split()[0]) >= 0.95, log
+
+
+def test_a_values_file_and_helm(user: User) -> None:
+    helm, there = binaries.build("helm"), f"--namespace={SPACE}"
+    values = f"--values={EXAMPLES / 'values-one-shot.yaml'}"
+    run(helm, user.cluster, "install", "mine", str(ROOT / "charts/kube-openmpi"), there, values)
+    user.until_condition("mine", "Succeeded")
+    assert "validation accuracy: 0.9" in user.kubectl("logs", "mine-master")
+    run(helm, user.cluster, "uninstall", "mine", there, "--wait", f"--timeout={SECONDS:g}s")
+    user.until("no pod of it is left", lambda: not user.pods("mine"))
