@@ -78,6 +78,17 @@ class Steps:
 
         self.until(f"{name} has {ready} workers", reached)
 
+    def until_replaced(self, name: str, before: Document) -> None:
+        """Wait until another pod has the name of this one, and is ready."""
+
+        def is_back() -> bool:
+            pod = self.pods(name).get(before["metadata"]["name"], before)
+            conditions = pod.get("status", {}).get("conditions", [])
+            is_ready = any((c["type"], c["status"]) == ("Ready", "True") for c in conditions)
+            return is_ready and pod["metadata"]["uid"] != before["metadata"]["uid"]
+
+        self.until(f"{before['metadata']['name']} is back", is_back)
+
     def mpiexec(self, name: str, ranks: int, *command: str) -> str:
         """Run a command in so many pods; return what it prints."""
         words = ("mpiexec", "--allow-run-as-root", "--hostfile", HOSTFILE, "-n", str(ranks))

@@ -93,9 +93,9 @@ def test_scaling_by(user: User, playground: str, what: str) -> None:
 
 
 def test_a_lost_master_comes_back(user: User, playground: str) -> None:
+    before = user.pods(playground)[f"{playground}-master"]
     user.kubectl("delete", "pod", f"{playground}-master")
-    user.until_condition(playground, "Restarting")
-    user.until_condition(playground, "Running")
+    user.until_replaced(playground, before)
     user.until_hosts(playground, 1, UPDATE_SECONDS)
     user.runs_everywhere(playground, 1)
 

@@ -96,16 +96,7 @@ def test_a_lost_worker_and_a_lost_master_come_back(user: User, playground: str) 
     before = user.pods(playground)
     for lost in (f"{playground}-worker-0", f"{playground}-master"):
         user.kubectl("delete", "pod", lost)
-        uid = before[lost]["metadata"]["uid"]
-
-        def is_back(lost: str = lost, uid: str = uid) -> bool:
-            pod = user.pods(playground).get(lost)
-            if pod is None or pod["metadata"]["uid"] == uid:
-                return False
-            conditions = pod.get("status", {}).get("conditions", [])
-            return any((c["type"], c["status"]) == ("Ready", "True") for c in conditions)
-
-        user.until(f"{lost} is back", is_back)
+        user.until_replaced(playground, before[lost])
         user.until_hosts(playground, 2, UPDATE_SECONDS)
         user.runs_everywhere(playground, 2)
     worker = f"{playground}-worker-1"
