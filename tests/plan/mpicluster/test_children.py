@@ -290,3 +290,18 @@ def test_only_what_pods_depend_on_changes_their_fingerprint() -> None:
 
 
 PODS = [("StatefulSet", "hello-worker"), ("Pod", "hello-master")]
+
+
+@pytest.mark.parametrize(
+    ("job", "policy"),
+    [
+        (one_shot(runPolicy={"backoffLimit": 0}), "Never"),
+        (one_shot(runPolicy={"backoffLimit": 1}), "OnFailure"),
+        (one_shot(), "OnFailure"),
+        (interactive(runPolicy={"backoffLimit": 0}), "OnFailure"),
+    ],
+)
+def test_only_a_command_that_may_be_run_again_is_restarted(
+    job: dict[str, Any], policy: str
+) -> None:
+    assert child(job, "Pod", "hello-master")["spec"]["restartPolicy"] == policy

@@ -432,6 +432,27 @@ def test_a_limit_is_noticed_when_the_command_already_runs_again() -> None:
     assert world.master_pod["status"]["phase"] == "Failed"
 
 
+@pytest.mark.parametrize("limit", [0, 1])
+def test_a_command_in_a_pod_that_is_never_restarted(limit: int) -> None:
+    """It is run again only if the limit was raised meanwhile, in another pod."""
+    world = started(one_shot(workers=1, runPolicy={"backoffLimit": 0}))
+    world.edit(runPolicy={"backoffLimit": limit})
+    world.pass_time(60)
+    world.end(world.master_pod, 7)
+    world.settle()
+    assert world.status["failures"] == 1
+    if limit == 0:
+        assert (world.status["phase"], world.status["exitCode"]) == ("Failed", 7)
+        assert "activeDeadlineSeconds" not in world.master_pod["spec"], "it has ended by itself"
+        return
+    world.run()
+    world.settle()
+    assert (world.status["phase"], world.made["hello-master"]) == ("Running", 2)
+    world.succeed()
+    world.settle()
+    assert (world.status["phase"], world.status["failures"]) == ("Succeeded", 1)
+
+
 @pytest.mark.parametrize("how", ["delete", "evict"])
 def test_a_master_that_is_lost_is_no_failure(how: str) -> None:
     world = started(one_shot(workers=2, runPolicy={"backoffLimit": 1}))

@@ -84,7 +84,7 @@ def master(
     """Return the template of the master; `assets` is the ConfigMap with the hostfile."""
     template = with_named_container(spec.master.template, MASTER_CONTAINER)
     template = _with_ssh(template, MASTER_CONTAINER, spec, helper_image, labels, secret=key_secret)
-    template = podtemplate.with_default(template, restartPolicy="OnFailure")
+    template = podtemplate.with_spec(template, restartPolicy=_restart_policy(spec))
     items = [{"key": "hostfile", "path": "hostfile"}]
     volume = {"name": HOSTFILE_VOLUME, "configMap": {"name": assets, "items": items}}
     template = podtemplate.with_volumes(template, [volume])
@@ -102,6 +102,15 @@ def master(
         )
 
     return podtemplate.map_containers(template, equipped)
+
+
+def _restart_policy(spec: MPIClusterSpec) -> str:
+    """Return the restart policy of the master.
+
+    A kubelet restarts a container for the first time at once, before anybody could stop it: a
+    command that must not be run again needs a pod that is never restarted.
+    """
+    return "Never" if spec.one_shot is not None and spec.backoff_limit == 0 else "OnFailure"
 
 
 def _with_ssh(
