@@ -143,6 +143,12 @@ def test_the_key_pair_is_made_once() -> None:
     assert not [write for write in stages if write.key_pair], "it is not asked for any more"
 
 
+def test_the_name_of_the_secret_is_stored_at_once_also_among_many_clusters() -> None:
+    plan = MPIWorld(interactive()).plan()
+    assert plan.urgent
+    assert not plan.patient
+
+
 def test_no_key_pair_is_made_if_the_user_has_one() -> None:
     world = started(ssh={"keySecretName": "mine"})
     assert world.secrets == {}
@@ -242,6 +248,18 @@ def test_a_worker_that_goes_is_not_listed_while_it_terminates(way: str) -> None:
     world.step()
     assert world.hosts == ["master", "worker-0", "worker-1"]
     assert "hello-worker-2" in world.pods, "it has not even begun to terminate"
+
+
+def test_a_worker_that_is_scaled_down_and_up_again_at_once_was_not_restarted() -> None:
+    world = started(workers=2)
+    world.scale_set(1)
+    world.step()
+    world.scale_set(2)
+    world.leave(world.pods["hello-worker-1"])
+    world.controllers()
+    world.start()
+    assert world.made["hello-worker-1"] == 2
+    assert world.status["restarts"] == 0
 
 
 def test_workers_that_are_not_ready_or_terminate_are_not_listed() -> None:
@@ -531,6 +549,53 @@ def test_a_program_that_ends_with_0_because_it_made_no_progress_has_not_succeede
     assert (world.status["phase"], world.status["failures"]) == ("Running", 1)
 
 
+def test_a_stalled_command_that_fails_before_it_is_ended_is_counted_once() -> None:
+    world = started(one_shot(workers=1, runPolicy={"progressDeadlineSeconds": 30}))
+    world.pass_time(31)
+    world.step()
+    world.fail_attempt(1)
+    world.step()
+    assert world.status["failures"] == 1
+    world.settle()
+    assert (world.status["failures"], world.made["hello-master"]) == (1, 2)
+
+
+def test_a_master_that_exceeds_the_deadline_of_its_template_has_failed_once() -> None:
+    world = started(one_shot(workers=1))
+    world.pass_time(60)
+    world.end(world.master_pod, 137)
+    world.master_pod["status"]["reason"] = "DeadlineExceeded"
+    world.step()
+    assert "deletionTimestamp" not in world.master_pod["metadata"], "only it shows the failure"
+    assert world.status["failures"] == 1
+    world.start()
+    assert (world.status["phase"], world.status["failures"]) == ("Running", 1)
+    assert world.made["hello-master"] == 2
+
+
+def test_a_pod_whose_containers_have_ended_is_not_stopped() -> None:
+    """A kubelet writes that containers have ended before the phase of their pod."""
+    world = started(one_shot(workers=1))
+    world.succeed()
+    world.master_pod["status"]["phase"] = "Running"
+    world.settle()
+    assert world.status["phase"] == "Succeeded"
+    assert "activeDeadlineSeconds" not in world.master_pod["spec"]
+
+
+def test_the_command_ends_the_cluster_and_not_another_container_of_its_pod() -> None:
+    world = started(one_shot(workers=1))
+    world.succeed()
+    running = {"name": "sidecar", "restartCount": 0, "state": {"running": {}}}
+    world.master_pod["status"]["phase"] = "Running"
+    world.master_pod["status"]["containerStatuses"].append(running)
+    world.step()
+    assert (world.status["phase"], world.status["exitCode"]) == ("Succeeded", 0)
+    world.step()
+    assert world.master_pod["spec"]["activeDeadlineSeconds"] == 1
+    assert not world.plan().writes_children, "once is enough"
+
+
 # -- run policy ---------------------------------------------------------------------------------
 
 
@@ -627,6 +692,12 @@ def test_a_finished_cluster_is_not_run_again() -> None:
 # -- edits --------------------------------------------------------------------------------------
 
 
+def image_of_workers(world: MPIWorld) -> str:
+    containers = world.set["spec"]["template"]["spec"]["containers"]
+    image: str = containers[0]["image"]
+    return image
+
+
 def test_another_template_rolls_the_workers_which_is_no_restart() -> None:
     world = started(workers=2)
     uids = {pod["metadata"]["uid"] for pod in world.pods.values()}
@@ -634,9 +705,16 @@ def test_another_template_rolls_the_workers_which_is_no_restart() -> None:
     world.edit(workers=workers)
     world.step()
     assert world.record("worker-1").released, "it is stored first why they end"
+    assert image_of_workers(world) != "new:1"
+    world.step()
+    assert image_of_workers(world) == "new:1"
+    for _ in range(3):
+        world.step()  # the StatefulSet controller has not seen it yet
+    assert world.record("worker-1").released
+    world.controllers()
+    world.step()  # it replaces one pod after another
+    assert world.record("worker-0").released
     world.start()
-    containers = world.set["spec"]["template"]["spec"]["containers"]
-    assert containers[0]["image"] == "new:1"
     assert len(uids & {pod["metadata"]["uid"] for pod in world.pods.values()}) == 1
     assert (world.status["restarts"], world.status["phase"]) == (0, "Running")
     assert not world.record("worker-1").released

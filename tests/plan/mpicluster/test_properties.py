@@ -111,6 +111,19 @@ class History(JobHistory):
         self.world.end(pod, code, finishedAt=self.world.stamp())
         pod["status"]["containerStatuses"][0]["restartCount"] = restarts
 
+    @rule()
+    def master_exceeds_a_deadline_of_its_own(self) -> None:
+        pod = self.world.master
+        if pod is None or pod["status"]["phase"] != "Running":
+            return
+        if _is_waiting(pod) or "deletionTimestamp" in pod["metadata"]:
+            return
+        restarts = pod["status"]["containerStatuses"][0]["restartCount"]
+        self.failed += 1
+        self.world.end(pod, 137)
+        pod["status"]["containerStatuses"][0]["restartCount"] = restarts
+        pod["status"]["reason"] = "DeadlineExceeded"
+
     @rule(index=indices)
     def pod_is_evicted(self, index: int) -> None:
         if (pod := self.pick(index, "Running")) is not None:

@@ -174,11 +174,11 @@ class MPIWorld(World):
         for pod_name, pod in list(self.pods.items()):
             if _owner(pod) != uid:
                 continue
-            late = int(pod_name.rpartition("-")[2]) >= replicas
-            if late or pod["metadata"]["labels"][REVISION] != revision:
+            if int(pod_name.rpartition("-")[2]) >= replicas:
                 self.leave(pod)
             elif pod["status"]["phase"] in {"Failed", "Succeeded"}:
                 del self.pods[pod_name]
+        self._roll(uid, revision)
         for index in range(replicas):
             if f"{name}-{index}" not in self.pods:
                 self._pod(f"{name}-{index}", "StatefulSet", name, uid, document)
@@ -191,6 +191,14 @@ class MPIWorld(World):
             "replicas": len(mine),
             "readyReplicas": sum(_ready(pod) for pod in mine),
         }
+
+    def _roll(self, uid: str, revision: str) -> None:
+        """Replace one pod of an older revision at a time, if all others are ready."""
+        mine = [pod for pod in self.pods.values() if _owner(pod) == uid]
+        older = [pod for pod in mine if pod["metadata"]["labels"][REVISION] != revision]
+        younger = [pod for pod in mine if pod["metadata"]["labels"][REVISION] == revision]
+        if older and all(map(_ready, younger)) and not any(map(_leaving, mine)):
+            self.leave(max(older, key=lambda pod: str(pod["metadata"]["name"])))
 
     def fail_attempt(self, code: int = 1) -> None:
         """The command fails; the kubelet waits before it runs it again."""
@@ -296,6 +304,10 @@ class MPIWorld(World):
         self.settle()
         self.run()
         self.settle()
+
+
+def _leaving(pod: dict[str, Any]) -> bool:
+    return "deletionTimestamp" in pod["metadata"]
 
 
 def _has_ended(pod: dict[str, Any]) -> bool:

@@ -119,8 +119,7 @@ class _Planner(JobPlanner[MPIClusterSpec, MPIClusterStatus]):
 
     def suspend(self, plan: Plan, spec: MPIClusterSpec) -> None:  # noqa: ARG002
         if not self.stored.holds(lifecycle.SUSPENDED):
-            self.releasing = True  # first it is stored that these pods are ended by us
-            return
+            return  # first it is stored that these pods are ended by us
         plan.stages = self.writes.scale_to_zero()
         plan.delete = self._deleted_master()
 

@@ -207,8 +207,6 @@ class Writes:
                 self._owner, spec, self._helper_image, key_secret=key_secret, hostfile=hostfile
             )
             return Write(create=document)
-        if found.finished:
-            return None
         values: Values = {}
         digest = children.digest(hostfile)
         if found.metadata.annotations.get(ANNOTATION_HOSTFILE) != digest:
