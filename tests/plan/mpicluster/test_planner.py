@@ -560,6 +560,17 @@ def test_a_stalled_command_that_fails_before_it_is_ended_is_counted_once() -> No
     assert (world.status["failures"], world.made["hello-master"]) == (1, 2)
 
 
+def test_no_progress_is_told_although_the_command_was_just_restarted() -> None:
+    world = started(one_shot(workers=1, runPolicy={"progressDeadlineSeconds": 30}))
+    world.fail_attempt()
+    world.step()
+    world.next_attempt()
+    world.pass_time(31)  # and no reconcile until now
+    world.step()
+    assert (world.status["reason"], world.status["failures"]) == ("NoProgress", 2)
+    assert reasons(world).count("NoProgress") == 1
+
+
 def test_a_master_that_exceeds_the_deadline_of_its_template_has_failed_once() -> None:
     world = started(one_shot(workers=1))
     world.pass_time(60)

@@ -211,6 +211,9 @@ class _Planner(JobPlanner[MPIClusterSpec, MPIClusterStatus]):
         after = self.advance(numbers, progress=progress)
         plan.status = self.document(after)
         plan.events = self.transitions(after) + self.sync_events(spec, after, progress)
+        if isinstance(verdict, stall.Stalled) and self.stored.holds(lifecycle.RESTARTING):
+            # There is no transition that reports it.
+            plan.events.append(Event("Warning", stall.NO_PROGRESS, progress.message))
         time_left = runpolicy.time_left(after, self.policy(spec), self.now)
         waits.append(time_left.total_seconds() if time_left is not None else None)
         if progress.sync_reason == RESOURCE_EXISTS:
