@@ -158,7 +158,9 @@ class _Planner(JobPlanner[MPIClusterSpec, MPIClusterStatus]):
         return self._too_many_failures(spec)
 
     def _too_many_failures(self, spec: MPIClusterSpec) -> Outcome | None:
-        count, limit = self.status_with_counts(spec).failures, spec.backoff_limit
+        record = self.current.records.get(attempts.PLACE)
+        new = attempts.count(record, self.current.master)[1] if spec.one_shot is not None else 0
+        count, limit = self.stored.failures + new, spec.backoff_limit
         if spec.one_shot is None or count <= limit:
             return None
         times = "once" if count == 1 else f"{count} times"
