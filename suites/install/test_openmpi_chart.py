@@ -31,7 +31,7 @@ FILES = [
     for path in sorted(directory.glob("*.yaml"))
     if path not in {KEYS, directory / "Chart.yaml"}
 ]
-FILES += sorted((ROOT / "examples" / "openmpi").glob("values*.yaml"))
+FILES += sorted((ROOT / "examples" / "openmpi" / "values").glob("*.yaml"))
 
 
 @pytest.fixture(scope="module", params=["helm", "helm4"])

@@ -175,7 +175,7 @@ def test_where_no_root_is_allowed(user: User) -> None:
 
 def test_a_values_file_and_helm(user: User) -> None:
     helm, there = binaries.build("helm"), f"--namespace={SPACE}"
-    values = f"--values={EXAMPLES / 'values-one-shot.yaml'}"
+    values = f"--values={EXAMPLES / 'values/one-shot.yaml'}"
     run(helm, user.cluster, "install", "mine", str(ROOT / "charts/kube-openmpi"), there, values)
     user.until_condition("mine", "Succeeded")
     assert "validation accuracy: 0.9" in user.kubectl("logs", "mine-master")

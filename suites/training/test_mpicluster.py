@@ -133,7 +133,7 @@ def test_the_examples_train_with_traincrew_run(user: User, manifest: str) -> Non
 
 def test_values_of_kube_openmpi(user: User) -> None:
     """As user 1000, with the command line of kube-openmpi's own example."""
-    manifest = user.traincrew("mpi", str(EXAMPLES / "values-one-shot.yaml"), "--name", "mine")
+    manifest = user.traincrew("mpi", str(EXAMPLES / "values/one-shot.yaml"), "--name", "mine")
     output = user.traincrew("run", "-", given=manifest)
     assert "Succeeded" in output
     assert re.search(r"Data for node: mine-worker-1\b.*\n.*Process rank: 2\b", output), output

@@ -18,8 +18,8 @@ from traincrew.local.images.catalog import load_catalogs
 from traincrew.local.images.reference import parse_reference
 
 DIRECTORY = Path(__file__).parents[3] / "examples" / "openmpi"
-VALUES = sorted(DIRECTORY.glob("values*.yaml"))
-MANIFESTS = sorted({*DIRECTORY.glob("*.yaml")} - {*VALUES})
+VALUES = sorted(DIRECTORY.glob("values/*.yaml"))
+MANIFESTS = sorted(DIRECTORY.glob("*.yaml"))
 
 
 def check(cluster: dict[str, Any]) -> None:
