@@ -59,6 +59,7 @@ IMAGES: Mapping[str, Image] = {
     for image in (
         Image("operator", "traincrew/traincrew", "images/operator/Dockerfile"),
         Image("helper", "traincrew/helper", "images/helper/Dockerfile"),
+        Image("git", "traincrew/git", "images/git/Dockerfile"),
         Image("chainermn", "traincrew/chainermn", "images/chainermn/Dockerfile"),
         Image("chainer", "traincrew/chainer", "images/chainermn/Dockerfile", target="chainer"),
         Image("busybox", "traincrew/busybox", "images/busybox/Dockerfile"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 import subprocess
 from collections.abc import Callable
@@ -11,11 +12,14 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 from hack.images import catalog, lock, machine
+from msgspec import convert
 from packaging.requirements import Requirement
 from suites.images.container import ARBITRARY_USER, HOST, USER, Container
 
 from hack import images
+from traincrew.api.kinds.mpicluster.codesync import CodeSync
 from traincrew.plan.chainerjob.children import PATHS
+from traincrew.plan.mpicluster import codesync
 from traincrew.plan.shared import openmpi
 
 if TYPE_CHECKING:
@@ -27,6 +31,7 @@ Containers = Callable[[str], Container]
 SIZES = {
     "operator": 60,
     "helper": 68,
+    "git": 90,
     "chainermn": 435,
     "chainer": 435,
     "busybox": 3,
@@ -420,3 +425,61 @@ class TestEtcd:
         assert "--enable-v2" in image.run(program, "--help").stdout
         version = image.run(program, "--version").stdout.splitlines()[0]
         assert version.startswith("etcd Version: 3.5.")
+
+
+class TestGit:
+    """The init container of ``spec.codeSync``."""
+
+    @pytest.fixture(params=[USER, ARBITRARY_USER, 0])
+    def fetch(
+        self, container: Containers, tmp_path: Path, request: pytest.FixtureRequest
+    ) -> Callable[[str], subprocess.CompletedProcess[str]]:
+        """Fetches a repository into `tmp_path`, with a key."""
+        user: int = request.param
+        inside = (codesync.ROOT, "/served", codesync.SECRET)
+        volumes = {path: tmp_path / path.strip("/") for path in inside}
+        for path in volumes.values():
+            path.mkdir(parents=True)
+        words = ("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f")
+        subprocess.run([*words, str(volumes[codesync.SECRET] / "ssh")], check=True)
+        (volumes[codesync.SECRET] / "ssh").chmod(codesync.SECRET_MODE)
+        work = volumes["/served"] / "code"
+        identity = ("-c", "user.name=a", "-c", "user.email=a@example.com")
+        subprocess.run(["git", "init", "--quiet", "--initial-branch=main", str(work)], check=True)
+        (work / "train.py").write_text("print(1)\n")
+        for command in (("add", "."), ("commit", "--quiet", "--message=one")):
+            subprocess.run(["git", "-C", str(work), *identity, *command], check=True)
+        for path in (volumes[codesync.ROOT], work, *work.rglob("*")):
+            os.chown(path, user, user)
+
+        def run(repository: str) -> subprocess.CompletedProcess[str]:
+            entry = {"name": "c", "repository": repository, "mountPath": "/c"}
+            step = codesync.container(convert(entry, CodeSync), "", {})
+            variables = {each["name"]: each["value"] for each in step["env"]}
+            image = container("git")
+            return image.run(*step["command"], user=user, environment=variables, volumes=volumes)
+
+        return run
+
+    def test_fetches_as_any_user(
+        self, fetch: Callable[[str], subprocess.CompletedProcess[str]], tmp_path: Path
+    ) -> None:
+        done = fetch("file:///served/code")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert (tmp_path / "git/c/train.py").read_text() == "print(1)\n"
+
+    def test_ssh_runs_as_any_user(
+        self, fetch: Callable[[str], subprocess.CompletedProcess[str]]
+    ) -> None:
+        done = fetch("ssh://git@127.0.0.1:1/code")
+        assert done.returncode == 128
+        assert done.stderr == (
+            "ssh: connect to host 127.0.0.1 port 1: Connection refused\n"
+            "fatal: Could not read from remote repository.\n\n"
+        )
+
+    def test_has_certificates(self, container: Containers) -> None:
+        done = container("git").run("git", "ls-remote", "https://127.0.0.1:1/code")
+        assert "Failed to connect" in done.stderr or "Couldn't connect" in done.stderr
+        certificates = container("git").file("/etc/ssl/certs/ca-certificates.crt")
+        assert certificates.read_text().count("BEGIN CERTIFICATE") > 100

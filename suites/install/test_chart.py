@@ -25,6 +25,11 @@ EVERYTHING: Document = {
         "tag": "v2",
         "digest": f"sha256:{'fedcba9876543210' * 4}",
     },
+    "gitImage": {
+        "repository": "mirror.example:5000/traincrew/git",
+        "tag": "v3",
+        "digest": f"sha256:{'0f1e2d3c4b5a6978' * 4}",
+    },
     "imagePullSecrets": [{"name": "mirror"}, {"name": "other"}],
     "replicas": 3,
     "leaderElection": {

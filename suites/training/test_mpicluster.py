@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import socket
-import subprocess
 import time
 from typing import TYPE_CHECKING
 
@@ -204,42 +202,3 @@ def test_another_user_with_a_key_of_its_own(user: User, tmp_path: Path) -> None:
     assert user.mpi_cluster("own")["status"]["sshKeySecretName"] == "own-key"
     user.gone("own")
     user.kubectl("get", "secret", "own-key")
-
-
-# -- code from git -----------------------------------------------------------------------------
-
-
-@pytest.fixture
-def repository(tmp_path: Path, user: User) -> Iterator[str]:
-    """A git repository that is served on this machine; its address."""
-    work, served = tmp_path / "work", tmp_path / "served"
-    (work / "examples").mkdir(parents=True)
-    (work / "examples/say.sh").write_text("echo $(hostname) says $1\n")
-    git = ("git", "-C", str(work), "-c", "user.name=a", "-c", "user.email=a@example.com")
-    user.does("git", "init", "--quiet", "--initial-branch=main", str(work))
-    user.does(*git, "add", ".")
-    user.does(*git, "commit", "--quiet", "--message=one")
-    user.does("git", "clone", "--quiet", "--bare", str(work), str(served / "code.git"))
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    words = ("daemon", "--export-all", "--listen=127.0.0.1", f"--port={port}", "--reuseaddr")
-    daemon = subprocess.Popen(["git", *words, f"--base-path={served}", str(served)])
-    try:
-        yield f"git://127.0.0.1:{port}/code.git"
-    finally:
-        daemon.terminate()
-        daemon.wait()
-
-
-def test_code_from_git_is_in_every_pod(user: User, repository: str) -> None:
-    run = f"mpiexec --allow-run-as-root --hostfile {HOSTFILE} -n 3 --map-by ppr:1:node"
-    document = one_shot("code", f"{run} sh /code/say.sh hello", backoffLimit=0)
-    code = {"name": "mine", "repository": repository, "branch": "main", "mountPath": "/code"}
-    document["spec"]["codeSync"] = [{**code, "subPath": "mine/examples", "timeoutSeconds": 60}]
-    user.create(document)
-    user.until_condition("code", "Succeeded")
-    hosts = ("master", "worker-0", "worker-1")
-    found = lines(user.kubectl("logs", "code-master", "-c", "mpi-master"))
-    assert found == [f"code-{host} says hello" for host in hosts]
-    user.gone("code")

@@ -43,7 +43,11 @@ def _with_options(kind: plans.Kind, options: Options) -> Callable[[Observed, dat
 
 def all_kinds(options: OperatorOptions) -> list[Kind]:
     """Return all kinds, with the options bound."""
-    chosen = Options(helper_image=options.helper_image, accelerators=options.accelerators)
+    chosen = Options(
+        helper_image=options.helper_image,
+        git_image=options.git_image,
+        accelerators=options.accelerators,
+    )
     return [
         Kind(
             resource=_resource(kind),

@@ -12,6 +12,7 @@ from traincrew.plan.shared.accelerators import NO_ACCELERATORS, Accelerators
 
 VERSION = version("traincrew")
 HELPER_IMAGE = f"traincrew/helper:{VERSION}"
+GIT_IMAGE = f"traincrew/git:{VERSION}"
 LEASE_NAME = "chainer-operator"
 WORKERS = 64
 
@@ -31,6 +32,8 @@ class OperatorOptions(Struct, frozen=True, kw_only=True):
         namespace: Only jobs of this namespace; all if None.
         helper_image: Image of the init containers that are added to distributed pods. Has kubectl
             at /usr/local/bin/kubectl and a POSIX shell.
+        git_image: Image of the init containers that fetch code for MPIClusters. Has git, ssh and a
+            POSIX shell.
         accelerators: What containers that use an accelerator are given.
         workers: Maximum number of jobs reconciled at the same time. They mostly wait for the API
             server, which handles concurrent requests faster than one after another.
@@ -48,6 +51,7 @@ class OperatorOptions(Struct, frozen=True, kw_only=True):
 
     namespace: str | None = None
     helper_image: str = HELPER_IMAGE
+    git_image: str = GIT_IMAGE
     accelerators: Accelerators = NO_ACCELERATORS
     workers: int = WORKERS
     leader_elect: bool = True

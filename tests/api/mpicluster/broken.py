@@ -13,6 +13,11 @@ C = with_code()
 MASTER, WORKERS = "spec/master/template/spec", "spec/workers/template/spec"
 MPI_MASTER, MPI_WORKER = f"{MASTER}/containers/0", f"{WORKERS}/containers/0"
 CODE = "spec/codeSync/0"
+SECRET_ADDRESSES = (
+    "https://me:s3cret@git.example.com",
+    "HTTP://s3cret@git.example.com:8080",
+    "ssh://git:s3cret@git.example.com",
+)
 CONVERT = "traincrew mpi -f values.yaml"
 ROLES = (("master", MASTER, "mpi-master"), ("workers", WORKERS, "mpi-worker"))
 ONLY_VALUES: dict[str, Any] = {**I, "spec": {"mpiMaster": {}, "mpiWorkers": {"num": 4}}}
@@ -118,6 +123,13 @@ REFUSED = [
     Broken(C, f"{CODE}/name", "x" * 39, ("spec.codeSync[0].name", "38")),
     Broken(C, f"{CODE}/name", "private", ("spec.codeSync[1]: Duplicate",)),
     Broken(C, f"{CODE}/repository", "--upload-pack=x", ("codeSync[0].repository", "match")),
+    *(
+        Broken(
+            C, f"{CODE}/repository", f"{address}/team/code",
+            ("spec.codeSync[0]", "repository has a user or password", "Secret (keys username"),
+        )
+        for address in SECRET_ADDRESSES
+    ),
     Broken(C, f"{CODE}/branch", "-x", ("spec.codeSync[0].branch", "should match")),
     Broken(C, f"{CODE}/mountPath", "data", ("spec.codeSync[0].mountPath", "should match")),
     Broken(C, f"{CODE}/subPath", "examples", ("spec.codeSync[0]", "begin with it and '/'")),
@@ -178,6 +190,10 @@ FAILED = [
             (f"containers[0].{name}", "spec.master.oneShot.command", "remove one"),
         )
         for name in ("command", "args")
+    ),
+    Broken(
+        C, f"{CODE}/repository", "https://me:pass/word@git.example.com/code",
+        ("spec.codeSync[0].repository", "correct the port"),
     ),
     Broken(C, f"{CODE}/subPath", "chainermn/../..", ("spec.codeSync[0].subPath", "'..'")),
     Broken(

@@ -47,6 +47,7 @@ def name_of(catalog: Catalog, image: str) -> str:
         ("registry.example.com:5000/me/mxnet-gpu-dist@sha256:" + "0" * 64, "mxnet"),
         ("mxnet-gpu-local", "mxnet"),
         ("traincrew/helper:0.1.0", "helper"),
+        ("traincrew/git:0.1.0", "git"),
         ("traincrew/traincrew:0.1.0", "operator"),
         ("python", "python"),
         ("python:3", "python"),

@@ -721,7 +721,9 @@ def test_another_version_of_the_operator_does_not_affect_running_pods() -> None:
     assets["metadata"]["annotations"]["traincrew.dev/fingerprint"] = digest(assets["data"])
 
     plan_of_another = plan(
-        world.observed(), world.now, options=Options(helper_image="traincrew/helper:other")
+        world.observed(),
+        world.now,
+        options=Options(helper_image="traincrew/helper:other", git_image="traincrew/git:other"),
     )
 
     assert plan_of_another.stages == []

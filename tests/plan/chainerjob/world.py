@@ -39,7 +39,7 @@ from traincrew.plan.shared.model import (
 )
 
 HELPER_IMAGE = "traincrew/helper:test"
-OPTIONS = Options(helper_image=HELPER_IMAGE)
+OPTIONS = Options(helper_image=HELPER_IMAGE, git_image="traincrew/git:test")
 VIEWS: dict[str, type[ChildView]] = {
     "Service": ChildView,
     "ServiceAccount": ChildView,

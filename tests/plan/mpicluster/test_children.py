@@ -6,7 +6,6 @@ To renew the files after a wanted change: ``REGENERATE=1 pytest tests/plan``; th
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from traincrew.api.meta import Owner
 from traincrew.plan.mpicluster import children, hostfile
 
 GOLDENS = Path(__file__).parent / "goldens"
-HELPER = "traincrew/helper:test"
+GIT = "traincrew/git:test"
 SHAPES = {"interactive": interactive(), "one-shot": one_shot(), "everything": everything()}
 every_shape = pytest.mark.parametrize("shape", SHAPES)
 
@@ -63,8 +62,8 @@ def documents(job: dict[str, Any]) -> list[dict[str, Any]]:
         made.append(children.budget(mine, spec, replicas))
     if spec.network_policy.enabled:
         made += children.network_policies(mine, spec)
-    made.append(children.workers(mine, spec, HELPER, key_secret=secret, replicas=replicas))
-    made.append(children.master(mine, spec, HELPER, key_secret=secret, hostfile=hosts))
+    made.append(children.workers(mine, spec, GIT, key_secret=secret, replicas=replicas))
+    made.append(children.master(mine, spec, GIT, key_secret=secret, hostfile=hosts))
     return made
 
 
@@ -200,45 +199,6 @@ def test_what_the_user_wrote_is_kept() -> None:
     only = container(worker, "mpi-worker")
     assert only["readinessProbe"] == {"exec": {"command": ["true"]}}
     assert only["terminationMessagePolicy"] == "File"
-
-
-def test_code_is_fetched_with_the_limits_of_the_container_but_without_its_gpu() -> None:
-    worker = child(everything(), "StatefulSet", "train-worker")["spec"]["template"]["spec"]
-    public, private = worker["initContainers"]
-    assert (public["name"], private["name"]) == ("chainermn-fetch", "private-fetch")
-    assert public["image"] == HELPER
-    assert public["resources"]["limits"] == {"memory": "2Gi"}
-    assert private["securityContext"]["runAsUser"] == 0
-    assert "securityContext" not in public
-    main = container({"spec": worker}, "mpi-worker")
-    assert {
-        "name": "kube-openmpi-sync-chainermn",
-        "mountPath": "/chainermn-examples",
-        "subPath": "chainermn/examples",
-    } in main["volumeMounts"]
-
-
-@pytest.mark.parametrize("branch", [None, "master"])
-def test_the_script_calls_git(branch: str | None, tmp_path: Path) -> None:
-    job = interactive(workers=1, codeSync=[{"name": "c", "repository": "R", "mountPath": "/m"}])
-    if branch is not None:
-        job["spec"]["codeSync"][0] |= {"branch": branch, "timeoutSeconds": 5}
-    pod = child(job, "Pod", "hello-master")
-    (step,) = pod["spec"]["initContainers"]
-    git = tmp_path / "git"
-    git.write_text('#!/bin/sh\nprintf "%s|" "$@"\n')
-    git.chmod(0o755)
-    variables = {each["name"]: each["value"] for each in step["env"]}
-    output = subprocess.run(
-        step["command"],
-        env={"PATH": f"{tmp_path}:/usr/bin:/bin", **variables},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=20,
-    )
-    options = "--branch|master|" if branch else ""
-    assert output.stdout == f"clone|--depth|1|{options}--|R|/git/c|"
 
 
 def test_a_secret_leaves_a_plan_without_data() -> None:

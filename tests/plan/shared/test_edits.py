@@ -60,7 +60,7 @@ def test_a_master_not_in_the_cache_is_read_before_the_job_fails() -> None:
     seen = job.observed()
     key = ChildKey("Job", "digits-mn-master")
     children = {name: view for name, view in seen.children.items() if name != key}
-    options = Options(helper_image="x")
+    options = Options(helper_image="x", git_image="x")
     found = plan(msgspec.structs.replace(seen, children=children), job.now, options=options)
 
     assert found.confirm

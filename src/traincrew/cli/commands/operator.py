@@ -142,6 +142,7 @@ class _Command(click.Command):
 @click.option(
     "--helper-image", metavar="IMAGE", help="Image of the init containers of distributed jobs."
 )
+@click.option("--git-image", metavar="IMAGE", help="Image of the init containers that fetch code.")
 @options.controller_config_file
 @click.option("--metrics-address", metavar="HOST:PORT", help="Serve /metrics, /healthz, /readyz.")
 @click.option("--health-port", type=click.IntRange(1, 65535), metavar="PORT",
@@ -171,6 +172,7 @@ def operator_command(  # noqa: PLR0917 - click passes by name
     leader_elect_retry_period: float,
     workers: int,
     helper_image: str | None,
+    git_image: str | None,
     controller_config_file: Path | None,
     gc_interval: str | None,
     chaos_level: str | None,
@@ -192,7 +194,7 @@ def operator_command(  # noqa: PLR0917 - click passes by name
     from traincrew.engine.election import LeadershipLost
     from traincrew.engine.errors import ApiError, ConfigError
     from traincrew.engine.observability import configure_logging
-    from traincrew.operator.options import OperatorOptions, identity
+    from traincrew.operator.options import GIT_IMAGE, HELPER_IMAGE, OperatorOptions, identity
 
     times = (
         leader_elect_lease_duration,
@@ -227,7 +229,8 @@ def operator_command(  # noqa: PLR0917 - click passes by name
         identity=identity(os.environ.get("MY_POD_NAME")),
         accelerators=accelerators,
         metrics_address=metrics_address,
-        **({"helper_image": helper_image} if helper_image else {}),
+        helper_image=helper_image or HELPER_IMAGE,
+        git_image=git_image or GIT_IMAGE,
     )
 
     async def serve() -> None:

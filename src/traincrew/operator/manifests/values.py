@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct, field
 
-from traincrew.operator.options import HELPER_IMAGE, OperatorOptions
+from traincrew.operator.options import GIT_IMAGE, HELPER_IMAGE, OperatorOptions
 
 NAME = "chainer-operator"
 """As in kubeflow/chainer-operator, so that an installation is replaced, not duplicated."""
@@ -53,6 +53,14 @@ class HelperImage(_Values, frozen=True):
     """Image of the init containers."""
 
     repository: Repository = HELPER_IMAGE.rpartition(":")[0]
+    tag: Tag = ""
+    digest: Digest = ""
+
+
+class GitImage(_Values, frozen=True):
+    """Image of the init containers that fetch code."""
+
+    repository: Repository = GIT_IMAGE.rpartition(":")[0]
     tag: Tag = ""
     digest: Digest = ""
 
@@ -145,6 +153,15 @@ class Values(_Values, frozen=True):
             )
         ),
     ] = field(default_factory=HelperImage)
+    git_image: Annotated[
+        GitImage,
+        Meta(
+            description=(
+                "Image of the init containers that fetch spec.codeSync of MPIClusters; it is pulled"
+                " as helperImage is."
+            )
+        ),
+    ] = field(default_factory=GitImage)
     image_pull_secrets: Annotated[
         Documents, Meta(description="Secrets for pulling the operator's image: [{name: ...}].")
     ] = field(default_factory=list)

@@ -49,6 +49,7 @@ def _arguments() -> list[object]:
         # The pod's own address: on a network that pods share, each replica needs a port of its own.
         text("--metrics-address=$(POD_IP):", Value("metrics.port")),
         text("--helper-image=", Image("helperImage")),
+        text("--git-image=", Image("gitImage")),
         text("--workers=", Value("workers")),
         text("--log-level=", Value("log.level")),
         text("--log-format=", Value("log.format")),

@@ -199,7 +199,7 @@ def network_policies(owner: Owner, spec: MPIClusterSpec) -> list[Document]:
 
 
 def workers(
-    owner: Owner, spec: MPIClusterSpec, helper_image: str, *, key_secret: str, replicas: int
+    owner: Owner, spec: MPIClusterSpec, git_image: str, *, key_secret: str, replicas: int
 ) -> Document:
     """Return the StatefulSet of the workers.
 
@@ -208,7 +208,7 @@ def workers(
     """
     names = Names(owner.name)
     mine = {**labels(owner.name, spec), "role": WORKER}
-    template = templates.worker(spec, helper_image, mine, key_secret)
+    template = templates.worker(spec, git_image, mine, key_secret)
     document = _document(
         "apps/v1",
         "StatefulSet",
@@ -237,14 +237,14 @@ def workers_fingerprint(spec: MPIClusterSpec, key_secret: str) -> str:
 
 
 def master(
-    owner: Owner, spec: MPIClusterSpec, helper_image: str, *, key_secret: str, hostfile: str
+    owner: Owner, spec: MPIClusterSpec, git_image: str, *, key_secret: str, hostfile: str
 ) -> Document:
     """Return the pod of the master."""
     names = Names(owner.name)
     mine = {**labels(owner.name, spec), "role": MASTER}
     if spec.network_policy.enabled:
         mine[LABEL_EXTERNAL] = "true"
-    template = templates.master(spec, helper_image, mine, key_secret, names.assets)
+    template = templates.master(spec, git_image, mine, key_secret, names.assets)
     annotations = {
         **(template["metadata"].get("annotations") or {}),
         FINGERPRINT: master_fingerprint(spec),

@@ -51,14 +51,14 @@ class Writes:
     Args:
         current: The children.
         owner: The cluster.
-        helper_image: Image of the init containers.
+        git_image: Image of the init containers that fetch code.
     """
 
-    def __init__(self, current: ObservedCluster, owner: Owner, helper_image: str) -> None:
+    def __init__(self, current: ObservedCluster, owner: Owner, git_image: str) -> None:
         self._current = current
         self._observed = current.observed
         self._owner = owner
-        self._helper_image = helper_image
+        self._git_image = git_image
 
     # -- all children -------------------------------------------------------------------------
 
@@ -191,7 +191,7 @@ class Writes:
         return children.workers(
             self._owner,
             spec,
-            self._helper_image,
+            self._git_image,
             key_secret=key_secret,
             replicas=spec.workers.replicas,
         )
@@ -204,7 +204,7 @@ class Writes:
             if not start:
                 return None
             document = children.master(
-                self._owner, spec, self._helper_image, key_secret=key_secret, hostfile=hostfile
+                self._owner, spec, self._git_image, key_secret=key_secret, hostfile=hostfile
             )
             return Write(create=document)
         values: Values = {}

@@ -69,10 +69,12 @@ class Options(Struct, frozen=True, kw_only=True):
 
     Attributes:
         helper_image: Image of the init containers; has kubectl at /usr/local/bin/kubectl.
+        git_image: Image of the init containers that fetch code; has git and ssh.
         accelerators: What containers that use an accelerator are given.
     """
 
     helper_image: str
+    git_image: str
     accelerators: Accelerators = NO_ACCELERATORS
 
 

@@ -21,6 +21,13 @@ OBJECT_NAME = "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
 GIT_WORD = r"^[^-\s]\S*$"
 """A repository or branch: git would take a leading '-' for an option."""
 ABSOLUTE_PATH = "^/"
+HTTP_LOGIN = "(?i)^https?://[^/]*@"
+LOGIN = "^[^:/]+://[^/@]*:[^/]*@"
+"""Addresses with a secret: a token is used as a user or as a password."""
+NO_SECRETS = (
+    "repository has a user or password in it, which everybody can read who can read this object;"
+    " remove it, and put it into a Secret (keys username and password) that secretName names"
+)
 SUB_PATH_NEEDS = "subPath must be the name of the entry, or begin with it and '/'"
 
 
@@ -40,7 +47,7 @@ class CodeSync(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=
         Meta(
             pattern=GIT_WORD,
             max_length=MAX_PATH,
-            description="URL of the repository, as for `git clone`.",
+            description="URL of the repository, as for `git clone`, without a password.",
         ),
     ]
     mount_path: Annotated[
@@ -56,7 +63,10 @@ class CodeSync(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=
     branch: Annotated[
         Annotated[str, Meta(pattern=GIT_WORD, max_length=MAX_PATH)] | None,
         Meta(
-            description="Branch to fetch. If it is not set, it is the repository's default branch."
+            description=(
+                "Branch or tag to fetch, or a commit with all 40 digits. If it is not set, it is"
+                " the repository's default branch."
+            )
         ),
     ] = None
     timeout_seconds: Annotated[
@@ -81,8 +91,10 @@ class CodeSync(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=
         Annotated[str, Meta(pattern=OBJECT_NAME, max_length=253)] | None,
         Meta(
             description=(
-                "Name of a Secret whose key ssh is the private ssh key for the repository. If it is"
-                " not set, the repository is public."
+                "Name of a Secret with what the repository asks for: the key ssh has a private ssh"
+                " key, without a passphrase; or username and password are for https. If there is a"
+                " key known_hosts, only the hosts in it are accepted. If it is not set, the"
+                " repository is public."
             )
         ),
     ] = None
@@ -95,5 +107,9 @@ CODE_SYNC_RULES = rules(
             " self.subPath.startsWith(self.name + '/')"
         ),
         message=SUB_PATH_NEEDS,
+    ),
+    Rule(
+        rule=(f"!self.repository.matches('{HTTP_LOGIN}') && !self.repository.matches('{LOGIN}')"),
+        message=NO_SECRETS,
     ),
 )

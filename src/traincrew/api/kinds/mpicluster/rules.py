@@ -9,11 +9,18 @@ from __future__ import annotations
 import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct
 
-from traincrew.api.kinds.mpicluster.codesync import FETCH_SUFFIX, SUB_PATH_NEEDS
+from traincrew.api.kinds.mpicluster.codesync import (
+    FETCH_SUFFIX,
+    HTTP_LOGIN,
+    LOGIN,
+    NO_SECRETS,
+    SUB_PATH_NEEDS,
+)
 from traincrew.api.kinds.mpicluster.types import (
     CLUSTER_NAME,
     CONVERT,
@@ -205,6 +212,8 @@ def _code_sync_problems(entries: list[CodeSync]) -> Iterator[Problem]:
         if names[code.name] > 1:
             text = f"{names[code.name]} entries are named '{code.name}'; give each its own name"
             yield Problem(f"{path}.name", text)
+        if (wrong := _address_problem(code.repository)) is not None:
+            yield Problem(f"{path}.repository", wrong)
         if code.sub_path is not None and not f"{code.sub_path}/".startswith(f"{code.name}/"):
             text = f"{SUB_PATH_NEEDS}; write {code.name}/{code.sub_path.strip('/')}"
             yield Problem(f"{path}.subPath", text)
@@ -217,6 +226,17 @@ def _code_sync_problems(entries: list[CodeSync]) -> Iterator[Problem]:
             text = f"'{mounts[place]}' is mounted there, too; choose another directory"
             yield Problem(f"{path}.mountPath", text)
         mounts.setdefault(place, code.name)
+
+
+def _address_problem(repository: str) -> str | None:
+    """Return what is wrong with an address; never with any part of it, which may be a secret."""
+    if re.search(HTTP_LOGIN, repository) or re.search(LOGIN, repository):
+        return NO_SECRETS
+    try:
+        _ = urlsplit(repository).port if "://" in repository else None
+    except ValueError:  # perhaps a password with a '/'
+        return "it is not a URL: what follows the host's ':' is not a number; correct the port"
+    return None
 
 
 # -- the parts of a template that the planner reads; the API server checks the rest of it ---------

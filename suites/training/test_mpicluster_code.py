@@ -1,0 +1,186 @@
+"""Code of MPIClusters from git servers on this machine: public ones, and private ones by ssh."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from suites import git_servers, shell
+from suites.openmpi_user import HOSTFILE, Steps, lines, one_shot
+
+from .conftest import pull
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.skipif(
+    git_servers.SSHD is None,
+    reason="the pods of an MPICluster run this machine's sshd: apt-get install openssh-server",
+)
+NON_ROOT = {
+    "runAsNonRoot": True,
+    "runAsUser": 1_000_670_000,
+    "fsGroup": 1_000_670_000,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+RESTRICTED = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+
+
+class User(shell.User, Steps):
+    """A user with MPIClusters."""
+
+    def secret(self, name: str, **files: Path) -> str:
+        """Create a Secret of files."""
+        words = [f"--from-file={key}={path}" for key, path in files.items()]
+        self.kubectl("create", "secret", "generic", name, *words)
+        return name
+
+    def says(self, document: dict[str, Any]) -> list[str]:
+        """Create a cluster; return what its command has printed when it has succeeded."""
+        name = document["metadata"]["name"]
+        self.create(document)
+        self.until_condition(name, "Succeeded")
+        found = lines(self.kubectl("logs", f"{name}-master", "-c", "mpi-master"))
+        self.gone(name)
+        return found
+
+    def until_message(self, document: dict[str, Any], *words: str) -> str:
+        """Create a cluster; return its message when it has these words, and delete it."""
+        name = document["metadata"]["name"]
+        self.create(document)
+
+        def message() -> str:
+            found: str = self.mpi_cluster(name).get("status", {}).get("message", "")
+            return found if all(word in found for word in words) else ""
+
+        found = self.until(f"the message of {name} has {words}", message)
+        self.gone(name)
+        return found
+
+
+@pytest.fixture(scope="module")
+def user(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[User]:
+    """A user with a running cluster."""
+    pull(cache, "traincrew/openmpi:0.1.0")
+    user = User(tmp_path_factory.mktemp("user"), cache, "mpic,sts,pod,event")
+    user.traincrew("up", "--kubeconfig", str(user.kubeconfig))
+    yield user
+    log = user.log()
+    user.traincrew("down")
+    assert "Traceback" not in log, log
+    assert "PRIVATE KEY" not in log
+    shutil.rmtree(user.home)
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> git_servers.Repository:
+    return git_servers.Repository(tmp_path_factory.mktemp("repository"))
+
+
+@pytest.fixture(scope="module")
+def public(repository: git_servers.Repository) -> Iterator[str]:
+    """The address of a public repository."""
+    with git_servers.public(repository) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def private(
+    repository: git_servers.Repository, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[git_servers.Private]:
+    """A private repository."""
+    server = git_servers.Private(repository, tmp_path_factory.mktemp("private"))
+    with server.serving():
+        yield server
+
+
+def cluster(name: str, repository: str, *, workers: int = 0, **entry: Any) -> dict[str, Any]:
+    """Return a cluster that runs the code of a repository in all pods."""
+    run = f"mpiexec --allow-run-as-root --hostfile {HOSTFILE} -n {workers + 1} --map-by ppr:1:node"
+    document = one_shot(name, f"{run} sh /code/say.sh hello", backoffLimit=0)
+    document["spec"]["workers"]["replicas"] = workers
+    code = {"name": "mine", "repository": repository, "mountPath": "/code"}
+    document["spec"]["codeSync"] = [{**code, "subPath": "mine/examples", **entry}]
+    return document
+
+
+def test_a_branch_is_in_every_pod(user: User, public: str) -> None:
+    found = user.says(cluster("code", public, workers=2, branch="main", timeoutSeconds=60))
+    assert found == [f"code-{host} says hello" for host in ("master", "worker-0", "worker-1")]
+
+
+def test_a_commit(user: User, public: str, repository: git_servers.Repository) -> None:
+    found = user.says(cluster("commit", public, branch=repository.first))
+    assert found == ["commit-master says hello first"]
+
+
+def test_what_is_not_there(user: User, public: str) -> None:
+    said = user.until_message(
+        cluster("branch", public, branch="nope"),
+        "container mine-fetch exited with code 128",
+        "Remote branch nope not found",
+    )
+    assert "master" in said
+    user.until_message(
+        cluster("path", public, workers=1, subPath="mine/nope"),
+        "container mine-fetch exited with code 1",
+        "there is no nope in git://",
+        "there are examples",
+    )
+
+
+def test_a_private_repository(user: User, private: git_servers.Private) -> None:
+    """Its hosts are checked only if they are in the Secret."""
+    secret = user.secret("key", ssh=private.key)
+    document = cluster("key", private.address, secretName=secret)
+    assert user.says(document) == ["key-master says hello"]
+    secret = user.secret("known", ssh=private.key, known_hosts=private.known_hosts)
+    document = cluster("known", private.address, secretName=secret, workers=1)
+    assert user.says(document) == ["known-master says hello", "known-worker-0 says hello"]
+
+
+@pytest.fixture
+def restricted(user: User) -> Iterator[None]:
+    """The restricted Pod Security Standard is enforced."""
+    level = "pod-security.kubernetes.io/enforce"
+    user.kubectl("label", "namespace", "default", f"{level}=restricted")
+    yield
+    user.kubectl("label", "namespace", "default", f"{level}-")
+
+
+@pytest.mark.usefixtures("restricted")
+def test_a_user_without_a_name(user: User, private: git_servers.Private) -> None:
+    secret = user.secret("non-root", ssh=private.key)
+    document = cluster("non-root", private.address, secretName=secret)
+    for role in ("master", "workers"):
+        pod = document["spec"][role]["template"]["spec"]
+        pod["securityContext"] = NON_ROOT
+        pod["containers"][0]["securityContext"] = RESTRICTED
+    assert user.says(document) == ["non-root-master says hello"]
+
+
+def test_a_wrong_key_and_a_wrong_host(user: User, private: git_servers.Private) -> None:
+    secret = user.secret("wrong", ssh=private.other_key)
+    user.until_message(
+        cluster("wrong", private.address, secretName=secret),
+        "container mine-fetch exited with code 128",
+        "Permission denied (publickey)",
+        "Could not read from remote repository",
+    )
+    other_host = private.known_hosts.with_name("other_hosts")
+    other_host.write_text(private.known(private.other_key.with_suffix(".pub")))
+    secret = user.secret("other", ssh=private.key, known_hosts=other_host)
+    said = user.until_message(
+        cluster("other", private.address, secretName=secret), "Host key verification failed"
+    )
+    assert "PRIVATE KEY" not in said
+
+
+def test_a_password_in_an_address_is_refused(user: User) -> None:
+    document = cluster("token", "https://me:s3cret@git.example.com/code")
+    said = user.kubectl("create", "-f", "-", given=json.dumps(document), code=1)
+    assert "put it into a Secret (keys username and password) that secretName names" in said
+    assert "s3cret" not in user.log()
