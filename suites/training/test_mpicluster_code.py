@@ -97,10 +97,12 @@ def private(
         yield server
 
 
-def cluster(name: str, repository: str, *, workers: int = 0, **entry: Any) -> dict[str, Any]:
+def cluster(
+    name: str, repository: str, *, workers: int = 0, retries: int = 2, **entry: Any
+) -> dict[str, Any]:
     """Return a cluster that runs the code of a repository in all pods."""
     run = f"mpiexec --allow-run-as-root --hostfile {HOSTFILE} -n {workers + 1} --map-by ppr:1:node"
-    document = one_shot(name, f"{run} sh /code/say.sh hello", backoffLimit=0)
+    document = one_shot(name, f"{run} sh /code/say.sh hello", backoffLimit=retries)
     document["spec"]["workers"]["replicas"] = workers
     code = {"name": "mine", "repository": repository, "mountPath": "/code"}
     document["spec"]["codeSync"] = [{**code, "subPath": "mine/examples", **entry}]
@@ -130,6 +132,16 @@ def test_what_is_not_there(user: User, public: str) -> None:
         "there is no nope in git://",
         "there are examples",
     )
+
+
+def test_without_retries_the_cluster_fails_at_once(user: User, public: str) -> None:
+    """As a pod of a Job that is never restarted."""
+    user.create(cluster("once", public, branch="nope", retries=0))
+    condition = user.until_condition("once", "Failed")
+    assert condition["reason"] == "BackoffLimitExceeded"
+    assert "container mine-fetch exited with code 128" in condition["message"]
+    assert "Remote branch nope not found" in condition["message"]
+    user.gone("once")
 
 
 def test_a_private_repository(user: User, private: git_servers.Private) -> None:
