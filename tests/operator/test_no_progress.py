@@ -65,12 +65,18 @@ def outputs(monkeypatch: pytest.MonkeyPatch) -> Outputs:
     return found
 
 
-async def running(cluster: Cluster, **fields: Any) -> set[str]:
-    """Create a job of two workers that run; return their UIDs."""
+async def running(cluster: Cluster, outputs: Outputs, **fields: Any) -> set[str]:
+    """Create a job of two workers that run; return their UIDs.
+
+    They write output until the job has been seen running, however long that takes.
+    """
+    wanted = outputs.chatty
+    outputs.chatty = wanted or {f"{NAME}-worker-{index}" for index in range(2)}
     await cluster.start_operator()
     await cluster.create(elastic(2, progressDeadlineSeconds=2, **fields))
     pods = await cluster.run_members(NAME, 2)
     await cluster.until_phase(NAME, "Running", workersReady="2/2")
+    outputs.chatty = wanted
     return {pod["metadata"]["uid"] for pod in pods}
 
 
@@ -85,7 +91,7 @@ async def other_workers(cluster: Cluster, before: set[str]) -> None:
 
 
 async def test_workers_that_hang_are_recreated_once(cluster: Cluster, outputs: Outputs) -> None:
-    before = await running(cluster)
+    before = await running(cluster, outputs)
     await cluster.until_phase(NAME, "Restarting", reason="NoProgress", message=SILENT)
     await other_workers(cluster, before)
     outputs.chatty = {f"{NAME}-worker-1"}
@@ -103,7 +109,7 @@ async def test_workers_that_hang_are_recreated_once(cluster: Cluster, outputs: O
 
 async def test_a_job_that_writes_output_goes_on(cluster: Cluster, outputs: Outputs) -> None:
     outputs.chatty = {f"{NAME}-worker-1"}
-    await running(cluster)
+    await running(cluster, outputs)
 
     async def asked_again_and_again() -> bool:
         return len(outputs.read) >= 4
@@ -119,7 +125,7 @@ async def test_output_that_cannot_be_read_is_not_silence(
     cluster: Cluster, outputs: Outputs
 ) -> None:
     outputs.unreadable = {f"{NAME}-worker-1"}
-    before = await running(cluster)
+    before = await running(cluster, outputs)
 
     async def asked_twice() -> bool:
         return outputs.read.count(f"{NAME}-worker-1") >= 2
@@ -131,7 +137,7 @@ async def test_output_that_cannot_be_read_is_not_silence(
 
 
 async def test_past_the_backoff_limit_the_job_fails(cluster: Cluster, outputs: Outputs) -> None:
-    await running(cluster, backoffLimit=0)
+    await running(cluster, outputs, backoffLimit=0)
     job = await cluster.until_phase(NAME, "Failed", reason="NoProgress")
     assert job["status"]["message"] == f"{SILENT}; the backoff limit is reached"
     assert outputs.read
@@ -147,7 +153,7 @@ async def test_an_operator_killed_after_its_decision_is_stored(
         blocked.set()
         await asyncio.Event().wait()
 
-    before = await running(cluster)
+    before = await running(cluster, outputs)
     with monkeypatch.context() as patch:
         patch.setattr(Client, "delete", no_delete)
         await cluster.until_phase(NAME, "Restarting", reason="NoProgress")
