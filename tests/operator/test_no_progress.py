@@ -146,7 +146,6 @@ async def test_past_the_backoff_limit_the_job_fails(cluster: Cluster, outputs: O
 async def test_an_operator_killed_after_its_decision_is_stored(
     cluster: Cluster, outputs: Outputs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    del outputs
     delete, blocked = Client.delete, asyncio.Event()
 
     async def no_delete(*_: Any, **__: Any) -> None:
