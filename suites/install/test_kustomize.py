@@ -50,6 +50,7 @@ def test_under_the_names_of_torchelastic(kubectl: Run) -> None:
     assert set(found) == {
         ("CustomResourceDefinition", "", "chainerjobs.kubeflow.org"),
         ("CustomResourceDefinition", "", "elasticjobs.elastic.pytorch.org"),
+        ("CustomResourceDefinition", "", "mpiclusters.traincrew.dev"),
         ("CustomResourceDefinition", "", "mxjobs.mlkube.io"),
         ("CustomResourceDefinition", "", "mxjobs.mxnet.mlkube.io"),
         ("Namespace", "", namespace),
@@ -62,6 +63,8 @@ def test_under_the_names_of_torchelastic(kubectl: Run) -> None:
         ("ClusterRole", "", "chainerjob-viewer-role"),
         ("ClusterRole", "", "elasticjob-editor-role"),
         ("ClusterRole", "", "elasticjob-viewer-role"),
+        ("ClusterRole", "", "mpicluster-editor-role"),
+        ("ClusterRole", "", "mpicluster-viewer-role"),
         ("ClusterRole", "", "mxjob-editor-role"),
         ("ClusterRole", "", "mxjob-viewer-role"),
         ("Deployment", namespace, name),
