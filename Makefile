@@ -75,7 +75,7 @@ images: setup ## Build the container images (root, no container engine needed)
 NAME  ?= default
 NODES ?= 2
 # What the nodes are given; others have to be asked for: etcd and torch (0.9 GB) for ElasticJobs, mxnet
-# (0.6 GB) for MxJobs, openmpi (0.2 GB), openmpi-chainermn (0.4 GB) and, for codeSync, git (0.1 GB) for
+# (0.6 GB) for MxJobs, openmpi (0.2 GB), openmpi-chainermn (0.4 GB) and, for codeSync, git (0.2 GB) for
 # MPIClusters.
 IMAGES ?= busybox chainer chainermn helper operator
 

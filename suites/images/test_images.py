@@ -31,7 +31,7 @@ Containers = Callable[[str], Container]
 SIZES = {
     "operator": 60,
     "helper": 68,
-    "git": 90,
+    "git": 197,
     "chainermn": 435,
     "chainer": 435,
     "busybox": 3,
