@@ -29,7 +29,7 @@ Containers = Callable[[str], Container]
 
 # Limits of the archives' sizes in megabytes: about a tenth above the sizes.
 SIZES = {
-    "operator": 60,
+    "operator": 78,
     "helper": 68,
     "git": 197,
     "chainermn": 435,
@@ -174,6 +174,15 @@ class TestOperator:
         assert "kubeconfig" in done.stderr  # there is no cluster
         done = image.run("/opt/mlkube/mx_operator", "-version", user=user)
         assert done.stdout == f"traincrew operator {catalog.version()}\n"
+
+    def test_makes_ssh_keys(self, image: Container, user: int) -> None:
+        """For MPIClusters, by a library that is loaded when the first one is created."""
+        script = (
+            "from traincrew.operator.keypairs import with_key_pair as make;"
+            "print(*make({'metadata': {'namespace': 'a', 'name': 'b'}})['data'])"
+        )
+        done = image.run("/opt/traincrew/bin/python3", "-c", script, user=user)
+        assert "authorized_keys id_ed25519" in done.stdout, done.stderr
 
     def test_has_certificates(self, image: Container, user: int) -> None:
         count = "import ssl; print(ssl.create_default_context().cert_store_stats()['x509_ca'])"
