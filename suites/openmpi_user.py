@@ -43,7 +43,7 @@ class Steps:
 
     def pods(self, name: str) -> dict[str, Document]:
         """Return the pods of a cluster by their names."""
-        found = self.get("pods", "-l", f"{NAME_LABEL}={name}")["items"]
+        found = self.get("pods", "-l", f"{NAME_LABEL}={name}").get("items", [])
         return {pod["metadata"]["name"]: pod for pod in found}
 
     def until_condition(self, name: str, kind: str) -> Document:
