@@ -38,8 +38,8 @@ _REPEATED = {"BackOff", "FailedScheduling", "FailedCreate", "FailedMount", "Fail
 # image after it was pulled.
 _CHANCE = re.compile(r"(?<=\d) ready$|(?<=\.imageID: ).+$")
 # Children that the operator creates together, and their order.
-_STAGES = {"ServiceAccount": 0, "Role": 0, "RoleBinding": 0, "ConfigMap": 0, "StatefulSet": 1,
-           "Service": 1, "Job": 2}  # fmt: skip
+_STAGES = {"ServiceAccount": 0, "Role": 0, "RoleBinding": 0, "ConfigMap": 0, "Service": 0,
+           "StatefulSet": 1, "Job": 2}  # fmt: skip
 _CHANGES = 3
 # Added and removed by the Job controller, at any time.
 _TRACKING = "batch.kubernetes.io/job-tracking"

@@ -450,6 +450,20 @@ def test_a_limit_is_noticed_when_the_command_already_runs_again() -> None:
     assert world.master_pod["status"]["phase"] == "Failed"
 
 
+def test_a_retry_is_told_although_the_command_already_runs_again() -> None:
+    """The kubelet's first restart follows at once."""
+    world = started(one_shot(workers=1))
+    world.fail_attempt(3)
+    world.next_attempt()
+    world.step()
+    assert (world.status["phase"], world.status["failures"]) == ("Restarting", 1)
+    assert "container mpi-master exited with code 3" in world.status["message"]
+    assert world.plan().requeue_after is None
+    world.settle()
+    assert (world.status["phase"], world.status["failures"]) == ("Running", 1)
+    assert reasons(world).count("Restarting") == 1
+
+
 @pytest.mark.parametrize("limit", [0, 1])
 def test_a_command_in_a_pod_that_is_never_restarted(limit: int) -> None:
     """It is run again only if the limit was raised meanwhile, in another pod."""
@@ -592,6 +606,24 @@ def test_a_pod_whose_containers_have_ended_is_not_stopped() -> None:
     world.settle()
     assert world.status["phase"] == "Succeeded"
     assert "activeDeadlineSeconds" not in world.master_pod["spec"]
+
+
+def test_a_pod_that_has_failed_for_good_is_not_stopped() -> None:
+    world = started(one_shot(workers=1, runPolicy={"backoffLimit": 0}))
+    world.end(world.master_pod, 7)
+    world.master_pod["status"]["phase"] = "Running"
+    world.settle()
+    assert world.status["phase"] == "Failed"
+    assert "activeDeadlineSeconds" not in world.master_pod["spec"]
+
+
+def test_workers_that_are_told_to_end_have_not_succeeded() -> None:
+    world = started(interactive(workers=2))
+    pod = world.pods["hello-worker-1"]
+    world.leave(pod)
+    world.end(pod, 0)
+    world.step()
+    assert world.status["replicaStatuses"]["worker"]["succeeded"] == 0
 
 
 def test_the_command_ends_the_cluster_and_not_another_container_of_its_pod() -> None:

@@ -104,7 +104,8 @@ class MPIWorld(World):
         pod = copy.deepcopy(document)
         uid = self.new_pod_uid(f"uid-{next(self._uids)}")
         pod["metadata"] |= {"uid": uid, "creationTimestamp": self.stamp()}
-        pod["spec"] = {"nodeName": "node-0"}
+        policy = document["spec"]["restartPolicy"]
+        pod["spec"] = {"nodeName": "node-0", "restartPolicy": policy}
         pod["status"] = {"phase": "Pending", "conditions": [], "containerStatuses": []}
         self.made[key.name] = self.made.get(key.name, 0) + 1
         self.pods[key.name] = pod

@@ -90,8 +90,9 @@ def _numbers(current: ObservedCluster, new: dict[str, int]) -> dict[str, Replica
         counted = sum(
             count for place, count in new.items() if (_index(place) < 0) == (role == MASTER)
         )
-        succeeded = sum(pod.status.phase == "Succeeded" for pod in those)
-        failed = sum(pod.status.phase == "Failed" for pod in those)
+        # How a pod ends that was told to end says nothing about it.
+        kept = [pod.status.phase for pod in those if pod.metadata.deletion_timestamp is None]
+        succeeded, failed = kept.count("Succeeded"), kept.count("Failed")
         if current.stored.finished:  # pods that are cleaned up keep counting
             succeeded, failed = max(succeeded, old.succeeded or 0), max(failed, old.failed or 0)
         found[role] = ReplicaStatus(

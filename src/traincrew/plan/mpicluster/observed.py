@@ -180,7 +180,10 @@ class ObservedCluster:
         if self.is_stalled:
             told = lifecycle.reported_stall(self.stored) or "The command made no progress"
             return lifecycle.RESTARTING, stall.NO_PROGRESS, f"{told}; {MASTER_RESTARTS}"
-        if pod is not None and self._is_up(pod):
+        # A kubelet may run the command again before anybody has seen that it failed: that it did is
+        # stored first.
+        untold = self.one_shot and failures > self.stored.failures
+        if pod is not None and self._is_up(pod) and not untold:
             return lifecycle.RUNNING, f"{KIND}Running", self._running_text()
         if pod is not None and pod.metadata.deletion_timestamp is not None:
             text = "The master's pod is being deleted; another one is created when it is gone"

@@ -206,6 +206,8 @@ class _Planner(JobPlanner[MPIClusterSpec, MPIClusterStatus]):
                 return self._end_of_stalled(spec, failed, numbers)
             progress = self._restart(numbers, progress, verdict)
         waits = [left, verdict.seconds if isinstance(verdict, stall.Wait) else None]
+        if numbers.failures > self.stored.failures:
+            waits.append(0.0)  # the next plan tells whether the command runs again
         plan = Plan()
         if not found and not self.observed.leftovers:
             start = waiting_for is None or not wants_all_workers(spec, started=current.started)

@@ -226,12 +226,15 @@ def wants_all_workers(spec: MPIClusterSpec, *, started: bool) -> bool:
 
 
 def _has_ended(pod: PodView) -> bool:
-    """Return whether all containers have ended; the phase is written later, by the kubelet."""
-    found = pod.status.container_statuses
-    succeeded = bool(found) and all(
-        each.state.terminated is not None and each.state.terminated.exit_code == 0 for each in found
+    """Return whether all containers have ended for good.
+
+    The phase says so later: the kubelet writes it when the pod has let go of everything.
+    """
+    ended = [each.state.terminated for each in pod.status.container_statuses]
+    final = pod.spec.restart_policy == "Never"
+    return pod.finished or (
+        bool(ended) and all(each is not None and (final or each.exit_code == 0) for each in ended)
     )
-    return pod.finished or succeeded
 
 
 def _stages(*stages: Iterable[Write | None]) -> Stages:

@@ -155,9 +155,10 @@ class PodCondition(View, frozen=True, gc=False, kw_only=True):
 
 
 class PodSpecView(View, frozen=True, gc=False, kw_only=True):
-    """The node of a pod, and how long it may run."""
+    """The node of a pod, whether its containers are restarted, and how long it may run."""
 
     node_name: Shared = ""
+    restart_policy: Shared = "Always"
     active_deadline_seconds: int | None = None
 
 
