@@ -105,7 +105,7 @@ DIFFERENCES: tuple[Difference, ...] = (
         section="Pod .*, last status",
         embedded=r"conditions\[PodReadyToStartContainers\]\.status: .*|podIPs?(\[0\]\.ip)?: <ip>",
         real=r"conditions\[PodReadyToStartContainers\]\.status: .*|podIPs?(\[0\]\.ip)?: <ip>",
-        scenarios="image-not-found|mxjob-.*",
+        scenarios="image-not-found|mxjob-.*|mpi-.*",
         sometimes=True,
     ),
     Difference(
