@@ -289,6 +289,7 @@ def _bare(environment: Environment, scratch: Path, workers: int) -> Start:
             env=variables,
             check=True,
             stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,  # harmless warnings of Open MPI
         )
         ended = time.monotonic()
     finally:
