@@ -98,7 +98,7 @@ def _bare_jobs(directory: Path) -> list[dict[str, Any]]:
 
 
 class Cluster:
-    """The cluster, and the directory by which its pods are told to die.
+    """The cluster, and the directory with the files that end its pods.
 
     Args:
         client: A client of the API server.
