@@ -111,6 +111,26 @@ def test_commands_for_the_own_host_do_not_use_the_api(directory: Path, shell: li
     assert (result.stdout, result.returncode) == ("a b", 0)
 
 
+@pytest.mark.parametrize("host", ["play-worker-1.play", "play-worker-1"])
+def test_a_host_name_may_have_a_domain(directory: Path, shell: list[str], host: str) -> None:
+    """Of the host name `play-worker-1.play`, the first part is the name of the pod."""
+    script = openmpi.agent_assets(PATHS, "chainer", "play")["kubexeb.sh"]
+
+    result = subprocess.run(
+        [*shell, "-c", script, "kubexeb.sh", host, 'printf %s "$ON_POD"'],
+        env={"PATH": "/usr/bin:/bin", "KUBECTL_DIR": str(directory), "LOG": "/dev/null"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (result.stdout, result.stderr, result.returncode) == ("play-worker-1", "", 0)
+
+
+def test_no_worker_may_be_used_if_there_is_none() -> None:
+    assert openmpi.exec_rules([]) == [], "an empty list of names would mean every pod"
+
+
 def test_the_exit_code_is_the_one_of_the_command(directory: Path, shell: list[str]) -> None:
     assert agent(directory, shell, "pod-1", "exit 7").returncode == 7
 

@@ -129,23 +129,7 @@ def role(owner: Owner, spec: ChainerJobSpec) -> Document:
                 "verbs": ["get"],
             }
         ]
-        if workers:  # an empty list of names would mean every pod
-            rules += [
-                {
-                    "apiGroups": [""],
-                    "resources": ["pods"],
-                    "resourceNames": workers,
-                    "verbs": ["get", "list"],
-                },
-                {
-                    # kubectl exec opens a websocket, which begins with a GET; the API server asks
-                    # for `create` besides (1.35 and newer). SPDY, its fallback, begins with a POST.
-                    "apiGroups": [""],
-                    "resources": ["pods/exec"],
-                    "resourceNames": workers,
-                    "verbs": ["get", "create"],
-                },
-            ]
+        rules += openmpi.exec_rules(workers, "list")
     return _document("rbac.authorization.k8s.io/v1", "Role", names.role, owner, rules=rules)
 
 
@@ -157,18 +141,7 @@ def role_binding(owner: Owner) -> Document:
         "RoleBinding",
         names.role_binding,
         owner,
-        subjects=[
-            {
-                "kind": "ServiceAccount",
-                "name": names.service_account,
-                "namespace": owner.namespace,
-            }
-        ],
-        roleRef={
-            "apiGroup": "rbac.authorization.k8s.io",
-            "kind": "Role",
-            "name": names.role,
-        },
+        **openmpi.binding(names.service_account, owner.namespace, names.role),
     )
 
 
@@ -203,28 +176,17 @@ def _mounts() -> list[Document]:
     ]
 
 
-def _init_step(name: str, image: str, template: Document, script: str, **fields: Any) -> Document:
-    """Return one of our init containers."""
-    return podtemplate.helper(
-        name,
-        image,
-        main_container(template) or {},
-        command=[f"{PATHS.assets}/{script}"],
-        **fields,
-        volumeMounts=_mounts(),
-    )
-
-
 def _downloader(template: Document, image: str) -> Document:
-    return _init_step(DOWNLOADER, image, template, openmpi.DOWNLOAD_KUBECTL, args=[PATHS.kubectl])
+    main = main_container(template) or {}
+    return openmpi.kubectl_container(DOWNLOADER, image, main, PATHS, _mounts())
 
 
 def _generator(template: Document, image: str, master_slots: int) -> Document:
-    return _init_step(
+    return podtemplate.helper(
         GENERATOR,
         image,
-        template,
-        openmpi.GENERATE_HOSTFILE,
+        main_container(template) or {},
+        command=[f"{PATHS.assets}/{openmpi.GENERATE_HOSTFILE}"],
         args=[
             PATHS.hostfile,
             "$(POD_NAME)",
@@ -232,6 +194,7 @@ def _generator(template: Document, image: str, master_slots: int) -> Document:
             f"{PATHS.assets}/{openmpi.SETS_AND_SLOTS}",
         ],
         env=[{"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
+        volumeMounts=_mounts(),
     )
 
 

@@ -11,18 +11,21 @@ utilities (`uname`, `sleep`, `mv`, `rm`, `cp`, `chmod`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from traincrew.plan.shared import podtemplate
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 DOWNLOAD_KUBECTL = "download_kubectl.sh"
 RSH_AGENT = "kubexeb.sh"
 GENERATE_HOSTFILE = "gen_hostfile.sh"
 SETS_AND_SLOTS = "statefulsets_and_slots"
-ASSETS = (DOWNLOAD_KUBECTL, RSH_AGENT, GENERATE_HOSTFILE, SETS_AND_SLOTS)
+AGENT_ASSETS = (DOWNLOAD_KUBECTL, RSH_AGENT)
+ASSETS = (*AGENT_ASSETS, GENERATE_HOSTFILE, SETS_AND_SLOTS)
 
 
 class Paths(Struct, frozen=True):
@@ -60,8 +63,8 @@ class Paths(Struct, frozen=True):
         return f"{self.assets}/{RSH_AGENT}"
 
 
-def environment(paths: Paths) -> dict[str, str]:
-    """Return the environment variables of every container.
+def agent_environment(paths: Paths) -> dict[str, str]:
+    """Return the environment variables of a container in which mpiexec uses the agent.
 
     Open MPI up to 4 reads its launcher settings from ``OMPI_MCA_orte_*`` and ``OMPI_MCA_plm_*``;
     5 hands launching to PRRTE, which ignores those and reads ``PRTE_MCA_*``. Both are set, so that
@@ -71,15 +74,35 @@ def environment(paths: Paths) -> dict[str, str]:
         "KUBECTL_DIR": paths.kubectl,
         "OMPI_MCA_plm_rsh_agent": paths.agent,
         "OMPI_MCA_orte_keep_fqdn_hostnames": "t",
+        "PRTE_MCA_plm_ssh_agent": paths.agent,
+    }
+
+
+def environment(paths: Paths) -> dict[str, str]:
+    """Return `agent_environment`, with a hostfile that mpiexec need not be told of."""
+    return {
+        **agent_environment(paths),
         "OMPI_MCA_orte_default_hostfile": paths.hostfile,
         "OMPI_MCA_btl_tcp_if_exclude": "lo,docker0",
-        "PRTE_MCA_plm_ssh_agent": paths.agent,
         "PRTE_MCA_prte_default_hostfile": paths.hostfile,
     }
 
 
+def agent_assets(paths: Paths, container: str, domain: str = "") -> dict[str, str]:
+    """Return the files of the agent, by name.
+
+    Args:
+        paths: Where the files are.
+        container: The container that processes are started in.
+        domain: What follows the name of the pod in a host name; empty if nothing does.
+    """
+    agent = _with_paths(_RSH_AGENT, paths).replace("@CONTAINER@", container)
+    pod = f"${{1%.{domain}}}" if domain else "$1"
+    return {DOWNLOAD_KUBECTL: _DOWNLOAD_KUBECTL, RSH_AGENT: agent.replace("@POD@", pod)}
+
+
 def assets(paths: Paths, slots_by_set: Mapping[str, int], container: str) -> dict[str, str]:
-    """Return the files of every pod, by name.
+    """Return the files of every pod that finds its hosts by itself, by name.
 
     Args:
         paths: Where the files are.
@@ -87,10 +110,66 @@ def assets(paths: Paths, slots_by_set: Mapping[str, int], container: str) -> dic
         container: The container that processes are started in.
     """
     return {
-        DOWNLOAD_KUBECTL: _DOWNLOAD_KUBECTL,
-        RSH_AGENT: _with_paths(_RSH_AGENT, paths).replace("@CONTAINER@", container),
+        **agent_assets(paths, container),
         GENERATE_HOSTFILE: _with_paths(_GENERATE_HOSTFILE, paths),
         SETS_AND_SLOTS: sets_and_slots(slots_by_set),
+    }
+
+
+def kubectl_container(
+    name: str, image: str, main: dict[str, Any], paths: Paths, mounts: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+    """Return the init container that brings kubectl into the directory `Paths.kubectl`.
+
+    Args:
+        name: Its name.
+        image: Has kubectl at /usr/local/bin/kubectl.
+        main: The container that processes are started in.
+        paths: Where the files are.
+        mounts: The volumes with `agent_assets` and for kubectl.
+    """
+    return podtemplate.helper(
+        name,
+        image,
+        main,
+        command=[f"{paths.assets}/{DOWNLOAD_KUBECTL}"],
+        args=[paths.kubectl],
+        volumeMounts=[*mounts],
+    )
+
+
+def exec_rules(pods: Sequence[str], *verbs: str) -> list[dict[str, Any]]:
+    """Return the rules of a Role with which the agent starts processes in these pods.
+
+    Args:
+        pods: Their names.
+        verbs: More verbs on the pods.
+    """
+    if not pods:  # an empty list of names would mean every pod
+        return []
+    return [
+        {
+            "apiGroups": [""],
+            "resources": ["pods"],
+            "resourceNames": [*pods],
+            "verbs": ["get", *verbs],
+        },
+        {
+            # kubectl exec opens a websocket, which begins with a GET; the API server asks
+            # for `create` besides (1.35 and newer). SPDY, its fallback, begins with a POST.
+            "apiGroups": [""],
+            "resources": ["pods/exec"],
+            "resourceNames": [*pods],
+            "verbs": ["get", "create"],
+        },
+    ]
+
+
+def binding(account: str, namespace: str, role: str) -> dict[str, Any]:
+    """Return what a RoleBinding says that gives a Role to a ServiceAccount."""
+    return {
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role},
     }
 
 
@@ -136,7 +215,7 @@ if [ $# -lt 2 ]; then
   echo "usage: kubexeb.sh POD COMMAND..." >&2
   exit 2
 fi
-pod=$1
+pod=@POD@
 shift
 
 if [ "$pod" = "$(uname -n)" ]; then
