@@ -210,5 +210,6 @@ def test_its_scripts_are_those_of_the_embedded_cluster(container: Containers, na
         ("ssh_config", "/etc/ssh/ssh_config"),
         ("session.sh", "/usr/local/lib/openmpi-ssh/session"),
         ("wait_for_host.sh", "/usr/local/lib/openmpi-ssh/wait-for-host"),
+        ("copy_keys.sh", "/usr/local/lib/openmpi-ssh/copy-keys"),
     ):
         assert image.file(path).read_bytes() == (FILES / file).read_bytes()

@@ -45,26 +45,15 @@ check_user() {
 }
 
 copy_keys() {
-  [ -d "$keys" ] || fail "there is no directory $keys: mount the Secret with the cluster's ssh keys"
-  private=
-  for name in id_ed25519 id_rsa id_ecdsa; do
-    if [ -e "$keys/$name" ]; then
-      private=$keys/$name
-      break
-    fi
-  done
-  [ -n "$private" ] || fail "$keys has no private key: it needs id_ed25519 or id_rsa"
-  [ -r "$private" ] || fail "user $uid may not read $private: set securityContext.fsGroup of the" \
-    "pod, to 1000 for example"
-  # A key that has lost its last line feed, as in many Secrets written by hand, is "invalid format".
-  { cat "$private" && echo; } | sed '/^[[:space:]]*$/d' > "$run/identity" \
-    || fail "$private cannot be copied to $run"
+  private=$("$library/copy-keys") || exit 1
+  # Where the volume has them, sshd reads the keys that it accepts there: it shows those of now.
   if [ -s "$keys/authorized_keys" ]; then
-    cat "$keys/authorized_keys" > "$run/authorized_keys"
+    authorized=$keys/authorized_keys
   elif [ -s "$private.pub" ]; then
-    cat "$private.pub" > "$run/authorized_keys"
+    authorized=$private.pub
   else
-    ssh-keygen -y -f "$run/identity" > "$run/authorized_keys" < /dev/null \
+    authorized=$run/authorized_keys
+    ssh-keygen -y -f "$run/identity" > "$authorized" < /dev/null \
       || fail "$private is not a private key, or it has a passphrase"
   fi
   [ -e "$run/host_key" ] || ssh-keygen -q -t ed25519 -N '' -C "$(hostname)" -f "$run/host_key" \
@@ -72,12 +61,13 @@ copy_keys() {
 }
 
 write_configuration() {
-  # Not StrictModes: it refuses files below /tmp. The directory is this user's alone, checked below.
+  # Not StrictModes: it refuses files below /tmp and those of a volume. The directory is this user's
+  # alone, checked below.
   cat > "$run/sshd_config" << END
 Port $port
 HostKey $run/host_key
 PidFile $run/ready
-AuthorizedKeysFile $run/authorized_keys
+AuthorizedKeysFile $authorized
 StrictModes no
 PermitRootLogin prohibit-password
 PasswordAuthentication no
