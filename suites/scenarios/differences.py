@@ -117,6 +117,33 @@ DIFFERENCES: tuple[Difference, ...] = (
         sometimes=True,
     ),
     Difference(
+        "volumes of a pod that is deleted",
+        "Garbage collection deletes the ConfigMap and the Secret of a job with its pods, in any"
+        " order. A kubelet that updates a volume after its source is gone says so.",
+        section="Pod .*, events of kubelet",
+        real=r"Warning FailedMount: MountVolume.SetUp failed for volume .* : (configmap|secret)"
+        r" \".+\" not found( x\d+)?",
+        scenarios="(.*-)?deleted",
+        sometimes=True,
+    ),
+    Difference(
+        "a pod that is deleted before it has a node",
+        "A scheduler that has a pod at hand when it is deleted says so, or is refused the binding"
+        " (schedule_one.go and the binding's storage in Kubernetes).",
+        section="Pod .*, events of default-scheduler",
+        real="Warning FailedScheduling: (skip schedule deleting pod: .*|.*is being deleted, cannot"
+        " be assigned to a host.*)",
+        sometimes=True,
+    ),
+    Difference(
+        "an EndpointSlice that changes meanwhile",
+        "The controller of EndpointSlices reports an update that was refused because its own view"
+        " was old, and tries again.",
+        section="Service .*, events of endpoint-slice-controller",
+        real="Warning FailedToUpdateEndpointSlices: Error updating Endpoint Slices for Service .*",
+        sometimes=True,
+    ),
+    Difference(
         "a node's rights come late",
         "The API server lets a node ask for tokens of its pods only, and learns by a watch of its"
         " own which those are; a kubelet that is faster is refused once and tries again.",
