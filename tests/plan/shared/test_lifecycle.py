@@ -18,11 +18,14 @@ NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 EARLY, LATE = "2026-01-01T10:00:00Z", "2026-01-01T11:00:00Z"
 
 
-def pod(uid: str, created: str = EARLY, restarts: int = 0) -> PodView:
+def pod(uid: str, created: str = EARLY, restarts: int = 0, *, failed: bool = False) -> PodView:
     """A pod whose container was restarted so often."""
     return PodView(
         metadata=ObjectMeta(name=f"pod-{uid}", uid=uid, creation_timestamp=created),
-        status=PodStatusView(container_statuses=[ContainerStatus(restart_count=restarts)]),
+        status=PodStatusView(
+            phase="Failed" if failed else "Running",
+            container_statuses=[ContainerStatus(restart_count=restarts)],
+        ),
     )
 
 
@@ -65,6 +68,9 @@ def record(uid: str, created: str = EARLY, restarts: int = 0, **flags: bool) -> 
         ),
         pytest.param(
             record("b", LATE), [pod("a")], 0, record("b", LATE), id="only an older one left"
+        ),
+        pytest.param(
+            record("b"), [pod("a", failed=True)], 0, record("b"), id="only one that has failed left"
         ),
         pytest.param(
             record("a", released=True), [pod("b", LATE)], 0, record("b", LATE),

@@ -72,9 +72,11 @@ def _count(
     if record is None:
         return pod.restarts, successor
     recorded = visible.get(record.uid)
+    # Within a second nothing tells which came first; of those that end, the later one may be gone.
     if created > record.created or (
         created == record.created
-        and (recorded is None or (pods.is_ending(recorded) and not pods.is_ending(pod)))
+        and not pods.is_ending(pod)
+        and (recorded is None or pods.is_ending(recorded))
     ):
         return pod.restarts + (0 if record.released else 1), successor
     return 0, record
