@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 Document = dict[str, Any]
 T = TypeVar("T")
@@ -114,3 +115,22 @@ class User:
         """What there is to know when something has not happened."""
         objects = self.kubectl("get", self._shown, "-o", "wide", code=None)
         return f"{objects}\n{self.log()}"
+
+
+AnyUser = TypeVar("AnyUser", bound=User)
+
+
+@contextlib.contextmanager
+def running(user: AnyUser, *options: str) -> Iterator[AnyUser]:
+    """Run a user's cluster; it must log no traceback, and the user's home is removed in the end.
+
+    Args:
+        user: The user.
+        options: Of `traincrew up`.
+    """
+    user.traincrew("up", "--kubeconfig", str(user.kubeconfig), *options)
+    yield user
+    log = user.log()
+    user.traincrew("down")
+    assert "Traceback" not in log, log
+    shutil.rmtree(user.home)

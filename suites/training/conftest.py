@@ -5,10 +5,11 @@ import os
 import shlex
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
+from suites import shell
 
 from traincrew.local.images import Environment, ImageStore
 
@@ -116,6 +117,14 @@ def chainer(cache: Path) -> Environment:
 def mxnet(cache: Path) -> Environment:
     """The environment of MXNet images."""
     return pull(cache, "traincrew/mxnet")
+
+
+@pytest.fixture(scope="module")
+def user(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[shell.User]:
+    """A user with a running cluster."""
+    shown = "chj,mxj,mpic,job,sts,pod,event"
+    with shell.running(shell.User(tmp_path_factory.mktemp("user"), cache, shown)) as user:
+        yield user
 
 
 @pytest.fixture

@@ -7,10 +7,8 @@ them can be tested: TRAINCREW_SUITE_MANIFESTS names a directory.
 import json
 import os
 import re
-import shutil
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,8 @@ import yaml
 from suites import shell
 
 from .conftest import Hosts
+
+pytestmark = pytest.mark.usefixtures("chainermn")
 
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parents[1] / "examples/chainer"
@@ -81,20 +81,6 @@ def condition_of(document: Document, kind: str) -> Document | None:
             found: Document = condition
             return found
     return None
-
-
-@pytest.fixture(scope="module")
-def user(
-    tmp_path_factory: pytest.TempPathFactory, cache: Path, chainermn: object
-) -> Iterator[User]:
-    """A user with a running cluster."""
-    user = User(tmp_path_factory.mktemp("user"), cache, "chj,job,sts,pod,event")
-    user.traincrew("up", "--kubeconfig", str(user.kubeconfig))
-    yield user
-    log = user.log()
-    user.traincrew("down")
-    assert "Traceback" not in log, log
-    shutil.rmtree(user.home)
 
 
 def digits_mn(name: str, *, epochs: int = 30, retries: int = 0) -> Document:

@@ -43,13 +43,9 @@ def openmpi(cache: Path) -> Environment:
 @pytest.fixture(scope="module")
 def user(tmp_path_factory: pytest.TempPathFactory, cache: Path, openmpi: object) -> Iterator[User]:
     """A user with a running cluster."""
-    user = User(tmp_path_factory.mktemp("user"), cache, "mpic,sts,pod,event")
-    user.traincrew("up", "--kubeconfig", str(user.kubeconfig))
-    yield user
-    log = user.log()
-    user.traincrew("down")
-    assert "Traceback" not in log, log
-    shutil.rmtree(user.home)
+    home = tmp_path_factory.mktemp("user")
+    with shell.running(User(home, cache, "mpic,sts,pod,event")) as user:
+        yield user
 
 
 # -- interactive -------------------------------------------------------------------------------

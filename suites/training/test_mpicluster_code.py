@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -63,16 +62,12 @@ class User(shell.User, Steps):
 
 @pytest.fixture(scope="module")
 def user(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[User]:
-    """A user with a running cluster."""
+    """A user with a running cluster; no private key is in its log."""
     pull(cache, "traincrew/openmpi:0.1.0")
-    user = User(tmp_path_factory.mktemp("user"), cache, "mpic,sts,pod,event")
-    user.traincrew("up", "--kubeconfig", str(user.kubeconfig))
-    yield user
-    log = user.log()
-    user.traincrew("down")
-    assert "Traceback" not in log, log
-    assert "PRIVATE KEY" not in log
-    shutil.rmtree(user.home)
+    home = tmp_path_factory.mktemp("user")
+    with shell.running(User(home, cache, "mpic,sts,pod,event")) as user:
+        yield user
+        assert "PRIVATE KEY" not in user.log()
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,18 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from suites import shell
 
 from traincrew.local.images.interpreters import InterpreterNotFoundError, find_interpreter
 
 from .conftest import pull
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from suites import shell
 
     from traincrew.local.images import Environment
 
 Document = dict[str, Any]
+
+pytestmark = pytest.mark.usefixtures("mxnet")
 
 EXAMPLES = Path(__file__).parents[2] / "examples/mxnet"
 ACCURACY = re.compile(r"validation accuracy: (0\.\d+)$", re.MULTILINE)
@@ -98,20 +98,6 @@ def test_a_model_is_saved_and_loaded(mxnet: Environment, tmp_path: Path) -> None
 
 
 # -- on a cluster ------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def user(
-    tmp_path_factory: pytest.TempPathFactory, cache: Path, mxnet: Environment
-) -> Iterator[shell.User]:
-    """A user with a running cluster, whose environment is built."""
-    user = shell.User(tmp_path_factory.mktemp("user"), cache, "mxj,job,pod,event")
-    user.traincrew("up", "--kubeconfig", str(user.kubeconfig))
-    yield user
-    log = user.log()
-    user.traincrew("down")
-    assert "Traceback" not in log, log
-    shutil.rmtree(user.home)
 
 
 def wired_by_hand() -> list[Document]:

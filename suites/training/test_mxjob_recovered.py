@@ -6,36 +6,21 @@ That needs a store with which no worker waits for another one (``dist_async``).
 from __future__ import annotations
 
 import re
-import shutil
 from typing import TYPE_CHECKING
 
 import pytest
 from suites import processes, shell
 
-from .test_mxjob_killed import ID, Job, soon
+from .mxjobs import ID, Job, soon
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-    from traincrew.local.images import Environment
+
+pytestmark = pytest.mark.usefixtures("mxnet")
 
 ALL = 6
 """A scheduler, two servers and three workers."""
-
-
-@pytest.fixture(scope="module")
-def user(
-    tmp_path_factory: pytest.TempPathFactory, cache: Path, mxnet: Environment
-) -> Iterator[shell.User]:
-    """A user with a running cluster, whose environment is built."""
-    user = shell.User(tmp_path_factory.mktemp("user"), cache, "mxj,job,pod,event")
-    user.traincrew("up", "--kubeconfig", str(user.kubeconfig))
-    yield user
-    log = user.log()
-    user.traincrew("down")
-    assert "Traceback" not in log, log
-    shutil.rmtree(user.home)
 
 
 def asynchronous(user: shell.User, name: str, checkpoints: Path) -> Job:
