@@ -16,6 +16,7 @@ from traincrew.api.kinds.chainerjob import types as api
 from traincrew.api.kinds.chainerjob.definition import DEFINITION
 from traincrew.api.kinds.chainerjob.rules import problems
 from traincrew.api.meta import ObjectMeta
+from traincrew.api.podtemplate import with_named_container
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -227,10 +228,10 @@ def test_defaults_are_computed_for_distributed_jobs_only() -> None:
 def test_a_single_unnamed_container_is_named() -> None:
     template = {"spec": {"containers": [{"image": "x"}], "nodeName": "n"}}
 
-    named = api.with_named_container(template)
+    named = with_named_container(template, "chainer")
 
     assert named["spec"]["containers"] == [{"image": "x", "name": "chainer"}]
     assert named["spec"]["nodeName"] == "n"
     assert "name" not in template["spec"]["containers"][0]
     two = {"spec": {"containers": [{"image": "x"}, {"image": "y"}]}}
-    assert api.with_named_container(two) == two
+    assert with_named_container(two, "chainer") == two

@@ -146,7 +146,7 @@ class ChildWriter:
             AlreadyExistsError: An object of this name was deleted and created meanwhile.
             ApiError: The request failed; the child may exist or not.
         """
-        key = key_of(document)
+        key = ChildKey.of(document)
         resource = self.resources[key.kind]
         complete = keypairs.with_key_pair(document) if key_pair else document
         try:
@@ -330,11 +330,6 @@ class ChildWriter:
             _ensure_about(error, key.name)
             return None
         return key
-
-
-def key_of(document: Mapping[str, Any]) -> ChildKey:
-    """Return kind and name of a child."""
-    return ChildKey(document["kind"], document["metadata"]["name"])
 
 
 def _ensure_about(error: NotFoundError, name: str) -> None:

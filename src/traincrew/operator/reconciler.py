@@ -27,7 +27,7 @@ from traincrew.engine.controller import Controller, Request, Result, WriteTracke
 from traincrew.engine.gate import Gate
 from traincrew.engine.observability import get_logger
 from traincrew.engine.resources import PODS
-from traincrew.operator.children import REFUSED, ChildWriter, key_of
+from traincrew.operator.children import REFUSED, ChildWriter
 from traincrew.operator.deferral import Deferral
 from traincrew.operator.jobs import JobGoneError, JobWriter, request_of
 from traincrew.operator.memory import Memory
@@ -322,7 +322,7 @@ class Reconciler:
         metadata = job.metadata
         writes = [*chain.from_iterable(plan.stages), *plan.later]
         creates = [write.create for write in writes if write.create]
-        if not any(key_of(document) in known for document in creates):
+        if not any(ChildKey.of(document) in known for document in creates):
             return
         # The operator has the permission to list jobs, but not to get them.
         found = await self._client.list(

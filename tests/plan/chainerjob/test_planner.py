@@ -715,7 +715,7 @@ def test_another_version_of_the_operator_does_not_affect_running_pods() -> None:
 
     world = running()
     assets = world.children[ChildKey("ConfigMap", "digits-mn-assets")]
-    from traincrew.plan.chainerjob.children import digest
+    from traincrew.plan.shared.writes import digest
 
     assets["data"]["kubexeb.sh"] = "# of an older version\n"
     assets["metadata"]["annotations"]["traincrew.dev/fingerprint"] = digest(assets["data"])

@@ -11,10 +11,11 @@ import msgspec
 from plan.chainerjob.world import OPTIONS, VIEWS, World, _owner, _ready
 from traincrew.api.meta import format_time
 from traincrew.plan.mpicluster import attempts
-from traincrew.plan.mpicluster.children import ANNOTATION_HOSTFILE, ANNOTATION_REPLICAS, digest
+from traincrew.plan.mpicluster.children import ANNOTATION_HOSTFILE, ANNOTATION_REPLICAS
 from traincrew.plan.mpicluster.planner import plan
 from traincrew.plan.shared import podrecords
 from traincrew.plan.shared.model import ChildKey, ChildView, Observed, Plan, PodView, Refusal
+from traincrew.plan.shared.writes import digest
 
 CLUSTER_UID = "job-uid"
 SECRET = "Secret"

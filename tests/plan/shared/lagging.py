@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from plan.chainerjob.world import World
 from plan.elasticjob.world import ElasticWorld
-from traincrew.plan.chainerjob.children import digest
 from traincrew.plan.chainerjob.edits import REVISION
+from traincrew.plan.shared.writes import digest
 
 if TYPE_CHECKING:
     from traincrew.plan.shared.model import ChildKey

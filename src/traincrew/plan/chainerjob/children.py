@@ -11,10 +11,7 @@ dashboards rely on. For a job J with a worker set W:
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING, Any
-
-import msgspec
 
 from traincrew.api.kinds.chainerjob.types import (
     CONTAINER,
@@ -22,10 +19,11 @@ from traincrew.api.kinds.chainerjob.types import (
     ChainerJobSpec,
     main_container,
     slots,
-    with_named_container,
 )
+from traincrew.api.podtemplate import with_named_container
 from traincrew.plan.shared import openmpi, podtemplate
-from traincrew.plan.shared.model import FINGERPRINT, ChildKey
+from traincrew.plan.shared.model import FINGERPRINT
+from traincrew.plan.shared.writes import digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -66,17 +64,6 @@ class Names:
     def worker(self, set_name: str, index: int) -> str:
         """Return the name of a pod of a worker set."""
         return f"{self.workers(set_name)}-{index}"
-
-
-def key(document: Document) -> ChildKey:
-    """Return the key of the child a document describes."""
-    return ChildKey(document["kind"], document["metadata"]["name"])
-
-
-def digest(*parts: Any) -> str:
-    """Return a short hash of plain data."""
-    encoded = msgspec.json.encode(parts, order="deterministic")
-    return hashlib.sha256(encoded).hexdigest()[:16]
 
 
 def _document(
@@ -199,7 +186,7 @@ def _generator(template: Document, image: str, master_slots: int) -> Document:
 
 
 def _pod(owner: Owner, template: Document, labels: Mapping[str, str]) -> Document:
-    pod = podtemplate.plain(with_named_container(template))
+    pod = podtemplate.plain(with_named_container(template, CONTAINER))
     pod = podtemplate.with_labels(pod, labels)
     pod["spec"].pop("serviceAccount", None)  # the deprecated name of the field
     return podtemplate.with_spec(pod, serviceAccountName=Names(owner.name).service_account)

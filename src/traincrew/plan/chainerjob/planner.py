@@ -21,7 +21,7 @@ from traincrew.plan.chainerjob.edits import Edits
 from traincrew.plan.chainerjob.observed import MASTER_RESTARTS, WATCH_LAG_SECONDS, ObservedJob
 from traincrew.plan.chainerjob.status import document, status_with_counts
 from traincrew.plan.chainerjob.writes import Writes
-from traincrew.plan.shared import lifecycle, podrecords, runpolicy, stall
+from traincrew.plan.shared import lifecycle, podrecords, stall
 from traincrew.plan.shared.lifecycle import Outcome, Progress, Status
 from traincrew.plan.shared.model import ChildKey, Event, Observed, Plan
 from traincrew.plan.shared.planner import RESOURCE_EXISTS, RESOURCE_EXISTS_RETRY_SECONDS, JobPlanner
@@ -128,10 +128,11 @@ class _Planner(JobPlanner[api.ChainerJobSpec, Status]):
         waiting_for = self.current.waiting_for(spec)
         numbers = self.status_with_counts(spec)
         progress = self._progress(spec, numbers, waiting_for, found)
-        left = self._budget(spec)
+        limit = spec.run_policy.scheduling_policy
+        left = self.time_left_to_start(limit)
         if not self.current.started:
             if left <= 0:
-                return self.plan_end(spec, self._not_started_in_time(spec, progress))
+                return self.plan_end(spec, self.not_started_in_time(limit, progress))
             if (refusal := self.permanent_refusal()) is not None:
                 return self.plan_end(spec, refusal)
         verdict = self._assess(spec) if progress.running and not found else None
@@ -227,18 +228,3 @@ class _Planner(JobPlanner[api.ChainerJobSpec, Status]):
             sync_problem=sync_message,
             sync_reason=sync_reason,
         )
-
-    def _budget(self, spec: ChainerJobSpec) -> float:
-        """Return the seconds the workers have left to become ready."""
-        since = runpolicy.waiting_since(self.stored) or self.now
-        seconds = spec.run_policy.scheduling_policy.schedule_timeout_seconds
-        return seconds - (self.now - since).total_seconds()
-
-    def _not_started_in_time(self, spec: ChainerJobSpec, progress: Progress) -> Outcome:
-        reason, message = "WorkersNotReady", progress.message
-        before = self.stored.condition(lifecycle.SYNCED)
-        if before is not None:  # the workers were not the reason
-            reason, message = before.reason, before.message
-        seconds = spec.run_policy.scheduling_policy.schedule_timeout_seconds
-        text = f"Not started within {seconds} s: {message}"
-        return Outcome(succeeded=False, reason=reason, message=text)

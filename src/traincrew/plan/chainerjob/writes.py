@@ -13,16 +13,15 @@ from traincrew.plan.shared import openmpi, podtemplate
 from traincrew.plan.shared.model import (
     FINGERPRINT,
     ChildKey,
-    ChildView,
     ConfigMapView,
     JobView,
     Observed,
-    Patch,
     RoleBindingView,
     RoleView,
     StatefulSetView,
     Write,
 )
+from traincrew.plan.shared.writes import annotate, digest, fingerprint, patch, stages
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -31,9 +30,7 @@ if TYPE_CHECKING:
     from traincrew.api.meta import Owner
     from traincrew.api.runpolicy import CommonPolicy
     from traincrew.plan.chainerjob.edits import Edits
-
-Values = dict[tuple[str, ...], Any]
-Stages = list[list[Write]]
+    from traincrew.plan.shared.writes import Stages, Values
 
 _REPLICAS = ("spec", "replicas")
 _SUSPEND = ("spec", "suspend")
@@ -69,7 +66,7 @@ class Writes:
         ]
         workers = [self._workers(spec, name, edits) for name in sorted(spec.worker_sets)]
         master = [self._master(spec, start=start_master)]
-        return _stages(first, [self._role_binding()], workers, master)
+        return stages(first, [self._role_binding()], workers, master)
 
     def worker_pod(self, spec: ChainerJobSpec, set_name: str, name: str) -> dict[str, Any]:
         """Return a worker's pod as the StatefulSet creates it, as far as admission is concerned."""
@@ -90,8 +87,8 @@ class Writes:
         job = self._job()
         stopped = None
         if job is not None and not job.spec.suspend and not edits.holds_master:
-            stopped = _patch(self._job_key, job, {_SUSPEND: True})
-        return _stages([*self._scaled_to_zero(edits.held_sets), stopped])
+            stopped = patch(self._job_key, job, {_SUSPEND: True})
+        return stages([*self._scaled_to_zero(edits.held_sets), stopped])
 
     def clean_up(self, policy: CommonPolicy) -> Stages:
         """Delete the workers of a job that has ended, unless its policy keeps them.
@@ -101,10 +98,10 @@ class Writes:
         job = self._job()
         running = None
         if job is not None and not job.finished and not job.spec.suspend:
-            running = _patch(self._job_key, job, {_SUSPEND: True})
+            running = patch(self._job_key, job, {_SUSPEND: True})
         if policy.clean_pod_policy == "None":
-            return _stages([running])
-        return _stages([*self._scaled_to_zero(), running])
+            return stages([running])
+        return stages([*self._scaled_to_zero(), running])
 
     def removed_sets(self, spec: ChainerJobSpec, edits: Edits) -> dict[ChildKey, str]:
         """Return the StatefulSets of worker sets that are no longer in the spec."""
@@ -120,7 +117,7 @@ class Writes:
     def _scaled_to_zero(self, held: Collection[str] = ()) -> list[Write | None]:
         kept = {self._names.workers(name) for name in held}
         return [
-            _patch(key, view, {_REPLICAS: 0})
+            patch(key, view, {_REPLICAS: 0})
             for key, view in sorted(self._observed.children.items(), key=lambda item: item[0])
             if isinstance(view, StatefulSetView)
             and view.spec.replicas != 0
@@ -135,21 +132,21 @@ class Writes:
 
     def _role(self, spec: ChainerJobSpec) -> Write | None:
         document = children.role(self._owner, spec)
-        found = self._observed.child(children.key(document), RoleView)
+        found = self._observed.child(ChildKey.of(document), RoleView)
         if found is None:
             return self._create(document)
         if found.rules == document["rules"]:
             return None
-        return _patch(children.key(document), found, {("rules",): document["rules"]})
+        return patch(ChildKey.of(document), found, {("rules",): document["rules"]})
 
     def _role_binding(self) -> Write | None:
         document = children.role_binding(self._owner)
-        found = self._observed.child(children.key(document), RoleBindingView)
+        found = self._observed.child(ChildKey.of(document), RoleBindingView)
         if found is None:
             return self._create(document)
         if found.subjects == document["subjects"]:
             return None
-        return _patch(children.key(document), found, {("subjects",): document["subjects"]})
+        return patch(ChildKey.of(document), found, {("subjects",): document["subjects"]})
 
     def _assets(self, spec: ChainerJobSpec) -> Write | None:
         """Create or replace the scripts; running pods keep those of the version that created them.
@@ -157,19 +154,22 @@ class Writes:
         So they are replaced only if somebody else changed them, or the worker sets have changed.
         """
         document = children.assets(self._owner, spec)
-        found = self._observed.child(children.key(document), ConfigMapView)
+        found = self._observed.child(ChildKey.of(document), ConfigMapView)
         if found is None:
             return self._create(document)
-        untouched = children.digest(found.data) == found.metadata.annotations.get(FINGERPRINT)
+        untouched = digest(found.data) == found.metadata.annotations.get(FINGERPRINT)
         sets = document["data"][openmpi.SETS_AND_SLOTS]
         if untouched and found.data.get(openmpi.SETS_AND_SLOTS) == sets:
             return None
-        values = {("data",): document["data"], **_fingerprint(document, found)}
-        return _patch(children.key(document), found, values)
+        values = {
+            ("data",): document["data"],
+            **annotate(found, {FINGERPRINT: fingerprint(document)}),
+        }
+        return patch(ChildKey.of(document), found, values)
 
     def _workers(self, spec: ChainerJobSpec, name: str, edits: Edits) -> Write | None:
         document = children.workers(self._owner, spec, name, self._helper_image)
-        key = children.key(document)
+        key = ChildKey.of(document)
         found = self._observed.child(key, StatefulSetView)
         if found is None:
             return self._create(document)
@@ -181,8 +181,8 @@ class Writes:
             values[_REPLICAS] = replicas
         if edits.replaces_template(name, found):
             values["spec", "template"] = document["spec"]["template"]
-            values.update(_fingerprint(document, found))
-        return _patch(key, found, values)
+            values.update(annotate(found, {FINGERPRINT: fingerprint(document)}))
+        return patch(key, found, values)
 
     def _master(self, spec: ChainerJobSpec, *, start: bool) -> Write | None:
         """Create or update the Job; its template is immutable, its limits are not."""
@@ -200,7 +200,7 @@ class Writes:
         deadline = wanted.get("activeDeadlineSeconds")
         if found.spec.active_deadline_seconds != deadline:
             values["spec", "activeDeadlineSeconds"] = deadline
-        return _patch(self._job_key, found, values)
+        return patch(self._job_key, found, values)
 
     @property
     def _job_key(self) -> ChildKey:
@@ -210,31 +210,6 @@ class Writes:
         return self._observed.child(self._job_key, JobView)
 
     def _create(self, document: dict[str, Any]) -> Write | None:
-        if children.key(document) in self._observed.children:
+        if ChildKey.of(document) in self._observed.children:
             return None
         return Write(create=document)
-
-
-def _stages(*stages: list[Write | None]) -> Stages:
-    return [kept for stage in stages if (kept := [write for write in stage if write is not None])]
-
-
-def _patch(key: ChildKey, found: ChildView, values: Values) -> Write | None:
-    if not values or found.metadata.deletion_timestamp is not None:
-        return None
-    metadata = found.metadata
-    return Write(
-        patch=Patch(key=key, namespace=metadata.namespace, uid=metadata.uid, values=values)
-    )
-
-
-def _fingerprint_of(document: dict[str, Any]) -> str:
-    text: str = document["metadata"]["annotations"][FINGERPRINT]
-    return text
-
-
-def _fingerprint(document: dict[str, Any], found: ChildView) -> Values:
-    text = _fingerprint_of(document)
-    if not found.metadata.annotations:
-        return {("metadata", "annotations"): {FINGERPRINT: text}}
-    return {("metadata", "annotations", FINGERPRINT): text}

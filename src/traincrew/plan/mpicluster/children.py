@@ -15,14 +15,14 @@ For a cluster N:
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from traincrew.api.kinds.mpicluster.types import MASTER, WORKER, MPIClusterSpec
 from traincrew.plan.mpicluster import templates
-from traincrew.plan.shared.model import FINGERPRINT, ChildKey
+from traincrew.plan.shared.model import FINGERPRINT
+from traincrew.plan.shared.writes import digest
 
 if TYPE_CHECKING:
     from traincrew.api.meta import Owner
@@ -69,17 +69,6 @@ class Names:
     def host(self, pod: str) -> str:
         """Return the host name by which the others find a pod."""
         return f"{pod}.{self.service}"
-
-
-def key(document: Document) -> ChildKey:
-    """Return the key of the child a document describes."""
-    return ChildKey(document["kind"], document["metadata"]["name"])
-
-
-def digest(*parts: Any) -> str:
-    """Return a short hash of plain data."""
-    encoded = msgspec.json.encode(parts, order="deterministic")
-    return hashlib.sha256(encoded).hexdigest()[:16]
 
 
 def labels(cluster: str, spec: MPIClusterSpec) -> dict[str, str]:

@@ -187,10 +187,11 @@ class _Planner(JobPlanner[MPIClusterSpec, MPIClusterStatus]):
         current, numbers = self.current, self.status_with_counts(spec)
         waiting_for = current.waiting_for()
         progress = self._progress(numbers, waiting_for, found)
-        left = None if current.started else self._budget(spec)
+        limit = spec.run_policy.scheduling_policy
+        left = None if current.started else self.time_left_to_start(limit)
         if left is not None:
             if left <= 0:
-                return self.plan_end(spec, self._not_started_in_time(spec, progress))
+                return self.plan_end(spec, self.not_started_in_time(limit, progress))
             if (refusal := self.permanent_refusal()) is not None:
                 return self.plan_end(spec, refusal)
         verdict = None
@@ -328,21 +329,6 @@ class _Planner(JobPlanner[MPIClusterSpec, MPIClusterStatus]):
             sync_problem=sync_message,
             sync_reason=sync_reason,
         )
-
-    def _budget(self, spec: MPIClusterSpec) -> float:
-        """Return the seconds the workers have left to become ready."""
-        since = runpolicy.waiting_since(self.stored) or self.now
-        seconds = spec.run_policy.scheduling_policy.schedule_timeout_seconds
-        return seconds - (self.now - since).total_seconds()
-
-    def _not_started_in_time(self, spec: MPIClusterSpec, progress: Progress) -> Outcome:
-        reason, message = "WorkersNotReady", progress.message
-        before = self.stored.condition(lifecycle.SYNCED)
-        if before is not None:  # the workers were not the reason
-            reason, message = before.reason, before.message
-        seconds = spec.run_policy.scheduling_policy.schedule_timeout_seconds
-        text = f"Not started within {seconds} s: {message}"
-        return Outcome(succeeded=False, reason=reason, message=text)
 
 
 __all__ = ["plan"]

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from traincrew.api.kinds.mpicluster.slots import with_named_container
 from traincrew.api.kinds.mpicluster.types import (
     MASTER_CONTAINER,
     OWN_MOUNTS,
     OWN_PREFIX,
     WORKER_CONTAINER,
 )
+from traincrew.api.podtemplate import with_named_container
 from traincrew.plan.mpicluster import codesync
 from traincrew.plan.shared import podtemplate
 

@@ -16,26 +16,21 @@ from traincrew.plan.mpicluster.children import (
     HOSTFILE,
     LABEL_EXTERNAL,
 )
-from traincrew.plan.shared import podtemplate
+from traincrew.plan.shared import pods, podtemplate
 from traincrew.plan.shared.model import (
     FINGERPRINT,
     ChildKey,
     ChildView,
     ConfigMapView,
-    Patch,
-    PodView,
     Write,
 )
+from traincrew.plan.shared.writes import annotate, digest, fingerprint, patch, stages
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from traincrew.api.kinds.mpicluster.types import MPIClusterSpec
     from traincrew.api.meta import Owner
     from traincrew.plan.mpicluster.observed import ObservedCluster
-
-Values = dict[tuple[str, ...], Any]
-Stages = list[list[Write]]
+    from traincrew.plan.shared.writes import Stages, Values
 
 _REPLICAS = ("spec", "replicas")
 _DEADLINE = ("spec", "activeDeadlineSeconds")
@@ -85,7 +80,7 @@ class Writes:
         ]
         workers = self._workers(spec, key_secret, held=held)
         master = self._master(spec, key_secret, hostfile, start=start)
-        return _stages(first, [workers], [master])
+        return stages(first, [workers], [master])
 
     def unwanted(self, spec: MPIClusterSpec) -> dict[ChildKey, str]:
         """Return the optional children that the spec does not ask for any more."""
@@ -96,7 +91,7 @@ class Writes:
             ChildKey("NetworkPolicy", names.allow_internal),
             ChildKey("NetworkPolicy", names.allow_external),
         }
-        wanted = {children.key(document) for document in self._others(spec)}
+        wanted = {ChildKey.of(document) for document in self._others(spec)}
         return {
             key: self._observed.children[key].metadata.uid
             for key in sorted(optional - wanted)
@@ -110,15 +105,15 @@ class Writes:
         if found is None or found.spec.replicas == 0:
             return []
         # With another annotation, the number of the spec is applied again afterwards.
-        values = {_REPLICAS: 0, **_annotation(found, {ANNOTATION_REPLICAS: _SUSPENDED})}
-        return _stages([_patch(_key("StatefulSet", found), found, values)])
+        values = {_REPLICAS: 0, **annotate(found, {ANNOTATION_REPLICAS: _SUSPENDED})}
+        return stages([patch(_key("StatefulSet", found), found, values)])
 
     def stop_master(self) -> Stages:
         """Return the write that ends a master which still runs, and keeps its pod for its log."""
         pod = self._current.master
-        if pod is None or _has_ended(pod) or pod.spec.active_deadline_seconds == _NOW:
+        if pod is None or pods.has_ended(pod) or pod.spec.active_deadline_seconds == _NOW:
             return []
-        return _stages([_patch(_key("Pod", pod), pod, {_DEADLINE: _NOW})])
+        return stages([patch(_key("Pod", pod), pod, {_DEADLINE: _NOW})])
 
     def worker_pod(self, spec: MPIClusterSpec, key_secret: str, name: str) -> dict[str, Any]:
         """Return a worker's pod as the StatefulSet creates it, as far as admission is concerned."""
@@ -140,17 +135,17 @@ class Writes:
 
     def _with_spec(self, document: dict[str, Any]) -> Write | None:
         """Create a child, or replace the fields of its ``spec`` that we write."""
-        key = children.key(document)
+        key = ChildKey.of(document)
         found = self._observed.children.get(key)
         if found is None:
             return Write(create=document)
-        fingerprint = _fingerprint_of(document)
-        untouched = found.metadata.annotations.get(FINGERPRINT) == fingerprint
+        wanted = fingerprint(document)
+        untouched = found.metadata.annotations.get(FINGERPRINT) == wanted
         if untouched and key not in self._observed.drifted:
             return None
         # Not the whole of it: the API server has added fields, of which some are immutable.
         values: Values = {("spec", name): value for name, value in document["spec"].items()}
-        return _patch(key, found, values | _annotation(found, {FINGERPRINT: fingerprint}))
+        return patch(key, found, values | annotate(found, {FINGERPRINT: wanted}))
 
     def _hostfile(self, spec: MPIClusterSpec, *, start: bool) -> str:
         """Return the desired hostfile; without autoUpdate that of a running master stays."""
@@ -164,13 +159,13 @@ class Writes:
 
     def _assets(self, spec: MPIClusterSpec, hostfile: str) -> Write | None:
         document = children.assets(self._owner, spec, hostfile)
-        key = children.key(document)
+        key = ChildKey.of(document)
         found = self._observed.child(key, ConfigMapView)
         if found is None:
             return Write(create=document)
         if found.data == document["data"]:
             return None
-        return _patch(key, found, {("data",): document["data"]})
+        return patch(key, found, {("data",): document["data"]})
 
     def _workers(self, spec: MPIClusterSpec, key_secret: str, *, held: bool) -> Write | None:
         document = self._worker_document(spec, key_secret)
@@ -178,14 +173,14 @@ class Writes:
         if found is None:
             return Write(create=document)
         values: Values = {}
-        annotations = {}
+        texts = {}
         if self._current.applies_replicas:
             values[_REPLICAS] = spec.workers.replicas
-            annotations[ANNOTATION_REPLICAS] = str(spec.workers.replicas)
+            texts[ANNOTATION_REPLICAS] = str(spec.workers.replicas)
         if self._current.replaces_template(key_secret) and not held:
             values["spec", "template"] = document["spec"]["template"]
-            annotations[FINGERPRINT] = _fingerprint_of(document)
-        return _patch(children.key(document), found, values | _annotation(found, annotations))
+            texts[FINGERPRINT] = fingerprint(document)
+        return patch(ChildKey.of(document), found, values | annotate(found, texts))
 
     def _worker_document(self, spec: MPIClusterSpec, key_secret: str) -> dict[str, Any]:
         return children.workers(
@@ -208,12 +203,12 @@ class Writes:
             )
             return Write(create=document)
         values: Values = {}
-        digest = children.digest(hostfile)
-        if found.metadata.annotations.get(ANNOTATION_HOSTFILE) != digest:
-            values |= _annotation(found, {ANNOTATION_HOSTFILE: digest})
+        wanted = digest(hostfile)
+        if found.metadata.annotations.get(ANNOTATION_HOSTFILE) != wanted:
+            values |= annotate(found, {ANNOTATION_HOSTFILE: wanted})
         if spec.network_policy.enabled and LABEL_EXTERNAL not in found.metadata.labels:
             values["metadata", "labels", LABEL_EXTERNAL] = "true"
-        return _patch(_key("Pod", found), found, values)
+        return patch(_key("Pod", found), found, values)
 
 
 def wants_all_workers(spec: MPIClusterSpec, *, started: bool) -> bool:
@@ -225,47 +220,8 @@ def wants_all_workers(spec: MPIClusterSpec, *, started: bool) -> bool:
     return not started or spec.mode == ONE_SHOT
 
 
-def _has_ended(pod: PodView) -> bool:
-    """Return whether all containers have ended for good.
-
-    The phase says so later: the kubelet writes it when the pod has let go of everything.
-    """
-    ended = [each.state.terminated for each in pod.status.container_statuses]
-    final = pod.spec.restart_policy == "Never"
-    return pod.finished or (
-        bool(ended) and all(each is not None and (final or each.exit_code == 0) for each in ended)
-    )
-
-
-def _stages(*stages: Iterable[Write | None]) -> Stages:
-    return [kept for stage in stages if (kept := [write for write in stage if write is not None])]
-
-
 def _key(kind: str, found: ChildView) -> ChildKey:
     return ChildKey(kind, found.metadata.name)
-
-
-def _patch(key: ChildKey, found: ChildView, values: Values) -> Write | None:
-    if not values or found.metadata.deletion_timestamp is not None:
-        return None
-    metadata = found.metadata
-    return Write(
-        patch=Patch(key=key, namespace=metadata.namespace, uid=metadata.uid, values=values)
-    )
-
-
-def _annotation(found: ChildView, annotations: dict[str, str]) -> Values:
-    """Return the changes that set annotations."""
-    if not annotations:
-        return {}
-    if not found.metadata.annotations:
-        return {("metadata", "annotations"): annotations}
-    return {("metadata", "annotations", name): text for name, text in annotations.items()}
-
-
-def _fingerprint_of(document: dict[str, Any]) -> str:
-    text: str = document["metadata"]["annotations"][FINGERPRINT]
-    return text
 
 
 __all__ = ["Writes", "wants_all_workers"]

@@ -369,11 +369,8 @@ class _Planner(JobPlanner[MxJobSpec, MxJobStatus]):
         """Return the seconds that the replicas have left to run; None if they do, or did."""
         if progress.running:
             return None
-        since = runpolicy.waiting_since(self.stored) or self.now
-        if self.stored.last_restart_time:
-            since = max(since, parse_time(self.stored.last_restart_time))
-        seconds = self.policy(spec).scheduling_policy.schedule_timeout_seconds
-        return seconds - (self.now - since).total_seconds()
+        limit = self.policy(spec).scheduling_policy
+        return self.time_left_to_start(limit, self.stored.last_restart_time)
 
     def _not_started_in_time(self, spec: MxJobSpec, progress: Progress) -> Outcome:
         seconds = self.policy(spec).scheduling_policy.schedule_timeout_seconds

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 from traincrew.plan.mxjob import children
 from traincrew.plan.mxjob.observed import State
 from traincrew.plan.mxjob.restarts import GRACE_SECONDS
-from traincrew.plan.shared import podtemplate
-from traincrew.plan.shared.model import ChildKey, JobView, Observed, Patch, Write
+from traincrew.plan.shared import pods, podtemplate
+from traincrew.plan.shared.model import ChildKey, JobView, Observed, Write
+from traincrew.plan.shared.writes import patch, stages
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,9 +19,8 @@ if TYPE_CHECKING:
     from traincrew.plan.mxjob.children import Place
     from traincrew.plan.mxjob.observed import ObservedJob, Replica
     from traincrew.plan.shared.accelerators import Accelerators
-    from traincrew.plan.shared.model import ChildView, PodView
-
-Stages = list[list[Write]]
+    from traincrew.plan.shared.model import ChildView
+    from traincrew.plan.shared.writes import Stages
 
 
 class Writes:
@@ -74,7 +74,7 @@ class Writes:
             if ChildKey("Service", document["metadata"]["name"]) not in self._observed.children:
                 service.append(Write(create=document))
         jobs = [Write(create=self._job(replica)) for replica in self._current.of(State.ABSENT)]
-        return [stage for stage in (service, jobs) if stage]
+        return stages(service, jobs)
 
     def missing_pods(self) -> dict[str, dict[str, Any]]:
         """Return the pods that controllers of Jobs have not created yet, by the names of the Jobs.
@@ -128,25 +128,17 @@ def stop(observed: Observed) -> Stages:
     ended: set[str] = set()
     for pod in observed.pods:
         if pod.metadata.controller is not None:
-            (ended if _has_ended(pod) else running).add(pod.metadata.controller.uid)
+            (ended if pods.has_ended(pod) else running).add(pod.metadata.controller.uid)
     stopped = [
-        Write(
-            patch=Patch(
-                key=key,
-                namespace=view.metadata.namespace,
-                uid=view.metadata.uid,
-                values={("spec", "suspend"): True},
-            )
-        )
+        patch(key, view, {("spec", "suspend"): True})
         for key, view in sorted(observed.children.items(), key=lambda item: item[0])
         if isinstance(view, JobView)
         and not view.finished
         # A suspended Job deletes a pod whose containers have ended until its phase says so.
         and view.metadata.uid not in ended - running
         and not view.spec.suspend
-        and view.metadata.deletion_timestamp is None
     ]
-    return [stopped] if stopped else []
+    return stages(stopped)
 
 
 def counted_pods(observed: Observed) -> dict[ChildKey, str]:
@@ -166,9 +158,3 @@ def counted_pods(observed: Observed) -> dict[ChildKey, str]:
         and pod.metadata.deletion_timestamp is None
         and (pod.metadata.controller is None or pod.metadata.controller.uid not in pending)
     }
-
-
-def _has_ended(pod: PodView) -> bool:
-    """Return whether all containers have ended; the phase is written later, by the kubelet."""
-    found = pod.status.container_statuses
-    return pod.finished or (bool(found) and all(each.state.terminated for each in found))

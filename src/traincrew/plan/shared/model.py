@@ -14,6 +14,7 @@ from msgspec import Struct, field
 from traincrew.api.meta import CustomObject, ObjectMeta, Shared, View
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
 
 FINGERPRINT = "traincrew.dev/fingerprint"
@@ -218,6 +219,11 @@ class ChildKey(NamedTuple):
 
     kind: str
     name: str
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> ChildKey:
+        """Return the key of the child that a document describes."""
+        return cls(document["kind"], document["metadata"]["name"])
 
 
 class Refusal(Struct, frozen=True):

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
-from traincrew.api.meta import Owner, Problem
+from traincrew.api.meta import Owner, Problem, parse_time
 from traincrew.plan.shared import beginning, lifecycle, pods, runpolicy, stall
 from traincrew.plan.shared.lifecycle import AnyStatus, Outcome, Progress
 from traincrew.plan.shared.model import (
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from traincrew.api.runpolicy import CommonPolicy
+    from traincrew.api.runpolicy import CommonPolicy, SchedulingPolicy
     from traincrew.plan.shared.kind import Options
 
 FAILED_VALIDATION = "FailedValidation"
@@ -285,6 +285,29 @@ class JobPlanner(ABC, Generic[Spec, AnyStatus]):
         if isinstance(verdict, OutputQuery):
             return Plan(outputs=verdict, status=status)
         return Plan(confirm=True, status=status) if isinstance(verdict, stall.Confirm) else None
+
+    # -- the time to start --------------------------------------------------------------------
+
+    def time_left_to_start(self, policy: SchedulingPolicy, restarted_at: str = "") -> float:
+        """Return the seconds that the pods have left to become ready.
+
+        Args:
+            policy: The limit.
+            restarted_at: When all pods were recreated last; empty if they were not.
+        """
+        since = runpolicy.waiting_since(self.stored) or self.now
+        if restarted_at:
+            since = max(since, parse_time(restarted_at))
+        return policy.schedule_timeout_seconds - (self.now - since).total_seconds()
+
+    def not_started_in_time(self, policy: SchedulingPolicy, progress: Progress) -> Outcome:
+        """Return the outcome of a job whose workers were not ready in time."""
+        reason, message = "WorkersNotReady", progress.message
+        before = self.stored.condition(lifecycle.SYNCED)
+        if before is not None:  # the workers were not the reason
+            reason, message = before.reason, before.message
+        text = f"Not started within {policy.schedule_timeout_seconds} s: {message}"
+        return Outcome(succeeded=False, reason=reason, message=text)
 
     # -- refused writes -----------------------------------------------------------------------
 

@@ -38,6 +38,18 @@ def quantity(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
+def has_ended(pod: PodView) -> bool:
+    """Return whether all containers have ended for good.
+
+    The phase says so later: the kubelet writes it when the pod has let go of everything.
+    """
+    ended = [each.state.terminated for each in pod.status.container_statuses]
+    final = pod.spec.restart_policy == "Never"
+    return pod.finished or (
+        bool(ended) and all(each is not None and (final or each.exit_code == 0) for each in ended)
+    )
+
+
 def not_ready_reason(pod: PodView) -> str | None:
     """Return why a pod is not ready; None if it is merely starting."""
     status = pod.status

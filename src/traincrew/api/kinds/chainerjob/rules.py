@@ -21,9 +21,9 @@ from traincrew.api.kinds.chainerjob.types import (
     OWN_PREFIX,
     SET_NAME,
     ChainerJobSpec,
-    with_named_container,
 )
 from traincrew.api.meta import ObjectMeta, Problem
+from traincrew.api.podtemplate import with_named_container
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -108,7 +108,7 @@ def _template_problems(
     why: str,
     distributed: bool,
 ) -> Iterator[Problem]:
-    pod = with_named_container(template).get("spec", {})
+    pod = with_named_container(template, CONTAINER).get("spec", {})
     containers = pod.get("containers", [])
     names = [container.get("name", "") for container in containers]
     if not containers:

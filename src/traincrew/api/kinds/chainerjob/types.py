@@ -20,6 +20,7 @@ from traincrew.api.kind import (
     Rule,
     rules,
 )
+from traincrew.api.podtemplate import with_named_container
 from traincrew.api.runpolicy import NonNegative, Positive, RunPolicy, Seconds
 
 GROUP = "kubeflow.org"
@@ -238,24 +239,11 @@ def main_container(template: dict[str, Any]) -> dict[str, Any] | None:
     return next((item for item in containers if item.get("name") == CONTAINER), None)
 
 
-def with_named_container(template: dict[str, Any]) -> dict[str, Any]:
-    """Name a single unnamed container; with several containers nothing is named.
-
-    The schema default does the same at admission; this is for jobs that were stored without the
-    schema.
-    """
-    containers = template.get("spec", {}).get("containers", [])
-    if len(containers) != 1 or containers[0].get("name"):
-        return template
-    named = [{**containers[0], "name": CONTAINER}]
-    return {**template, "spec": {**template["spec"], "containers": named}}
-
-
 def slots(replica: Master | WorkerSet) -> int:
     """Return the MPI slots of a pod: as written, else one per GPU of the main container, else 1."""
     if replica.mpi_config is not None and replica.mpi_config.slots is not None:
         return replica.mpi_config.slots
-    container = main_container(with_named_container(replica.template)) or {}
+    container = main_container(with_named_container(replica.template, CONTAINER)) or {}
     limit = container.get("resources", {}).get("limits", {}).get(GPU, 1)
     try:
         return max(1, int(limit))

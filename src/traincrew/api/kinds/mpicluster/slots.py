@@ -6,25 +6,13 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from traincrew.api.kinds.mpicluster.types import WORKER_CONTAINER
+from traincrew.api.podtemplate import with_named_container
 
 if TYPE_CHECKING:
     from traincrew.api.kinds.mpicluster.types import MPIClusterSpec
 
 GPU = re.compile(r"(^|[/-])gpu(\.|$)")
 """Occurs in the names of GPU resources: nvidia.com/gpu, gpu.intel.com/i915, gpu."""
-
-
-def with_named_container(template: dict[str, Any], name: str) -> dict[str, Any]:
-    """Name a single unnamed container; with several containers nothing is named.
-
-    The schema default does the same at admission; this is for objects that were stored without the
-    schema.
-    """
-    containers = template.get("spec", {}).get("containers", [])
-    if len(containers) != 1 or containers[0].get("name"):
-        return template
-    named = [{**containers[0], "name": name}]
-    return {**template, "spec": {**template["spec"], "containers": named}}
 
 
 def slots(spec: MPIClusterSpec) -> int | None:

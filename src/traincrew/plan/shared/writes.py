@@ -1,0 +1,55 @@
+"""Parts of the writes of children: hashes of documents, patches, and stages of writes."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from traincrew.plan.shared.model import FINGERPRINT, ChildKey, ChildView, Patch, Write
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Values = dict[tuple[str, ...], Any]
+"""Values to set, by the paths of their fields."""
+Stages = list[list[Write]]
+"""Writes that are made together, one stage after the other."""
+
+
+def digest(*parts: Any) -> str:
+    """Return a short hash of plain data: 16 hexadecimal digits."""
+    encoded = msgspec.json.encode(parts, order="deterministic")
+    return hashlib.sha256(encoded).hexdigest()[:16]
+
+
+def fingerprint(document: dict[str, Any]) -> str:
+    """Return the hash in a document's annotations."""
+    text: str = document["metadata"]["annotations"][FINGERPRINT]
+    return text
+
+
+def stages(*found: Iterable[Write | None]) -> Stages:
+    """Return the stages without empty writes, and without empty stages."""
+    kept = [[write for write in stage if write is not None] for stage in found]
+    return [stage for stage in kept if stage]
+
+
+def patch(key: ChildKey, found: ChildView, values: Values) -> Write | None:
+    """Return the write that sets fields of a child; None if it is being deleted or none differs."""
+    metadata = found.metadata
+    if not values or metadata.deletion_timestamp is not None:
+        return None
+    return Write(
+        patch=Patch(key=key, namespace=metadata.namespace, uid=metadata.uid, values=values)
+    )
+
+
+def annotate(found: ChildView, texts: dict[str, str]) -> Values:
+    """Return the changes that set annotations of a child."""
+    if not texts:
+        return {}
+    if not found.metadata.annotations:
+        return {("metadata", "annotations"): texts}
+    return {("metadata", "annotations", name): text for name, text in texts.items()}
