@@ -102,6 +102,34 @@ class Steps:
         wanted = [f"{name}-master", *(f"{name}-worker-{index}" for index in range(workers))]
         assert lines(found) == wanted
 
+    def rotate_keys(self, name: str, workers: int, overlap: int) -> None:
+        """Replace the ssh keys of a cluster; mpiexec works all the time.
+
+        Args:
+            name: The cluster, which has its first pair.
+            workers: How many workers it has.
+            overlap: Seconds for which the pods accept both pairs.
+        """
+        secret = f"{name}-ssh-key"
+        before = self.get("secret", secret)["data"]
+        ssh = f'{{"keyGeneration": 2, "keyOverlapSeconds": {overlap}}}'
+        change = f'{{"spec": {{"ssh": {ssh}}}}}'
+        self.kubectl("patch", "mpicluster", name, "--type=merge", "-p", change)
+        seen = set()
+
+        def is_rotated() -> bool:
+            self.runs_everywhere(name, workers)
+            status = self.mpi_cluster(name)["status"]
+            seen.add((status["sshKeyGeneration"], "sshKeyRotationTime" in status))
+            return (2, False) in seen
+
+        self.until(f"the keys of {name} are rotated", is_rotated, overlap + 60)
+        assert (2, True) in seen
+        after = self.get("secret", secret)["data"]
+        assert after["id_ed25519"] != before["id_ed25519"]
+        assert after["authorized_keys"] == after["id_ed25519.pub"]
+        assert "id_previous" not in after
+
     def gone(self, name: str) -> None:
         """Delete a cluster; nothing of it is left."""
         self.kubectl("delete", "mpicluster", name)

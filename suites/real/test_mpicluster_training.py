@@ -126,6 +126,13 @@ def test_the_gateway_and_the_disruption_budget(user: User, playground: str) -> N
         user.kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(eviction))
 
 
+def test_keys_are_rotated(user: User, playground: str) -> None:
+    """Kubelets take a minute to give pods the new Secret."""
+    user.runs_everywhere(playground, 1)
+    user.rotate_keys(playground, 1, overlap=150)
+    user.runs_everywhere(playground, 1)
+
+
 def test_nothing_of_a_deleted_cluster_is_left(user: User, playground: str) -> None:
     user.gone(playground)
 

@@ -249,9 +249,8 @@ class Life:
         await self.label_comes_back(NETWORK_POLICIES, f"{name}-allow-internal", label)
         off = {"enabled": False}
         workers = {"podDisruptionBudget": off}
-        await cluster.edit(
-            name, {"networkPolicy": off, "ssh": {"gateway": off}, "workers": workers}
-        )
+        ssh = {"gateway": off, "keyGeneration": 2}
+        await cluster.edit(name, {"networkPolicy": off, "ssh": ssh, "workers": workers})
 
         async def plain() -> bool:
             left = [

@@ -69,7 +69,8 @@ class ChildWriter:
         client: The API server.
         resources: Resource of each kind of child.
         gate: Where writes announce themselves that others give way to.
-        unwatched: Resources of which nothing but metadata is read, and nothing is changed.
+        unwatched: Resources of which nothing but metadata is read or returned, and nothing is
+            changed except for the keys of a Secret.
     """
 
     def __init__(
@@ -122,7 +123,7 @@ class ChildWriter:
     ) -> list[WriteResult]:
         """Send the writes of a stage; see `together`, `create` and `patch`."""
         writes = [
-            self.create(write.create, key_pair=write.key_pair)
+            self.create(write.create, key_pair=write.key_pair, retires=write.retires)
             for write in stage
             if write.create is not None
         ]
@@ -132,7 +133,9 @@ class ChildWriter:
                 writes.append(self.patch(patch, version))
         return await self.together(writes, urgent=urgent)
 
-    async def create(self, document: dict[str, Any], *, key_pair: bool = False) -> WriteResult:
+    async def create(
+        self, document: dict[str, Any], *, key_pair: bool = False, retires: bool = False
+    ) -> WriteResult:
         """Create a child.
 
         If it already exists and is managed by the job, restore its missing labels, without which it
@@ -141,6 +144,8 @@ class ChildWriter:
         Args:
             document: The child.
             key_pair: Whether it is a Secret that gets a new pair of ssh keys. They go nowhere else.
+                If it exists with a pair of an earlier generation, that is replaced.
+            retires: Whether a Secret that exists with this generation loses earlier pairs.
 
         Raises:
             AlreadyExistsError: An object of this name was deleted and created meanwhile.
@@ -154,6 +159,8 @@ class ChildWriter:
                 return WriteResult(key, await self._post(resource, complete), new=True)
             except AlreadyExistsError as error:
                 found = await self._handle_existing(resource, document, error.message)
+                if key_pair and found is not None and not isinstance(found, Refusal):
+                    found = await self._rotate(resource, document, found, retires=retires)
                 if found is not None:
                     return WriteResult(key, found)
             return WriteResult(key, await self._post(resource, complete), new=True)
@@ -212,6 +219,28 @@ class ChildWriter:
             if owner.get("controller"):
                 controller = " ".join(_qualified(owner))
         return Refusal(message, foreign=True, owner=controller)
+
+    async def _rotate(
+        self, resource: Resource, secret: dict[str, Any], found: dict[str, Any], *, retires: bool
+    ) -> dict[str, Any] | None:
+        """Rotate the keys of a Secret, if that is due; None if it no longer exists."""
+        if not keypairs.is_due(found, secret, retires=retires):
+            return found
+        name, namespace = secret["metadata"]["name"], secret["metadata"]["namespace"]
+        try:
+            stored = await self._client.get(resource, name, namespace)
+            values = keypairs.changes(stored, secret, retires=retires)
+            if not values:
+                return found
+            # If it is another Secret by now, it has another version.
+            patch = json_patch(values, found["metadata"]["resourceVersion"])
+            patched = await self._client.patch(
+                resource, name, namespace, patch=patch, kind="json", field_manager=FIELD_MANAGER
+            )
+        except NotFoundError as error:
+            _ensure_about(error, name)
+            return None
+        return {"metadata": patched["metadata"]}
 
     async def restore_labels(
         self,

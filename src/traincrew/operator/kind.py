@@ -24,7 +24,7 @@ class Kind(Struct, frozen=True, kw_only=True):
         label: Label of children and pods whose value is the name of the job.
         selector: Selects the children and pods of all jobs; by default, those with the label.
         children: Resources of a job's children, each with the view for its plan.
-        unwatched: Resources of other children, which are only created.
+        unwatched: Resources of other children, which are created and not cached.
         plan: The decisions.
         written: Returns the events for children that were created or deleted, and for the job when
             its time to live is over; none by default.

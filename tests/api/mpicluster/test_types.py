@@ -70,6 +70,8 @@ def test_static_defaults_are_those_of_kube_openmpi() -> None:
         ".runPolicy.suspend": False,
         ".ssh.gateway.enabled": False,
         ".ssh.gateway.nodePort": 30220,
+        ".ssh.keyGeneration": 1,
+        ".ssh.keyOverlapSeconds": 300,
         ".workers.podDisruptionBudget.enabled": False,
         ".workers.podManagementPolicy": "Parallel",
         ".workers.replicas": 4,

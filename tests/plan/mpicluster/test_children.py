@@ -54,7 +54,7 @@ def documents(job: dict[str, Any]) -> list[dict[str, Any]]:
     replicas = spec.workers.replicas
     secret = spec.ssh.key_secret_name or children.Names(mine.name).ssh_key
     hosts = hostfile.text(mine.name, spec, range(replicas))
-    made = [] if spec.ssh.key_secret_name else [children.ssh_key(mine, spec)]
+    made = [] if spec.ssh.key_secret_name else [children.ssh_key(mine, spec, 1)]
     made += [children.assets(mine, spec, hosts), children.service(mine, spec)]
     if spec.ssh.gateway.enabled:
         made.append(children.gateway(mine, spec))

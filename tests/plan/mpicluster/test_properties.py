@@ -21,6 +21,7 @@ class History(JobHistory):
     def __init__(self) -> None:
         super().__init__()
         self.failed = 0
+        self.rotations = 0
 
     @initialize(
         shot=st.booleans(),
@@ -165,6 +166,13 @@ class History(JobHistory):
         if keys:
             self.world.remove(keys[index % len(keys)])
 
+    @precondition(lambda self: not self.world.job["spec"].get("ssh", {}).get("keySecretName"))
+    @rule(generation=st.integers(1, 4))
+    def rotate_the_keys(self, generation: int) -> None:
+        self.rotations = max(self.rotations, generation - 1)
+        ssh = {"keyGeneration": generation, "keyOverlapSeconds": 300}
+        self.world.edit(ssh=ssh)
+
     @rule(blocked=st.booleans())
     def somebody_takes_the_name_of_the_secret(self, blocked: bool) -> None:
         name = f"{self.world.name}-ssh-key"
@@ -190,8 +198,9 @@ class History(JobHistory):
             assert status["failures"] > 0
 
     @invariant()
-    def the_secret_is_made_once(self) -> None:
-        assert self.world.key_pairs <= 1 or "somebody" in self.world.secrets.values()
+    def a_key_pair_is_made_once(self) -> None:
+        made = self.world.key_pairs
+        assert made <= 1 + self.rotations or "somebody" in self.world.secrets.values()
 
 
 def _is_waiting(pod: dict[str, Any]) -> bool:

@@ -14,7 +14,15 @@ from traincrew.plan.mpicluster import attempts
 from traincrew.plan.mpicluster.children import ANNOTATION_HOSTFILE, ANNOTATION_REPLICAS
 from traincrew.plan.mpicluster.planner import plan
 from traincrew.plan.shared import podrecords
-from traincrew.plan.shared.model import ChildKey, ChildView, Observed, Plan, PodView, Refusal
+from traincrew.plan.shared.model import (
+    KEY_GENERATION,
+    ChildKey,
+    ChildView,
+    Observed,
+    Plan,
+    PodView,
+    Refusal,
+)
 from traincrew.plan.shared.writes import digest
 
 CLUSTER_UID = "job-uid"
@@ -36,6 +44,8 @@ class MPIWorld(World):
         """UID of the owner of each Secret there is, by name; the operator does not watch them."""
         self.key_pairs = 0
         """How many key pairs were made."""
+        self.generations: dict[str, list[int]] = {}
+        """Generations of the pairs in each Secret, newest first."""
         self.hostfiles: list[list[str]] = []
         """Every hostfile there ever was while a master existed, without the name of the Service."""
 
@@ -73,7 +83,7 @@ class MPIWorld(World):
                     continue
                 assert write.key_pair
                 assert not {"data", "stringData"} & write.create.keys()
-                refusals |= self._create_secret(write.create)
+                refusals |= self._create_secret(write.create, retires=write.retires)
             stages.append(kept)
             if refusals:
                 break
@@ -83,13 +93,28 @@ class MPIWorld(World):
         self._note_hostfile()
         return refusals
 
-    def _create_secret(self, document: dict[str, Any]) -> dict[ChildKey, Refusal]:
+    def _create_secret(self, document: dict[str, Any], *, retires: bool) -> dict[ChildKey, Refusal]:
         name = document["metadata"]["name"]
         key = ChildKey(SECRET, name)
+        generation = int(document["metadata"]["annotations"][KEY_GENERATION])
+        pairs = self.generations.get(name, [])
+        if key in self.refuse:
+            return {key: self.refuse[key]}
         if name not in self.secrets:
             self._write()
             self.secrets[name] = CLUSTER_UID
+            self.generations[name] = [generation]
             self.key_pairs += 1
+        elif self.secrets[name] == CLUSTER_UID and generation > pairs[0]:
+            assert not retires
+            assert len(pairs) == 1, "the pods may still have the pair before that one"
+            self._write()
+            self.generations[name] = [generation, *pairs]
+            self.key_pairs += 1
+        elif self.secrets[name] == CLUSTER_UID and retires and len(pairs) > 1:
+            assert generation == pairs[0]
+            self._write()
+            self.generations[name] = pairs[:1]
         elif self.secrets[name] == "earlier":
             return {key: Refusal("exists", leftover=True)}
         elif self.secrets[name] != CLUSTER_UID:

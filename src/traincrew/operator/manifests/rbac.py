@@ -53,7 +53,7 @@ def _child_rules() -> list[Document]:
     rules: dict[tuple[str, str], list[str]] = {}
     for child in children:
         if child != PODS:
-            verbs = "get list watch create patch" if child.watched else "get create"
+            verbs = "get list watch create patch" if child.watched else "get create patch"
             verbs += " delete" if child in deleted else ""
             rules.setdefault((child.group, verbs), []).append(child.plural)
     return [_rule(group, " ".join(found), verbs) for (group, verbs), found in rules.items()]

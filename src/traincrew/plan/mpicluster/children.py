@@ -21,7 +21,7 @@ import msgspec
 
 from traincrew.api.kinds.mpicluster.types import MASTER, WORKER, MPIClusterSpec
 from traincrew.plan.mpicluster import templates
-from traincrew.plan.shared.model import FINGERPRINT
+from traincrew.plan.shared.model import FINGERPRINT, KEY_GENERATION
 from traincrew.plan.shared.writes import digest
 
 if TYPE_CHECKING:
@@ -111,9 +111,12 @@ def _document(
 # -- what pods refer to -----------------------------------------------------------------------
 
 
-def ssh_key(owner: Owner, spec: MPIClusterSpec) -> Document:
+def ssh_key(owner: Owner, spec: MPIClusterSpec, generation: int) -> Document:
     """Return the Secret with the ssh keys, but without the keys: see `Write.key_pair`."""
-    return _document("v1", "Secret", Names(owner.name).ssh_key, owner, spec, type="Opaque")
+    name = Names(owner.name).ssh_key
+    document = _document("v1", "Secret", name, owner, spec, type="Opaque")
+    document["metadata"]["annotations"] = {KEY_GENERATION: str(generation)}
+    return document
 
 
 def assets(owner: Owner, spec: MPIClusterSpec, hostfile: str) -> Document:

@@ -14,21 +14,32 @@ if TYPE_CHECKING:
 
     from traincrew.api.kinds.mpicluster.types import MPIClusterSpec
     from traincrew.plan.mpicluster.observed import ObservedCluster
-    from traincrew.plan.shared.lifecycle import Status
+    from traincrew.plan.mpicluster.status import MPIClusterStatus
 
 COMPONENT = "mpi-cluster-controller"
 """Source component of the events."""
 SYNCED = Event("Normal", "Synced", f"{KIND} synced successfully")
 
 
-def transitions(before: Status, after: Status) -> list[Event]:
+def transitions(before: MPIClusterStatus, after: MPIClusterStatus) -> list[Event]:
     """Return events for conditions that have changed."""
     found = lifecycle.transition_events(before, after)
     for kind in (lifecycle.RUNNING, lifecycle.SUCCEEDED):
         condition = after.condition(kind)
         if condition is not None and condition.is_true and not before.holds(kind):
             found.append(Event("Normal", condition.reason, condition.message))
-    return found
+    return [*found, *_rotation(before, after)]
+
+
+def _rotation(before: MPIClusterStatus, after: MPIClusterStatus) -> Iterator[Event]:
+    """Yield the event for a step of a rotation of the ssh keys."""
+    generation = after.ssh_key_generation
+    if generation > before.ssh_key_generation > 0:
+        text = f"the pods get key pair {generation}, and still accept the one before it"
+        yield Event("Normal", "KeysRotating", f"The ssh keys are rotated: {text}")
+    elif generation and before.ssh_key_rotation_time and not after.ssh_key_rotation_time:
+        text = f"The ssh keys are rotated: the pods accept only key pair {generation}"
+        yield Event("Normal", "KeysRotated", text)
 
 
 def on_spec_change(current: ObservedCluster, spec: MPIClusterSpec) -> list[Event]:

@@ -20,7 +20,7 @@ from traincrew.api.kinds.mpicluster.rules import problems
 from traincrew.api.kinds.mpicluster.types import WORKER, MPIClusterSpec
 from traincrew.api.meta import format_time, parse_time
 from traincrew.api.runpolicy import RunPolicy
-from traincrew.plan.mpicluster import attempts, counts, events, status
+from traincrew.plan.mpicluster import attempts, counts, events, keys, status
 from traincrew.plan.mpicluster.observed import MASTER_RESTARTS, ObservedCluster, failure_text
 from traincrew.plan.mpicluster.status import MPIClusterStatus
 from traincrew.plan.mpicluster.writes import Writes, wants_all_workers
@@ -230,27 +230,24 @@ class _Planner(JobPlanner[MPIClusterSpec, MPIClusterStatus]):
         self, plan: Plan, spec: MPIClusterSpec, numbers: MPIClusterStatus, *, start: bool
     ) -> float | None:
         """Add the writes to a plan; return after how many seconds more follow."""
-        names = self.current.names
-        key_secret = self._key_secret(spec)
-        make_keys = not self.stored.ssh_key_secret_name and spec.ssh.key_secret_name is None
+        found = self._keys(spec)
         held = self._holds_template(spec)
-        self.releasing |= held or make_keys
-        plan.stages = self.writes.run(spec, key_secret, make_keys=make_keys, held=held, start=start)
+        self.releasing |= held or found.writes
+        plan.stages = self.writes.run(spec, found, held=held, start=start)
         # If a write is refused, another plan is made that knows of it.
-        if ChildKey("Secret", names.ssh_key) not in self.observed.refusals:
-            numbers.ssh_key_secret_name = key_secret
+        if keys.secret_key(self.current) not in self.observed.refusals:
+            found.stored_in(numbers)
         plan.delete = self.writes.unwanted(spec)
         if (name := self.current.missing_worker()) is not None:
-            plan.missing = {name: self.writes.worker_pod(spec, key_secret, name)}
-        return self._delete_ended_master(plan, spec)
+            plan.missing = {name: self.writes.worker_pod(spec, found.secret, name)}
+        waits = [found.seconds, self._delete_ended_master(plan, spec)]
+        return min((wait for wait in waits if wait is not None), default=None)
 
-    def _key_secret(self, spec: MPIClusterSpec) -> str:
-        """Return the Secret whose keys all pods use."""
-        own = self.current.names.ssh_key
-        return self.stored.ssh_key_secret_name or spec.ssh.key_secret_name or own
+    def _keys(self, spec: MPIClusterSpec) -> keys.Keys:
+        return keys.keys(self.current, spec, self.owner, self.now)
 
     def _replaces(self, spec: MPIClusterSpec) -> bool:
-        return self.current.replaces_template(self._key_secret(spec))
+        return self.current.replaces_template(self._keys(spec).secret)
 
     def _holds_template(self, spec: MPIClusterSpec) -> bool:
         """Return whether it has to be stored first that the workers are replaced by us."""

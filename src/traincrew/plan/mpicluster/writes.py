@@ -29,6 +29,7 @@ from traincrew.plan.shared.writes import annotate, digest, fingerprint, patch, s
 if TYPE_CHECKING:
     from traincrew.api.kinds.mpicluster.types import MPIClusterSpec
     from traincrew.api.meta import Owner
+    from traincrew.plan.mpicluster.keys import Keys
     from traincrew.plan.mpicluster.observed import ObservedCluster
     from traincrew.plan.shared.writes import Stages, Values
 
@@ -57,30 +58,28 @@ class Writes:
 
     # -- all children -------------------------------------------------------------------------
 
-    def run(
-        self, spec: MPIClusterSpec, key_secret: str, *, make_keys: bool, held: bool, start: bool
-    ) -> Stages:
+    def run(self, spec: MPIClusterSpec, keys: Keys, *, held: bool, start: bool) -> Stages:
         """Return everything a cluster needs to run.
 
         What pods refer to comes before the pods, and the master comes last. The master's annotation
-        comes after the hostfile, because it makes the kubelet read that.
+        comes after the hostfile, because it makes the kubelet read that. Nothing waits for a
+        rotation of the keys.
 
         Args:
             spec: The desired state.
-            key_secret: The Secret with the ssh keys.
-            make_keys: Whether the Secret may have to be created.
+            keys: The Secret with the ssh keys, and what happens to it.
             held: Whether a new template of the workers is not written yet.
             start: Whether the master is created if it is missing.
         """
         hostfile = self._hostfile(spec, start=start)
         first = [
-            Write(create=children.ssh_key(self._owner, spec), key_pair=True) if make_keys else None,
+            keys.create,
             self._assets(spec, hostfile),
             *(self._with_spec(document) for document in self._others(spec)),
         ]
-        workers = self._workers(spec, key_secret, held=held)
-        master = self._master(spec, key_secret, hostfile, start=start)
-        return stages(first, [workers], [master])
+        workers = self._workers(spec, keys.secret, held=held)
+        master = self._master(spec, keys.secret, hostfile, start=start)
+        return stages(first, [workers], [master], [keys.change])
 
     def unwanted(self, spec: MPIClusterSpec) -> dict[ChildKey, str]:
         """Return the optional children that the spec does not ask for any more."""

@@ -37,7 +37,7 @@ class Child(NamedTuple):
     view: type[ChildView] = ChildView
     watched: bool = True
     """Whether the operator caches the objects. Others are only created; if that fails because an
-    object of the name exists, its metadata is read."""
+    object of the name exists, it is read, and changed only to rotate the keys in it."""
 
 
 RBAC = "rbac.authorization.k8s.io"

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 FINGERPRINT = "traincrew.dev/fingerprint"
 """Annotation of children: a hash of what we wrote, so that the same is not written again."""
+KEY_GENERATION = "traincrew.dev/key-generation"
+"""Annotation of Secrets with a pair of ssh keys: which one it is, counted from 1."""
 
 
 # -- observed ---------------------------------------------------------------------------------
@@ -346,12 +348,15 @@ class Write(Struct, frozen=True, kw_only=True):
         create: The child to create.
         patch: The changes of an existing child.
         key_pair: Whether `create` is a Secret that gets a new pair of ssh keys. A plan cannot make
-            one, because it is pure.
+            one, because it is pure. If it exists with a pair of an earlier generation, it gets a
+            new pair, and keeps the one before it as well.
+        retires: Whether a Secret of the generation of `create` loses the pairs before that one.
     """
 
     create: dict[str, Any] | None = None
     patch: Patch | None = None
     key_pair: bool = False
+    retires: bool = False
 
 
 class Event(NamedTuple):

@@ -116,6 +116,21 @@ STATUS = StatusWords(
             **_TEXT,
             "description": "Name of the Secret with the key pair that the pods use.",
         },
+        "sshKeyGeneration": {
+            **COUNT,
+            "description": (
+                "Number of the key pair that the pods use, if the operator made it: see"
+                " spec.ssh.keyGeneration."
+            ),
+        },
+        "sshKeyRotationTime": {
+            **_TEXT,
+            "format": "date-time",
+            "description": (
+                "Time at which the key pair was replaced by that of sshKeyGeneration. It is removed"
+                " when the pods accept the new pair only."
+            ),
+        },
         "failures": {
             **COUNT,
             "description": (

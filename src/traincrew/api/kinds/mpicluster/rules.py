@@ -21,6 +21,7 @@ from traincrew.api.kinds.mpicluster.codesync import (
     NO_SECRETS,
     SUB_PATH_NEEDS,
 )
+from traincrew.api.kinds.mpicluster.ssh import GIVEN_KEYS
 from traincrew.api.kinds.mpicluster.types import (
     CLUSTER_NAME,
     CONVERT,
@@ -63,6 +64,8 @@ def problems(metadata: ObjectMeta, spec: MPIClusterSpec) -> list[Problem]:
     workers = _Role("workers", WORKER_CONTAINER, "Always", WORKER_POLICY_WHY)
     for role, template in ((master, spec.master.template), (workers, spec.workers.template)):
         found += _template_problems(role, template, spec)
+    if spec.ssh.key_secret_name is not None and spec.ssh.key_generation > 1:
+        found.append(Problem("spec.ssh.keyGeneration", GIVEN_KEYS))
     found += _code_sync_problems(spec.code_sync)
     return found
 

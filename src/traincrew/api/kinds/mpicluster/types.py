@@ -17,7 +17,8 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from traincrew.api.kind import Rule, rules
-from traincrew.api.kinds.mpicluster.codesync import CODE_SYNC_RULES, OBJECT_NAME, CodeSync
+from traincrew.api.kinds.mpicluster.codesync import CODE_SYNC_RULES, CodeSync
+from traincrew.api.kinds.mpicluster.ssh import SSH_RULES, Ssh
 from traincrew.api.runpolicy import RunPolicy
 
 GROUP = "traincrew.dev"
@@ -39,7 +40,6 @@ ONE_SHOT: Final = "OneShot"
 DEFAULT_APP_NAME = "kube-openmpi"
 DEFAULT_REPLICAS = 4
 DEFAULT_UPDATE_SECONDS = 15
-DEFAULT_NODE_PORT = 30220
 DEFAULT_BACKOFF_LIMIT = 6
 """Retries of a one-shot command, as for a Job."""
 
@@ -83,36 +83,6 @@ class Hostfile(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=
             ),
         ),
     ] = DEFAULT_UPDATE_SECONDS
-
-
-class Gateway(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=True):
-    """A Service by which the master is reached by ssh from outside."""
-
-    enabled: Annotated[
-        bool,
-        Meta(description="Whether there is a Service <name>-ssh-gateway of type NodePort."),
-    ] = False
-    node_port: Annotated[
-        int, Meta(ge=1, le=65535, description="Port of the nodes for ssh to the master.")
-    ] = DEFAULT_NODE_PORT
-
-
-class Ssh(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=True):
-    """Keys and gateway of ssh."""
-
-    key_secret_name: Annotated[
-        Annotated[str, Meta(pattern=OBJECT_NAME, max_length=253)] | None,
-        Meta(
-            description=(
-                "Name of a Secret with the key pair that all pods share: id_rsa and id_rsa.pub (or"
-                " id_ed25519 and id_ed25519.pub), and authorized_keys. If it is not set, the"
-                " operator creates <name>-ssh-key with an ed25519 key pair."
-            ),
-        ),
-    ] = None
-    gateway: Annotated[
-        Gateway, Meta(description="A Service by which the master is reached by ssh from outside.")
-    ] = Gateway()
 
 
 class NetworkPolicy(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=True):
@@ -326,7 +296,9 @@ class MPIClusterSpec(Struct, rename="camel", kw_only=True, omit_defaults=True, f
             )
         ),
     ] = Hostfile()
-    ssh: Annotated[Ssh, Meta(description="Keys and gateway of ssh.")] = Ssh()
+    ssh: Annotated[
+        Ssh, Meta(description="Keys and gateway of ssh.", extra_json_schema=SSH_RULES)
+    ] = Ssh()
     network_policy: Annotated[
         NetworkPolicy, Meta(description="Which connections to the pods are allowed.")
     ] = NetworkPolicy()

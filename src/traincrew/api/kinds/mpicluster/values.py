@@ -12,9 +12,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct, field
 
+from traincrew.api.kinds.mpicluster.ssh import DEFAULT_NODE_PORT
 from traincrew.api.kinds.mpicluster.types import (
     DEFAULT_APP_NAME,
-    DEFAULT_NODE_PORT,
     DEFAULT_REPLICAS,
     DEFAULT_UPDATE_SECONDS,
     PodManagementPolicy,

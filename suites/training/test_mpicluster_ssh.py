@@ -1,0 +1,144 @@
+"""ssh of MPIClusters on the embedded cluster: keys are rotated while commands run."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+from suites import git_servers, shell
+from suites.openmpi_user import HOSTFILE, UPDATE_SECONDS, Steps, example
+
+from .conftest import pull
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.skipif(
+    git_servers.SSHD is None,
+    reason="the pods of an MPICluster run this machine's sshd: apt-get install openssh-server",
+)
+OVERLAP = 15
+"""Seconds for which both pairs are accepted."""
+LOOP = """
+import os, time
+from mpi4py import MPI
+world, rounds = MPI.COMM_WORLD, 0
+while not world.allreduce(int(os.path.exists("/tmp/stop")), MPI.MAX):
+    rounds += 1
+    if world.rank == 0 and rounds == 1:
+        print("begun", flush=True)
+    time.sleep(0.05)
+print(f"rank {world.rank} ended", flush=True)
+"""
+KEYS = ("id_ed25519", "id_previous", "authorized_keys")
+
+
+class User(shell.User, Steps):
+    """A user with MPIClusters."""
+
+    def ssh(self, cluster: str, other: str) -> str:
+        """Run a command on the master of another cluster."""
+        words = ("ssh", f"{other}-master.{other}", "hostname")
+        return self.kubectl("exec", f"{cluster}-master", "--", *words)
+
+
+@pytest.fixture(scope="module")
+def user(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[User]:
+    """A user with a running cluster; no private key is in its log."""
+    pull(cache, "traincrew/openmpi:0.1.0")
+    home = tmp_path_factory.mktemp("user")
+    with shell.running(User(home, cache, "mpic,sts,pod,event")) as user:
+        yield user
+        assert "PRIVATE KEY" not in user.log()
+
+
+@pytest.fixture
+def ranks(user: User) -> Iterator[subprocess.Popen[str]]:
+    """Ranks in all pods of a cluster, which exchange messages until they are told to stop."""
+    document = example("interactive.yaml", "play")
+    user.create(document)
+    user.until_condition("play", "Running")
+    user.until_hosts("play", 2, UPDATE_SECONDS)
+    mpiexec = ("mpiexec", "--allow-run-as-root", "--hostfile", HOSTFILE, "-n", "3")
+    with subprocess.Popen(
+        [
+            "kubectl",
+            "exec",
+            "play-master",
+            "--",
+            *mpiexec,
+            "--map-by",
+            "ppr:1:node",
+            "python3",
+            "-c",
+            LOOP,
+        ],
+        env=user.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert any(line == "begun\n" for line in process.stdout)
+        yield process
+        process.kill()
+    user.gone("play")
+
+
+def test_keys_are_rotated_while_ranks_run(user: User, ranks: subprocess.Popen[str]) -> None:
+    """Before, meanwhile and afterwards mpiexec works at once, also in pods that are new."""
+    pods = {name: pod["metadata"]["uid"] for name, pod in user.pods("play").items()}
+    user.runs_everywhere("play", 2)
+    user.rotate_keys("play", 2, OVERLAP)
+    user.kubectl("scale", "mpicluster", "play", "--replicas=3")
+    user.until_hosts("play", 3, UPDATE_SECONDS)
+    user.runs_everywhere("play", 3)
+    assert ranks.poll() is None, "the ranks still run"
+    user.kubectl("exec", "play-worker-1", "--", "touch", "/tmp/stop")
+    assert ranks.wait(timeout=60) == 0
+    assert ranks.stdout is not None
+    said = sorted(line.strip() for line in ranks.stdout if line.startswith("rank "))
+    assert said == [f"rank {number} ended" for number in range(3)]
+    now = {name: pod["metadata"]["uid"] for name, pod in user.pods("play").items()}
+    assert pods.items() <= now.items(), "no pod is replaced"
+    status = user.mpi_cluster("play")["status"]
+    assert (status["phase"], status["restarts"]) == ("Running", 0)
+    events = user.kubectl("get", "events", "--field-selector", "involvedObject.name=play")
+    assert "KeysRotating" in events
+    assert "KeysRotated" in events
+
+
+def test_pods_reach_each_other_whichever_keys_their_nodes_have_given_them(
+    user: User, tmp_path: Path
+) -> None:
+    """One cluster for each state of the Secret that a pod may see during a rotation."""
+    for key in ("old", "new"):
+        user.does("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / key))
+    old, new = ((tmp_path / f"{key}.pub").read_text() for key in ("old", "new"))
+    (tmp_path / "both.pub").write_text(new + old)
+    states = {
+        "before": ("old", None, "old.pub"),
+        "during": ("new", "old", "both.pub"),
+        "after": ("new", None, "new.pub"),
+    }
+    for name, files in states.items():
+        given = [(key, file) for key, file in zip(KEYS, files, strict=True) if file is not None]
+        words = [f"--from-file={key}={tmp_path / file}" for key, file in given]
+        user.kubectl("create", "secret", "generic", name, *words)
+        document = example("interactive.yaml", name)
+        document["spec"]["workers"]["replicas"] = 0
+        document["spec"]["ssh"] = {"keySecretName": name}
+        user.create(document)
+    for name in states:
+        user.until_condition(name, "Running")
+    for one, other in (("before", "during"), ("during", "after")):
+        assert user.ssh(one, other) == f"{other}-master\n"
+        assert user.ssh(other, one) == f"{one}-master\n"
+    refused = user.kubectl(
+        "exec", "before-master", "--", "ssh", "after-master.after", "hostname", code=255
+    )
+    assert "Permission denied (publickey)" in refused
+    for name in states:
+        user.gone(name)
