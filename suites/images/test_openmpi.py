@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     Containers = Callable[[str], Container]
 
+NOBODY = 65534
 HOSTS = (f"{HOST}.job", "job-worker-0.job", "job-worker-1.job")
 FILES = catalog.REPOSITORY / "src/traincrew/local/images/files/openmpi"
 # What a container runtime gives root.
@@ -93,7 +94,7 @@ def image(container: Containers) -> Container:
     return container("openmpi")
 
 
-@pytest.fixture(params=[0, 1000, USER, ARBITRARY_USER])
+@pytest.fixture(params=[0, 1000, NOBODY, USER, ARBITRARY_USER])
 def cluster(image: Container, tmp_path: Path, request: pytest.FixtureRequest) -> Cluster:
     """For root, users of the image, and one that it does not know."""
     return Cluster(image, tmp_path, request.param)

@@ -2,45 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
-import subprocess
-import sys
 import sysconfig
 from pathlib import Path
 
 import pytest
+from suites.nobody import NOBODY, as_nobody, usable_python
 
 PROJECT = Path(__file__).parents[2]
-NOBODY = 65534
 FILES = ("pods", "running", "sandbox", "bare", "ports", "network", "ephemeral")
-
-
-def usable_python() -> str | None:
-    """Return an interpreter of this version that every user may run."""
-    name = f"python{sys.version_info.major}.{sys.version_info.minor}"
-    for candidate in (sys.executable, f"/usr/bin/{name}", f"/usr/local/bin/{name}"):
-        with contextlib.suppress(OSError):
-            if as_nobody([candidate, "-c", ""]).returncode == 0:
-                return candidate
-    return None
-
-
-def as_nobody(
-    command: list[str], directory: str = "/", **environment: str
-) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command,
-        user=NOBODY,
-        group=NOBODY,
-        extra_groups=[],
-        cwd=directory,
-        env={"PATH": "/usr/bin:/bin", **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can change the user")

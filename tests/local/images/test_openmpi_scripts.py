@@ -26,10 +26,11 @@ class Pod:
         self.programs, self.library = directory / "bin", directory / "lib"
         for path in (self.keys, self.run, self.programs, self.library):
             path.mkdir(parents=True)
-        for name in ("copy_keys", "wait_for_host"):
+        for name in ("copy_keys", "wait_for_host", "start_sshd"):
             text = (FILES / f"{name}.sh").read_text()
             text = text.replace("/tmp/", f"{directory}/tmp/")
             text = text.replace("/ssh-key/", f"{directory}/ssh-key/")
+            text = text.replace("/usr/local/lib/openmpi-ssh", str(self.library))
             self._program(self.library / name.replace("_", "-"), text)
 
     def _program(self, path: Path, text: str) -> None:
@@ -139,3 +140,28 @@ def test_without_keys_a_host_is_waited_for_all_the_same(pod: Pod) -> None:
     pod.program("getent", "echo 10.0.0.7 node7")
     found = pod.does("wait-for-host", "node7")
     assert (found.returncode, found.stdout, found.stderr) == (0, "", "")
+
+
+# -- users --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("shell", "password", "reason"),
+    [
+        ("/usr/sbin/nologin", "*", "its shell in /etc/passwd is /usr/sbin/nologin; set"),
+        ("/bin/false", "*", "user me may not run commands by ssh"),
+        ("/bin/sh", "!", "the account of user me is locked in /etc/shadow"),
+        ("/bin/sh", "!*", "set securityContext.runAsUser to another user"),
+        ("/bin/sh", "*", "there is no directory"),  # of keys, which comes next
+    ],
+)
+def test_a_user_that_sshd_would_refuse_is_told_at_once(
+    pod: Pod, shell: str, password: str, reason: str
+) -> None:
+    shutil.rmtree(pod.keys)
+    pod.program("sshd", "exit 1")
+    entries = f"passwd) echo me:x:7:7::/:{shell} ;; shadow) echo 'me:{password}:::::::' ;;"
+    pod.program("getent", f"case $1 in {entries} esac")
+    found = pod.does("start-sshd")
+    assert found.returncode == 1
+    assert reason in found.stderr

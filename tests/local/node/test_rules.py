@@ -20,6 +20,7 @@ from traincrew.local.node.containers.identity import (
     RootRefusedError,
     container_identity,
     passwd_with,
+    shadow_with,
 )
 from traincrew.local.node.containers.mounts import image_mounts, ordered, volume_mounts
 from traincrew.local.node.containers.pulling import pull_policy
@@ -498,6 +499,44 @@ def test_root_is_rejected_with_run_as_non_root(
     with pytest.raises(RootRefusedError) as caught:
         container_identity({"metadata": metadata, "spec": spec}, {"name": "c"}, isolation, image)
     assert str(caught.value) == f'{text} (pod: "p_n(u)", container: c)'
+
+
+NOBODY = 2_000_000_124
+
+
+@pytest.mark.parametrize(
+    ("entry", "wanted"),
+    [
+        (
+            "nobody:x:{uid}:5:nobody:/nonexistent:/usr/sbin/nologin",
+            "nobody:x:{uid}:5:nobody:/:/bin/sh",
+        ),
+        ("git:x:{uid}:5::/tmp:/bin/false", "git:x:{uid}:5::/tmp:/bin/sh"),
+        ("build:x:{uid}:5::/gone:/bin/bash", "build:x:{uid}:5::/:/bin/bash"),
+        ("old:x:{uid}:5::/tmp:", "old:x:{uid}:5::/tmp:/bin/sh"),
+    ],
+)
+def test_a_user_that_cannot_log_in_gets_what_it_lacks(entry: str, wanted: str) -> None:
+    """sshd gives every command to the shell, in the home directory."""
+    before, after = "root:x:0:0:root:/root:/bin/sh\n", "sshd:x:102:65534::/run/sshd:/bin/false\n"
+    found = passwd_with(NOBODY, 5, f"{before}{entry.format(uid=NOBODY)}\n{after}")
+    assert found == f"{before}{wanted.format(uid=NOBODY)}\n{after}"
+
+
+def test_a_user_that_can_log_in_is_left_alone() -> None:
+    assert passwd_with(NOBODY, 5, f"me:x:{NOBODY}:5::/tmp:/usr/bin/fish\n") is None
+
+
+def test_no_account_of_a_user_is_locked_by_an_entry_from_elsewhere() -> None:
+    """systemd's name service has one of nobody, which counts where the file has none."""
+    passwd, shadow = (
+        f"root:x:0:0::/:/bin/sh\nme:x:{NOBODY}:5::/:/bin/sh",
+        "root:*:20000:0:99999:7:::\n",
+    )
+    assert shadow_with(NOBODY, passwd, shadow) == f"{shadow}me:*:::::::\n"
+    assert shadow_with(NOBODY, passwd, shadow.rstrip("\n")) == f"{shadow}me:*:::::::\n"
+    assert shadow_with(0, passwd, shadow) == shadow
+    assert shadow_with(7, passwd, shadow) == shadow
 
 
 def test_a_user_without_a_name_gets_one() -> None:

@@ -18,7 +18,14 @@ __all__ = [
     "container_identity",
     "home_of",
     "passwd_with",
+    "shadow_with",
 ]
+
+_SHELL = "/bin/sh"
+_NO_SHELLS = {"nologin", "false", "sync", "halt", "shutdown", ""}
+"""Names of programs that system accounts have for a shell."""
+_FIELDS = 7
+"""Of a line of `/etc/passwd`."""
 
 Document = Mapping[str, Any]
 
@@ -109,22 +116,56 @@ def home_of(uid: int) -> str:
 
 
 def passwd_with(uid: int, gid: int, passwd: str) -> str | None:
-    """Return the text of `/etc/passwd` with an entry for a user that it lacks; otherwise None.
+    """Return the text of `/etc/passwd` with an entry that a user can log in with.
 
-    Runtimes such as CRI-O add it, because programs such as ssh and Python's `getpass` refuse users
-    without one.
+    Runtimes such as CRI-O add one that is missing, because programs such as ssh and Python's
+    `getpass` refuse users without one. Of an account that is not made for commands, such as nobody,
+    the shell and a home directory that does not exist are replaced: sshd starts commands by that
+    shell in that directory.
 
     Args:
         uid: The user of the container.
         gid: Its group.
         passwd: The machine's file.
+
+    Returns:
+        None if the file has such an entry.
     """
-    if any(line.split(":")[2:3] == [str(uid)] for line in passwd.splitlines()):
-        return None
+    lines = passwd.splitlines()
+    for number, line in enumerate(lines):
+        fields = line.split(":")
+        if fields[2:3] != [str(uid)] or len(fields) != _FIELDS:
+            continue
+        *_, home, shell = fields
+        if Path(home).is_dir() and Path(shell).name not in _NO_SHELLS:
+            return None
+        fields[-2] = home if Path(home).is_dir() else home_of(uid)
+        fields[-1] = _SHELL if Path(shell).name in _NO_SHELLS else shell
+        lines[number] = ":".join(fields)
+        return "".join(f"{each}\n" for each in lines)
     try:
         # From a directory service, which the container does not reach.
         name, home = pwd.getpwuid(uid).pw_name, home_of(uid)
     except KeyError:
         name, home = "pod", "/"
     separator = "" if not passwd or passwd.endswith("\n") else "\n"
-    return f"{passwd}{separator}{name}:x:{uid}:{gid}::{home}:/bin/sh\n"
+    return f"{passwd}{separator}{name}:x:{uid}:{gid}::{home}:{_SHELL}\n"
+
+
+def shadow_with(uid: int, passwd: str, shadow: str) -> str:
+    """Return the text of an image's `/etc/shadow` with an entry for a user, without a password.
+
+    Where the file has none, the machine's name service may have: systemd's has one of nobody by
+    which the account is locked, so that sshd refuses it.
+
+    Args:
+        uid: The user of the container.
+        passwd: The container's `/etc/passwd`.
+        shadow: The image's file.
+    """
+    fields = (line.split(":") for line in passwd.splitlines())
+    name = next((found[0] for found in fields if found[2:3] == [str(uid)]), None)
+    if name is None or any(line.startswith(f"{name}:") for line in shadow.splitlines()):
+        return shadow
+    separator = "" if not shadow or shadow.endswith("\n") else "\n"
+    return f"{shadow}{separator}{name}:*:::::::\n"

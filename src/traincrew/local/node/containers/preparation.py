@@ -15,6 +15,7 @@ from traincrew.local.node.containers.identity import (
     container_identity,
     home_of,
     passwd_with,
+    shadow_with,
 )
 from traincrew.local.node.containers.mounts import (
     KUBECONFIG,
@@ -60,7 +61,7 @@ __all__ = ["Prepared", "prepare"]
 
 Document = Mapping[str, Any]
 
-_PASSWD = Path("/etc/passwd")
+_PASSWD, _SHADOW = Path("/etc/passwd"), Path("/etc/shadow")
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -212,15 +213,31 @@ def _launch(what: _Subject, variables: dict[str, str], identity: Identity) -> La
 
 
 def _user_mounts(what: _Subject, identity: Identity) -> list[Mount]:
-    """Return the mount that makes the user known, where it is not."""
+    """Return the mounts that make the user known as one that can log in.
+
+    An image's own `/etc/passwd` stays as it is, and so does the `/etc/shadow` of a machine, which
+    nobody but root can read.
+    """
+    files = what.image.files
     isolation = what.context.isolation
     uid = isolation.uid if identity.uid is None else identity.uid
     gid = isolation.gid if identity.gid is None else identity.gid
+    mounts = []
     try:
-        text = passwd_with(uid, gid, _PASSWD.read_text(encoding="utf-8", errors="surrogateescape"))
+        passwd = _text(files.get(str(_PASSWD), _PASSWD))
+        changed = passwd_with(uid, gid, passwd) if str(_PASSWD) not in files else None
+        if changed is not None:
+            mounts.append(Mount("file", str(_PASSWD), content=changed))
+        if (own := files.get(str(_SHADOW))) is not None:
+            shadow = shadow_with(uid, changed or passwd, _text(own))
+            mounts.append(Mount("file", str(_SHADOW), content=shadow))
     except OSError:
-        return []
-    return [] if text is None else [Mount("file", str(_PASSWD), content=text)]
+        return mounts
+    return mounts
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="surrogateescape")
 
 
 def _root_filesystem(
@@ -230,8 +247,8 @@ def _root_filesystem(
     context, facts = what.context, what.facts
     termination_log = what.container.get("terminationMessagePath") or "/dev/termination-log"
     mounts = ordered(
-        users,
         image_mounts(what.image, context.pod_options.mounts),
+        users,
         node_mounts(
             instance=what.instance.directory,
             hosts=what.pod.hosts,

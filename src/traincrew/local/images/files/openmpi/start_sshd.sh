@@ -42,6 +42,18 @@ check_user() {
       "refuses such users: set securityContext.runAsUser to a user of the image, or add" \
       "libnss-extrausers to the image (see images/openmpi/Dockerfile of traincrew)"
   fi
+  # sshd would start, and say why it refuses every command in its own log only.
+  entry=$(getent passwd "$uid")
+  name=${entry%%:*}
+  other="set securityContext.runAsUser to another user"
+  case ${entry##*:} in
+    */nologin | */false) fail "user $name may not run commands by ssh: its shell in /etc/passwd is" \
+      "${entry##*:}; $other, or correct it in the image" ;;
+  esac
+  case $(getent shadow "$name" | cut -d : -f 2) in
+    !*) fail "the account of user $name is locked in /etc/shadow, and sshd refuses it; $other, or" \
+      "write '*' as its password in the image" ;;
+  esac
 }
 
 copy_keys() {
