@@ -105,6 +105,13 @@ class Pods:
         result = await run_command(self.server, instance, command)
         return result.output.strip()
 
+    async def leave(self, instance: Instance, port: int, address: str) -> None:
+        """Run a command that ends at once, and leaves a server in the container."""
+        script = '"$@" < /dev/null > /dev/null 2>&1 &'
+        command = ["/bin/sh", "-c", script, "sh", PYTHON, "-c", SERVER, str(port), address]
+        result = await run_command(self.server, instance, command)
+        assert result.exit_code == 0
+
 
 @pytest.fixture
 async def pods(tmp_path: Path) -> AsyncIterator[Pods]:
@@ -204,3 +211,16 @@ async def test_a_server_of_the_machine_is_reached_at_localhost(pods: Pods) -> No
         with connection:
             connection.sendall(b"hello")
         assert await asking == "hello"
+
+
+async def test_what_a_command_has_left_running_has_the_ports_of_its_pod(pods: Pods) -> None:
+    """As daemons that are started by `kubectl exec`."""
+    one = await pods.start(ONE, None, str(PORT), "0.0.0.0")
+    two = await pods.start(TWO, None, str(PORT), "0.0.0.0")
+    await pods.leave(one, PORT + 1, "0.0.0.0")
+    await pods.leave(two, PORT + 1, "0.0.0.0")
+
+    for instance, address in ((one, ONE), (two, TWO)):
+        async with asyncio.timeout(30):
+            while await pods.ask(instance, PORT + 1, "127.0.0.1") != address:
+                await asyncio.sleep(0.05)

@@ -69,6 +69,8 @@ def run(specification: dict[str, Any], connection: socket.socket, streams: list[
         os.close(descriptor)
     own.receive()
     _send(connection, {"exitCode": _wait(child, connection, wake, own)})
+    connection.close()
+    own.answer_rest()
 
 
 def _wait(child: int, connection: socket.socket, wake: int, own: ports.Ports) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import socket
 from typing import Any
 
@@ -42,6 +43,21 @@ class Ports:
         """Return the descriptors to watch for reading."""
         supervisor = self._supervisor
         return [] if supervisor is None or supervisor.descriptor < 0 else [supervisor.descriptor]
+
+    def answer_rest(self) -> None:
+        """Handle the notifications of what a command has left running, until all of it has ended.
+
+        Without this process, their calls would fail.
+        """
+        supervisor = self._supervisor
+        if supervisor is None or supervisor.descriptor < 0:
+            return
+        poll = select.poll()
+        poll.register(supervisor.descriptor, select.POLLIN)
+        while supervisor.descriptor >= 0:
+            if any(event & select.POLLHUP for _, event in poll.poll()):
+                return
+            supervisor.answer()
 
     def answer(self, ready: list[Any]) -> None:
         """Handle a notification if its descriptor is among the readable ones."""
