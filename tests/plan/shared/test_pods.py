@@ -31,6 +31,21 @@ the job to be terminated. The first process to do so was:
   Exit code:    1
 --------------------------------------------------------------------------
 """
+NOT_STARTED = """\
+Error from server (NotFound): pods "play-worker-7" not found
+--------------------------------------------------------------------------
+ORTE was unable to reliably start one or more daemons.
+This usually is caused by:
+
+* not finding the required libraries and/or binaries on
+  one or more nodes. Please check your PATH and LD_LIBRARY_PATH
+  settings, or configure OMPI with --enable-orterun-prefix-by-default
+--------------------------------------------------------------------------
+--------------------------------------------------------------------------
+ORTE does not know how to route a message to the specified daemon
+located on the indicated node:
+--------------------------------------------------------------------------
+"""
 MPIEXEC = """\
 Traceback (most recent call last):
 chainer.utils.type_check.InvalidType: see above
@@ -50,6 +65,7 @@ cupy.cuda.memory.OutOfMemoryError: out of memory to allocate 4096 bytes
             "cupy.cuda.memory.OutOfMemoryError: out of memory to allocate 4096 bytes",
         ),
         (f"training\nno data in /data\n{EPILOGUE}", "training no data in /data"),
+        (NOT_STARTED, 'Error from server (NotFound): pods "play-worker-7" not found'),
         ("[1,0]<stderr>:ValueError: no\n[1,1]<stdout>: bye", "[1,0]<stderr>:ValueError: no"),
         ("[rank1]: KeyError: 'x'\nfailed", "[rank1]: KeyError: 'x'"),
         ("epoch 1\nepoch 2\nepoch 3\n-----\nKilled\n\n", "epoch 2 epoch 3 Killed"),

@@ -21,8 +21,12 @@ _SHOWN = 3
 _LAST_LINES = 3
 
 _RULER = re.compile(r"^-{20,}$", re.MULTILINE)
-_EPILOGUE = re.compile(r"\s*(Primary job|\w+ detected that one or more processes)\b")
-"""Begins what Open MPI adds, between rulers, to the output of a failed program."""
+_EPILOGUE = re.compile(
+    r"\s*(Primary job|\w+ detected that one or more processes"
+    r"|(ORTE|PRTE) (was unable to reliably start one|does not know how to route))\b"
+)
+"""Begins what Open MPI adds, between rulers, to the output of a program that failed, or of the
+agent that could not start its daemon."""
 _UNREADABLE = re.compile(r"Error on reading termination (log |message from logs: )")
 """The kubelet's own error: the file, or the log of an earlier run, no longer existed."""
 
