@@ -16,7 +16,10 @@ NAME_LABEL = "mpicluster.traincrew.dev/name"
 HOSTFILE = "/kube-openmpi/generated/hostfile"
 UPDATE_SECONDS = 15
 """Default of spec.hostfile.updateSeconds."""
-OF_A_CLUSTER = "statefulsets,pods,configmaps,secrets,services,poddisruptionbudgets,networkpolicies"
+OF_A_CLUSTER = (
+    "statefulsets,pods,configmaps,secrets,services,poddisruptionbudgets,networkpolicies,"
+    "serviceaccounts,roles,rolebindings"
+)
 
 Document = dict[str, Any]
 T = TypeVar("T")
@@ -154,6 +157,14 @@ def example(file: str, name: str) -> Document:
     """Return an example with another name."""
     document: Document = yaml.safe_load((EXAMPLES / file).read_text())
     document["metadata"]["name"] = name
+    return document
+
+
+def without_ssh(document: Document, image: str) -> Document:
+    """Return a cluster whose processes are started by `kubectl exec`, with another image."""
+    document["spec"]["transport"] = "exec"
+    for role in ("master", "workers"):
+        document["spec"][role]["template"]["spec"]["containers"][0]["image"] = image
     return document
 
 

@@ -84,6 +84,18 @@ def test_it_renders_what_the_command_prints(
     assert set(found) == ({"MPICluster", "Secret"} if keys else {"MPICluster"})
 
 
+@pytest.mark.parametrize("transport", ["ssh", "exec"])
+def test_how_processes_are_started(
+    helm: Run, traincrew: Run, tmp_path: Path, transport: str
+) -> None:
+    path = tmp_path / "values.yaml"
+    path.write_text(f"transport: {transport}\n")
+    found = rendered(helm, path)
+
+    assert found == converted(traincrew, path)
+    assert found[0]["spec"].get("transport", "ssh") == transport
+
+
 NULLS = [
     {"mpiMaster": None},
     {"mpiWorkers": {"num": None, "customScheduling": None, "nodeSelector": {"a": None}}},
@@ -92,6 +104,7 @@ NULLS = [
     {"sshGateway": {"enabled": True, "nodePort": None}, "networkPolicy": None, "sshKey": None},
     {"image": {"pullPolicy": None, "pullSecrets": None}, "appCodesToSync": None},
     {"appCodesToSync": [{"name": "x", "gitRepo": "r", "mountPath": "/x", "subPath": None}]},
+    {"transport": None},
     {"nameOverride": "x" * 62 + "-y", "global": {"anything": 1}},
 ]
 
@@ -183,6 +196,15 @@ def test_an_unknown_key_is_refused_with_those_that_exist(
             "mpiMaster.oneShot.enabled=true,mpiMaster.oneShot.command=",
             "mpiMaster.oneShot.command: it is required if oneShot.enabled is true",
         ),
+        (
+            "transport=exec,sshGateway.enabled=true",
+            "sshGateway.enabled: there is no sshd with transport: exec; remove one of the two",
+        ),
+        (
+            "transport=exec,sshKey.id_rsa=x,sshKey.id_rsa_pub=x",
+            "sshKey.id_rsa: no keys are used with transport: exec; remove one of the two",
+        ),
+        ("transport=kubectl", "one of 'exec', 'ssh'"),
         ("image.tag=1.5", "at '/image/tag': got number, want string"),
         ("mpiWorkers.num=x", "at '/mpiWorkers/num'"),
         ("mpiWorkers.podManagementPolicy=x", "one of 'OrderedReady', 'Parallel'"),

@@ -1,4 +1,4 @@
-"""MPIClusters on the real cluster: mpiexec reaches pods on all nodes by ssh, with its DNS and RBAC.
+"""MPIClusters on the real cluster: mpiexec reaches pods on all nodes, with its DNS and RBAC.
 
 The operator runs in its own containers, Open MPI and sshd in those of `images/openmpi`. More of how
 MPIClusters end and recover is in suites/training on the embedded cluster.
@@ -12,12 +12,21 @@ from typing import TYPE_CHECKING
 import pytest
 from hack.cluster import binaries
 from hack.cluster.processes import NotReady
-from suites.openmpi_user import EXAMPLES, HOSTFILE, UPDATE_SECONDS, Steps, example, lines, one_shot
+from suites.openmpi_user import (
+    EXAMPLES,
+    HOSTFILE,
+    UPDATE_SECONDS,
+    Steps,
+    example,
+    lines,
+    one_shot,
+    without_ssh,
+)
 
 from hack import images
 
 from . import install_support
-from .install_support import DEPLOY, ROOT, SECONDS, namespace, run, uninstall
+from .install_support import DEPLOY, ROOT, SECONDS, denied, namespace, run, uninstall
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +36,8 @@ if TYPE_CHECKING:
 SPACE, RESTRICTED = "openmpi", "openmpi-restricted"
 LEVEL = "pod-security.kubernetes.io/enforce=restricted"
 WORKER_COUNTS = (3, 1)
+IMAGES = ("openmpi", "openmpi-chainermn", "chainermn")
+NO_SSH = "traincrew/chainermn:0.1.0"
 pytestmark = pytest.mark.timeout(600)
 
 
@@ -37,7 +48,7 @@ class User(install_support.User, Steps):
 @pytest.fixture(scope="module")
 def user(real_cluster: RealCluster) -> Iterator[User]:
     """A user with a namespace; the operator is installed."""
-    real_cluster.load_images([images.build(name) for name in ("openmpi", "openmpi-chainermn")])
+    real_cluster.load_images([images.build(name) for name in IMAGES])
     uninstall(real_cluster)
     with namespace(real_cluster, SPACE):
         found = User(real_cluster, SPACE)
@@ -166,6 +177,38 @@ def test_a_command_that_fails_is_run_again(user: User) -> None:
         lambda: user.pods("fails")["fails-master"]["status"]["phase"] == "Failed",
     )
     assert user.kubectl("logs", "fails-master") == "tried\n"
+
+
+def test_processes_start_without_ssh(user: User) -> None:
+    """The master may start them in its workers, and do nothing else; workers may do nothing."""
+    user.create(without_ssh(example("interactive.yaml", "bare"), NO_SSH))
+    user.until_condition("bare", "Running")
+    for count in (2, 3):
+        user.kubectl("scale", "mpicluster", "bare", f"--replicas={count}")
+        user.until_workers("bare", count)
+        user.until_hosts("bare", count, UPDATE_SECONDS)
+        user.runs_everywhere("bare", count)
+    kubectl = ("/kube-openmpi/kube/kubectl", f"--namespace={SPACE}")
+    there = ("exec", "bare-master", "--", *kubectl)
+    for words in (("get", "pods"), ("get", "secrets"), ("exec", "bare-master", "--", "true")):
+        with pytest.raises(NotReady, match="Forbidden"):
+            user.kubectl(*there, *words)
+    account = f"--as=system:serviceaccount:{SPACE}:default"
+    assert denied(user.cluster, "create", "pods", "--subresource=exec", account, f"-n={SPACE}")
+    user.gone("bare")
+
+
+def test_a_command_without_ssh(user: User) -> None:
+    """It succeeds, and what keeps a process from starting is in the status."""
+    mpiexec = f"mpiexec --hostfile {HOSTFILE} -n 3 --map-by ppr:1:node"
+    user.create(without_ssh(one_shot("plain", f"{mpiexec} hostname"), NO_SSH))
+    user.until_condition("plain", "Succeeded")
+    log = lines(user.kubectl("logs", "plain-master"))
+    assert log == [f"plain-{host}" for host in ("master", "worker-0", "worker-1")]
+    lost = "mpiexec --host lost-worker-7.lost -n 1 hostname"
+    user.create(without_ssh(one_shot("lost", lost, backoffLimit=0), NO_SSH))
+    message = user.until_condition("lost", "Failed")["message"]
+    assert 'pods "lost-worker-7" is forbidden' in message
 
 
 def test_where_no_root_is_allowed(user: User) -> None:

@@ -103,7 +103,9 @@ async def test_failed_with_a_reason(served: Cluster, broken: Broken) -> None:
         await remove(served, manifest)
 
 
-@pytest.mark.parametrize("manifest", [interactive(), one_shot(), with_code()])
+@pytest.mark.parametrize(
+    "manifest", [interactive(), one_shot(), with_code(), interactive(transport="exec")]
+)
 async def test_valid_manifests_are_accepted(served: Cluster, manifest: dict[str, Any]) -> None:
     await create(served, manifest)
     try:
@@ -174,6 +176,8 @@ CHANGES = [
         {"workers": {"podManagementPolicy": "OrderedReady"}},
         ("workers.podManagementPolicy cannot be changed", "a StatefulSet's cannot", DELETE),
     ),
+    Change("no ssh", interactive(), {"transport": "exec"}, ("transport cannot be", DELETE)),
+    Change("ssh", interactive(transport="exec"), {"transport": None}, ("transport cannot", DELETE)),
     Change("no workers", interactive(), {"workers": None}, ("workers is required",)),
     Change("too many workers", interactive(), {"workers": {"replicas": 2000}}, ("1000",)),
     Change("a key of the values", interactive(), {"mpiWorkers": {"num": 3}}, ("write workers",)),

@@ -10,6 +10,7 @@ from api.mpicluster.manifests import interactive, one_shot, with_code
 I = interactive()  # noqa: E741 - as D and L of the other kinds
 S = one_shot()
 C = with_code()
+E = interactive(transport="exec")
 MASTER, WORKERS = "spec/master/template/spec", "spec/workers/template/spec"
 MPI_MASTER, MPI_WORKER = f"{MASTER}/containers/0", f"{WORKERS}/containers/0"
 CODE = "spec/codeSync/0"
@@ -80,6 +81,20 @@ REFUSED = [
     Broken(I, "spec/ssh", {"gateway": True}, ("spec.ssh.gateway", "object")),
     Broken(I, "spec/ssh", {"keySecretName": "My_Key"}, ("spec.ssh.keySecretName", "should match")),
     Broken(I, "spec/ssh", {"id_rsa": "x"}, ('unknown field "spec.ssh.id_rsa"',)),
+    # -- how processes are started --
+    Broken(I, "spec/transport", "kubectl", ("spec.transport", '"exec", "ssh"')),
+    Broken(
+        E, "spec/ssh", {"gateway": {"enabled": True}},
+        ("ssh.gateway.enabled: there is no sshd with transport: exec", "remove one of the two"),
+    ),
+    Broken(
+        E, "spec/ssh", {"keyGeneration": 2},
+        ("ssh.keyGeneration: no keys are used with transport: exec", "remove one of the two"),
+    ),
+    Broken(
+        E, "spec/ssh", {"keySecretName": "mine"},
+        ("ssh.keySecretName: no keys are used with transport: exec", "remove one of the two"),
+    ),
     Broken(
         I, "spec/workers/podManagementPolicy", "parallel",
         ("spec.workers.podManagementPolicy", '"OrderedReady", "Parallel"'),
@@ -146,6 +161,8 @@ REFUSED = [
 
 MOUNT = [{"name": "data", "mountPath": "/kube-openmpi/generated"}]
 SSH_MOUNT = [{"name": "data", "mountPath": "/ssh-key/openmpi/"}]
+KUBECTL_MOUNT = [{"name": "data", "mountPath": "/kube-openmpi/kube/"}]
+KUBECTL_INIT = [{"name": "kube-openmpi-kubectl", "image": "x"}]
 OTHER_INIT = [{"name": "chainermn-fetch", "image": "x"}]
 FAILED = [
     *(
@@ -183,6 +200,18 @@ FAILED = [
     Broken(
         C, f"{MPI_WORKER}/volumeMounts", [{"name": "data", "mountPath": "/private/"}],
         ("containers[0].volumeMounts[0].mountPath", "/private of spec.codeSync", "somewhere else"),
+    ),
+    Broken(
+        E, f"{MPI_MASTER}/volumeMounts", KUBECTL_MOUNT,
+        ("master.template.spec.containers[0].volumeMounts[0].mountPath", "somewhere else"),
+    ),
+    Broken(
+        E, f"{MASTER}/initContainers", KUBECTL_INIT,
+        ("spec.master.template.spec.initContainers[0].name", "kubectl", "another one"),
+    ),
+    Broken(
+        E, f"{MASTER}/automountServiceAccountToken", False,
+        ("spec.master.template.spec.automountServiceAccountToken", "exec", "remove the field"),
     ),
     *(
         Broken(

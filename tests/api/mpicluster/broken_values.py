@@ -109,6 +109,7 @@ BROKEN = [
     wrong("networkPolicy", True, "expected a mapping with enabled, got true or false"),
     wrong("sshGateway/enabled", 1, "expected true or false, got a number"),
     wrong("nameOverride", 5, "write it in quotes"),
+    wrong("transport", "kubectl", "expected ssh or exec, got kubectl"),
     wrong("appCodesToSync", {"name": "x"}, "expected a list, got a mapping"),
     wrong("appCodesToSync", ["x"], "expected a mapping with name", "appCodesToSync[0]"),
     code("write it in quotes", "gitBranch", gitBranch=7),

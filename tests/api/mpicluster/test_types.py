@@ -72,6 +72,7 @@ def test_static_defaults_are_those_of_kube_openmpi() -> None:
         ".ssh.gateway.nodePort": 30220,
         ".ssh.keyGeneration": 1,
         ".ssh.keyOverlapSeconds": 300,
+        ".transport": "ssh",
         ".workers.podDisruptionBudget.enabled": False,
         ".workers.podManagementPolicy": "Parallel",
         ".workers.replicas": 4,

@@ -129,7 +129,7 @@ COMPARED = [
     for path, becomes in paths().items()
     if becomes
     and not path.startswith(("image", "sshKey"))
-    and path not in {"mpiMaster.oneShot.enabled", "appCodesToSync"}
+    and path not in {"mpiMaster.oneShot.enabled", "appCodesToSync", "transport"}
 ]
 
 
@@ -147,7 +147,7 @@ def test_every_key_becomes_its_field(key: str, becomes: str) -> None:
 def test_the_file_has_a_value_for_every_key_but_other_ones_than_the_defaults() -> None:
     values, usual = load("everything.yaml") | load("ssh-key.yaml"), defaults()
     for path, _, _ in described(ChartValues, ""):
-        if "[]" not in path:
+        if "[]" not in path and path != "transport":  # it excludes other keys
             assert look_up(values, path) != look_up(usual, path), path
 
 
@@ -194,6 +194,33 @@ def test_long_names_are_shortened_as_in_kube_openmpi() -> None:
     name = "x" * 62 + "-yz"
 
     assert cluster(merged({"nameOverride": name}), "mine")["spec"]["appName"] == "x" * 62
+
+
+@pytest.mark.parametrize(
+    ("values", "transport"),
+    [({}, None), ({"transport": "ssh"}, None), ({"transport": "exec"}, "exec")],
+)
+def test_transport_is_a_key_that_kube_openmpi_has_not(
+    values: dict[str, Any], transport: str | None
+) -> None:
+    given = merged({**values, "sshGateway": {"nodePort": 30300}})
+
+    assert problems(given, "mine") == []
+    assert cluster(given, "mine")["spec"].get("transport") == transport
+
+
+@pytest.mark.parametrize(
+    ("values", "line"),
+    [
+        (
+            {"sshGateway": {"enabled": True}},
+            "sshGateway.enabled: there is no sshd with transport: exec; remove one",
+        ),
+        (load("ssh-key.yaml"), "sshKey.id_rsa: no keys are used with transport: exec; remove one"),
+    ],
+)
+def test_what_exec_excludes(values: dict[str, Any], line: str) -> None:
+    assert [text[: len(line)] for text in said({**values, "transport": "exec"})] == [line]
 
 
 def test_keys_become_a_secret() -> None:

@@ -37,6 +37,11 @@ def one_shot(
     return job
 
 
+def without_ssh(name: str = "hello", *, workers: int = 2, **spec: Any) -> dict[str, Any]:
+    """Return a cluster with a command, whose processes are started by `kubectl exec`."""
+    return one_shot(name, workers=workers, transport="exec", **spec)
+
+
 def everything() -> dict[str, Any]:
     """Return a cluster with every field that changes its children."""
     job = one_shot(

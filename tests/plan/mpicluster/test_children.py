@@ -13,14 +13,19 @@ import msgspec
 import pytest
 import yaml
 
-from plan.mpicluster.manifests import everything, interactive, one_shot
+from plan.chainerjob.world import OPTIONS
+from plan.mpicluster.manifests import everything, interactive, one_shot, without_ssh
 from traincrew.api.kinds.mpicluster import types as api
 from traincrew.api.meta import Owner
 from traincrew.plan.mpicluster import children, hostfile
 
 GOLDENS = Path(__file__).parent / "goldens"
-GIT = "traincrew/git:test"
-SHAPES = {"interactive": interactive(), "one-shot": one_shot(), "everything": everything()}
+SHAPES = {
+    "interactive": interactive(),
+    "one-shot": one_shot(),
+    "everything": everything(),
+    "without-ssh": without_ssh(),
+}
 every_shape = pytest.mark.parametrize("shape", SHAPES)
 
 
@@ -54,7 +59,13 @@ def documents(job: dict[str, Any]) -> list[dict[str, Any]]:
     replicas = spec.workers.replicas
     secret = spec.ssh.key_secret_name or children.Names(mine.name).ssh_key
     hosts = hostfile.text(mine.name, spec, range(replicas))
-    made = [] if spec.ssh.key_secret_name else [children.ssh_key(mine, spec, 1)]
+    made = []
+    if spec.transport == "exec":
+        secret = ""
+        made += [children.service_account(mine, spec), children.role(mine, spec, replicas)]
+        made += [children.role_binding(mine, spec)]
+    elif not spec.ssh.key_secret_name:
+        made.append(children.ssh_key(mine, spec, 1))
     made += [children.assets(mine, spec, hosts), children.service(mine, spec)]
     if spec.ssh.gateway.enabled:
         made.append(children.gateway(mine, spec))
@@ -62,8 +73,10 @@ def documents(job: dict[str, Any]) -> list[dict[str, Any]]:
         made.append(children.budget(mine, spec, replicas))
     if spec.network_policy.enabled:
         made += children.network_policies(mine, spec)
-    made.append(children.workers(mine, spec, GIT, key_secret=secret, replicas=replicas))
-    made.append(children.master(mine, spec, GIT, key_secret=secret, hostfile=hosts))
+    made.append(
+        children.workers(mine, spec, OPTIONS.git_image, key_secret=secret, replicas=replicas)
+    )
+    made.append(children.master(mine, spec, OPTIONS, key_secret=secret, hostfile=hosts))
     return made
 
 

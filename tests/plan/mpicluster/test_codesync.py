@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from plan.chainerjob.world import OPTIONS
 from plan.mpicluster.manifests import everything, interactive
-from plan.mpicluster.test_children import GIT, child, container
+from plan.mpicluster.test_children import child, container
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +35,7 @@ def test_code_is_fetched_with_the_limits_of_the_container_but_without_its_gpu() 
     worker = child(everything(), "StatefulSet", "train-worker")["spec"]["template"]
     public, private = steps(everything(), "train")
     assert (public["name"], private["name"]) == ("chainermn-fetch", "private-fetch")
-    assert public["image"] == GIT
+    assert public["image"] == OPTIONS.git_image
     assert public["resources"]["limits"] == {"memory": "2Gi"}
     assert {
         "name": "kube-openmpi-sync-chainermn",

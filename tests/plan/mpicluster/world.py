@@ -139,8 +139,11 @@ class MPIWorld(World):
     def _assert_complete(self, document: dict[str, Any]) -> None:
         """Assert that a new master finds the Secret and the hostfile that it is annotated with."""
         volumes = {each["name"]: each for each in document["spec"]["volumes"]}
-        secret = volumes["kube-openmpi-ssh-key"]["secret"]["secretName"]
-        assert secret in self.secrets or secret == self.job["spec"]["ssh"]["keySecretName"]
+        if self.job["spec"].get("transport") == "exec":
+            assert ChildKey("RoleBinding", f"{self.name}-master") in self.children
+        else:
+            secret = volumes["kube-openmpi-ssh-key"]["secret"]["secretName"]
+            assert secret in self.secrets or secret == self.job["spec"]["ssh"]["keySecretName"]
         annotation = document["metadata"]["annotations"][ANNOTATION_HOSTFILE]
         assert annotation == digest(self.hostfile_text)
 

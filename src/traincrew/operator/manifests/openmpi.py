@@ -10,6 +10,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from traincrew.api.kinds.mpicluster.convert import CHART_LABEL, HERITAGE, MAX_APP_NAME
+from traincrew.api.kinds.mpicluster.transport import EXEC, GATEWAY_NEEDS_SSH, KEYS_NEED_SSH
 from traincrew.api.kinds.mpicluster.types import (
     API_VERSION,
     DEFAULT_APP_NAME,
@@ -70,7 +71,10 @@ _WORDS: dict[str, Any] = {
     "@API_VERSION@": API_VERSION,
     "@APP_NAME@": DEFAULT_APP_NAME,
     "@CHART_LABEL@": CHART_LABEL,
+    "@EXEC@": EXEC,
+    "@GATEWAY_NEEDS_SSH@": GATEWAY_NEEDS_SSH,
     "@HERITAGE@": HERITAGE,
+    "@KEYS_NEED_SSH@": KEYS_NEED_SSH,
     "@KIND@": KIND,
     "@MASTER@": MASTER_CONTAINER,
     "@MAX_APP_NAME@": MAX_APP_NAME,
@@ -169,6 +173,14 @@ _CHECKS = """\
 {{- if and $keys.id_rsa_pub (not $keys.id_rsa) }}
 {{- fail "sshKey.id_rsa: it is required beside sshKey.id_rsa_pub; write it, or remove both" }}
 {{- end }}
+{{- if eq (.Values.transport | default "") "@EXEC@" }}
+{{- if (.Values.sshGateway | default dict).enabled }}
+{{- fail "sshGateway.enabled: @GATEWAY_NEEDS_SSH@" }}
+{{- end }}
+{{- if $keys.id_rsa }}
+{{- fail "sshKey.id_rsa: @KEYS_NEED_SSH@" }}
+{{- end }}
+{{- end }}
 {{- if and $oneShot.enabled (not (trim ($oneShot.command | default ""))) }}
 {{- fail "mpiMaster.oneShot.command: it is required if oneShot.enabled is true" }}
 {{- end }}
@@ -191,6 +203,9 @@ metadata:
 spec:
   {{- with include "kube-openmpi.appName" . }}
   appName: {{ . | quote }}
+  {{- end }}
+  {{- if eq (.Values.transport | default "") "@EXEC@" }}
+  transport: @EXEC@
   {{- end }}
   {{- if or (hasKey $update "enabled") (hasKey $update "updateEvery") }}
   hostfile:

@@ -1,9 +1,10 @@
-"""MPICluster: a master pod and a StatefulSet of workers, connected by ssh."""
+"""MPICluster: a master pod and a StatefulSet of workers, connected by ssh or `kubectl exec`."""
 
 from __future__ import annotations
 
 from traincrew.api.kinds.mpicluster.definition import DEFINITION
-from traincrew.api.kinds.mpicluster.types import DEFAULT_REPLICAS, OWN_MOUNTS
+from traincrew.api.kinds.mpicluster.transport import OWN_MOUNTS
+from traincrew.api.kinds.mpicluster.types import DEFAULT_REPLICAS
 from traincrew.plan.mpicluster.children import LABEL_NAME
 from traincrew.plan.mpicluster.events import COMPONENT
 from traincrew.plan.mpicluster.planner import plan
@@ -12,10 +13,14 @@ from traincrew.plan.shared.kind import (
     NETWORK_POLICIES,
     POD_DISRUPTION_BUDGETS,
     PODS,
+    ROLE_BINDINGS,
+    ROLES,
     SECRETS,
+    SERVICE_ACCOUNTS,
     SERVICES,
     STATEFUL_SETS,
     Kind,
+    Permission,
 )
 
 __all__ = ["KIND"]
@@ -25,6 +30,9 @@ KIND = Kind(
     component=COMPONENT,
     label=LABEL_NAME,
     children=(
+        SERVICE_ACCOUNTS,
+        ROLES,
+        ROLE_BINDINGS,
         SECRETS,
         CONFIG_MAPS,
         SERVICES,
@@ -34,6 +42,7 @@ KIND = Kind(
         PODS,
     ),
     deletes=(SERVICES, POD_DISRUPTION_BUDGETS, NETWORK_POLICIES, PODS),
+    grants=(Permission("", "pods/exec", ("get", "create")),),
     plan=plan,
     completes=False,
     mounts=OWN_MOUNTS,

@@ -4,7 +4,10 @@ Names, labels, ports and mounts are those of the chart kube-openmpi, which users
 For a cluster N:
 
     Secret N-ssh-key                   unless spec.ssh.keySecretName names another one
-    ConfigMap N-assets                 the hostfile
+    ServiceAccount N-master            with spec.transport: exec, instead of the Secret, unless the
+                                       master's template names another one
+    Role, RoleBinding N-master         with spec.transport: exec
+    ConfigMap N-assets                 the hostfile; with spec.transport: exec also scripts
     Service N                          headless: host names of the pods
     Service N-ssh-gateway              with spec.ssh.gateway
     PodDisruptionBudget N-worker-pdb   with spec.workers.podDisruptionBudget
@@ -19,13 +22,17 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from traincrew.api.kinds.mpicluster.transport import EXEC
 from traincrew.api.kinds.mpicluster.types import MASTER, WORKER, MPIClusterSpec
-from traincrew.plan.mpicluster import templates
+from traincrew.plan.mpicluster import agent, templates
+from traincrew.plan.shared import openmpi
+from traincrew.plan.shared.kind import RBAC
 from traincrew.plan.shared.model import FINGERPRINT, KEY_GENERATION
 from traincrew.plan.shared.writes import digest
 
 if TYPE_CHECKING:
     from traincrew.api.meta import Owner
+    from traincrew.plan.shared.kind import Options
 
 LABEL_NAME = "mpicluster.traincrew.dev/name"
 CHART = "kube-openmpi-0.7.0"
@@ -120,9 +127,32 @@ def ssh_key(owner: Owner, spec: MPIClusterSpec, generation: int) -> Document:
 
 
 def assets(owner: Owner, spec: MPIClusterSpec, hostfile: str) -> Document:
-    """Return the ConfigMap with the hostfile."""
-    name = Names(owner.name).assets
-    return _document("v1", "ConfigMap", name, owner, spec, data={HOSTFILE: hostfile})
+    """Return the ConfigMap with the hostfile, and the scripts of the master if there is no ssh."""
+    names = Names(owner.name)
+    data = {HOSTFILE: hostfile}
+    if spec.transport == EXEC:
+        data |= agent.scripts(names.service)
+    return _document("v1", "ConfigMap", names.assets, owner, spec, data=data)
+
+
+def service_account(owner: Owner, spec: MPIClusterSpec) -> Document:
+    """Return the ServiceAccount of the master, with `transport: exec`."""
+    return _document("v1", "ServiceAccount", Names(owner.name).master, owner, spec)
+
+
+def role(owner: Owner, spec: MPIClusterSpec, replicas: int) -> Document:
+    """Return the Role with which mpiexec in the master starts processes in the workers."""
+    names = Names(owner.name)
+    rules = openmpi.exec_rules([names.worker(index) for index in range(replicas)])
+    return _document(f"{RBAC}/v1", "Role", names.master, owner, spec, rules=rules)
+
+
+def role_binding(owner: Owner, spec: MPIClusterSpec) -> Document:
+    """Return the RoleBinding that gives the Role to the ServiceAccount of the master."""
+    name = Names(owner.name).master
+    account = agent.account_of(spec.master.template, name)
+    content = openmpi.binding(account, owner.namespace, name)
+    return _document(f"{RBAC}/v1", "RoleBinding", name, owner, spec, **content)
 
 
 def service(owner: Owner, spec: MPIClusterSpec) -> Document:
@@ -200,7 +230,7 @@ def workers(
     """
     names = Names(owner.name)
     mine = {**labels(owner.name, spec), "role": WORKER}
-    template = templates.worker(spec, git_image, mine, key_secret)
+    template = templates.worker(spec, git_image, mine, key_secret, names.assets)
     document = _document(
         "apps/v1",
         "StatefulSet",
@@ -229,14 +259,17 @@ def workers_fingerprint(spec: MPIClusterSpec, key_secret: str) -> str:
 
 
 def master(
-    owner: Owner, spec: MPIClusterSpec, git_image: str, *, key_secret: str, hostfile: str
+    owner: Owner, spec: MPIClusterSpec, options: Options, *, key_secret: str, hostfile: str
 ) -> Document:
     """Return the pod of the master."""
     names = Names(owner.name)
     mine = {**labels(owner.name, spec), "role": MASTER}
     if spec.network_policy.enabled:
         mine[LABEL_EXTERNAL] = "true"
-    template = templates.master(spec, git_image, mine, key_secret, names.assets)
+    account = agent.account_of(spec.master.template, names.master)
+    template = templates.master(
+        spec, options, mine, key_secret, assets=names.assets, account=account
+    )
     annotations = {
         **(template["metadata"].get("annotations") or {}),
         FINGERPRINT: master_fingerprint(spec),

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from traincrew.api.kinds.mpicluster.types import KIND
-from traincrew.plan.mpicluster.children import master_fingerprint
 from traincrew.plan.shared import lifecycle
-from traincrew.plan.shared.model import FINGERPRINT, Event
+from traincrew.plan.shared.model import Event
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,14 +48,12 @@ def on_spec_change(current: ObservedCluster, spec: MPIClusterSpec) -> list[Event
 
 def _without_effect(current: ObservedCluster, spec: MPIClusterSpec) -> Iterator[Event]:
     pod = current.master
-    if pod is not None:
-        written = pod.metadata.annotations.get(FINGERPRINT)
-        if written is not None and written != master_fingerprint(spec):
-            text = (
-                "spec.master, spec.codeSync: changes have no effect on a master that exists;"
-                f" delete pod {pod.metadata.name}, or suspend and resume the {KIND}"
-            )
-            yield Event("Warning", "MasterUnchanged", text)
+    if pod is not None and current.has_another_template:
+        text = (
+            "spec.master, spec.codeSync: changes have no effect on a master that exists;"
+            f" delete pod {pod.metadata.name}, or suspend and resume the {KIND}"
+        )
+        yield Event("Warning", "MasterUnchanged", text)
     used = current.stored.ssh_key_secret_name
     if used and used != (spec.ssh.key_secret_name or current.names.ssh_key):
         text = (

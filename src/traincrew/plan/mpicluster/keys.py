@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from traincrew.api.kinds.mpicluster.transport import EXEC
 from traincrew.api.meta import format_time, parse_time
 from traincrew.plan.mpicluster import children
 from traincrew.plan.shared.model import ChildKey, Write
@@ -36,7 +37,7 @@ class Keys(msgspec.Struct, frozen=True, kw_only=True):
     """What happens to the keys in one reconcile.
 
     Attributes:
-        secret: The Secret that all pods use.
+        secret: The Secret that all pods use; empty if they need none.
         generation: Its key pair in the status; 0 if the operator has not made it.
         rotation_time: The start of a rotation that is not complete, in the status.
         create: Creates the Secret if it may be missing; comes before the pods.
@@ -66,6 +67,8 @@ class Keys(msgspec.Struct, frozen=True, kw_only=True):
 
 def keys(current: ObservedCluster, spec: MPIClusterSpec, owner: Owner, now: datetime) -> Keys:
     """Return what happens to the keys of a cluster that is to run."""
+    if spec.transport == EXEC:
+        return Keys(secret="")
     stored, own = current.stored, current.names.ssh_key
     used = stored.ssh_key_secret_name
     if (used or spec.ssh.key_secret_name or own) != own or spec.ssh.key_secret_name == own:

@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING
 
 from traincrew.api.kinds.mpicluster.types import KIND, MASTER, ONE_SHOT, WORKER
 from traincrew.plan.mpicluster import attempts, hostfile
-from traincrew.plan.mpicluster.children import ANNOTATION_REPLICAS, Names, workers_fingerprint
+from traincrew.plan.mpicluster.children import (
+    ANNOTATION_REPLICAS,
+    Names,
+    master_fingerprint,
+    workers_fingerprint,
+)
 from traincrew.plan.shared import lifecycle, podrecords, pods, stall
 from traincrew.plan.shared.model import FINGERPRINT, ChildKey, Observed, StatefulSetView
 
@@ -155,6 +160,15 @@ class ObservedCluster:
     def one_shot(self) -> bool:
         """Whether the cluster ends with its command."""
         return self.spec is not None and self.spec.mode == ONE_SHOT
+
+    @property
+    def has_another_template(self) -> bool:
+        """Whether the master was older than the last edit of its template."""
+        assert self.spec is not None
+        if self.master is None:
+            return False
+        written = self.master.metadata.annotations.get(FINGERPRINT)
+        return written is not None and written != master_fingerprint(self.spec)
 
     @property
     def is_master_unscheduled(self) -> bool:

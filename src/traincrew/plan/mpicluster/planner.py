@@ -88,7 +88,7 @@ class _Planner(JobPlanner[MPIClusterSpec, MPIClusterStatus]):
     @property
     def writes(self) -> Writes:
         """The writes of the children."""
-        return Writes(self.current, self.owner, self.options.git_image)
+        return Writes(self.current, self.owner, self.options)
 
     @property
     def has_started(self) -> bool:

@@ -1,33 +1,33 @@
 """The pods of an MPICluster: what is added to the user's templates.
 
-sshd of the image (`/init.sh`) takes its keys from a directory, and listens on port 2022. How
-mpiexec reaches the hosts by ssh is configured in files of the image, so that it needs no variables
-here.
+With ``transport: ssh``, sshd of the image (`/init.sh`) takes its keys from a directory, and listens
+on port 2022. How mpiexec reaches the hosts by ssh is configured in files of the image, so that it
+needs no variables here. For ``transport: exec`` see `agent`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from traincrew.api.kinds.mpicluster.transport import EXEC, GENERATED_MOUNT, KEY_MOUNT
 from traincrew.api.kinds.mpicluster.types import (
     MASTER_CONTAINER,
-    OWN_MOUNTS,
     OWN_PREFIX,
     WORKER_CONTAINER,
 )
 from traincrew.api.podtemplate import with_named_container
-from traincrew.plan.mpicluster import codesync
+from traincrew.plan.mpicluster import agent, codesync
 from traincrew.plan.shared import podtemplate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from traincrew.api.kinds.mpicluster.types import MPIClusterSpec
+    from traincrew.plan.shared.kind import Options
 
 PORT = 2022
 """Port of sshd in the pods."""
-GENERATED, KEYS = OWN_MOUNTS
-HOSTFILE = f"{GENERATED}/hostfile"
+HOSTFILE = f"{GENERATED_MOUNT}/hostfile"
 KEY_VOLUME = f"{OWN_PREFIX}ssh-key"
 HOSTFILE_VOLUME = f"{OWN_PREFIX}hostfile-dir"
 KEY_MODE = 0o400
@@ -43,23 +43,37 @@ Document = dict[str, Any]
 
 
 def worker(
-    spec: MPIClusterSpec, git_image: str, labels: Mapping[str, str], key_secret: str
+    spec: MPIClusterSpec, git_image: str, labels: Mapping[str, str], key_secret: str, assets: str
 ) -> Document:
     """Return the template of the workers."""
     template = with_named_container(spec.workers.template, WORKER_CONTAINER)
-    return _with_ssh(template, WORKER_CONTAINER, spec, git_image, labels, secret=key_secret)
+    name = WORKER_CONTAINER
+    template = _for_both(template, name, spec, git_image, labels, secret=key_secret)
+    return agent.with_agent_unused(template, assets) if spec.transport == EXEC else template
 
 
 def master(
     spec: MPIClusterSpec,
-    git_image: str,
+    options: Options,
     labels: Mapping[str, str],
     key_secret: str,
+    *,
     assets: str,
+    account: str,
 ) -> Document:
-    """Return the template of the master; `assets` is the ConfigMap with the hostfile."""
+    """Return the template of the master.
+
+    Args:
+        spec: The cluster.
+        options: The images of init containers.
+        labels: Of the pod.
+        key_secret: The Secret with the keys, if there is ssh.
+        assets: The ConfigMap with the hostfile.
+        account: The ServiceAccount, if there is no ssh.
+    """
     template = with_named_container(spec.master.template, MASTER_CONTAINER)
-    template = _with_ssh(template, MASTER_CONTAINER, spec, git_image, labels, secret=key_secret)
+    git, name = options.git_image, MASTER_CONTAINER
+    template = _for_both(template, name, spec, git, labels, secret=key_secret)
     template = podtemplate.with_spec(template, restartPolicy=_restart_policy(spec))
     items = [{"key": "hostfile", "path": "hostfile"}]
     volume = {"name": HOSTFILE_VOLUME, "configMap": {"name": assets, "items": items}}
@@ -69,15 +83,21 @@ def master(
         if container.get("name") != MASTER_CONTAINER:
             return container
         variables = {"HOSTFILE": HOSTFILE}
-        if spec.one_shot is not None:
+        if spec.one_shot is not None and spec.transport == EXEC:
+            container = agent.running(container, spec.one_shot.command)
+        elif spec.one_shot is not None:
             variables |= ONE_SHOT
             container = {**container, "command": [INIT, spec.one_shot.command]}
         container = podtemplate.add_env(container, variables)
         return podtemplate.add_mounts(
-            container, [{"name": HOSTFILE_VOLUME, "mountPath": GENERATED}]
+            container, [{"name": HOSTFILE_VOLUME, "mountPath": GENERATED_MOUNT}]
         )
 
-    return podtemplate.map_containers(template, equipped)
+    template = podtemplate.map_containers(template, equipped)
+    if spec.transport != EXEC:
+        return template
+    template = agent.with_agent(template, options.helper_image, assets, account)
+    return podtemplate.with_log_fallback(template)
 
 
 def _restart_policy(spec: MPIClusterSpec) -> str:
@@ -89,7 +109,7 @@ def _restart_policy(spec: MPIClusterSpec) -> str:
     return "Never" if spec.one_shot is not None and spec.backoff_limit == 0 else "OnFailure"
 
 
-def _with_ssh(
+def _for_both(
     template: Document,
     name: str,
     spec: MPIClusterSpec,
@@ -100,33 +120,35 @@ def _with_ssh(
 ) -> Document:
     """Add what both roles have: labels, keys, the port of sshd, and the code."""
     template = podtemplate.with_labels(podtemplate.plain(template), labels)
-    keys = {"secretName": secret, "defaultMode": KEY_MODE}
-    volumes = [{"name": KEY_VOLUME, "secret": keys}, *codesync.volumes(spec.code_sync)]
-    mounts = [
-        {"name": KEY_VOLUME, "mountPath": KEYS},
-        *(codesync.mount(code) for code in spec.code_sync),
-    ]
+    ssh = spec.transport != EXEC
+    volumes = codesync.volumes(spec.code_sync)
+    mounts = [codesync.mount(code) for code in spec.code_sync]
+    if ssh:
+        keys = {"secretName": secret, "defaultMode": KEY_MODE}
+        volumes.insert(0, {"name": KEY_VOLUME, "secret": keys})
+        mounts.insert(0, {"name": KEY_VOLUME, "mountPath": KEY_MOUNT})
 
     def equipped(container: Document) -> Document:
         if container.get("name") != name:
             return container
-        container = _with_port(container)
-        if "readinessProbe" not in container:
-            container = {**container, "readinessProbe": READINESS}
-        return podtemplate.add_mounts(container, mounts)
+        container = _with_sshd(container) if ssh else agent.waiting(container)
+        return podtemplate.add_mounts(container, mounts) if mounts else container
 
     containers = template["spec"].get("containers") or []
     main: Document = next((each for each in containers if each.get("name") == name), {})
     template = podtemplate.map_containers(template, equipped)
-    template = podtemplate.with_volumes(template, volumes)
+    template = podtemplate.with_volumes(template, volumes) if volumes else template
     if spec.code_sync:
         steps = [codesync.container(code, git_image, main) for code in spec.code_sync]
         template = podtemplate.with_init_containers(template, steps)
     return podtemplate.with_log_fallback(template)
 
 
-def _with_port(container: Document) -> Document:
+def _with_sshd(container: Document) -> Document:
+    """Say where sshd listens, and that the pod is ready when it does."""
     ports = container.get("ports") or []
-    if any(each.get("containerPort") == PORT for each in ports):
+    if not any(each.get("containerPort") == PORT for each in ports):
+        container = {**container, "ports": [*ports, {"containerPort": PORT}]}
+    if "readinessProbe" in container:
         return container
-    return {**container, "ports": [*ports, {"containerPort": PORT}]}
+    return {**container, "readinessProbe": READINESS}

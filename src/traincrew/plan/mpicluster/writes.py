@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from traincrew.api.kinds.mpicluster.transport import EXEC
 from traincrew.api.kinds.mpicluster.types import ONE_SHOT
-from traincrew.plan.mpicluster import children
+from traincrew.plan.mpicluster import agent, children
 from traincrew.plan.mpicluster.children import (
     ANNOTATION_HOSTFILE,
     ANNOTATION_REPLICAS,
@@ -22,6 +23,8 @@ from traincrew.plan.shared.model import (
     ChildKey,
     ChildView,
     ConfigMapView,
+    RoleBindingView,
+    RoleView,
     Write,
 )
 from traincrew.plan.shared.writes import annotate, digest, fingerprint, patch, stages
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from traincrew.api.meta import Owner
     from traincrew.plan.mpicluster.keys import Keys
     from traincrew.plan.mpicluster.observed import ObservedCluster
+    from traincrew.plan.shared.kind import Options
     from traincrew.plan.shared.writes import Stages, Values
 
 _REPLICAS = ("spec", "replicas")
@@ -47,14 +51,14 @@ class Writes:
     Args:
         current: The children.
         owner: The cluster.
-        git_image: Image of the init containers that fetch code.
+        options: The images of init containers.
     """
 
-    def __init__(self, current: ObservedCluster, owner: Owner, git_image: str) -> None:
+    def __init__(self, current: ObservedCluster, owner: Owner, options: Options) -> None:
         self._current = current
         self._observed = current.observed
         self._owner = owner
-        self._git_image = git_image
+        self._options = options
 
     # -- all children -------------------------------------------------------------------------
 
@@ -63,7 +67,9 @@ class Writes:
 
         What pods refer to comes before the pods, and the master comes last. The master's annotation
         comes after the hostfile, because it makes the kubelet read that. Nothing waits for a
-        rotation of the keys.
+        rotation of the keys. The Role comes after the StatefulSet, whose pods it names: if that is
+        somebody else's, nothing is granted. The RoleBinding comes after the Role, which the API
+        server reads to decide whether we may grant it.
 
         Args:
             spec: The desired state.
@@ -78,8 +84,12 @@ class Writes:
             *(self._with_spec(document) for document in self._others(spec)),
         ]
         workers = self._workers(spec, keys.secret, held=held)
+        role, binding = None, None
+        if spec.transport == EXEC:
+            first.append(self._service_account(spec))
+            role, binding = self._role(spec), self._role_binding(spec)
         master = self._master(spec, keys.secret, hostfile, start=start)
-        return stages(first, [workers], [master], [keys.change])
+        return stages(first, [workers], [role], [binding], [master], [keys.change])
 
     def unwanted(self, spec: MPIClusterSpec) -> dict[ChildKey, str]:
         """Return the optional children that the spec does not ask for any more."""
@@ -166,6 +176,35 @@ class Writes:
             return None
         return patch(key, found, {("data",): document["data"]})
 
+    def _service_account(self, spec: MPIClusterSpec) -> Write | None:
+        document = children.service_account(self._owner, spec)
+        own = self._current.names.master
+        given = agent.account_of(spec.master.template, own) != own
+        if given or ChildKey.of(document) in self._observed.children:
+            return None
+        return Write(create=document)
+
+    def _role(self, spec: MPIClusterSpec) -> Write | None:
+        document = children.role(self._owner, spec, self._current.replicas)
+        key = ChildKey.of(document)
+        found = self._observed.child(key, RoleView)
+        if found is None:
+            return Write(create=document)
+        if found.rules == document["rules"]:
+            return None
+        return patch(key, found, {("rules",): document["rules"]})
+
+    def _role_binding(self, spec: MPIClusterSpec) -> Write | None:
+        """Create or mend the RoleBinding; a master that exists keeps the account that it has."""
+        document = children.role_binding(self._owner, spec)
+        key = ChildKey.of(document)
+        found = self._observed.child(key, RoleBindingView)
+        if found is None:
+            return Write(create=document)
+        if found.subjects == document["subjects"] or self._current.has_another_template:
+            return None
+        return patch(key, found, {("subjects",): document["subjects"]})
+
     def _workers(self, spec: MPIClusterSpec, key_secret: str, *, held: bool) -> Write | None:
         document = self._worker_document(spec, key_secret)
         found = self._current.set
@@ -185,7 +224,7 @@ class Writes:
         return children.workers(
             self._owner,
             spec,
-            self._git_image,
+            self._options.git_image,
             key_secret=key_secret,
             replicas=spec.workers.replicas,
         )
@@ -198,7 +237,7 @@ class Writes:
             if not start:
                 return None
             document = children.master(
-                self._owner, spec, self._git_image, key_secret=key_secret, hostfile=hostfile
+                self._owner, spec, self._options, key_secret=key_secret, hostfile=hostfile
             )
             return Write(create=document)
         values: Values = {}

@@ -8,6 +8,7 @@ from __future__ import annotations
 from base64 import b64encode
 from typing import Any
 
+from traincrew.api.kinds.mpicluster.transport import EXEC
 from traincrew.api.kinds.mpicluster.types import (
     API_VERSION,
     DEFAULT_APP_NAME,
@@ -73,6 +74,7 @@ def cluster(values: Document, name: str) -> Document:
     gateway = values.get("sshGateway", {})
     spec = {
         "appName": _app_name(values),
+        "transport": EXEC if values.get("transport") == EXEC else None,
         "hostfile": _filled(
             {
                 "autoUpdate": hostfile.get("enabled"),

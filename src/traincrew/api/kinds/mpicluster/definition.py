@@ -19,6 +19,7 @@ from traincrew.api.kind import (
     rules,
 )
 from traincrew.api.kinds.mpicluster.rules import WRONG_NAME
+from traincrew.api.kinds.mpicluster.transport import RULES as TRANSPORT_RULES
 from traincrew.api.kinds.mpicluster.types import (
     CLUSTER_NAME,
     CONVERT,
@@ -76,6 +77,7 @@ SPEC_RULES = rules(
             f" {_DELETE}"
         ),
     ),
+    *TRANSPORT_RULES,
 )
 """Rules over ``spec``."""
 JOB_RULES = rules(
@@ -152,8 +154,8 @@ DEFINITION = Kind(
     plural=PLURAL,
     short_names=("mpic",),
     description=(
-        "An MPI cluster: a master and workers that reach each other by ssh, for mpiexec by hand or"
-        " for one command."
+        "An MPI cluster: a master and workers, connected by ssh or kubectl exec, for mpiexec by"
+        " hand or for one command."
     ),
     spec=MPIClusterSpec,
     spec_rules=SPEC_RULES,

@@ -22,6 +22,13 @@ from traincrew.api.kinds.mpicluster.codesync import (
     SUB_PATH_NEEDS,
 )
 from traincrew.api.kinds.mpicluster.ssh import GIVEN_KEYS
+from traincrew.api.kinds.mpicluster.transport import (
+    EXEC,
+    GATEWAY_NEEDS_SSH,
+    KEYS_NEED_SSH,
+    KUBECTL_CONTAINER,
+    MOUNTS,
+)
 from traincrew.api.kinds.mpicluster.types import (
     CLUSTER_NAME,
     CONVERT,
@@ -29,7 +36,6 @@ from traincrew.api.kinds.mpicluster.types import (
     MASTER_CONTAINER,
     MASTER_POLICY_WHY,
     MAX_NAME,
-    OWN_MOUNTS,
     OWN_PREFIX,
     WORKER_CONTAINER,
     WORKER_POLICY_WHY,
@@ -39,7 +45,6 @@ from traincrew.api.meta import ObjectMeta, Problem
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traincrew.api.kinds.mpicluster.codesync import CodeSync
     from traincrew.api.kinds.mpicluster.types import MPIClusterSpec
 
 WRONG_NAME = (
@@ -66,7 +71,8 @@ def problems(metadata: ObjectMeta, spec: MPIClusterSpec) -> list[Problem]:
         found += _template_problems(role, template, spec)
     if spec.ssh.key_secret_name is not None and spec.ssh.key_generation > 1:
         found.append(Problem("spec.ssh.keyGeneration", GIVEN_KEYS))
-    found += _code_sync_problems(spec.code_sync)
+    found += _code_sync_problems(spec)
+    found += _transport_problems(spec)
     return found
 
 
@@ -80,6 +86,21 @@ def _values_keys(spec: MPIClusterSpec) -> dict[str, Any]:
         "appCodesToSync": spec.app_codes_to_sync,
         "nameOverride": spec.name_override,
     }
+
+
+def _transport_problems(spec: MPIClusterSpec) -> Iterator[Problem]:
+    if spec.transport != EXEC:
+        return
+    if spec.ssh.gateway.enabled:
+        yield Problem("spec.ssh.gateway.enabled", GATEWAY_NEEDS_SSH)
+    if spec.ssh.key_secret_name is not None:
+        yield Problem("spec.ssh.keySecretName", KEYS_NEED_SSH)
+    if spec.ssh.key_generation > 1:
+        yield Problem("spec.ssh.keyGeneration", KEYS_NEED_SSH)
+    pod = spec.master.template.get("spec")
+    if isinstance(pod, dict) and pod.get("automountServiceAccountToken") is False:
+        text = "with transport: exec the master needs its token; remove the field"
+        yield Problem("spec.master.template.spec.automountServiceAccountToken", text)
 
 
 def _name_problems(name: str) -> Iterator[Problem]:
@@ -168,14 +189,20 @@ def _pod_problems(path: str, pod: _Pod, role: _Role, spec: MPIClusterSpec) -> It
             if container.name in fetching:
                 text = "the container that fetches spec.codeSync has this name; choose another one"
                 yield Problem(f"{where}.name", text)
+            if container.name == KUBECTL_CONTAINER and spec.transport == EXEC:
+                text = "the container that brings kubectl has this name; choose another one"
+                yield Problem(f"{where}.name", text)
             main = container.name in {role.container, ""}
-            yield from _mount_problems(where, container, spec.code_sync if main else [])
+            yield from _mount_problems(where, container, spec, main=main)
 
 
-def _mount_problems(where: str, container: _Container, codes: list[CodeSync]) -> Iterator[Problem]:
+def _mount_problems(
+    where: str, container: _Container, spec: MPIClusterSpec, *, main: bool
+) -> Iterator[Problem]:
+    codes = spec.code_sync if main else []
     there = {_directory(code.mount_path): f"{code.mount_path} of spec.codeSync" for code in codes}
     for number, mount in enumerate(container.volume_mounts or ()):
-        own = _own_mount(mount.mount_path) or there.get(_directory(mount.mount_path))
+        own = _own_mount(mount.mount_path, spec) or there.get(_directory(mount.mount_path))
         if own is not None:
             yield Problem(
                 f"{where}.volumeMounts[{number}].mountPath",
@@ -187,10 +214,10 @@ def _directory(path: str) -> str:
     return path.rstrip("/")
 
 
-def _own_mount(path: str) -> str | None:
+def _own_mount(path: str, spec: MPIClusterSpec) -> str | None:
     """Return the directory of ours that a path is, or is in."""
     path = f"{_directory(path)}/"
-    return next((own for own in OWN_MOUNTS if path.startswith(f"{own}/")), None)
+    return next((own for own in MOUNTS[spec.transport] if path.startswith(f"{own}/")), None)
 
 
 def _command_problems(path: str, pod: _Pod) -> Iterator[Problem]:
@@ -207,7 +234,8 @@ def _command_problems(path: str, pod: _Pod) -> Iterator[Problem]:
 # -- code -----------------------------------------------------------------------------------------
 
 
-def _code_sync_problems(entries: list[CodeSync]) -> Iterator[Problem]:
+def _code_sync_problems(spec: MPIClusterSpec) -> Iterator[Problem]:
+    entries = spec.code_sync
     names = Counter(code.name for code in entries)
     mounts: dict[str, str] = {}
     for index, code in enumerate(entries):
@@ -222,7 +250,7 @@ def _code_sync_problems(entries: list[CodeSync]) -> Iterator[Problem]:
             yield Problem(f"{path}.subPath", text)
         if ".." in (code.sub_path or "").split("/"):
             yield Problem(f"{path}.subPath", "'..' is not possible; name a directory of the code")
-        if (own := _own_mount(code.mount_path)) is not None:
+        if (own := _own_mount(code.mount_path, spec)) is not None:
             yield Problem(f"{path}.mountPath", f"{own} is taken; mount the code somewhere else")
         place = _directory(code.mount_path)
         if place in mounts:

@@ -1,8 +1,9 @@
 """MPICluster: the kind as users write it, and its defaults.
 
-An MPICluster is a master and any number of identical workers that reach each other by ssh; it says
-in the style of Kubernetes what the values of the chart kube-openmpi say. It is either interactive
-(the master waits for `kubectl exec`) or one-shot (the master runs a command, and ends with it).
+An MPICluster is a master and any number of identical workers, which mpiexec reaches by ssh or by
+`kubectl exec`; it says in the style of Kubernetes what the values of the chart kube-openmpi say. It
+is either interactive (the master waits for `kubectl exec`) or one-shot (the master runs a command,
+and ends with it).
 
 As for every kind, rules that a schema or CEL can express are enforced when the object is created
 (`traincrew.api.kinds.mpicluster.definition`); what only code can check is found by
@@ -19,6 +20,7 @@ from msgspec import Meta, Struct, field
 from traincrew.api.kind import Rule, rules
 from traincrew.api.kinds.mpicluster.codesync import CODE_SYNC_RULES, CodeSync
 from traincrew.api.kinds.mpicluster.ssh import SSH_RULES, Ssh
+from traincrew.api.kinds.mpicluster.transport import SSH, Transport
 from traincrew.api.runpolicy import RunPolicy
 
 GROUP = "traincrew.dev"
@@ -52,8 +54,6 @@ MAX_COMMAND = 100_000
 """Linux passes at most 128 KiB in one argument of a program."""
 OWN_PREFIX = "kube-openmpi-"
 """Prefix of the names of volumes that the operator adds to pods."""
-OWN_MOUNTS = ("/kube-openmpi/generated", "/ssh-key/openmpi")
-"""Directories at which the operator mounts volumes."""
 CLUSTER_NAME = "^[a-z]([-a-z0-9]*[a-z0-9])?$"
 LABEL_VALUE = "^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"
 
@@ -126,8 +126,9 @@ class Master(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=Tr
         Meta(
             description=(
                 "Template of the master pod, <name>-master. It must have a container named"
-                " mpi-master; a single container without a name gets this name. Its image starts"
-                " sshd (/init.sh). A change takes effect when the master is created again."
+                " mpi-master; a single container without a name gets this name. With transport:"
+                " ssh, its image starts sshd (/init.sh). A change takes effect when the master is"
+                " created again."
             ),
             extra_json_schema={
                 "x-pod-template": {"restart_policy": "OnFailure", "container": MASTER_CONTAINER}
@@ -174,8 +175,8 @@ class Workers(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=T
         Meta(
             description=(
                 "Template of the worker pods, <name>-worker-<index>. It must have a container"
-                " named mpi-worker; a single container without a name gets this name. Its image"
-                " starts sshd (/init.sh)."
+                " named mpi-worker; a single container without a name gets this name. With"
+                " transport: ssh, its image starts sshd (/init.sh)."
             ),
             extra_json_schema={
                 "x-pod-template": {"restart_policy": "Always", "container": WORKER_CONTAINER}
@@ -296,6 +297,7 @@ class MPIClusterSpec(Struct, rename="camel", kw_only=True, omit_defaults=True, f
             )
         ),
     ] = Hostfile()
+    transport: Transport = SSH
     ssh: Annotated[
         Ssh, Meta(description="Keys and gateway of ssh.", extra_json_schema=SSH_RULES)
     ] = Ssh()

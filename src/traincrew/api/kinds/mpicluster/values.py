@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from traincrew.api.kinds.mpicluster.ssh import DEFAULT_NODE_PORT
+from traincrew.api.kinds.mpicluster.transport import SSH
 from traincrew.api.kinds.mpicluster.types import (
     DEFAULT_APP_NAME,
     DEFAULT_REPLICAS,
@@ -296,6 +297,14 @@ class ChartValues(_Values, frozen=True):
     git_sync_image: Annotated[HelperImage, _about(NO_EFFECT)] = HelperImage(
         repository="gcr.io/google_containers/git-sync", tag="v2.0.6"
     )
+    transport: Annotated[
+        Literal["ssh", "exec"],
+        _about(
+            "How mpiexec starts processes in other pods: by ssh, or by kubectl exec, which needs no"
+            " ssh in the image. kube-openmpi has no such key.",
+            "transport",
+        ),
+    ] = SSH
     network_policy: Annotated[NetworkPolicyValues, _about("Which connections are allowed.")] = (
         NetworkPolicyValues()
     )
