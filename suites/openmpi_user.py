@@ -70,6 +70,10 @@ class Steps:
         """Wait until the hostfile has the master and exactly these workers."""
         wanted = [f"{name}-master.{name}"]
         wanted += [f"{name}-worker-{index}.{name}" for index in range(workers)]
+        self.until_lines(name, wanted, within)
+
+    def until_lines(self, name: str, wanted: list[str], within: float) -> None:
+        """Wait until the hostfile has these lines."""
         self.until(f"the hostfile is {wanted}", lambda: self.hosts(name) == wanted, within)
 
     def until_workers(self, name: str, ready: int) -> None:
