@@ -10,14 +10,15 @@ import subprocess
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SSHD = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/usr/bin")
+LOOPBACK = "127.0.0.1"
 CONFIGURATION = """\
-ListenAddress 127.0.0.1
+ListenAddress {address}
 Port {port}
 HostKey {directory}/host_key
 PidFile {directory}/pid
@@ -59,14 +60,48 @@ class Repository:
         return self._git("rev-parse", "HEAD")
 
 
+class Place(NamedTuple):
+    """Where a server listens.
+
+    Attributes:
+        address: IP address.
+        prefix: Command line that runs others there, such as in another network namespace.
+    """
+
+    address: str = LOOPBACK
+    prefix: tuple[str, ...] = ()
+
+    @contextmanager
+    def running(self, command: list[str], port: int) -> Iterator[None]:
+        """Run a server from when it listens."""
+        server = subprocess.Popen([*self.prefix, *command], stderr=subprocess.DEVNULL)
+        try:
+            deadline = time.monotonic() + 30
+            while True:
+                with socket.socket() as probe:
+                    if probe.connect_ex((self.address, port)) == 0:
+                        break
+                assert server.poll() is None, f"{command} has ended"
+                assert time.monotonic() < deadline, f"{command} does not listen"
+                time.sleep(0.05)
+            yield
+        finally:
+            server.terminate()
+            server.wait()
+
+
+HERE = Place()
+
+
 @contextmanager
-def public(repository: Repository) -> Iterator[str]:
+def public(repository: Repository, place: Place = HERE) -> Iterator[str]:
     """Serve a repository to everybody; yield its address."""
     port = _free_port()
-    words = ("daemon", "--export-all", "--listen=127.0.0.1", f"--port={port}", "--reuseaddr")
+    words = ("daemon", "--export-all", f"--listen={place.address}", f"--port={port}")
     base = repository.served.parent
-    with _running(["git", *words, f"--base-path={base}", str(base)], port):
-        yield f"git://127.0.0.1:{port}/{repository.served.name}"
+    command = ["git", *words, "--reuseaddr", f"--base-path={base}", str(base)]
+    with place.running(command, port):
+        yield f"git://{place.address}:{port}/{repository.served.name}"
 
 
 class Private:
@@ -79,8 +114,8 @@ class Private:
         known_hosts: A file with the server's key.
     """
 
-    def __init__(self, repository: Repository, directory: Path) -> None:
-        self._directory, self._port = directory, _free_port()
+    def __init__(self, repository: Repository, directory: Path, place: Place = HERE) -> None:
+        self._directory, self._port, self._place = directory, _free_port(), place
         self.key, self.other_key = directory / "key", directory / "other_key"
         for path in (self.key, self.other_key, directory / "host_key"):
             words = ("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path))
@@ -88,11 +123,11 @@ class Private:
         self.known_hosts = directory / "known_hosts"
         self.known_hosts.write_text(self.known(directory / "host_key.pub"))
         name = pwd.getpwuid(os.getuid()).pw_name
-        self.address = f"ssh://{name}@127.0.0.1:{self._port}{repository.served}"
+        self.address = f"ssh://{name}@{place.address}:{self._port}{repository.served}"
 
     def known(self, public_key: Path) -> str:
         """Return a line that says that the server has a key."""
-        return f"[127.0.0.1]:{self._port} {public_key.read_text()}"
+        return f"[{self._place.address}]:{self._port} {public_key.read_text()}"
 
     @contextmanager
     def serving(self) -> Iterator[Private]:
@@ -101,32 +136,14 @@ class Private:
         if os.getuid() == 0:  # as the machine's own service does, which may never have been started
             Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
         file = self._directory / "sshd_config"
-        file.write_text(CONFIGURATION.format(port=self._port, directory=self._directory))
-        with _running([SSHD, "-D", "-e", "-f", str(file)], self._port):
+        where = {"address": self._place.address, "port": self._port}
+        file.write_text(CONFIGURATION.format(directory=self._directory, **where))
+        with self._place.running([SSHD, "-D", "-e", "-f", str(file)], self._port):
             yield self
 
 
 def _free_port() -> int:
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.bind((LOOPBACK, 0))
         port: int = probe.getsockname()[1]
         return port
-
-
-@contextmanager
-def _running(command: list[str], port: int) -> Iterator[None]:
-    """Run a server from when it listens."""
-    server = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-    try:
-        deadline = time.monotonic() + 30
-        while True:
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            assert server.poll() is None, f"{command} has ended"
-            assert time.monotonic() < deadline, f"{command} does not listen"
-            time.sleep(0.05)
-        yield
-    finally:
-        server.terminate()
-        server.wait()

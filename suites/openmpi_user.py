@@ -33,6 +33,10 @@ class Steps:
         """Run kubectl; return what it prints."""
 
     @abstractmethod
+    def create(self, document: Document) -> object:
+        """Create an object."""
+
+    @abstractmethod
     def get(self, *words: str) -> Document:
         """Return an object, or a list of them."""
 
@@ -137,6 +141,21 @@ class Steps:
         assert after["authorized_keys"] == after["id_ed25519.pub"]
         assert "id_previous" not in after
 
+    def secret(self, name: str, **files: Path) -> str:
+        """Create a Secret of files; return its name."""
+        words = [f"--from-file={key}={path}" for key, path in files.items()]
+        self.kubectl("create", "secret", "generic", name, *words)
+        return name
+
+    def says(self, document: Document) -> list[str]:
+        """Create a cluster; return what its command has printed when it has succeeded."""
+        name = document["metadata"]["name"]
+        self.create(document)
+        self.until_condition(name, "Succeeded")
+        found = lines(self.kubectl("logs", f"{name}-master", "-c", "mpi-master"))
+        self.gone(name)
+        return found
+
     def gone(self, name: str) -> None:
         """Delete a cluster; nothing of it is left."""
         self.kubectl("delete", "mpicluster", name)
@@ -177,4 +196,16 @@ def one_shot(name: str, command: str, **policy: Any) -> Document:
     document = example("one-shot.yaml", name)
     document["spec"]["master"]["oneShot"]["command"] = command
     document["spec"]["runPolicy"] = policy
+    return document
+
+
+def with_code(
+    name: str, repository: str, *, workers: int = 0, retries: int = 2, **entry: Any
+) -> Document:
+    """Return a cluster that runs the code of a repository in all pods."""
+    run = f"mpiexec --allow-run-as-root --hostfile {HOSTFILE} -n {workers + 1} --map-by ppr:1:node"
+    document = one_shot(name, f"{run} sh /code/say.sh hello", backoffLimit=retries)
+    document["spec"]["workers"]["replicas"] = workers
+    code = {"name": "mine", "repository": repository, "mountPath": "/code"}
+    document["spec"]["codeSync"] = [{**code, "subPath": "mine/examples", **entry}]
     return document

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from harness import PODS
 from plan.chainerjob.world import distributed
 from plan.elasticjob.world import elastic
+from plan.mpicluster.manifests import one_shot
 from plan.mxjob.manifests import OLDER_GROUP
 from plan.mxjob.manifests import distributed as parameter_servers
 from traincrew.engine.resources import (
@@ -219,7 +220,74 @@ class MxFailure(Life):
         await cluster.end_pod(replicas["worker-0"], 3)
 
 
-LIVES = [ChainerLife(), ElasticLife(), MxLife(), MxFailure()]
+class MpiLife(Life):
+    """Lose a worker and the master, scale up, suspend, retry the command, finish."""
+
+    manifest = one_shot("ring", workers=2, ssh={"gateway": {"enabled": True}})
+    label = "mpicluster.traincrew.dev/name"
+    children = (CONFIG_MAPS, SERVICES, STATEFUL_SETS)
+    writes = (20, 50)
+    step = 16
+
+    async def live(self, cluster: Cluster) -> None:
+        name = self.name
+        await cluster.run_hosts(name, "worker-0", "worker-1")
+        await cluster.run_hosts(name, "master")
+        await cluster.until_phase(name, "Running", workersReady="2/2")
+
+        for restarts, host in enumerate(("worker-0", "master"), 1):
+            await cluster.client.delete(PODS, f"{name}-{host}", "default", grace_period=0)
+            await cluster.run_hosts(name, host)
+            await cluster.until_phase(name, "Running", restarts=str(restarts))
+
+        await cluster.edit(name, {"workers": {"replicas": 3}})
+        await cluster.run_hosts(name, "worker-2")
+        await self.until_hostfile(cluster, "master", "worker-0", "worker-1", "worker-2")
+
+        await cluster.edit(name, {"runPolicy": {"suspend": True}})
+        await cluster.until_phase(name, "Suspended")
+        await self.until_left(cluster)  # a worker that is still there stays when it is wanted again
+        await cluster.edit(name, {"workers": {"replicas": 1}, "runPolicy": {"suspend": False}})
+        await cluster.run_hosts(name, "worker-0")
+        await cluster.run_hosts(name, "master")
+        await cluster.until_phase(name, "Running", workersReady="1/1")
+        await self.until_hostfile(cluster, "master", "worker-0")
+
+        master = (await cluster.hosts(name))["master"]
+        await cluster.run_pod(master, restarts=1)
+        await cluster.until_phase(name, "Running", restarts="3", failures="1")
+        await cluster.end_pod(master, 0)
+        await cluster.until_phase(name, "Succeeded", workersReady="0/1")
+        await self.until_hostfile(cluster, "master", "worker-0")
+        await self.until_left(cluster, "master")
+
+    async def until_left(self, cluster: Cluster, *hosts: str) -> None:
+        """Wait until only these pods are left."""
+
+        async def check() -> bool:
+            return set(await cluster.hosts(self.name)) == set(hosts)
+
+        await cluster.until(check)
+
+    async def until_hostfile(self, cluster: Cluster, *hosts: str) -> None:
+        """Wait until these are the hosts of the hostfile."""
+
+        async def check() -> bool:
+            assets = await cluster.find(CONFIG_MAPS, f"{self.name}-assets")
+            lines = assets["data"]["hostfile"].splitlines() if assets is not None else []
+            return [line.partition(".")[0] for line in lines] == [
+                f"{self.name}-{host}" for host in hosts
+            ]
+
+        await cluster.until(check)
+
+    async def end(self, cluster: Cluster) -> None:
+        await cluster.run_hosts(self.name, "worker-0", "worker-1")
+        masters = await cluster.run_hosts(self.name, "master")
+        await cluster.end_pod(masters["master"], 0)
+
+
+LIVES = [ChainerLife(), ElasticLife(), MxLife(), MxFailure(), MpiLife()]
 
 
 def is_of(life: Life, child: Document) -> bool:

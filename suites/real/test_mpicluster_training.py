@@ -7,11 +7,14 @@ MPIClusters end and recover is in suites/training on the embedded cluster.
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 import pytest
 from hack.cluster import binaries
+from hack.cluster.network import inside
 from hack.cluster.processes import NotReady
+from suites import git_servers, image_registry
 from suites.openmpi_user import (
     EXAMPLES,
     HOSTFILE,
@@ -20,6 +23,7 @@ from suites.openmpi_user import (
     example,
     lines,
     one_shot,
+    with_code,
     without_ssh,
 )
 
@@ -30,13 +34,14 @@ from .install_support import DEPLOY, ROOT, SECONDS, denied, namespace, run, unin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from hack.cluster import RealCluster
 
 SPACE, RESTRICTED = "openmpi", "openmpi-restricted"
 LEVEL = "pod-security.kubernetes.io/enforce=restricted"
 WORKER_COUNTS = (3, 1)
-IMAGES = ("openmpi", "openmpi-chainermn", "chainermn")
+IMAGES = ("openmpi", "openmpi-chainermn", "chainermn", "git")
 NO_SSH = "traincrew/chainermn:0.1.0"
 pytestmark = pytest.mark.timeout(600)
 
@@ -231,3 +236,46 @@ def test_a_values_file_and_helm(user: User) -> None:
     assert "validation accuracy: 0.9" in user.kubectl("logs", "mine-master")
     run(helm, user.cluster, "uninstall", "mine", there, "--wait", f"--timeout={SECONDS:g}s")
     user.until("no pod of it is left", lambda: not user.pods("mine"))
+
+
+# -- private places ----------------------------------------------------------------------------
+
+
+def test_code_of_a_public_and_a_private_repository(user: User, tmp_path: Path) -> None:
+    network = user.cluster.network
+    there = git_servers.Place(network.address, tuple(inside(network.control_plane, [])))
+    repository = git_servers.Repository(tmp_path)
+    with git_servers.public(repository, there) as address:
+        found = user.says(with_code("code", address, workers=2, branch="main"))
+    assert found == [f"code-{host} says hello" for host in ("master", "worker-0", "worker-1")]
+
+    private = git_servers.Private(repository, tmp_path, there)
+    with private.serving():
+        secret = user.secret("git", ssh=private.key, known_hosts=private.known_hosts)
+        found = user.says(with_code("mine", private.address, secretName=secret))
+    assert found == ["mine-master says hello"]
+
+
+@pytest.mark.skipif(
+    image_registry.PROGRAM is None, reason="needs a registry: apt-get install docker-registry"
+)
+def test_an_image_of_a_private_registry(user: User, tmp_path: Path) -> None:
+    """It cannot be pulled, and status says why, until a Secret with the password is named."""
+    image = images.image("openmpi").tagged
+    with image_registry.serving(user.cluster, tmp_path, image, "team/openmpi:1") as full:
+        document = one_shot("ours", "mpiexec --allow-run-as-root -n 1 hostname")
+        pods = [document["spec"][role]["template"]["spec"] for role in ("master", "workers")]
+        for pod in pods:
+            pod["containers"][0] |= {"image": full, "imagePullPolicy": "Always"}
+        user.create(document)
+        refused = rf"ImagePull.*{re.escape(full)}.*(authorization failed|no basic auth)"
+        user.until(
+            "the refusal is in the status",
+            lambda: re.search(refused, user.mpi_cluster("ours").get("status", {})["message"]),
+        )
+        user.gone("ours")
+
+        user.create(image_registry.pull_secret("registry"))
+        for pod in pods:
+            pod["imagePullSecrets"] = [{"name": "registry"}]
+        assert user.says(document) == ["ours-master"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from suites import git_servers, shell
-from suites.openmpi_user import HOSTFILE, Steps, lines, one_shot
+from suites.openmpi_user import Steps, with_code
 
 from .conftest import pull
 
@@ -30,21 +30,6 @@ RESTRICTED = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"
 
 class User(shell.User, Steps):
     """A user with MPIClusters."""
-
-    def secret(self, name: str, **files: Path) -> str:
-        """Create a Secret of files."""
-        words = [f"--from-file={key}={path}" for key, path in files.items()]
-        self.kubectl("create", "secret", "generic", name, *words)
-        return name
-
-    def says(self, document: dict[str, Any]) -> list[str]:
-        """Create a cluster; return what its command has printed when it has succeeded."""
-        name = document["metadata"]["name"]
-        self.create(document)
-        self.until_condition(name, "Succeeded")
-        found = lines(self.kubectl("logs", f"{name}-master", "-c", "mpi-master"))
-        self.gone(name)
-        return found
 
     def until_message(self, document: dict[str, Any], *words: str) -> str:
         """Create a cluster; return its message when it has these words, and delete it."""
@@ -92,37 +77,25 @@ def private(
         yield server
 
 
-def cluster(
-    name: str, repository: str, *, workers: int = 0, retries: int = 2, **entry: Any
-) -> dict[str, Any]:
-    """Return a cluster that runs the code of a repository in all pods."""
-    run = f"mpiexec --allow-run-as-root --hostfile {HOSTFILE} -n {workers + 1} --map-by ppr:1:node"
-    document = one_shot(name, f"{run} sh /code/say.sh hello", backoffLimit=retries)
-    document["spec"]["workers"]["replicas"] = workers
-    code = {"name": "mine", "repository": repository, "mountPath": "/code"}
-    document["spec"]["codeSync"] = [{**code, "subPath": "mine/examples", **entry}]
-    return document
-
-
 def test_a_branch_is_in_every_pod(user: User, public: str) -> None:
-    found = user.says(cluster("code", public, workers=2, branch="main", timeoutSeconds=60))
+    found = user.says(with_code("code", public, workers=2, branch="main", timeoutSeconds=60))
     assert found == [f"code-{host} says hello" for host in ("master", "worker-0", "worker-1")]
 
 
 def test_a_commit(user: User, public: str, repository: git_servers.Repository) -> None:
-    found = user.says(cluster("commit", public, branch=repository.first))
+    found = user.says(with_code("commit", public, branch=repository.first))
     assert found == ["commit-master says hello first"]
 
 
 def test_what_is_not_there(user: User, public: str) -> None:
     said = user.until_message(
-        cluster("branch", public, branch="nope"),
+        with_code("branch", public, branch="nope"),
         "container mine-fetch exited with code 128",
         "Remote branch nope not found",
     )
     assert "master" in said
     user.until_message(
-        cluster("path", public, workers=1, subPath="mine/nope"),
+        with_code("path", public, workers=1, subPath="mine/nope"),
         "container mine-fetch exited with code 1",
         "there is no nope in git://",
         "there are examples",
@@ -131,7 +104,7 @@ def test_what_is_not_there(user: User, public: str) -> None:
 
 def test_without_retries_the_cluster_fails_at_once(user: User, public: str) -> None:
     """As a pod of a Job that is never restarted."""
-    user.create(cluster("once", public, branch="nope", retries=0))
+    user.create(with_code("once", public, branch="nope", retries=0))
     condition = user.until_condition("once", "Failed")
     assert condition["reason"] == "BackoffLimitExceeded"
     assert "container mine-fetch exited with code 128" in condition["message"]
@@ -142,10 +115,10 @@ def test_without_retries_the_cluster_fails_at_once(user: User, public: str) -> N
 def test_a_private_repository(user: User, private: git_servers.Private) -> None:
     """Its hosts are checked only if they are in the Secret."""
     secret = user.secret("key", ssh=private.key)
-    document = cluster("key", private.address, secretName=secret)
+    document = with_code("key", private.address, secretName=secret)
     assert user.says(document) == ["key-master says hello"]
     secret = user.secret("known", ssh=private.key, known_hosts=private.known_hosts)
-    document = cluster("known", private.address, secretName=secret, workers=1)
+    document = with_code("known", private.address, secretName=secret, workers=1)
     assert user.says(document) == ["known-master says hello", "known-worker-0 says hello"]
 
 
@@ -161,7 +134,7 @@ def restricted(user: User) -> Iterator[None]:
 @pytest.mark.usefixtures("restricted")
 def test_a_user_without_a_name(user: User, private: git_servers.Private) -> None:
     secret = user.secret("non-root", ssh=private.key)
-    document = cluster("non-root", private.address, secretName=secret)
+    document = with_code("non-root", private.address, secretName=secret)
     for role in ("master", "workers"):
         pod = document["spec"][role]["template"]["spec"]
         pod["securityContext"] = NON_ROOT
@@ -172,7 +145,7 @@ def test_a_user_without_a_name(user: User, private: git_servers.Private) -> None
 def test_a_wrong_key_and_a_wrong_host(user: User, private: git_servers.Private) -> None:
     secret = user.secret("wrong", ssh=private.other_key)
     user.until_message(
-        cluster("wrong", private.address, secretName=secret),
+        with_code("wrong", private.address, secretName=secret),
         "container mine-fetch exited with code 128",
         "Permission denied (publickey)",
         "Could not read from remote repository",
@@ -181,13 +154,13 @@ def test_a_wrong_key_and_a_wrong_host(user: User, private: git_servers.Private) 
     other_host.write_text(private.known(private.other_key.with_suffix(".pub")))
     secret = user.secret("other", ssh=private.key, known_hosts=other_host)
     said = user.until_message(
-        cluster("other", private.address, secretName=secret), "Host key verification failed"
+        with_code("other", private.address, secretName=secret), "Host key verification failed"
     )
     assert "PRIVATE KEY" not in said
 
 
 def test_a_password_in_an_address_is_refused(user: User) -> None:
-    document = cluster("token", "https://me:s3cret@git.example.com/code")
+    document = with_code("token", "https://me:s3cret@git.example.com/code")
     said = user.kubectl("create", "-f", "-", given=json.dumps(document), code=1)
     assert "put it into a Secret (keys username and password) that secretName names" in said
     assert "s3cret" not in user.log()
