@@ -1,10 +1,17 @@
-"""Every test that the table lists as passing passes."""
+"""Every test that the table lists as passing passes.
+
+A few take minutes, in which they wait. Each run has one in four of them, others with each change of
+the code; with TRAINCREW_EVERY_CONFORMANCE_TEST set, all.
+"""
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
+
+import variation
 
 from . import table
 
@@ -13,6 +20,17 @@ if TYPE_CHECKING:
 
 WORKERS = 6
 """Number of parallel programs; most tests wait most of the time."""
+LONG_SECONDS = 100
+TURNS = 4
+
+
+def chosen(costs: dict[str, int]) -> dict[str, int]:
+    """Return the tests of this run, with their durations in seconds."""
+    long = sorted(name for name, cost in costs.items() if cost > LONG_SECONDS)
+    left_out = {name for place, name in enumerate(long) if (place + variation.NUMBER) % TURNS}
+    if "TRAINCREW_EVERY_CONFORMANCE_TEST" in os.environ:
+        return costs
+    return {name: cost for name, cost in costs.items() if name not in left_out}
 
 
 def test_the_table_only_grows() -> None:
@@ -33,7 +51,7 @@ def test_the_table_has_every_conformance_test(runner: E2eRunner) -> None:
 @pytest.mark.timeout(3000)
 def test_passing_tests_still_pass(runner: E2eRunner) -> None:
     found = table.read()
-    wanted = {name + table.MARK: cost for name, cost in found.passing.items()} | found.extra
+    wanted = {name + table.MARK: cost for name, cost in chosen(found.passing).items()} | found.extra
 
     results = runner.run(wanted, workers=WORKERS)
 
