@@ -7,7 +7,7 @@ the same writes (``replay``), or those that create children only, no events and 
 (``children``); see `replay`. docs/design/performance.md describes what is compared, and has the
 results.
 
-    python -m benchmarks real_cluster [--kind ElasticJob|MxJob] [--jobs N] [--workers N]
+    python -m benchmarks real_cluster [--kind ElasticJob|MxJob|MPICluster] [--jobs N] [--workers N]
         [--rounds N] [--reference replay,children,jobset]
 """
 
@@ -42,6 +42,7 @@ KINDS = {
     "ChainerJob": (jobs.chainer, 3),
     "ElasticJob": (jobs.elastic, 4),
     "MxJob": (jobs.mxnet, 2),
+    "MPICluster": (jobs.openmpi, 3),
 }
 """How jobs of each kind are created, and with how many workers to get four pods."""
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
-from benchmarks._kinds import CHAINER_JOBS, ELASTIC_JOBS, MX_JOBS
+from benchmarks._kinds import CHAINER_JOBS, ELASTIC_JOBS, MPI_CLUSTERS, MX_JOBS
 from benchmarks.real_cluster.bare import BareClient, Watched, dump
 from traincrew.engine.resources import PODS
 
@@ -117,6 +117,22 @@ def mxnet(workers: int) -> Load:
     }
     # The scheduler's Service, and a Job for each replica.
     return Load(MX_JOBS, workers + 2, workers + 3, 8, spec)
+
+
+def openmpi(workers: int) -> Load:
+    """Return a load of interactive clusters as in examples/openmpi: a master and workers."""
+
+    def template(role: str) -> dict[str, Any]:
+        container = {"name": f"mpi-{role}", "image": "traincrew/openmpi:0.1.0"}
+        return {"spec": {"containers": [container]}}
+
+    spec = {
+        "master": {"template": template("master")},
+        "workers": {"replicas": workers, "template": template("worker")},
+    }
+    # Service, Secret, ConfigMap, StatefulSet, master. More: status; the hostfile when pods are
+    # ready, and the annotation by which the master's kubelet reads it.
+    return Load(MPI_CLUSTERS, workers + 1, 5, 10, spec)
 
 
 class _Status(Struct):

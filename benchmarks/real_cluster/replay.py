@@ -7,7 +7,8 @@ is the precondition of a status write.
 
 Some writes wait for the cluster, because no client can know earlier that they are true. For a
 ChainerJob the master's Job waits until the workers are ready, and the status Running until the
-master's pod runs; for other kinds a status waits until as many pods are ready as it reports.
+master's pod runs; for other kinds a status waits until as many pods are ready as it reports, and so
+do the master and the hostfile of an MPICluster.
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct, field
 
-from benchmarks._kinds import CHAINER_JOBS, MX_JOBS
+from benchmarks._kinds import CHAINER_JOBS, MPI_CLUSTERS, MX_JOBS
 from benchmarks.real_cluster import jobs
 from benchmarks.real_cluster.bare import Metadata, Watched
 from traincrew.engine.resources import EVENTS, JOBS, PODS, STATEFUL_SETS
 from traincrew.plan.chainerjob.children import LABEL_NAME, LABEL_ROLE, ROLE_MASTER
 from traincrew.plan.elasticjob import children as elastic
+from traincrew.plan.mpicluster import children as openmpi
 from traincrew.plan.mxjob import children as mxnet
 
 if TYPE_CHECKING:
@@ -43,6 +45,12 @@ _UID = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 _RESOURCE_VERSION = re.compile(rb'(?<=\{"metadata":\{"resourceVersion":")[0-9]+')
 _WORKERS_READY = re.compile(rb'"workersReady":"([0-9]+)/')
 _CREATES_MASTER = JOBS.path(jobs.NAMESPACE)
+_CREATES_POD = PODS.path(jobs.NAMESPACE)
+_LINE_OF_WORKER = re.compile(rb"-worker-[0-9]+\.")
+_PATCHED_VERSION = re.compile(
+    rb'\{"op":"replace","path":"/metadata/resourceVersion","value":"[0-9]+"\},'
+)
+"""Precondition of a patch of a child, whose versions differ here; the replay has none."""
 
 
 class _Spec(Struct):
@@ -229,12 +237,37 @@ class PodCluster(Cluster):
         return len(self._running.get(job, ())) >= least
 
 
-def cluster_of(client: BareClient, resource: Resource) -> Cluster:
-    """Return what the replay of jobs of a kind waits for."""
+class MpiCluster(PodCluster):
+    """Running workers, which the master waits for and the hostfile lists.
+
+    Args:
+        client: To watch with.
+        workers: Number of workers of each cluster.
+    """
+
+    def __init__(self, client: BareClient, workers: int) -> None:
+        super().__init__(client, openmpi.LABEL_NAME, openmpi.LABEL_NAME)
+        self._workers = workers
+
+    def is_true(self, job: str, write: Exchange) -> bool:
+        """Return whether as many pods run as a write needs."""
+        running = len(self._running.get(job, ()))
+        if write.method == "POST":
+            return not write.path.startswith(_CREATES_POD) or running >= self._workers
+        if is_status(write):
+            return super().is_true(job, write)
+        return running >= len(_LINE_OF_WORKER.findall(write.body))
+
+
+def cluster_of(client: BareClient, load: jobs.Load) -> Cluster:
+    """Return what the replay of jobs waits for."""
+    resource = load.resource
     if resource == CHAINER_JOBS:
         return ChainerCluster(client)
     if resource == MX_JOBS:
         return PodCluster(client, mxnet.LABEL_NAME, mxnet.LABEL_NAME)
+    if resource == MPI_CLUSTERS:
+        return MpiCluster(client, load.pods - 1)
     group = f"{elastic.LABEL_GROUP}={elastic.GROUP_NAME}"
     return PodCluster(client, group, elastic.LABEL_NAME)
 
@@ -320,5 +353,5 @@ class Replay:
         for uid in set(_UID.findall(body)):
             if uid != recorded:
                 raise SystemExit(f"the recording of {name} depends on the UID of another object")
-        body = body.replace(recorded, job.uid.encode())
+        body = _PATCHED_VERSION.sub(b"", body.replace(recorded, job.uid.encode()))
         return _RESOURCE_VERSION.sub(job.resource_version.encode(), body)

@@ -333,7 +333,7 @@ async def _repeat(runner: HistoryRunner, recorded: Recorded, *, children_only: b
     ):
         phases = jobs.Phases(user, runner.load, count)
         pods = jobs.RunningPods(user, runner.load.pods * count)
-        cluster = replay.cluster_of(bare, runner.load.resource)
+        cluster = replay.cluster_of(bare, runner.load)
         watches = (phases.follow(), pods.follow(), *cluster.watches())
         following = [group.create_task(watch) for watch in watches]
         await asyncio.sleep(0)  # let them begin
