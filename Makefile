@@ -5,7 +5,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run run-elastic test suites test-all newest lint format bench lock manifests \
+.PHONY: help setup run run-elastic run-mpi test suites test-all newest lint format bench lock manifests \
         programs images cluster-up cluster-down clean
 
 help: ## Show what can be done here
@@ -29,6 +29,10 @@ run: $(VENV)/.run ## Train a ChainerMN job on 3 pods, right here, no cluster nee
 
 run-elastic: $(VENV)/.run ## Train an ElasticJob on 2 workers that become 3 meanwhile
 	$(BIN)/traincrew run -f examples/elastic/elasticjob.yaml --scale 3@20s
+
+run-mpi: $(VENV)/.run ## Run MPI ranks from values of kube-openmpi, scale, run again
+	$(BIN)/traincrew mpi examples/openmpi/values/scaled.yaml --name hello | \
+	  $(BIN)/traincrew run - --scale 3@4s
 
 test: setup ## Fast tests (under 3 minutes)
 	$(BIN)/python -m pytest -n 2 tests

@@ -134,6 +134,17 @@ def test_values_of_kube_openmpi(user: User) -> None:
     assert float(output.rpartition("validation accuracy: ")[2].split()[0]) >= 0.95
 
 
+def test_a_command_that_goes_on_when_the_cluster_was_scaled(user: User) -> None:
+    """As `make run-mpi` shows it."""
+    manifest = user.traincrew("mpi", str(EXAMPLES / "values/scaled.yaml"), "--name", "hello")
+    output = user.traincrew("run", "-", "--scale", "3@4s", given=manifest)
+    for rank, host in enumerate(("master", "worker-0", "worker-1")):
+        assert f"rank {rank} of 3 is on hello-{host}\n" in output
+    assert "the hostfile had 3 hosts, and has 4" in output
+    assert "4 process(es), 360 images each" in output
+    assert "hello: Succeeded" in output
+
+
 def test_the_cluster_ends_with_its_command(user: User) -> None:
     run = f"mpiexec --allow-run-as-root --hostfile {HOSTFILE} -n 3 --map-by ppr:1:node"
     user.create(one_shot("succeeds", f"{run} sh -c 'echo $(hostname):hello'"))
