@@ -43,9 +43,19 @@ class Repository:
         self.served = directory / "served/code.git"
         (self._work / "examples").mkdir(parents=True)
         self._git("init", "--quiet", "--initial-branch=main")
-        self.first = self._commit("echo $(hostname) says $1 first\n")
-        self._commit("echo $(hostname) says $1\n")
+        self._say("echo $(hostname) says $1 first\n")
+        self.first = self._commit()
+        self._say("echo $(hostname) says $1\n")
+        self._commit()
         self._git("clone", "--quiet", "--bare", ".", str(self.served))
+
+    def change(self, **scripts: str) -> str:
+        """Commit new contents of files `examples/NAME.sh`; return the commit, which is served."""
+        for name, text in scripts.items():
+            (self._work / f"examples/{name}.sh").write_text(text)
+        commit = self._commit()
+        self._git("push", "--quiet", str(self.served), "HEAD:main")
+        return commit
 
     def _git(self, *words: str) -> str:
         identity = ("-c", "user.name=a", "-c", "user.email=a@example.com")
@@ -53,8 +63,10 @@ class Repository:
         done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
         return done.stdout.strip()
 
-    def _commit(self, script: str) -> str:
+    def _say(self, script: str) -> None:
         (self._work / "examples/say.sh").write_text(script)
+
+    def _commit(self) -> str:
         self._git("add", ".")
         self._git("commit", "--quiet", "--message=change")
         return self._git("rev-parse", "HEAD")
@@ -94,9 +106,9 @@ HERE = Place()
 
 
 @contextmanager
-def public(repository: Repository, place: Place = HERE) -> Iterator[str]:
+def public(repository: Repository, place: Place = HERE, port: int | None = None) -> Iterator[str]:
     """Serve a repository to everybody; yield its address."""
-    port = _free_port()
+    port = port or free_port()
     words = ("daemon", "--export-all", f"--listen={place.address}", f"--port={port}")
     base = repository.served.parent
     command = ["git", *words, "--reuseaddr", f"--base-path={base}", str(base)]
@@ -115,7 +127,7 @@ class Private:
     """
 
     def __init__(self, repository: Repository, directory: Path, place: Place = HERE) -> None:
-        self._directory, self._port, self._place = directory, _free_port(), place
+        self._directory, self._port, self._place = directory, free_port(), place
         self.key, self.other_key = directory / "key", directory / "other_key"
         for path in (self.key, self.other_key, directory / "host_key"):
             words = ("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path))
@@ -142,7 +154,8 @@ class Private:
             yield self
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port that nothing listens on."""
     with socket.socket() as probe:
         probe.bind((LOOPBACK, 0))
         port: int = probe.getsockname()[1]

@@ -104,7 +104,8 @@ class Steps:
         """Run a command in so many pods; return what it prints."""
         words = ("mpiexec", "--allow-run-as-root", "--hostfile", HOSTFILE, "-n", str(ranks))
         return self.kubectl(
-            "exec", f"{name}-master", "--", *words, "--map-by", "ppr:1:node", *command
+            *("exec", f"{name}-master", "-c", "mpi-master", "--"),
+            *(*words, "--map-by", "ppr:1:node", *command),
         )
 
     def runs_everywhere(self, name: str, workers: int) -> None:

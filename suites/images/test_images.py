@@ -6,7 +6,7 @@ import os
 import stat
 import subprocess
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -461,9 +461,9 @@ class TestGit:
         for path in (volumes[codesync.ROOT], work, *work.rglob("*")):
             os.chown(path, user, user)
 
-        def run(repository: str) -> subprocess.CompletedProcess[str]:
-            entry = {"name": "c", "repository": repository, "mountPath": "/c"}
-            step = codesync.container(convert(entry, CodeSync), "", {})
+        def run(repository: str, **more: Any) -> subprocess.CompletedProcess[str]:
+            entry = {"name": "c", "repository": repository, "mountPath": "/c", **more}
+            step = codesync.containers([convert(entry, CodeSync)], "", {})[0]
             variables = {each["name"]: each["value"] for each in step["env"]}
             image = container("git")
             return image.run(*step["command"], user=user, environment=variables, volumes=volumes)
@@ -476,6 +476,22 @@ class TestGit:
         done = fetch("file:///served/code")
         assert (done.returncode, done.stderr) == (0, "")
         assert (tmp_path / "git/c/train.py").read_text() == "print(1)\n"
+
+    def test_keeps_versions_as_any_user(
+        self, fetch: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+    ) -> None:
+        for _ in range(2):
+            done = fetch("file:///served/code", subPath="c", updateSeconds=5)
+            assert (done.returncode, done.stderr) == (0, "")
+        volume = tmp_path / "git"
+        assert str((volume / "train.py").readlink()) == "..data/train.py"
+        assert str((volume / "..data").readlink()).startswith("..code/")
+        assert (volume / "train.py").read_text() == "print(1)\n"
+
+    def test_has_what_updates_need(self, container: Containers) -> None:
+        programs = ("cmp", "mv", "readlink", "tail", "timeout", "touch", "uname")
+        done = container("git").run("sh", "-c", f"command -v {' '.join(programs)}")
+        assert len(done.stdout.split()) == len(programs)
 
     def test_ssh_runs_as_any_user(
         self, fetch: Callable[[str], subprocess.CompletedProcess[str]]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+import subprocess
+from typing import IO, TYPE_CHECKING, Any
 
 import pytest
 from suites import git_servers, shell
-from suites.openmpi_user import Steps, with_code
+from suites.openmpi_user import HOSTFILE, Steps, example, lines, with_code
 
 from .conftest import pull
 
@@ -164,3 +165,133 @@ def test_a_password_in_an_address_is_refused(user: User) -> None:
     said = user.kubectl("create", "-f", "-", given=json.dumps(document), code=1)
     assert "put it into a Secret (keys username and password) that secretName names" in said
     assert "s3cret" not in user.log()
+
+
+# -- updates ---------------------------------------------------------------------------------------
+
+UPDATE_SECONDS = 5
+WITHIN = UPDATE_SECONDS + 20
+"""Seconds within which all pods of a busy machine have a new commit."""
+UNTIL_CHANGED = """\
+echo begins
+until [ -e /code/go.sh ]; do sleep 0.2; done
+echo $(hostname) ends as one
+"""
+"""A program that its own directory has to be kept for, while the code is replaced."""
+
+
+def updated(name: str, repository: str, **entry: Any) -> dict[str, Any]:
+    """Return an interactive cluster with two workers whose code is kept up to date."""
+    document = example("interactive.yaml", name)
+    code = {"name": "mine", "repository": repository, "mountPath": "/code", **entry}
+    document["spec"]["codeSync"] = [{**code, "updateSeconds": UPDATE_SECONDS}]
+    return document
+
+
+def said(user: User, name: str) -> list[str]:
+    """Return what the code prints in all pods."""
+    return lines(user.mpiexec(name, 3, "sh", "/code/say.sh", "hello"))
+
+
+def by_all(name: str, what: str) -> list[str]:
+    """Return a line of each pod."""
+    return [f"{name}-{host} {what}" for host in ("master", "worker-0", "worker-1")]
+
+
+def unreachable(user: User, name: str) -> set[str]:
+    """Return the pods with an event that tells why their code is not updated."""
+    return {
+        event["involvedObject"]["name"]
+        for event in user.get("events")["items"]
+        if event["involvedObject"]["name"].startswith(f"{name}-")
+        and event["reason"] == "Unhealthy"
+        and "not updated, tried again every 5 s:\nfatal: unable to connect" in event["message"]
+    }
+
+
+def until_line(output: IO[str], line: str) -> None:
+    """Read until a line; what mpiexec says itself may be between."""
+    assert any(found.strip() == line for found in output), f"{line} was never printed"
+
+
+def started(user: User, name: str) -> dict[str, Any]:
+    """Return which pods there are, whether they are ready, and how often they were restarted."""
+    found = {}
+    for pod, document in user.pods(name).items():
+        status = document["status"]
+        statuses = (*status["initContainerStatuses"], *status["containerStatuses"])
+        restarts = sum(each["restartCount"] for each in statuses)
+        (ready,) = [c["status"] for c in status["conditions"] if c["type"] == "Ready"]
+        found[pod] = (document["metadata"]["uid"], ready, restarts)
+    return found
+
+
+def test_running_pods_get_new_commits(user: User, tmp_path: Path) -> None:
+    """A command that runs is not disturbed, and a server may be gone for a while."""
+    repository, port, name = git_servers.Repository(tmp_path), git_servers.free_port(), "fresh"
+    repository.change(wait=UNTIL_CHANGED)
+    with git_servers.public(repository, port=port) as address:
+        user.create(updated(name, address, subPath="mine/examples"))
+        user.until_condition(name, "Running")
+        assert said(user, name) == by_all(name, "says hello")
+        before = started(user, name)
+        words = ("mpiexec", "--allow-run-as-root", "--hostfile", HOSTFILE, "-n", "3")
+        master = ("kubectl", "exec", f"{name}-master", "-c", "mpi-master", "--")
+        with subprocess.Popen(
+            [*master, *words, "--map-by", "ppr:1:node", "sh", "/code/wait.sh"],
+            env=user.environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        ) as running:  # fmt: skip
+            assert running.stdout is not None
+            for _ in range(3):
+                until_line(running.stdout, "begins")
+            commit = repository.change(
+                say="echo $(hostname) says $1 two\n", wait="echo disturbed\n", go=""
+            )
+            output, _ = running.communicate(timeout=WITHIN)
+        assert (running.returncode, lines(output)) == (0, by_all(name, "ends as one"))
+        assert said(user, name) == by_all(name, "says hello two")
+        version = user.kubectl(*master[1:], "readlink", "/code/..data")
+        assert version.strip() == f"..code/{commit}/examples"
+    assert said(user, name) == by_all(name, "says hello two")
+    user.until("events tell that the server is gone", lambda: unreachable(user, name) == {*before})
+    repository.change(say="echo $(hostname) says $1 three\n")
+    with git_servers.public(repository, port=port):
+        user.until(
+            "all pods have the third commit",
+            lambda: said(user, name) == by_all(name, "says hello three"),
+            WITHIN,
+        )
+    assert started(user, name) == before, "all are ready, and none was restarted"
+    log = user.kubectl("logs", f"{name}-worker-0", "-c", "mine-update")
+    assert log.count("not updated") == 1
+    assert f"{address}: reached again" in log
+    user.gone(name)
+
+
+def test_a_command_with_updates_ends_by_itself(user: User, public: str) -> None:
+    """The containers that look for new commits end with the others."""
+    document = with_code("ends", public, workers=1, retries=0, updateSeconds=3600)
+    assert user.says(document) == ["ends-master says hello", "ends-worker-0 says hello"]
+
+
+@pytest.mark.usefixtures("restricted")
+def test_updates_by_a_user_without_a_name(
+    user: User, private: git_servers.Private, repository: git_servers.Repository
+) -> None:
+    secret = user.secret("updates", ssh=private.key, known_hosts=private.known_hosts)
+    document = with_code("updates", private.address, secretName=secret, updateSeconds=5)
+    for role in ("master", "workers"):
+        pod = document["spec"][role]["template"]["spec"]
+        pod["securityContext"] = NON_ROOT
+        pod["containers"][0]["securityContext"] = RESTRICTED
+    command = "until [ -e /code/later.sh ]; do sleep 0.2; done; sh /code/later.sh"
+    document["spec"]["master"]["oneShot"]["command"] = command
+    user.create(document)
+    user.until_condition("updates", "Running")
+    repository.change(later="echo later\n")
+    user.until_condition("updates", "Succeeded")
+    assert lines(user.kubectl("logs", "updates-master", "-c", "mpi-master")) == ["later"]
+    log = user.kubectl("logs", "updates-master", "-c", "mine-update")
+    assert "not updated" not in log
+    assert "PRIVATE KEY" not in log
+    user.gone("updates")

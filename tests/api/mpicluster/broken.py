@@ -14,6 +14,10 @@ E = interactive(transport="exec")
 MASTER, WORKERS = "spec/master/template/spec", "spec/workers/template/spec"
 MPI_MASTER, MPI_WORKER = f"{MASTER}/containers/0", f"{WORKERS}/containers/0"
 CODE = "spec/codeSync/0"
+PINNED = {
+    "name": "c", "repository": "https://git.example.com/c", "mountPath": "/c",
+    "branch": "0123456789" * 4, "updateSeconds": 30,
+}  # fmt: skip
 SECRET_ADDRESSES = (
     "https://me:s3cret@git.example.com",
     "HTTP://s3cret@git.example.com:8080",
@@ -150,6 +154,15 @@ REFUSED = [
     Broken(C, f"{CODE}/subPath", "examples", ("spec.codeSync[0]", "begin with it and '/'")),
     Broken(C, f"{CODE}/timeoutSeconds", 0, ("codeSync[0].timeoutSeconds", "to 1")),
     Broken(C, f"{CODE}/timeoutSeconds", "120", ("codeSync[0].timeoutSeconds", "integer")),
+    Broken(C, f"{CODE}/updateSeconds", 4, ("codeSync[0].updateSeconds", "to 5")),
+    Broken(C, f"{CODE}/updateSeconds", 86401, ("codeSync[0].updateSeconds", "to 86400")),
+    Broken(C, f"{CODE}/updateSeconds", "30s", ("codeSync[0].updateSeconds", "integer")),
+    Broken(C, f"{CODE}/updateSeconds", True, ("codeSync[0].updateSeconds", "integer")),
+    Broken(C, f"{CODE}/updateEvery", 30, ('unknown field "spec.codeSync[0].updateEvery"',)),
+    Broken(
+        C, "spec/codeSync", [PINNED],
+        ("spec.codeSync[0]", "updateSeconds has no use", "write the name of a branch"),
+    ),
     Broken(C, f"{CODE}/gitRepo", "x", ('unknown field "spec.codeSync[0].gitRepo"',)),
     Broken(C, "spec/codeSync", {}, ("spec.codeSync", "array")),
     # -- the policies --
@@ -159,6 +172,9 @@ REFUSED = [
     Broken(I, "spec/suspend", True, ('unknown field "spec.suspend"',)),
 ]  # fmt: skip
 
+OTHER_SIDECAR = [{"name": "chainermn-update", "image": "x"}]
+UPDATED = with_code()
+UPDATED["spec"]["codeSync"][0]["updateSeconds"] = 30
 MOUNT = [{"name": "data", "mountPath": "/kube-openmpi/generated"}]
 SSH_MOUNT = [{"name": "data", "mountPath": "/ssh-key/openmpi/"}]
 KUBECTL_MOUNT = [{"name": "data", "mountPath": "/kube-openmpi/kube/"}]
@@ -196,6 +212,10 @@ FAILED = [
     Broken(
         C, f"{WORKERS}/initContainers", OTHER_INIT,
         ("spec.workers.template.spec.initContainers[0].name", "spec.codeSync", "another one"),
+    ),
+    Broken(
+        UPDATED, f"{MASTER}/initContainers", OTHER_SIDECAR,
+        ("spec.master.template.spec.initContainers[0].name", "spec.codeSync", "another one"),
     ),
     Broken(
         C, f"{MPI_WORKER}/volumeMounts", [{"name": "data", "mountPath": "/private/"}],

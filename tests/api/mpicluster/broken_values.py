@@ -113,6 +113,9 @@ BROKEN = [
     wrong("appCodesToSync", {"name": "x"}, "expected a list, got a mapping"),
     wrong("appCodesToSync", ["x"], "expected a mapping with name", "appCodesToSync[0]"),
     code("write it in quotes", "gitBranch", gitBranch=7),
+    code("expected a whole number, got text", "updateEvery", updateEvery="30s"),
+    code("did you mean appCodesToSync[0].updateEvery?", "updateEver", updateEver=30),
+    code("did you mean appCodesToSync[0].updateEvery?", "updateevery", updateevery=30),
     # -- limits --
     wrong("mpiWorkers/num", -1, "expected a whole number >= 0"),
     wrong("mpiWorkers/num", 1001, "expected a whole number <= 1000"),
@@ -123,6 +126,10 @@ BROKEN = [
     code("that does not begin with '-'", "gitRepo", gitRepo="--upload-pack=x"),
     code("that does not begin with '-'", "gitBranch", gitBranch="-x"),
     code("expected a path that begins with '/'", "mountPath", mountPath="x"),
+    code("expected a whole number >= 5", "updateEvery", updateEvery=4),
+    code("expected a whole number <= 86400", "updateEvery", updateEvery=86401),
+    code("it has no use, because the branch is a commit", "updateEvery",
+         updateEvery=30, gitBranch="0123456789" * 4),
     code("begin with it and '/'; write x/examples", "subPath", subPath="examples"),
     code("mount the code somewhere else", "mountPath", mountPath="/ssh-key/openmpi"),
     # -- what is missing --

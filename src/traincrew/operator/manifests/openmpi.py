@@ -269,6 +269,9 @@ spec:
       {{- with .fetchWaitSecond | int }}
       timeoutSeconds: {{ . }}
       {{- end }}
+      {{- with .updateEvery | int }}
+      updateSeconds: {{ . }}
+      {{- end }}
       mountPath: {{ .mountPath | quote }}
       {{- with .subPath }}
       subPath: {{ . | quote }}

@@ -1,5 +1,7 @@
 """``spec.codeSync`` of an MPICluster: an init container for each repository, which runs git.
 
+With ``updateSeconds`` a sidecar follows it (`codeupdate`), which runs the same script again.
+
 The variables of the init container are those of git-sync, which kube-openmpi used. It runs as the
 user of the pod, whoever that is; therefore the key of a Secret is readable in the volume, which
 nothing else mounts, and copied for ssh, which refuses keys that others can read.
@@ -10,8 +12,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from traincrew.api.kinds.mpicluster.codesync import FETCH_SUFFIX
+from traincrew.api.kinds.mpicluster.codesync import FETCH_SUFFIX, UPDATE_SUFFIX
 from traincrew.api.kinds.mpicluster.types import OWN_PREFIX
+from traincrew.plan.mpicluster import codeupdate
 from traincrew.plan.shared import podtemplate
 
 if TYPE_CHECKING:
@@ -136,14 +139,19 @@ if [ -d "$secret" ] && [ ! -e "$secret/ssh" ] && [ ! -e "$secret/password" ]; th
 fi
 prepare_ssh
 prepare_password
+if [ -n "${GIT_SYNC_PERIOD:-}" ] && is_newest; then exit 0; fi
 fetch || give_up $?
 if [ -n "${GIT_SYNC_SUB_PATH:-}" ] && [ ! -e "$new/$GIT_SYNC_SUB_PATH" ]; then
   fail "subPath: there is no $GIT_SYNC_SUB_PATH in $GIT_SYNC_REPO; there are" \
     "$(ls "$new" | head -n 10 | tr '\n' ' ')"
 fi
-rm -rf "$target"
-mv "$new" "$target"
-commit=$(git -C "$target" rev-parse --verify --quiet HEAD) || commit="nothing, it is empty"
+commit=$(git -C "$new" rev-parse --verify --quiet HEAD) || commit="nothing, it is empty"
+if [ -n "${GIT_SYNC_PERIOD:-}" ]; then
+  publish
+else
+  rm -rf "$target"
+  mv "$new" "$target"
+fi
 echo "$GIT_SYNC_REPO: $commit"
 """
 """Fetches a repository, completely or not at all: a pod may be started again at any time."""
@@ -159,26 +167,63 @@ def volumes(codes: Sequence[CodeSync]) -> list[Document]:
         if code.secret_name is not None:
             secret = {"secretName": code.secret_name, "defaultMode": SECRET_MODE}
             found.append({"name": f"{_volume(code)}-secret", "secret": secret})
-    if codes:
-        # Not on a disk, because it has a copy of a key for some seconds.
-        found.append({"name": HOME_VOLUME, "emptyDir": {"medium": "Memory"}})
-    return found
+    # Not on a disk, because they have a copy of a key for some seconds.
+    homes = dict.fromkeys(_home_volume(code) for code in codes)
+    return found + [{"name": name, "emptyDir": {"medium": "Memory"}} for name in homes]
 
 
 def mount(code: CodeSync) -> Document:
     """Return the mount of the code in the main container."""
     found = {"name": _volume(code), "mountPath": code.mount_path}
-    return found if code.sub_path is None else {**found, "subPath": code.sub_path}
+    if code.sub_path is None or code.update_seconds is not None:
+        return found  # what a subPath leads to is found once, when the container starts
+    return {**found, "subPath": code.sub_path}
 
 
-def container(code: CodeSync, image: str, main: Document) -> Document:
-    """Return the init container that fetches a repository.
+def containers(codes: Sequence[CodeSync], image: str, main: Document) -> list[Document]:
+    """Return the init containers that fetch repositories, and the sidecars that do it again.
 
     Args:
-        code: The entry.
+        codes: The entries.
         image: Has git, ssh and a POSIX shell.
         main: The container that the code is for.
     """
+    updated = [code for code in codes if code.update_seconds is not None]
+    return [
+        *(_fetch(code, image, main) for code in codes),
+        *(_update(code, image, main) for code in updated),
+    ]
+
+
+def _fetch(code: CodeSync, image: str, main: Document) -> Document:
+    return podtemplate.helper(
+        f"{code.name}{FETCH_SUFFIX}",
+        image,
+        main,
+        command=["/bin/sh", "-c", _script(code), "fetch", ROOT, SECRET],
+        env=_env(_variables(code)),
+        volumeMounts=_mounts(code),
+    )
+
+
+def _update(code: CodeSync, image: str, main: Document) -> Document:
+    limit = {"GIT_SYNC_TIMEOUT": str(code.timeout_seconds or codeupdate.TIMEOUT_SECONDS)}
+    return codeupdate.sidecar(
+        f"{code.name}{UPDATE_SUFFIX}",
+        image,
+        main,
+        arguments=[ROOT, SECRET, _script(code)],
+        seconds=code.update_seconds or 0,
+        env=_env(_variables(code) | limit),
+        volumeMounts=_mounts(code),
+    )
+
+
+def _script(code: CodeSync) -> str:
+    return SCRIPT if code.update_seconds is None else f"{codeupdate.VERSIONS}{SCRIPT}"
+
+
+def _variables(code: CodeSync) -> dict[str, str]:
     variables = {"HOME": HOME, "GIT_SYNC_REPO": code.repository, "GIT_SYNC_DEST": code.name}
     if code.branch is not None:
         is_commit = _COMMIT.fullmatch(code.branch) is not None
@@ -187,25 +232,35 @@ def container(code: CodeSync, image: str, main: Document) -> Document:
         variables["GIT_SYNC_TIMEOUT"] = str(code.timeout_seconds)
     if below := (code.sub_path or "").removeprefix(code.name).strip("/"):
         variables["GIT_SYNC_SUB_PATH"] = below
+    if code.update_seconds is not None:
+        variables["GIT_SYNC_PERIOD"] = str(code.update_seconds)
+        if code.sub_path is None:
+            variables["GIT_SYNC_LINK"] = code.name
+    return variables
+
+
+def _env(variables: dict[str, str]) -> list[Document]:
+    return [{"name": name, "value": _literal(value)} for name, value in variables.items()]
+
+
+def _mounts(code: CodeSync) -> list[Document]:
     mounts: list[Document] = [
         {"name": _volume(code), "mountPath": ROOT},
-        {"name": HOME_VOLUME, "mountPath": HOME},
+        {"name": _home_volume(code), "mountPath": HOME},
     ]
     if code.secret_name is not None:
         secret = f"{_volume(code)}-secret"
         mounts.append({"name": secret, "mountPath": SECRET, "readOnly": True})
-    return podtemplate.helper(
-        f"{code.name}{FETCH_SUFFIX}",
-        image,
-        main,
-        command=["/bin/sh", "-c", SCRIPT, "fetch", ROOT, SECRET],
-        env=[{"name": name, "value": _literal(value)} for name, value in variables.items()],
-        volumeMounts=mounts,
-    )
+    return mounts
 
 
 def _volume(code: CodeSync) -> str:
     return f"{OWN_PREFIX}sync-{code.name}"
+
+
+def _home_volume(code: CodeSync) -> str:
+    """Return the volume of what one container at a time may read: sidecars run side by side."""
+    return HOME_VOLUME if code.update_seconds is None else f"{HOME_VOLUME}-{code.name}"
 
 
 def _literal(value: str) -> str:

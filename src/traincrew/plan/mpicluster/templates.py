@@ -139,7 +139,7 @@ def _for_both(
     template = podtemplate.map_containers(template, equipped)
     template = podtemplate.with_volumes(template, volumes) if volumes else template
     if spec.code_sync:
-        steps = [codesync.container(code, git_image, main) for code in spec.code_sync]
+        steps = codesync.containers(spec.code_sync, git_image, main)
         template = podtemplate.with_init_containers(template, steps)
     return podtemplate.with_log_fallback(template)
 

@@ -15,6 +15,11 @@ MAX_PATH = 1024
 
 FETCH_SUFFIX = "-fetch"
 """Suffix of the names of init containers that fetch code."""
+UPDATE_SUFFIX = "-update"
+"""Suffix of the names of sidecars that keep code up to date."""
+MIN_UPDATE_SECONDS = 5
+"""Every pod asks the server so often."""
+MAX_UPDATE_SECONDS = 86400
 
 DNS_LABEL = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 OBJECT_NAME = "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
@@ -27,6 +32,12 @@ LOGIN = "^[^:/]+://[^/@]*:[^/]*@"
 NO_SECRETS = (
     "repository has a user or password in it, which everybody can read who can read this object;"
     " remove it, and put it into a Secret (keys username and password) that secretName names"
+)
+COMMIT = "^([0-9a-f]{40}|[0-9a-f]{64})$"
+"""A commit with all of its digits."""
+COMMIT_STAYS = (
+    "updateSeconds has no use, because branch is a commit, which never changes: remove"
+    " updateSeconds, or write the name of a branch"
 )
 SUB_PATH_NEEDS = "subPath must be the name of the entry, or begin with it and '/'"
 
@@ -78,6 +89,16 @@ class CodeSync(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=
             )
         ),
     ] = None
+    update_seconds: Annotated[
+        Annotated[int, Meta(ge=MIN_UPDATE_SECONDS, le=MAX_UPDATE_SECONDS)] | None,
+        Meta(
+            description=(
+                "Number of seconds after which running pods look for new commits, again and again,"
+                " and fetch them. If it is not set, the code of a pod stays as it was when the pod"
+                " started."
+            )
+        ),
+    ] = None
     sub_path: Annotated[
         Annotated[str, Meta(max_length=MAX_PATH)] | None,
         Meta(
@@ -101,6 +122,10 @@ class CodeSync(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=
 
 
 CODE_SYNC_RULES = rules(
+    Rule(
+        rule=(f"!has(self.updateSeconds) || !has(self.branch) || !self.branch.matches('{COMMIT}')"),
+        message=COMMIT_STAYS,
+    ),
     Rule(
         rule=(
             "!has(self.subPath) || self.subPath == self.name ||"

@@ -170,6 +170,7 @@ def _code(given: Document) -> Document:
             "repository": given["gitRepo"],
             "branch": given.get("gitBranch"),
             "timeoutSeconds": _number(given.get("fetchWaitSecond")) or None,
+            "updateSeconds": _number(given.get("updateEvery")) or None,
             "mountPath": given["mountPath"],
             "subPath": given.get("subPath"),
             "secretName": given.get("gitSecretName"),

@@ -15,11 +15,13 @@ import msgspec
 from msgspec import Struct
 
 from traincrew.api.kinds.mpicluster.codesync import (
+    COMMIT,
     FETCH_SUFFIX,
     HTTP_LOGIN,
     LOGIN,
     NO_SECRETS,
     SUB_PATH_NEEDS,
+    UPDATE_SUFFIX,
 )
 from traincrew.api.kinds.mpicluster.ssh import GIVEN_KEYS
 from traincrew.api.kinds.mpicluster.transport import (
@@ -177,7 +179,12 @@ def _pod_problems(path: str, pod: _Pod, role: _Role, spec: MPIClusterSpec) -> It
                 f"{path}.volumes[{index}].name",
                 f"names that begin with '{OWN_PREFIX}' are taken; choose another one",
             )
-    fetching = {f"{code.name}{FETCH_SUFFIX}" for code in spec.code_sync}
+    fetching = {
+        f"{code.name}{suffix}"
+        for code in spec.code_sync
+        for suffix in (FETCH_SUFFIX, UPDATE_SUFFIX)
+        if suffix == FETCH_SUFFIX or code.update_seconds is not None
+    }
     for group, containers in (
         ("initContainers", pod.init_containers or ()),
         ("containers", pod.containers),
@@ -245,6 +252,9 @@ def _code_sync_problems(spec: MPIClusterSpec) -> Iterator[Problem]:
             yield Problem(f"{path}.name", text)
         if (wrong := _address_problem(code.repository)) is not None:
             yield Problem(f"{path}.repository", wrong)
+        if code.update_seconds is not None and re.search(COMMIT, code.branch or ""):
+            text = "it has no use, because the branch is a commit, which never changes; remove it"
+            yield Problem(f"{path}.updateSeconds", f"{text}, or write the name of a branch")
         if code.sub_path is not None and not f"{code.sub_path}/".startswith(f"{code.name}/"):
             text = f"{SUB_PATH_NEEDS}; write {code.name}/{code.sub_path.strip('/')}"
             yield Problem(f"{path}.subPath", text)

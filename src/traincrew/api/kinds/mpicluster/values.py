@@ -273,6 +273,13 @@ class AppCode(_Values, frozen=True):
         Whole | None,
         _about("Seconds after which fetching is tried again.", "codeSync[].timeoutSeconds"),
     ] = None
+    update_every: Annotated[
+        Whole | None,
+        _about(
+            "Seconds after which running pods look for new commits. Not in kube-openmpi.",
+            "codeSync[].updateSeconds",
+        ),
+    ] = None
     sub_path: Annotated[
         str | None,
         _about("Directory to mount, beginning with the name.", "codeSync[].subPath"),

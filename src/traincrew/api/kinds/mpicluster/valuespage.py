@@ -16,8 +16,8 @@ _INTRODUCTION = """\
 
 <!-- Generated from the types by hack/reference.py; change those, not this page. -->
 
-The keys of kube-openmpi 0.7.0 and `transport`, which is new, and the field of an
-[MPICluster](mpicluster.md) that each becomes.
+The keys of kube-openmpi 0.7.0, with `transport` and `appCodesToSync[].updateEvery`, which are new,
+and the field of an [MPICluster](mpicluster.md) that each becomes.
 The chart `charts/kube-openmpi` and [`traincrew mpi`](cli.md#mpi) read the same values files, and
 make the same MPICluster of them. Files are merged as Helm does it: mappings key by key, later files
 win, and `null` removes a default. A key that is not in the table is refused.
