@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run run-elastic run-mpi test suites test-all newest lint format bench lock manifests \
-        programs images cluster-up cluster-down clean
+        programs images image-openmpi-cuda cluster-up cluster-down clean
 
 help: ## Show what can be done here
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -75,6 +75,13 @@ programs: setup ## Build Kubernetes and what the suites need from Go modules
 
 images: setup ## Build the container images (root, no container engine needed)
 	$(BIN)/python -m hack.images build
+
+ENGINE  ?= docker
+VERSION ?= $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+
+image-openmpi-cuda: ## Build Open MPI for GPUs (docker or ENGINE=podman; BUILD_ARGS="--build-arg ...")
+	$(ENGINE) build --file images/openmpi-cuda/Dockerfile --build-arg VERSION=$(VERSION) $(BUILD_ARGS) \
+	  --tag traincrew/openmpi-cuda:$(VERSION) .
 
 NAME  ?= default
 NODES ?= 2

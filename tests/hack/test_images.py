@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -50,3 +52,61 @@ def test_packages_are_checked_by_their_release() -> None:
     assert lock.differences({"libc6-dev": "2.41"}, "trixie") == [
         "libc6-dev is not in debian-packages.lock"
     ]
+
+
+# -- the image that cannot be built here -----------------------------------------------------------
+
+OPENMPI = catalog.image("openmpi")
+CUDA = Image("openmpi-cuda", "traincrew/openmpi-cuda", "images/openmpi-cuda/Dockerfile")
+
+
+def instructions(image: Image, *names: str) -> list[list[str]]:
+    """Return the instructions of a Dockerfile with these names, as words."""
+    text = (catalog.REPOSITORY / image.dockerfile).read_text()
+    text = re.sub(r"^#.*\n", "", text, flags=re.MULTILINE).replace("\\\n", " ")
+    lines = (line.split(maxsplit=1) for line in text.splitlines() if line)
+    return [[name, *rest[0].split()] for name, *rest in lines if name in names]
+
+
+def test_the_image_for_gpus_copies_what_there_is() -> None:
+    scripts = {path for path in catalog.context(OPENMPI) if "/files/openmpi/" in path}
+    assert scripts
+    assert scripts < set(catalog.context(CUDA))
+
+
+def test_the_image_for_gpus_has_ssh_as_the_others_have_it() -> None:
+    """Scripts at the same places, and the variables that Open MPI needs."""
+    for name in ("COPY", "EXPOSE", "USER", "CMD"):
+        wanted = [
+            words
+            for words in instructions(OPENMPI, name)
+            if name != "COPY" or "files/openmpi/" in words[1]
+        ]
+        assert wanted
+        found = instructions(CUDA, name)
+        assert [words for words in wanted if words not in found] == []
+    usual = next(words for words in instructions(OPENMPI, "ENV") if "LANG=C.UTF-8" in words)
+    (variables,) = instructions(CUDA, "ENV")
+    assert set(usual) < set(variables)
+
+
+def test_the_image_for_gpus_has_bases_that_may_be_chosen() -> None:
+    assert [words[1] for words in instructions(CUDA, "FROM")] == ["${BUILD_IMAGE}", "${BASE_IMAGE}"]
+    given = [words[1].partition("=") for words in instructions(CUDA, "ARG")]
+    defaults = {name: value for name, _, value in given}
+    assert [name for name, value in defaults.items() if not value] == ["VERSION"]
+    assert defaults["BASE_IMAGE"].startswith("docker.io/nvidia/cuda:${CUDA_VERSION}-runtime-")
+    assert (defaults["SSH_USER"], defaults["SSH_UID"]) == ("openmpi", "1000")
+
+
+def test_the_image_for_gpus_has_commands_that_a_shell_reads() -> None:
+    for _, *words in instructions(CUDA, "RUN"):
+        subprocess.run(["sh", "-n", "-c", " ".join(words)], check=True)
+    (configure,) = [words for words in instructions(CUDA, "RUN") if "./configure" in words]
+    assert "mpi_built_with_cuda_support:value:true" in configure, "a build without CUDA fails"
+
+
+def test_the_image_for_gpus_changes_parameters_that_there_are() -> None:
+    (changed,) = re.findall(r"s/\^(.*?)\$/", (catalog.REPOSITORY / CUDA.dockerfile).read_text())
+    parameters = catalog.REPOSITORY / "images/openmpi/openmpi-mca-params.conf"
+    assert changed in parameters.read_text().splitlines()
