@@ -61,6 +61,7 @@ def test_static_defaults_are_those_of_kube_openmpi() -> None:
 
     assert own == {
         ".appName": "kube-openmpi",
+        ".codeSync[].submodules": False,
         ".hostfile.autoUpdate": True,
         ".hostfile.updateSeconds": 15,
         ".master.oneShot.scaleDownWorkers": True,

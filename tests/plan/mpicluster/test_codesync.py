@@ -126,7 +126,7 @@ class Repository:
     ) -> subprocess.CompletedProcess[str]:
         """Run the init container, with more variables if any."""
         code = {"name": "c", "repository": self.address, "mountPath": "/m", **entry}
-        (step,) = steps(interactive(codeSync=[code]), "hello")
+        step, *_ = steps(interactive(codeSync=[code]), "hello")
         variables = {each["name"]: each["value"] for each in step["env"]}
         return subprocess.run(
             [*step["command"][:-2], str(self.volume), str(self.secret)],

@@ -26,6 +26,8 @@ ROOT, SECRET, HOME = "/git", "/etc/git-secret", "/tmp"  # noqa: S108 - a volume 
 """Where the container has the volume of the code, the Secret, and what it alone may read."""
 HOME_VOLUME = f"{OWN_PREFIX}git-home"
 SECRET_MODE = 0o444
+PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
+"""Variables by which git, like most programs, is told of a proxy; in capitals as well."""
 _COMMIT = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
 
 SCRIPT = r"""set -eu
@@ -123,6 +125,17 @@ fetch() {
   if [ -n "${GIT_SYNC_REV:-}" ]; then fetch_commit; else fetch_branch; fi
 }
 
+fetch_submodules() {
+  [ -n "${GIT_SYNC_SUBMODULES:-}" ] || return 0
+  set -- -C "$new" submodule --quiet update --init --recursive
+  run "$@" --depth 1 && return
+  [ $? -ne 124 ] || return 124
+  # Some servers give a commit only as a part of a branch or tag.
+  run -C "$new" submodule --quiet deinit --all --force || return
+  rm -rf "$new/.git/modules"
+  run "$@"
+}
+
 give_up() {
   # Without what git adds for every reason, so that the last lines are the reason.
   sed -e '/^Please make sure you have the correct access/d' -e '/^and the repository exists/d' \
@@ -140,7 +153,7 @@ fi
 prepare_ssh
 prepare_password
 if [ -n "${GIT_SYNC_PERIOD:-}" ] && is_newest; then exit 0; fi
-fetch || give_up $?
+fetch && fetch_submodules || give_up $?
 if [ -n "${GIT_SYNC_SUB_PATH:-}" ] && [ ! -e "$new/$GIT_SYNC_SUB_PATH" ]; then
   fail "subPath: there is no $GIT_SYNC_SUB_PATH in $GIT_SYNC_REPO; there are" \
     "$(ls "$new" | head -n 10 | tr '\n' ' ')"
@@ -186,7 +199,7 @@ def containers(codes: Sequence[CodeSync], image: str, main: Document) -> list[Do
     Args:
         codes: The entries.
         image: Has git, ssh and a POSIX shell.
-        main: The container that the code is for.
+        main: The container that the code is for, whose proxy is used.
     """
     updated = [code for code in codes if code.update_seconds is not None]
     return [
@@ -201,7 +214,7 @@ def _fetch(code: CodeSync, image: str, main: Document) -> Document:
         image,
         main,
         command=["/bin/sh", "-c", _script(code), "fetch", ROOT, SECRET],
-        env=_env(_variables(code)),
+        env=_env(_variables(code), main),
         volumeMounts=_mounts(code),
     )
 
@@ -214,7 +227,7 @@ def _update(code: CodeSync, image: str, main: Document) -> Document:
         main,
         arguments=[ROOT, SECRET, _script(code)],
         seconds=code.update_seconds or 0,
-        env=_env(_variables(code) | limit),
+        env=_env(_variables(code) | limit, main),
         volumeMounts=_mounts(code),
     )
 
@@ -230,6 +243,8 @@ def _variables(code: CodeSync) -> dict[str, str]:
         variables["GIT_SYNC_REV" if is_commit else "GIT_SYNC_BRANCH"] = code.branch
     if code.timeout_seconds is not None:
         variables["GIT_SYNC_TIMEOUT"] = str(code.timeout_seconds)
+    if code.submodules:
+        variables["GIT_SYNC_SUBMODULES"] = "true"
     if below := (code.sub_path or "").removeprefix(code.name).strip("/"):
         variables["GIT_SYNC_SUB_PATH"] = below
     if code.update_seconds is not None:
@@ -239,8 +254,13 @@ def _variables(code: CodeSync) -> dict[str, str]:
     return variables
 
 
-def _env(variables: dict[str, str]) -> list[Document]:
-    return [{"name": name, "value": _literal(value)} for name, value in variables.items()]
+def _env(variables: dict[str, str], main: Document) -> list[Document]:
+    """Return variables, and those of the main container that name a proxy."""
+    given = main.get("env") or ()
+    return [
+        *({"name": name, "value": _literal(value)} for name, value in variables.items()),
+        *(each for each in given if each.get("name", "").lower() in PROXIES),
+    ]
 
 
 def _mounts(code: CodeSync) -> list[Document]:

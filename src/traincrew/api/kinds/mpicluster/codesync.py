@@ -99,6 +99,15 @@ class CodeSync(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=
             )
         ),
     ] = None
+    submodules: Annotated[
+        bool,
+        Meta(
+            description=(
+                "Whether the submodules of the repository are fetched as well, and theirs, with the"
+                " same Secret."
+            )
+        ),
+    ] = False
     sub_path: Annotated[
         Annotated[str, Meta(max_length=MAX_PATH)] | None,
         Meta(
