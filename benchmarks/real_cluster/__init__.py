@@ -108,6 +108,9 @@ def _round(
         if reference == "replay":
             show_comparison(recorded, bare, count)
             ratios["until the last write, same writes"] = recorded.last_write / bare.last_write
+            ratios["in CPU seconds until all pods run, same writes"] = (
+                recorded.effort / bare.effort
+            )
             continue
         show_first(recorded, bare, count, reference)
         ratios[f"until all pods run, {reference}"] = recorded.pods / bare.pods
@@ -164,7 +167,10 @@ def show_comparison(recorded: Recorded, bare: Run, count: int) -> None:
     _show_load(bare, count)
     print(
         f"until the last write: operator {recorded.last_write:.1f} s, bare client"
-        f" {bare.last_write:.1f} s; ratio {ratio:.2f} (goal <= {GOAL_RATIO})"
+        f" {bare.last_write:.1f} s; ratio {ratio:.2f} (goal <= {GOAL_RATIO})\n"
+        f"half of the pods ran after {recorded.half:.1f} and {bare.half:.1f} s;"
+        f" CPU seconds until all pods ran: {recorded.effort:.1f} and {bare.effort:.1f}; ratio"
+        f" {recorded.effort / bare.effort:.2f}"
     )
 
 

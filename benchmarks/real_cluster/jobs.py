@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from dataclasses import dataclass
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
@@ -181,6 +182,10 @@ class RunningPods:
                 f"{len(self._seen)} of {self._count} pods run after {seconds:.0f} s"
             ) from None
         return max(self._seen.values())
+
+    def half(self) -> float:
+        """Return when half of the pods that run by now did."""
+        return median(self._seen.values())
 
 
 class Phases:

@@ -118,6 +118,7 @@ async def _run(runner: HistoryRunner, count: int) -> Run:
         following.cancel()
     return Run(
         done - started,
+        pods.half() - started,
         running - started,
         running - started,
         last_write - started,

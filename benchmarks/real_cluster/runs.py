@@ -63,6 +63,7 @@ class Run:
 
     Attributes:
         created: The last job was accepted.
+        half: Half of the pods ran.
         pods: The last pod ran.
         running: The last job's status said Running; `pods` if no status is written.
         last_write: The last write of the operator, or of the client in its place, was answered.
@@ -73,6 +74,7 @@ class Run:
     """
 
     created: float
+    half: float
     pods: float
     running: float
     last_write: float
@@ -262,6 +264,7 @@ async def _operate(
     by_job = replay.by_job(exchanges)
     return Recorded(
         created - started,
+        pods.half() - started,
         all_pods - started,
         running - started,
         last_write - started,
@@ -366,6 +369,7 @@ async def _repeat(runner: HistoryRunner, recorded: Recorded, *, children_only: b
             task.cancel()
     return Run(
         created - started,
+        pods.half() - started,
         all_pods - started,
         running - started,
         last_write - started,

@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING
 
 from harness import OPERATOR_AGENT
 from plan.elasticjob.world import elastic
+from plan.mxjob.manifests import distributed
 from traincrew.engine.controller import Request
 from traincrew.engine.gate import Gate
 from traincrew.engine.testing import SimulatedClock, simulate
 from traincrew.local.apiserver.http.faults import AuditRecord, Fault
+from traincrew.local.apiserver.values.errors import forbidden
+from traincrew.operator import reconciler
 from traincrew.operator.deferral import MAX_DELAY, Deferral
 
 if TYPE_CHECKING:
+    import pytest
     from harness import Cluster
 
 NAME = "flowers"
@@ -83,6 +87,45 @@ async def test_statuses_and_events_follow_the_children(cluster: Cluster) -> None
     await cluster.until(complete)
 
 
+async def test_nobody_asks_why_pods_are_missing_while_others_are_being_created(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reconciler, "MISSING_SECONDS", 0.0)
+    slow, writes = SlowPods(1.0), list[str]()
+
+    def faults(method: str, path: str, agent: str) -> Fault | None:
+        if method != "POST" or "/pods" not in path:
+            return None
+        if agent.startswith("controllers"):
+            return Fault(error=forbidden("pods", "", "", "no pods today"))  # those of Jobs stay missing
+        return None if "dryRun" in path else slow.delay(method, path, agent)
+
+    def record(record: AuditRecord) -> None:
+        slow.record(record)
+        if record.method == "POST" and "/pods" in record.path and record.user_agent != "test":
+            writes.append("dry run" if "dryRun" in record.path else record.user_agent)
+
+    cluster.server.faults, cluster.server.audit = faults, record
+    await cluster.start_operator()
+    big = elastic(SLOW, hosted=True, minReplicas=1, maxReplicas=SLOW)
+    big["metadata"]["name"] = BIG
+    await cluster.create(big)
+
+    async def busy() -> bool:
+        return slow.begun >= 32
+
+    await cluster.until(busy)
+    await cluster.create(distributed("digits", workers=1))
+
+    async def asked() -> bool:
+        return "dry run" in writes
+
+    await cluster.until(asked)
+    before = writes[: writes.index("dry run")]
+    assert "controllers" in before
+    assert sum(agent.startswith(OPERATOR_AGENT) for agent in before) == SLOW
+
+
 async def test_the_statuses_of_a_job_alone(cluster: Cluster) -> None:
     slow = SlowPods(0.0)
     cluster.server.audit = slow.record
@@ -114,7 +157,7 @@ def test_a_write_is_deferred_while_there_is_a_crowd_and_for_a_limited_time() -> 
             assert deferral.delay(one, "status") == 0
             assert deferral.delay(one, "status") == MAX_DELAY, "the next one waits again"
             deferral.delay(other, "status")
-            deferral.forget(other, "children", "status")
+            deferral.forget(other, "children", "checks", "status")
             assert enqueued == []
         assert set(enqueued) == {one}, "reconciled at once when the crowd has ended"
         assert deferral.delay(one, "status") == 0

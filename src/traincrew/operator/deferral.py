@@ -1,4 +1,4 @@
-"""Writes that give way while children of many jobs are being created.
+"""Requests that give way while children of many jobs are being created.
 
 A reconcile does not wait for its turn: then no worker would be left for the jobs that others give
 way to. It leaves the write out instead, and the job is reconciled again when the crowd has ended,
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MAX_DELAY = 5.0
 """Seconds by which a write is deferred at most."""
 
-Deferred = Literal["children", "status"]
+Deferred = Literal["children", "checks", "status"]
 
 
 class Deferral:

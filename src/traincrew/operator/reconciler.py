@@ -130,7 +130,7 @@ class Reconciler:
         if job is None:
             self._tracker.forget(request)
             self._memories.pop(request, None)
-            self._deferral.forget(request, "children", "status")
+            self._deferral.forget(request, "children", "checks", "status")
             return None
         try:
             return await self._reconcile(request, job)
@@ -179,7 +179,7 @@ class Reconciler:
         refusals = await self._write_children(request, observed, plan, memory)
         if refusals:
             plan = self._kind.plan(structs.replace(observed, refusals=refusals), now)
-        elif await self._check_missing(plan, memory):
+        elif await self._check_missing(request, plan, memory):
             known = dict(memory.rejections)
             plan = self._kind.plan(structs.replace(observed, rejections=known), now)
         version, later = await self._write_status(job, plan, memory)
@@ -289,19 +289,24 @@ class Reconciler:
                 created.append(answer.key)
         return refusals
 
-    async def _check_missing(self, plan: Plan, memory: Memory) -> bool:
+    async def _check_missing(self, request: Request, plan: Plan, memory: Memory) -> bool:
         """Find out why pods stay missing; return whether anything has changed.
 
         The controllers of Jobs and StatefulSets report only in events that they cannot create pods.
+        While many children are being created, they are late because the API server is busy.
         """
         now, before = self._clock.monotonic(), dict(memory.rejections)
         first = now + MISSING_SECONDS
         memory.missing = {name: memory.missing.get(name, first) for name in plan.missing}
         for name in memory.rejections.keys() - plan.missing.keys():
             del memory.rejections[name]
-        for name, document in plan.missing.items():
-            if memory.missing[name] > now:
-                continue
+        if not plan.missing:
+            self._deferral.forget(request, "checks")
+        due = {name: pod for name, pod in plan.missing.items() if memory.missing[name] <= now}
+        if due and (held := self._deferral.delay(request, "checks")):
+            memory.missing |= dict.fromkeys(due, now + held)
+            return memory.rejections != before
+        for name, document in due.items():
             memory.missing[name] = now + _CHECK_INTERVAL
             refusal = await self._writer.refusal_of(document)
             if refusal is None:
