@@ -36,7 +36,7 @@ GOAL_EVENTS = 10.0
 GOALS = {"children": GOAL_RATIO, "jobset": 1.0}
 REFERENCES = {
     "children": "client that writes the children only",
-    "jobset": "client that writes a Service and an Indexed Job for each, as JobSet's controller",
+    "jobset": "client that writes a Service and Indexed Jobs for each, as JobSet's controller",
 }
 KINDS = {
     "ChainerJob": (jobs.chainer, 3),
@@ -108,9 +108,7 @@ def _round(
         if reference == "replay":
             show_comparison(recorded, bare, count)
             ratios["until the last write, same writes"] = recorded.last_write / bare.last_write
-            ratios["in CPU seconds until all pods run, same writes"] = (
-                recorded.effort / bare.effort
-            )
+            ratios["in CPU seconds until all pods run, same writes"] = recorded.effort / bare.effort
             continue
         show_first(recorded, bare, count, reference)
         ratios[f"until all pods run, {reference}"] = recorded.pods / bare.pods

@@ -1,9 +1,9 @@
-"""The same pods as JobSet runs them: one headless Service and one Indexed Job for all.
+"""The same pods as JobSet runs them: one headless Service, and one Indexed Job for each role.
 
 This is not JobSet itself, but a client that creates what JobSet's controller creates for a JobSet
-with one replicated job: the Service of its subdomain, then the Job, whose pods are created by the
-Job controller. It writes no status and no events, and calls no webhooks, which JobSet does, so it
-is rather faster than JobSet.
+with a replicated job for each role: the Service of its subdomain, then the Jobs, whose pods are
+created by the Job controller. It writes no status and no events, and calls no webhooks, which
+JobSet does, so it is rather faster than JobSet.
 """
 
 from __future__ import annotations
@@ -31,16 +31,23 @@ def run(runner: HistoryRunner, count: int) -> Run:
     """Create the children of this many jobs of the runner's load, as their user creates the jobs.
 
     Raises:
-        SystemExit: The load is not of ElasticJobs, or the pods did not run in time.
+        SystemExit: The load is of ChainerJobs, or the pods did not run in time.
     """
     if "replicaSpecs" not in runner.load.spec:
-        raise SystemExit("--reference jobset: only for --kind ElasticJob, whose pods are all alike")
+        raise SystemExit("--reference jobset: not for --kind ChainerJob, which is no set of roles")
     return asyncio.run(_run(runner, count))
 
 
-def children(load: jobs.Load, name: str, uid: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the Service and the Job of a job of this load."""
-    replicas = load.spec["replicaSpecs"]["Worker"]
+def roles(load: jobs.Load) -> dict[str, dict[str, Any]]:
+    """Return number and template of the pods of each role."""
+    specs = load.spec["replicaSpecs"]
+    if isinstance(specs, dict):
+        return {"workers": specs["Worker"]}
+    return {each["mxReplicaType"].lower(): each for each in specs}
+
+
+def children(load: jobs.Load, name: str, uid: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return the Service and the Jobs of a job of this load."""
     metadata = {
         "namespace": jobs.NAMESPACE,
         "labels": {_LABEL: name},
@@ -64,26 +71,28 @@ def children(load: jobs.Load, name: str, uid: str) -> tuple[dict[str, Any], dict
             "publishNotReadyAddresses": True,
         },
     }
-    job = {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {**metadata, "name": f"{name}-workers-0"},
-        "spec": {
-            "completionMode": "Indexed",
-            "parallelism": replicas["replicas"],
-            "completions": replicas["replicas"],
-            "backoffLimit": 0,
-            "template": {
-                "metadata": {"labels": {_LABEL: name}},
-                "spec": {
-                    **replicas["template"]["spec"],
-                    "restartPolicy": "Never",
-                    "subdomain": name,
+    return service, [
+        {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {**metadata, "name": f"{name}-{role}-0"},
+            "spec": {
+                "completionMode": "Indexed",
+                "parallelism": replicas["replicas"],
+                "completions": replicas["replicas"],
+                "backoffLimit": 0,
+                "template": {
+                    "metadata": {"labels": {_LABEL: name}},
+                    "spec": {
+                        **replicas["template"]["spec"],
+                        "restartPolicy": "Never",
+                        "subdomain": name,
+                    },
                 },
             },
-        },
-    }
-    return service, job
+        }
+        for role, replicas in roles(load).items()
+    ]
 
 
 async def _run(runner: HistoryRunner, count: int) -> Run:
@@ -96,9 +105,10 @@ async def _run(runner: HistoryRunner, count: int) -> Run:
 
         async def write(name: str, uid: str) -> None:
             nonlocal last_write
-            service, job = children(runner.load, name, uid)
+            service, wanted = children(runner.load, name, uid)
             await user.send("POST", SERVICES.path(jobs.NAMESPACE), dump(service))
-            await user.send("POST", JOBS.path(jobs.NAMESPACE), dump(job))
+            path = JOBS.path(jobs.NAMESPACE)
+            await asyncio.gather(*(user.send("POST", path, dump(job)) for job in wanted))
             last_write = time.monotonic()
 
         async def created(number: int, answer: bytes) -> None:

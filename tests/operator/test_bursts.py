@@ -18,6 +18,7 @@ from traincrew.operator.deferral import MAX_DELAY, Deferral
 
 if TYPE_CHECKING:
     import pytest
+
     from harness import Cluster
 
 NAME = "flowers"
@@ -97,7 +98,8 @@ async def test_nobody_asks_why_pods_are_missing_while_others_are_being_created(
         if method != "POST" or "/pods" not in path:
             return None
         if agent.startswith("controllers"):
-            return Fault(error=forbidden("pods", "", "", "no pods today"))  # those of Jobs stay missing
+            # Those of Jobs stay missing.
+            return Fault(error=forbidden("pods", "", "", "no pods today"))
         return None if "dryRun" in path else slow.delay(method, path, agent)
 
     def record(record: AuditRecord) -> None:
