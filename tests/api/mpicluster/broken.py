@@ -149,6 +149,13 @@ REFUSED = [
         )
         for address in SECRET_ADDRESSES
     ),
+    *(
+        Broken(
+            C, f"{CODE}/repository", address,
+            ("spec.codeSync[0]", "repository has no server", "https://git.example.com/me/code"),
+        )
+        for address in ("github.com/me/code", "/home/me/code", "https//git.example.com/code")
+    ),
     Broken(C, f"{CODE}/branch", "-x", ("spec.codeSync[0].branch", "should match")),
     Broken(C, f"{CODE}/mountPath", "data", ("spec.codeSync[0].mountPath", "should match")),
     Broken(C, f"{CODE}/subPath", "examples", ("spec.codeSync[0]", "begin with it and '/'")),
@@ -243,6 +250,11 @@ FAILED = [
     Broken(
         C, f"{CODE}/repository", "https://me:pass/word@git.example.com/code",
         ("spec.codeSync[0].repository", "correct the port"),
+    ),
+    Broken(C, f"{CODE}/repository", "https:///code", ("codeSync[0].repository", "has no server")),
+    *(
+        Broken(C, f"{CODE}/mountPath", path, ("spec.codeSync[0].mountPath", "name a directory"))
+        for path in ("/", "/code:ro")
     ),
     Broken(C, f"{CODE}/subPath", "chainermn/../..", ("spec.codeSync[0].subPath", "'..'")),
     Broken(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import os
 import signal
@@ -130,8 +131,10 @@ def test_containers_wait_unless_the_user_says_what_they_do() -> None:
 
 
 def test_a_container_that_waits_ends_when_it_is_told_to() -> None:
+    # It says that it is up when it has its trap.
+    command = agent.WAIT.replace("while", "echo up; while", 1)
     process = subprocess.Popen(
-        ["sh", "-c", f"echo up; {agent.WAIT}"], stdout=subprocess.PIPE, start_new_session=True
+        ["sh", "-c", command], stdout=subprocess.PIPE, start_new_session=True
     )
     try:
         assert process.stdout is not None
@@ -139,7 +142,8 @@ def test_a_container_that_waits_ends_when_it_is_told_to() -> None:
         process.send_signal(signal.SIGTERM)
         assert process.wait(10) == 0
     finally:
-        os.killpg(process.pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # its sleep, if it had begun
+            os.killpg(process.pid, signal.SIGKILL)
         process.communicate(timeout=10)
 
 

@@ -33,6 +33,12 @@ NO_SECRETS = (
     "repository has a user or password in it, which everybody can read who can read this object;"
     " remove it, and put it into a Secret (keys username and password) that secretName names"
 )
+SERVER = "^[^/]*:"
+"""An address has a scheme, or a host before a ':'; git takes others for paths of its machine."""
+NO_SERVER = (
+    "repository has no server: write an address such as https://git.example.com/me/code or"
+    " git@git.example.com:me/code"
+)
 COMMIT = "^([0-9a-f]{40}|[0-9a-f]{64})$"
 """A commit with all of its digits."""
 COMMIT_STAYS = (
@@ -135,6 +141,7 @@ CODE_SYNC_RULES = rules(
         rule=(f"!has(self.updateSeconds) || !has(self.branch) || !self.branch.matches('{COMMIT}')"),
         message=COMMIT_STAYS,
     ),
+    Rule(rule=f"self.repository.matches('{SERVER}')", message=NO_SERVER),
     Rule(
         rule=(
             "!has(self.subPath) || self.subPath == self.name ||"

@@ -20,6 +20,8 @@ from traincrew.api.kinds.mpicluster.codesync import (
     HTTP_LOGIN,
     LOGIN,
     NO_SECRETS,
+    NO_SERVER,
+    SERVER,
     SUB_PATH_NEEDS,
     UPDATE_SUFFIX,
 )
@@ -138,7 +140,8 @@ def _template_problems(
     try:
         pod = msgspec.convert(given, _Template).spec
     except msgspec.ValidationError as error:
-        yield Problem(path, f"it is not the template of a pod: {error}")
+        text, _, at = str(error).partition(" - at `$")
+        yield Problem(f"{path}{at.removesuffix('`')}", f"it does not fit a pod: {text.lower()}")
         return
     path = f"{path}.spec"
     if pod.restart_policy not in {None, role.policy}:
@@ -256,13 +259,17 @@ def _code_sync_problems(spec: MPIClusterSpec) -> Iterator[Problem]:
             text = "it has no use, because the branch is a commit, which never changes; remove it"
             yield Problem(f"{path}.updateSeconds", f"{text}, or write the name of a branch")
         if code.sub_path is not None and not f"{code.sub_path}/".startswith(f"{code.name}/"):
-            text = f"{SUB_PATH_NEEDS}; write {code.name}/{code.sub_path.strip('/')}"
+            below = code.sub_path.strip("/").removeprefix(f"{code.name}/")
+            text = f"{SUB_PATH_NEEDS}; write {code.name}/{below}"
             yield Problem(f"{path}.subPath", text)
         if ".." in (code.sub_path or "").split("/"):
             yield Problem(f"{path}.subPath", "'..' is not possible; name a directory of the code")
         if (own := _own_mount(code.mount_path, spec)) is not None:
             yield Problem(f"{path}.mountPath", f"{own} is taken; mount the code somewhere else")
         place = _directory(code.mount_path)
+        if not place or ":" in place:
+            text = "neither / nor a path with ':' can be a mount; name a directory"
+            yield Problem(f"{path}.mountPath", text)
         if place in mounts:
             text = f"'{mounts[place]}' is mounted there, too; choose another directory"
             yield Problem(f"{path}.mountPath", text)
@@ -273,8 +280,12 @@ def _address_problem(repository: str) -> str | None:
     """Return what is wrong with an address; never with any part of it, which may be a secret."""
     if re.search(HTTP_LOGIN, repository) or re.search(LOGIN, repository):
         return NO_SECRETS
+    if not re.search(SERVER, repository):
+        return NO_SERVER
     try:
-        _ = urlsplit(repository).port if "://" in repository else None
+        url = urlsplit(repository)
+        if "://" in repository and url.port is None and not url.netloc and url.scheme != "file":
+            return NO_SERVER
     except ValueError:  # perhaps a password with a '/'
         return "it is not a URL: what follows the host's ':' is not a number; correct the port"
     return None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 import msgspec
 from msgspec import Meta, Struct
 
+from traincrew.api.kinds.mpicluster import podvalues
 from traincrew.api.kinds.mpicluster.codesync import ABSOLUTE_PATH, DNS_LABEL, GIT_WORD, OBJECT_NAME
 from traincrew.api.kinds.mpicluster.convert import cluster
 from traincrew.api.kinds.mpicluster.rules import problems as problems_of_cluster
@@ -46,7 +47,7 @@ def problems(values: dict[str, Any], name: str) -> list[Problem]:
     """
     found = [*_shape(values, ChartValues, ""), *_placeholders(values, "")]
     if not found:
-        found = list(_missing(values))
+        found = [*_missing(values), *podvalues.problems(values)]
     return found or list(_of_cluster(values, name))
 
 
@@ -204,7 +205,15 @@ def _of_cluster(values: dict[str, Any], name: str) -> Iterator[Problem]:
         yield Problem(key_of(field), _limit(_AT.sub("", str(error))))
         return
     for problem in problems_of_cluster(ObjectMeta(name=name), spec):
-        yield Problem(key_of(problem.field), problem.message)
+        key = key_of(problem.field)
+        yield Problem(
+            key, _in_values(problem.message) if key.endswith("gitRepo") else problem.message
+        )
+
+
+def _in_values(text: str) -> str:
+    """Return a message about fields in the words of the values."""
+    return text.replace("secretName", "gitSecretName").replace("repository has", "gitRepo has")
 
 
 def _limit(text: str) -> str:
