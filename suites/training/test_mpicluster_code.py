@@ -103,8 +103,10 @@ def test_what_is_not_there(user: User, public: str) -> None:
     )
 
 
-def test_without_retries_the_cluster_fails_at_once(user: User, public: str) -> None:
-    """As a pod of a Job that is never restarted."""
+def test_code_that_cannot_be_fetched_without_retries_of_the_command(
+    user: User, public: str
+) -> None:
+    """Fetching is tried again all the same, but not for ever."""
     user.create(with_code("once", public, branch="nope", retries=0))
     condition = user.until_condition("once", "Failed")
     assert condition["reason"] == "BackoffLimitExceeded"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from plan.chainerjob.world import OPTIONS
-from plan.mpicluster.manifests import everything, interactive
+from plan.mpicluster.manifests import everything, interactive, one_shot
 from plan.mpicluster.test_children import child, container
 
 if TYPE_CHECKING:
@@ -88,6 +88,34 @@ def test_a_commit_has_all_its_digits(branch: str, variable: str) -> None:
     assert variables[variable] == branch
     # A kubelet makes one dollar of two, and looks for no variable.
     assert variables["GIT_SYNC_REPO"] == "R$$(X)"
+
+
+@pytest.mark.parametrize(("limit", "attempts"), [(0, 4), (1, 1)])
+def test_fetching_is_tried_again_where_a_kubelet_does_not(
+    tmp_path: Path, limit: int, attempts: int
+) -> None:
+    """The pod of a command without retries is never restarted."""
+    code = {"name": "c", "repository": "https://git.example.com/c", "mountPath": "/m"}
+    job = one_shot(codeSync=[code], runPolicy={"backoffLimit": limit})
+    pod = child(job, "Pod", f"{job['metadata']['name']}-master")["spec"]
+    (step,) = pod["initContainers"]
+    for name, text in (("sleep", 'echo "$1" >> "$HOME/slept"'), ("git", "exit 9")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    done = subprocess.run(
+        step["command"],
+        env={
+            "PATH": f"{tmp_path}:{os.environ['PATH']}",
+            **{each["name"]: each["value"] for each in step["env"]},
+            "HOME": str(tmp_path),
+        },
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 9
+    slept = tmp_path / "slept"
+    delays = slept.read_text().split() if slept.exists() else []
+    assert delays == ["5", "10", "20"][: attempts - 1]
+    assert done.stderr.count("tried again in") == attempts - 1
 
 
 # -- the script -----------------------------------------------------------------------------------

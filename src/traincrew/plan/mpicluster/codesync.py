@@ -169,6 +169,19 @@ echo "$GIT_SYNC_REPO: $commit"
 """
 """Fetches a repository, completely or not at all: a pod may be started again at any time."""
 
+RETRY = r"""set -u
+root=$1 secret=$2 script=$3
+trap 'exit 143' TERM INT
+for delay in 5 10 20; do
+  /bin/sh -c "$script" fetch "$root" "$secret" && exit 0
+  echo "tried again in $delay s" >&2
+  sleep "$delay" &
+  wait $!
+done
+exec /bin/sh -c "$script" fetch "$root" "$secret"
+"""
+"""Makes the attempts that a kubelet makes of itself, except in a pod that is never restarted."""
+
 Document = dict[str, Any]
 
 
@@ -217,6 +230,17 @@ def _fetch(code: CodeSync, image: str, main: Document) -> Document:
         env=_env(_variables(code), main),
         volumeMounts=_mounts(code),
     )
+
+
+def retried(codes: Sequence[CodeSync], container: Document) -> Document:
+    """Return an init container of a pod that is never restarted.
+
+    There, a server that is gone for a moment would fail the cluster, before its command has begun.
+    """
+    if container["name"] not in {f"{code.name}{FETCH_SUFFIX}" for code in codes}:
+        return container
+    *shell, script, name, root, secret = container["command"]
+    return {**container, "command": [*shell, RETRY, name, root, secret, script]}
 
 
 def _update(code: CodeSync, image: str, main: Document) -> Document:

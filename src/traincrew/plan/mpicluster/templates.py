@@ -7,6 +7,7 @@ needs no variables here. For ``transport: exec`` see `agent`.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from traincrew.api.kinds.mpicluster.transport import EXEC, GENERATED_MOUNT, KEY_MOUNT
@@ -74,7 +75,11 @@ def master(
     template = with_named_container(spec.master.template, MASTER_CONTAINER)
     git, name = options.git_image, MASTER_CONTAINER
     template = _for_both(template, name, spec, git, labels, secret=key_secret)
-    template = podtemplate.with_spec(template, restartPolicy=_restart_policy(spec))
+    policy = _restart_policy(spec)
+    template = podtemplate.with_spec(template, restartPolicy=policy)
+    if policy == "Never":
+        retried = partial(codesync.retried, spec.code_sync)
+        template = podtemplate.map_containers(template, retried, init=True)
     items = [{"key": "hostfile", "path": "hostfile"}]
     volume = {"name": HOSTFILE_VOLUME, "configMap": {"name": assets, "items": items}}
     template = podtemplate.with_volumes(template, [volume])
