@@ -199,6 +199,9 @@ class Life:
         self.label_comes_back("poddisruptionbudget", f"{name}-worker-pdb", MPI_LABEL_NAME)
         self.label_comes_back("networkpolicy", f"{name}-allow-internal", MPI_LABEL_NAME)
 
+        self._edit(name, {"ssh": {"keyGeneration": 2}})
+        user.until("the keys are replaced", lambda: self._key_generation_of(name) == 2)
+
         off = {"enabled": False}
         workers = {"replicas": 0, "podDisruptionBudget": off}
         self._edit(name, {"networkPolicy": off, "ssh": {"gateway": off}, "workers": workers})
@@ -210,6 +213,9 @@ class Life:
     def _edit(self, cluster: str, spec: Document) -> None:
         patch = json.dumps({"spec": spec})
         self.user.kubectl("patch", "mpicluster", cluster, "--type=merge", "-p", patch)
+
+    def _key_generation_of(self, cluster: str) -> int:
+        return int(self.user.get("mpicluster", cluster)["status"].get("sshKeyGeneration", 0))
 
     def _phase_of(self, cluster: str) -> str:
         return str(self.user.get("mpicluster", cluster).get("status", {}).get("phase"))
