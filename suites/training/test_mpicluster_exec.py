@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -35,13 +34,9 @@ class User(shell.User, Steps):
 def user(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[User]:
     """A user with a running cluster."""
     pull(cache, IMAGE)
-    user = User(tmp_path_factory.mktemp("user"), cache, "mpic,sts,pod,role,event")
-    user.traincrew("up", "--kubeconfig", str(user.kubeconfig))
-    yield user
-    log = user.log()
-    user.traincrew("down")
-    assert "Traceback" not in log, log
-    shutil.rmtree(user.home)
+    home = tmp_path_factory.mktemp("user")
+    with shell.running(User(home, cache, "mpic,sts,pod,role,event")) as user:
+        yield user
 
 
 def test_an_interactive_cluster_is_scaled(user: User) -> None:
