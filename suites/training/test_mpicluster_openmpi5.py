@@ -75,15 +75,6 @@ def test_processes_start_in_other_pods(user: User, playground: str) -> None:
     assert "3 process(es), 479 images each" in user.mpiexec(playground, 3, *train)
 
 
-def test_processes_start_without_ssh(user: User) -> None:
-    document = with_image(example("interactive.yaml", "bare"))
-    document["spec"]["transport"] = "exec"
-    user.create(document)
-    user.until_condition("bare", "Running")
-    user.runs_everywhere("bare", 2)
-    user.gone("bare")
-
-
 def test_the_slots_of_the_hostfile_count(user: User, playground: str) -> None:
     def mpiexec(ranks: int, code: int) -> str:
         words = ("mpiexec", "--allow-run-as-root", "--hostfile", HOSTFILE, "-n", str(ranks))

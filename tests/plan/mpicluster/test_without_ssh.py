@@ -90,9 +90,6 @@ def test_open_mpi_calls_the_agent_and_not_the_ssh_of_the_image() -> None:
     variables = {each["name"]: each.get("value") for each in main["env"]}
     for name in ("OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent"):
         assert variables[name] == "/kube-openmpi/assets/kubexeb.sh"
-    # Options of the image for ssh would be taken for a host.
-    assert variables["OMPI_MCA_plm_rsh_args"] == ""
-    assert "PRTE_MCA_plm_ssh_args" not in variables, "Open MPI 5 does not survive the empty string"
     # Only the master may start anything.
     assert variables["OMPI_MCA_plm_rsh_no_tree_spawn"] == "1"
     assert variables["HOSTFILE"] == "/kube-openmpi/generated/hostfile"

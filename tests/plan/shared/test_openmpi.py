@@ -111,6 +111,15 @@ def test_commands_for_the_own_host_do_not_use_the_api(directory: Path, shell: li
     assert (result.stdout, result.returncode) == ("a b", 0)
 
 
+@pytest.mark.parametrize(
+    "options", [["-F", "/etc/ssh/config", "-p", "22"], ["-x"], ["-q", "-oBatchMode=yes", "-4"]]
+)
+def test_options_for_ssh_are_ignored(directory: Path, shell: list[str], options: list[str]) -> None:
+    result = agent(directory, shell, *options, "pod-1", 'printf "%s %s" "$ON_POD"', "-x")
+
+    assert (result.stdout, result.returncode) == ("pod-1 -x", 0)
+
+
 @pytest.mark.parametrize("host", ["play-worker-1.play", "play-worker-1"])
 def test_a_host_name_may_have_a_domain(directory: Path, shell: list[str], host: str) -> None:
     """Of the host name `play-worker-1.play`, the first part is the name of the pod."""

@@ -45,14 +45,9 @@ DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 
 
 def environment() -> dict[str, str]:
-    """Return the variables of the master.
-
-    The image may have options for its own ssh, which the agent would take for a host. Only Open MPI
-    up to 4 can be told that there are none: 5 ends with a segmentation fault.
-    """
+    """Return the variables of the master."""
     return {
         **openmpi.agent_environment(PATHS),
-        "OMPI_MCA_plm_rsh_args": "",
         "OMPI_MCA_plm_rsh_no_tree_spawn": "1",
         "PRTE_MCA_plm_ssh_no_tree_spawn": "1",
     }

@@ -211,6 +211,15 @@ _RSH_AGENT = """\
 # Runs a command in the container @CONTAINER@ of another pod, as "ssh POD WORD..." would on another
 # host: the words, joined by spaces, are read by a shell over there.
 
+# An image may have options for its own ssh. They come first, and mean nothing here.
+while [ $# -gt 1 ]; do
+  case $1 in
+    -[BbcDEeFIiJLlmOopPQRSWw]) shift ;;  # a value follows
+    -*) ;;
+    *) break ;;
+  esac
+  shift
+done
 if [ $# -lt 2 ]; then
   echo "usage: kubexeb.sh POD COMMAND..." >&2
   exit 2
