@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hack.cluster import binaries
@@ -26,6 +26,7 @@ from suites.openmpi_user import (
     with_code,
     without_ssh,
 )
+from suites.scenarios.clusters import FragileNode
 
 from hack import images
 
@@ -68,19 +69,22 @@ def user(real_cluster: RealCluster) -> Iterator[User]:
 # -- interactive -------------------------------------------------------------------------------
 
 
+def spread(name: str) -> dict[str, Any]:
+    """Return a constraint that puts a worker of a cluster on each node."""
+    return {
+        "maxSkew": 1,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"release": name, "role": "worker"}},
+    }
+
+
 @pytest.fixture(scope="module")
 def playground(user: User) -> str:
     """An interactive cluster with a worker on each node."""
     document = example("interactive.yaml", "play")
     template = document["spec"]["workers"]["template"]
-    template["spec"]["topologySpreadConstraints"] = [
-        {
-            "maxSkew": 1,
-            "topologyKey": "kubernetes.io/hostname",
-            "whenUnsatisfiable": "DoNotSchedule",
-            "labelSelector": {"matchLabels": {"release": "play", "role": "worker"}},
-        }
-    ]
+    template["spec"]["topologySpreadConstraints"] = [spread("play")]
     user.create(document)
     user.until_condition("play", "Running")
     return "play"
@@ -147,6 +151,34 @@ def test_keys_are_rotated(user: User, playground: str) -> None:
     user.runs_everywhere(playground, 1)
     user.rotate_keys(playground, 1, overlap=150)
     user.runs_everywhere(playground, 1)
+
+
+def test_the_loss_of_a_node(user: User) -> None:
+    """The hostfile loses its worker, the others go on, and it comes back with the node."""
+    node = FragileNode(user.cluster)
+    (stays,) = {each.name for each in user.cluster.nodes} - {node.name}
+    document = example("interactive.yaml", "loses-node")
+    spec = document["spec"]
+    spec["master"]["template"]["spec"]["nodeSelector"] = {"kubernetes.io/hostname": stays}
+    spec["workers"]["template"]["spec"]["topologySpreadConstraints"] = [spread("loses-node")]
+    user.create(document)
+    user.until_condition("loses-node", "Running")
+    before = user.pods("loses-node")
+    lost = next(name for name, pod in before.items() if pod["spec"]["nodeName"] == node.name)
+    kept = {name: pod["metadata"]["uid"] for name, pod in before.items() if name != lost}
+    try:
+        node.lose()
+        user.until("it is not listed", lambda: len(user.hosts("loses-node")) == 2)
+        assert lost not in str(user.hosts("loses-node"))
+        assert lines(user.mpiexec("loses-node", 2, "hostname")) == sorted(kept)
+    finally:
+        node.mend()
+    # As another pod if it was evicted meanwhile, else as the same one.
+    user.until_hosts("loses-node", 2, SECONDS)
+    user.runs_everywhere("loses-node", 2)
+    after = user.pods("loses-node")
+    assert {name: after[name]["metadata"]["uid"] for name in kept} == kept
+    user.gone("loses-node")
 
 
 def test_nothing_of_a_deleted_cluster_is_left(user: User, playground: str) -> None:
