@@ -14,7 +14,7 @@ import pytest
 import yaml
 from hack.cluster import binaries
 
-from api.mpicluster.broken_values import BROKEN, BrokenValues
+from api.mpicluster.broken_values import BROKEN, CODE, BrokenValues
 from traincrew.api.kinds.mpicluster.values import PLACEHOLDER
 
 from .support import ROOT, Document, Run, load_all, runner
@@ -103,7 +103,7 @@ NULLS = [
     {"mpiMaster": {"autoUpdateHostfile": {"enabled": None, "updateEvery": None}}},
     {"sshGateway": {"enabled": True, "nodePort": None}, "networkPolicy": None, "sshKey": None},
     {"image": {"pullPolicy": None, "pullSecrets": None}, "appCodesToSync": None},
-    {"appCodesToSync": [{"name": "x", "gitRepo": "r", "mountPath": "/x", "subPath": None}]},
+    {"appCodesToSync": [{**CODE, "subPath": None}]},
     {"transport": None},
     {"nameOverride": "x" * 62 + "-y", "global": {"anything": 1}},
 ]

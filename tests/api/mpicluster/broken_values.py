@@ -183,7 +183,7 @@ BROKEN = [
     code("expected a whole number, got text", "fetchWaitSecond", fetchWaitSecond="1m"),
     code("expected a whole number >= 1", "fetchWaitSecond", fetchWaitSecond=-1),
     # -- what belongs to pods --
-    wrong("mpiWorkers/resources", {"limit": {"cpu": 1}}, "did you mean mpiWorkers.resources.limits",
+    wrong("mpiWorkers/resources", {"limit": {"cpu": 1}}, "write mpiWorkers.resources.limits",
           "mpiWorkers.resources.limit"),
     wrong("mpiWorkers/resources", {"limits": ["cpu"]}, "it does not fit a pod: expected `object",
           "mpiWorkers.resources.limits"),

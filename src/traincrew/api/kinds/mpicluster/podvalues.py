@@ -72,10 +72,10 @@ def _pod(role: str, pod: Document) -> Iterator[Problem]:
     for key in pod.get("resources") or {}:
         if key not in _RESOURCES:
             near = difflib.get_close_matches(key, _RESOURCES, n=1) or _RESOURCES[:1]
-            text = f"there is no such key; did you mean {role}.resources.{near[0]}?"
+            text = f"a container has no such resources; write {role}.resources.{near[0]}"
             yield Problem(f"{role}.resources.{key}", text)
     for key, value in (pod.get("nodeSelector") or {}).items():
-        if not isinstance(value, str):
+        if value is not None and not isinstance(value, str):
             text = "expected text; write it in quotes, because true and 1 are not text in YAML"
             yield Problem(f"{role}.nodeSelector.{key}", text)
     there = set()
