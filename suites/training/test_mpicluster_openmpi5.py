@@ -1,4 +1,8 @@
-"""MPIClusters with Open MPI 5, which starts processes by PRRTE, as images of users may have it."""
+"""MPIClusters with Open MPI 5, which starts processes by PRRTE, as images of users may have it.
+
+On a busy machine its mpiexec does not always end when all ranks have ended, however they were
+started. Then it is run again, here as in docs/guides/mpicluster.md.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +38,39 @@ CATALOG = {
 }
 
 
+UNTIL_IT_ENDS = """\
+for attempt in 1 2 3; do
+  output=$(timeout --kill-after=5 60 "$@" 2>&1)
+  code=$?
+  if [ "$code" -ne 124 ] && [ "$code" -ne 137 ]; then
+    echo "$output"
+    exit "$code"
+  fi
+done
+echo "mpiexec does not end: $output"
+exit "$code"
+"""
+"""Script that runs a command again that has not ended after a minute."""
+
+
 class User(shell.User, Steps):
-    """A user with MPIClusters."""
+    """A user with MPIClusters, whose mpiexec may have to be run again."""
+
+    def kubectl(self, *words: str, code: int | None = 0, given: str | None = None) -> str:
+        """Run `kubectl`."""
+        if "mpiexec" in words:
+            place = words.index("mpiexec")
+            again = ("sh", "-c", UNTIL_IT_ENDS, "sh")
+            words = (*words[:place], *again, *words[place:])
+        return super().kubectl(*words, code=code, given=given)
+
+
+def one_shot_that_ends(name: str, *command: str, **policy: Any) -> dict[str, Any]:
+    """Return a cluster that runs a command in three pods."""
+    run = f"mpiexec --allow-run-as-root --hostfile {HOSTFILE} -n 3 --map-by ppr:1:node"
+    return with_image(
+        one_shot(name, f"set -- {run} {' '.join(command)}\n{UNTIL_IT_ENDS}", **policy)
+    )
 
 
 def with_image(document: dict[str, Any]) -> dict[str, Any]:
@@ -96,8 +131,7 @@ def test_the_hostfile_follows_the_workers(user: User, playground: str) -> None:
 
 
 def test_a_command_trains(user: User) -> None:
-    run = f"mpiexec --allow-run-as-root --hostfile {HOSTFILE} -n 3 --map-by ppr:1:node"
-    user.create(with_image(one_shot("trains", f"{run} python3 /examples/train_digits.py")))
+    user.create(one_shot_that_ends("trains", "python3", "/examples/train_digits.py"))
     user.until_condition("trains", "Succeeded")
     log = user.kubectl("logs", "trains-master")
     assert float(log.rpartition("validation accuracy: ")[2].split()[0]) >= 0.95, log
@@ -105,8 +139,7 @@ def test_a_command_trains(user: User) -> None:
 
 
 def test_a_rank_that_fails_fails_the_command(user: User) -> None:
-    run = f"mpiexec --allow-run-as-root --hostfile {HOSTFILE} -n 3 --map-by ppr:1:node"
-    user.create(with_image(one_shot("fails", f"{run} sh -c 'exit 7'", backoffLimit=0)))
+    user.create(one_shot_that_ends("fails", "sh", "-c", "'exit 7'", backoffLimit=0))
     user.until_condition("fails", "Failed")
     assert user.mpi_cluster("fails")["status"]["exitCode"] == 7
     user.gone("fails")
