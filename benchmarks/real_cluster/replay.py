@@ -76,6 +76,8 @@ def by_job(exchanges: Iterable[Exchange]) -> dict[str, list[Exchange]]:
     for exchange in exchanges:
         if not exchange.is_write or not 200 <= exchange.status < 300:
             continue
+        if "dryRun=All" in exchange.path:  # writes nothing, and is refused once the pod exists
+            continue
         named = _JOB_NAME.search(exchange.path.encode()) or _JOB_NAME.search(exchange.body)
         if named is not None:
             found.setdefault(named[0].decode(), []).append(exchange)
