@@ -24,18 +24,25 @@ KUBECTL_VOLUME = f"{OWN_PREFIX}kubectl"
 WAIT = "trap 'exit 0' TERM INT; while :; do sleep 86400 & wait $!; done"
 """Does nothing until it is told to end. A shell notices a signal only while it waits."""
 RUN = """\
-trap 'kill -TERM "$process" 2> /dev/null' TERM INT
+trap 'told=1; kill -TERM "$process" 2> /dev/null' TERM INT
 "$(command -v bash || command -v sh)" -c "$1" &
 process=$!
+[ -z "${told:-}" ] || kill -TERM "$process"
 wait "$process"
 code=$?
-while kill -0 "$process" 2> /dev/null; do
+while [ -n "${told:-}" ]; do
+  told=
   wait "$process"
-  code=$?
+  ended=$?
+  [ "$ended" -eq 127 ] || code=$ended
 done
 exit "$code"
 """
-"""Runs a command by a shell and ends with its exit code, also when it is told to end."""
+"""Runs a command by a shell and ends with its exit code, also when it is told to end.
+
+A signal interrupts ``wait``, which has to be called again for the exit code; 127 says that there is
+nothing left to wait for.
+"""
 
 Document = dict[str, Any]
 
