@@ -32,8 +32,11 @@ mpiWorkers:
 """
 KEYS = """\
 sshKey:
-  id_rsa: private
-  id_rsa_pub: public
+  id_rsa: |
+    -----BEGIN RSA PRIVATE KEY-----
+    of nobody
+    -----END RSA PRIVATE KEY-----
+  id_rsa_pub: ssh-rsa AAAAB3NzaC1yc2E nobody
 """
 
 
