@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,14 @@ def condition_of(document: Document, kind: str) -> Document | None:
             found: Document = condition
             return found
     return None
+
+
+@pytest.fixture(scope="module")
+def user(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[User]:
+    """A user with a running cluster."""
+    home = tmp_path_factory.mktemp("user")
+    with shell.running(User(home, cache, "chj,job,sts,pod,event")) as user:
+        yield user
 
 
 def digits_mn(name: str, *, epochs: int = 30, retries: int = 0) -> Document:
