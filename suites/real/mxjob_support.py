@@ -140,15 +140,17 @@ class LongJob(Job):
         user: Whose it is.
         name: Its name.
         checkpoints: The directory.
+        policy: Its run policy.
     """
 
-    def __init__(self, user: User, name: str, checkpoints: Path) -> None:
+    def __init__(self, user: User, name: str, checkpoints: Path, **policy: Any) -> None:
         super().__init__(user, name)
         self._checkpoints = checkpoints
         checkpoints.mkdir()
         checkpoints.chmod(0o777)  # the image's user is not root
         _, job = yaml.safe_load_all((EXAMPLES / "mxjob-dist.yaml").read_text())
         job["metadata"]["name"] = name
+        job["spec"] |= {"runPolicy": policy} if policy else {}
         spread = {
             "maxSkew": 1,
             "topologyKey": "kubernetes.io/hostname",

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from hack.cluster import RealCluster
 
 SPACE = "mxnet"
+SILENCE = 120
+"""Seconds without a line of output, after which the roles are taken for hanging."""
 pytestmark = pytest.mark.timeout(900)
 
 
@@ -74,7 +76,11 @@ def test_the_examples_as_they_are(user: User, tmp_path: Path) -> None:
     ("role", "words"), [("scheduler-0", "The scheduler"), ("worker-2", "Worker 2")]
 )
 def test_a_role_that_is_killed(user: User, tmp_path: Path, role: str, words: str) -> None:
-    job = LongJob(user, f"kills-{role}", tmp_path / "checkpoints")
+    """All are restarted at once, and again if MXNet's roles do not find each other.
+
+    On a busy machine they may wait for each other for ever after a restart, all of them running.
+    """
+    job = LongJob(user, f"kills-{role}", tmp_path / "checkpoints", progressDeadlineSeconds=SILENCE)
     job.until_saved(EPOCHS // 4)
     before = job.pods()
     assert nodes(before) == {node.name for node in user.cluster.nodes}
@@ -88,9 +94,14 @@ def test_a_role_that_is_killed(user: User, tmp_path: Path, role: str, words: str
 
     job.assert_trained()
     status, after = job.status, job.pods()
-    assert [status[key] for key in ("attempt", "failures", "restarts")] == [1, 1, 1]
-    assert job.row() == [job.name, "Done", "Succeeded", "1"]
-    assert job.restarts() == [reason]
+    silent = status["restarts"] - 1
+    assert silent in {0, 1}
+    assert (status["lastRestartReason"] == reason) != (
+        f" {SILENCE} s" in status["lastRestartReason"]
+    )
+    assert [status[key] for key in ("attempt", "failures", "restarts")] == [1 + silent] * 3
+    assert job.row() == [job.name, "Done", "Succeeded", f"{1 + silent}"]
+    assert reason in job.restarts()
     assert EPOCHS // 4 <= job.begun() < EPOCHS, "it was killed in mid-training"
     assert len(uids(after) - uids(before)) == len(before) == 6, "all of them were replaced"
     job.assert_nothing_runs(uids(before) | uids(after))
