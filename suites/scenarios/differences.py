@@ -158,8 +158,8 @@ DIFFERENCES: tuple[Difference, ...] = (
         "The StatefulSet controller deletes a pod again, and says so again, as long as it has not"
         " seen that the pod is being deleted.",
         section="StatefulSet .*, events of statefulset-controller",
-        embedded="Normal SuccessfulDelete: Delete Pod .* successful",
-        real=r"Normal SuccessfulDelete: Delete Pod .* successful x\d+",
+        embedded=r"Normal SuccessfulDelete: Delete Pod .* successful( x\d+)?",
+        real=r"Normal SuccessfulDelete: Delete Pod .* successful( x\d+)?",
         sometimes=True,
     ),
     Difference(
