@@ -160,7 +160,7 @@ class LongJob(Job):
         for replica in job["spec"]["replicaSpecs"]:
             replica["template"]["spec"]["topologySpreadConstraints"] = [spread]
         workers = job["spec"]["replicaSpecs"][2]["template"]["spec"]
-        workers["containers"][0]["command"] += [f"--epochs={EPOCHS}", "--pause=0.3"]
+        workers["containers"][0]["command"] += [f"--epochs={EPOCHS}", "--pause=1"]
         workers["volumes"] = [{"name": "checkpoints", "hostPath": {"path": str(checkpoints)}}]
         user.create(job)
 
