@@ -6,15 +6,16 @@ The steps are those of examples/openmpi/README.md: create, `kubectl exec`, `kube
 from __future__ import annotations
 
 import re
-import shutil
 import time
 from typing import TYPE_CHECKING
 
 import pytest
 from suites import shell
-from suites.openmpi_user import EXAMPLES, HOSTFILE, UPDATE_SECONDS, Steps, example, lines, one_shot
+from suites.openmpi_user import EXAMPLES, HOSTFILE, UPDATE_SECONDS, example, lines, one_shot
 
+from . import mpiclusters
 from .conftest import pull
+from .mpiclusters import User
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,27 +25,19 @@ if TYPE_CHECKING:
 
 WORKER_COUNTS = (3, 0, 2)
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/usr/bin") is None,
-    reason="the pods of an MPICluster run this machine's sshd: apt-get install openssh-server",
-)
-
-
-class User(shell.User, Steps):
-    """A user with MPIClusters."""
+pytestmark = mpiclusters.NEEDS_SSHD
 
 
 @pytest.fixture(scope="module")
 def openmpi(cache: Path) -> Environment:
     """The environment of the pods."""
-    return pull(cache, "traincrew/openmpi:0.1.0")
+    return pull(cache, mpiclusters.IMAGE)
 
 
 @pytest.fixture(scope="module")
 def user(tmp_path_factory: pytest.TempPathFactory, cache: Path, openmpi: object) -> Iterator[User]:
     """A user with a running cluster."""
-    home = tmp_path_factory.mktemp("user")
-    with shell.running(User(home, cache, "mpic,sts,pod,event")) as user:
+    with shell.running(User(tmp_path_factory.mktemp("user"), cache)) as user:
         yield user
 
 

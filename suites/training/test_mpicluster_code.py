@@ -7,19 +7,17 @@ import subprocess
 from typing import IO, TYPE_CHECKING, Any
 
 import pytest
-from suites import git_servers, shell
-from suites.openmpi_user import HOSTFILE, Steps, example, lines, with_code
+from suites import git_servers
+from suites.openmpi_user import HOSTFILE, example, lines, with_code
 
+from . import mpiclusters
 from .conftest import pull
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = pytest.mark.skipif(
-    git_servers.SSHD is None,
-    reason="the pods of an MPICluster run this machine's sshd: apt-get install openssh-server",
-)
+pytestmark = mpiclusters.NEEDS_SSHD
 NON_ROOT = {
     "runAsNonRoot": True,
     "runAsUser": 1_000_670_000,
@@ -29,7 +27,7 @@ NON_ROOT = {
 RESTRICTED = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 
 
-class User(shell.User, Steps):
+class User(mpiclusters.User):
     """A user with MPIClusters."""
 
     def until_message(self, document: dict[str, Any], *words: str) -> str:
@@ -49,11 +47,9 @@ class User(shell.User, Steps):
 @pytest.fixture(scope="module")
 def user(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[User]:
     """A user with a running cluster; no private key is in its log."""
-    pull(cache, "traincrew/openmpi:0.1.0")
-    home = tmp_path_factory.mktemp("user")
-    with shell.running(User(home, cache, "mpic,sts,pod,event")) as user:
+    pull(cache, mpiclusters.IMAGE)
+    with mpiclusters.keeping_secrets(User(tmp_path_factory.mktemp("user"), cache)) as user:
         yield user
-        assert "PRIVATE KEY" not in user.log()
 
 
 @pytest.fixture(scope="module")

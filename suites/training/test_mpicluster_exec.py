@@ -9,7 +9,6 @@ from suites import shell
 from suites.openmpi_user import (
     HOSTFILE,
     UPDATE_SECONDS,
-    Steps,
     example,
     lines,
     one_shot,
@@ -17,6 +16,7 @@ from suites.openmpi_user import (
 )
 
 from .conftest import pull
+from .mpiclusters import User
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,16 +26,11 @@ IMAGE = "traincrew/chainermn:0.1.0"
 MPIEXEC = f"mpiexec --allow-run-as-root --hostfile {HOSTFILE} -n 3 --map-by ppr:1:node"
 
 
-class User(shell.User, Steps):
-    """A user with MPIClusters."""
-
-
 @pytest.fixture(scope="module")
 def user(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[User]:
     """A user with a running cluster."""
     pull(cache, IMAGE)
-    home = tmp_path_factory.mktemp("user")
-    with shell.running(User(home, cache, "mpic,sts,pod,role,event")) as user:
+    with shell.running(User(tmp_path_factory.mktemp("user"), cache)) as user:
         yield user
 
 

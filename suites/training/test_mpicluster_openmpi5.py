@@ -10,19 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from suites import git_servers, shell
-from suites.openmpi_user import HOSTFILE, UPDATE_SECONDS, Steps, example, lines, one_shot
+from suites import shell
+from suites.openmpi_user import HOSTFILE, UPDATE_SECONDS, example, lines, one_shot
 
+from . import mpiclusters
 from .conftest import pull
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = pytest.mark.skipif(
-    git_servers.SSHD is None,
-    reason="the pods of an MPICluster run this machine's sshd: apt-get install openssh-server",
-)
+pytestmark = mpiclusters.NEEDS_SSHD
 IMAGE = "registry.example.com/me/openmpi"
 VERSION = "5.0.11"
 # As in docs/guides/environments.md.
@@ -53,7 +51,7 @@ exit "$code"
 """Script that runs a command again that has not ended after a minute."""
 
 
-class User(shell.User, Steps):
+class User(mpiclusters.User):
     """A user with MPIClusters, whose mpiexec may have to be run again."""
 
     def kubectl(self, *words: str, code: int | None = 0, given: str | None = None) -> str:
@@ -88,7 +86,7 @@ def user(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[User
     catalog = home / "environments.yaml"
     catalog.write_text(yaml.safe_dump(CATALOG))
     pull(cache, f"{IMAGE}:1", [catalog])
-    with shell.running(User(home, cache, "mpic,sts,pod,event"), "--images", str(catalog)) as user:
+    with shell.running(User(home, cache), "--images", str(catalog)) as user:
         yield user
 
 

@@ -7,19 +7,16 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from suites import git_servers, shell
-from suites.openmpi_user import HOSTFILE, UPDATE_SECONDS, Steps, example
+from suites.openmpi_user import HOSTFILE, UPDATE_SECONDS, example
 
+from . import mpiclusters
 from .conftest import pull
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = pytest.mark.skipif(
-    git_servers.SSHD is None,
-    reason="the pods of an MPICluster run this machine's sshd: apt-get install openssh-server",
-)
+pytestmark = mpiclusters.NEEDS_SSHD
 OVERLAP = 15
 """Seconds for which both pairs are accepted."""
 LOOP = """
@@ -36,7 +33,7 @@ print(f"rank {world.rank} ended", flush=True)
 KEYS = ("id_ed25519", "id_previous", "authorized_keys")
 
 
-class User(shell.User, Steps):
+class User(mpiclusters.User):
     """A user with MPIClusters."""
 
     def ssh(self, cluster: str, other: str) -> str:
@@ -48,16 +45,14 @@ class User(shell.User, Steps):
 @pytest.fixture(scope="module")
 def user(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[User]:
     """A user with a running cluster; no private key is in its log."""
-    pull(cache, "traincrew/openmpi:0.1.0")
-    home = tmp_path_factory.mktemp("user")
-    with shell.running(User(home, cache, "mpic,sts,pod,event")) as user:
+    pull(cache, mpiclusters.IMAGE)
+    with mpiclusters.keeping_secrets(User(tmp_path_factory.mktemp("user"), cache)) as user:
         yield user
-        assert "PRIVATE KEY" not in user.log()
 
 
 @pytest.fixture
 def ranks(user: User) -> Iterator[subprocess.Popen[str]]:
-    """Ranks in all pods of a cluster, which exchange messages until they are told to stop."""
+    """Ranks in all pods of a cluster, which exchange messages until there is a file."""
     document = example("interactive.yaml", "play")
     user.create(document)
     user.until_condition("play", "Running")

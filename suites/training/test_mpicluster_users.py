@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from suites import git_servers, shell
 from suites.nobody import NOBODY, usable_python
-from suites.openmpi_user import EXAMPLES, Steps
+from suites.openmpi_user import EXAMPLES
+
+from . import mpiclusters
+from .mpiclusters import NEEDS_SSHD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,10 +29,7 @@ UNKNOWN = 2_000_000_125
 PYTHON = usable_python() if os.geteuid() == 0 else None
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="only root can change the user"),
-    pytest.mark.skipif(
-        git_servers.SSHD is None,
-        reason="the pods of an MPICluster run this machine's sshd: apt-get install openssh-server",
-    ),
+    NEEDS_SSHD,
     pytest.mark.skipif(
         os.geteuid() == 0 and PYTHON is None,
         reason="no interpreter of this version that another user may run",
@@ -38,7 +37,7 @@ pytestmark = [
 ]
 
 
-class Stranger(shell.User, Steps):
+class Stranger(mpiclusters.User):
     """Another user, who may only read this project.
 
     Args:
@@ -48,7 +47,7 @@ class Stranger(shell.User, Steps):
     """
 
     def __init__(self, uid: int, home: Path, cache: Path) -> None:
-        super().__init__(home, cache, "mpic,sts,pod,event")
+        super().__init__(home, cache)
         self.uid = uid
         programs = home / "bin"
         programs.mkdir()

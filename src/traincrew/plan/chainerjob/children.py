@@ -22,6 +22,7 @@ from traincrew.api.kinds.chainerjob.types import (
 )
 from traincrew.api.podtemplate import with_named_container
 from traincrew.plan.shared import openmpi, podtemplate
+from traincrew.plan.shared.kind import RBAC
 from traincrew.plan.shared.model import FINGERPRINT
 from traincrew.plan.shared.writes import digest
 
@@ -117,14 +118,14 @@ def role(owner: Owner, spec: ChainerJobSpec) -> Document:
             }
         ]
         rules += openmpi.exec_rules(workers, "list")
-    return _document("rbac.authorization.k8s.io/v1", "Role", names.role, owner, rules=rules)
+    return _document(f"{RBAC}/v1", "Role", names.role, owner, rules=rules)
 
 
 def role_binding(owner: Owner) -> Document:
     """Return the RoleBinding that grants the Role to the pods."""
     names = Names(owner.name)
     return _document(
-        "rbac.authorization.k8s.io/v1",
+        f"{RBAC}/v1",
         "RoleBinding",
         names.role_binding,
         owner,

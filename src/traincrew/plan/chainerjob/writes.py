@@ -21,7 +21,7 @@ from traincrew.plan.shared.model import (
     StatefulSetView,
     Write,
 )
-from traincrew.plan.shared.writes import annotate, digest, fingerprint, patch, stages
+from traincrew.plan.shared.writes import annotate, digest, fingerprint, patch, stages, with_field
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -131,22 +131,11 @@ class Writes:
         return self._create(document)
 
     def _role(self, spec: ChainerJobSpec) -> Write | None:
-        document = children.role(self._owner, spec)
-        found = self._observed.child(ChildKey.of(document), RoleView)
-        if found is None:
-            return self._create(document)
-        if found.rules == document["rules"]:
-            return None
-        return patch(ChildKey.of(document), found, {("rules",): document["rules"]})
+        return with_field(self._observed, children.role(self._owner, spec), RoleView, "rules")
 
     def _role_binding(self) -> Write | None:
         document = children.role_binding(self._owner)
-        found = self._observed.child(ChildKey.of(document), RoleBindingView)
-        if found is None:
-            return self._create(document)
-        if found.subjects == document["subjects"]:
-            return None
-        return patch(ChildKey.of(document), found, {("subjects",): document["subjects"]})
+        return with_field(self._observed, document, RoleBindingView, "subjects")
 
     def _assets(self, spec: ChainerJobSpec) -> Write | None:
         """Create or replace the scripts; running pods keep those of the version that created them.

@@ -22,7 +22,7 @@ SCRIPTS_VOLUME = f"{OWN_PREFIX}scripts"
 KUBECTL_VOLUME = f"{OWN_PREFIX}kubectl"
 
 WAIT = "trap 'exit 0' TERM INT; while :; do sleep 86400 & wait $!; done"
-"""Does nothing until it is told to end. A shell notices a signal only while it waits."""
+"""Does nothing until it gets SIGTERM. A shell notices a signal only while it waits."""
 RUN = """\
 trap 'told=1; kill -TERM "$process" 2> /dev/null' TERM INT
 "$(command -v bash || command -v sh)" -c "$1" &
@@ -38,7 +38,7 @@ while [ -n "${told:-}" ]; do
 done
 exit "$code"
 """
-"""Runs a command by a shell and ends with its exit code, also when it is told to end.
+"""Runs a command by a shell and ends with its exit code, also after SIGTERM.
 
 A signal interrupts ``wait``, which has to be called again for the exit code; 127 says that there is
 nothing left to wait for.

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from traincrew.api.kinds.mpicluster.codesync import FETCH_SUFFIX, UPDATE_SUFFIX
+from traincrew.api.kinds.mpicluster.codesync import COMMIT, FETCH_SUFFIX, UPDATE_SUFFIX
 from traincrew.api.kinds.mpicluster.types import OWN_PREFIX
 from traincrew.plan.mpicluster import codeupdate
 from traincrew.plan.shared import podtemplate
@@ -27,8 +27,7 @@ ROOT, SECRET, HOME = "/git", "/etc/git-secret", "/tmp"  # noqa: S108 - a volume 
 HOME_VOLUME = f"{OWN_PREFIX}git-home"
 SECRET_MODE = 0o444
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
-"""Variables by which git, like most programs, is told of a proxy; in capitals as well."""
-_COMMIT = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
+"""Variables by which git, like most programs, finds a proxy; in capitals as well."""
 
 SCRIPT = r"""set -eu
 root=$1 secret=$2
@@ -263,7 +262,7 @@ def _script(code: CodeSync) -> str:
 def _variables(code: CodeSync) -> dict[str, str]:
     variables = {"HOME": HOME, "GIT_SYNC_REPO": code.repository, "GIT_SYNC_DEST": code.name}
     if code.branch is not None:
-        is_commit = _COMMIT.fullmatch(code.branch) is not None
+        is_commit = re.fullmatch(COMMIT, code.branch) is not None
         variables["GIT_SYNC_REV" if is_commit else "GIT_SYNC_BRANCH"] = code.branch
     if code.timeout_seconds is not None:
         variables["GIT_SYNC_TIMEOUT"] = str(code.timeout_seconds)

@@ -65,17 +65,23 @@ class Keys(msgspec.Struct, frozen=True, kw_only=True):
         numbers.ssh_key_rotation_time = self.rotation_time
 
 
+def secret_name(current: ObservedCluster, spec: MPIClusterSpec) -> str:
+    """Return the Secret whose keys all pods use; empty if they need none."""
+    if spec.transport == EXEC:
+        return ""
+    chosen = current.stored.ssh_key_secret_name or spec.ssh.key_secret_name
+    return chosen or current.names.ssh_key
+
+
 def keys(current: ObservedCluster, spec: MPIClusterSpec, owner: Owner, now: datetime) -> Keys:
     """Return what happens to the keys of a cluster that is to run."""
-    if spec.transport == EXEC:
-        return Keys(secret="")
     stored, own = current.stored, current.names.ssh_key
-    used = stored.ssh_key_secret_name
-    if (used or spec.ssh.key_secret_name or own) != own or spec.ssh.key_secret_name == own:
-        return Keys(secret=used or spec.ssh.key_secret_name or own)
+    secret = secret_name(current, spec)
+    if secret != own or spec.ssh.key_secret_name == own:
+        return Keys(secret=secret)
     generation, since = stored.ssh_key_generation, stored.ssh_key_rotation_time
     wanted = max(spec.ssh.key_generation, generation)
-    if not used:
+    if not stored.ssh_key_secret_name:
         # If there is a Secret of an earlier generation, its pair is replaced.
         if wanted > max(generation, 1):
             since = format_time(now)
@@ -123,4 +129,4 @@ def secret_key(current: ObservedCluster) -> ChildKey:
     return ChildKey("Secret", current.names.ssh_key)
 
 
-__all__ = ["Keys", "keys", "secret_key"]
+__all__ = ["Keys", "keys", "secret_key", "secret_name"]

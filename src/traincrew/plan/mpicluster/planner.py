@@ -230,7 +230,7 @@ class _Planner(JobPlanner[MPIClusterSpec, MPIClusterStatus]):
         self, plan: Plan, spec: MPIClusterSpec, numbers: MPIClusterStatus, *, start: bool
     ) -> float | None:
         """Add the writes to a plan; return after how many seconds more follow."""
-        found = self._keys(spec)
+        found = keys.keys(self.current, spec, self.owner, self.now)
         held = self._holds_template(spec)
         self.releasing |= held or found.writes
         plan.stages = self.writes.run(spec, found, held=held, start=start)
@@ -243,11 +243,8 @@ class _Planner(JobPlanner[MPIClusterSpec, MPIClusterStatus]):
         waits = [found.seconds, self._delete_ended_master(plan, spec)]
         return min((wait for wait in waits if wait is not None), default=None)
 
-    def _keys(self, spec: MPIClusterSpec) -> keys.Keys:
-        return keys.keys(self.current, spec, self.owner, self.now)
-
     def _replaces(self, spec: MPIClusterSpec) -> bool:
-        return self.current.replaces_template(self._keys(spec).secret)
+        return self.current.replaces_template(keys.secret_name(self.current, spec))
 
     def _holds_template(self, spec: MPIClusterSpec) -> bool:
         """Return whether it has to be stored first that the workers are replaced by us."""

@@ -27,7 +27,7 @@ from traincrew.plan.shared.model import (
     RoleView,
     Write,
 )
-from traincrew.plan.shared.writes import annotate, digest, fingerprint, patch, stages
+from traincrew.plan.shared.writes import annotate, digest, fingerprint, patch, stages, with_field
 
 if TYPE_CHECKING:
     from traincrew.api.kinds.mpicluster.types import MPIClusterSpec
@@ -168,13 +168,7 @@ class Writes:
 
     def _assets(self, spec: MPIClusterSpec, hostfile: str) -> Write | None:
         document = children.assets(self._owner, spec, hostfile)
-        key = ChildKey.of(document)
-        found = self._observed.child(key, ConfigMapView)
-        if found is None:
-            return Write(create=document)
-        if found.data == document["data"]:
-            return None
-        return patch(key, found, {("data",): document["data"]})
+        return with_field(self._observed, document, ConfigMapView, "data")
 
     def _service_account(self, spec: MPIClusterSpec) -> Write | None:
         document = children.service_account(self._owner, spec)
@@ -186,24 +180,15 @@ class Writes:
 
     def _role(self, spec: MPIClusterSpec) -> Write | None:
         document = children.role(self._owner, spec, self._current.replicas)
-        key = ChildKey.of(document)
-        found = self._observed.child(key, RoleView)
-        if found is None:
-            return Write(create=document)
-        if found.rules == document["rules"]:
-            return None
-        return patch(key, found, {("rules",): document["rules"]})
+        return with_field(self._observed, document, RoleView, "rules")
 
     def _role_binding(self, spec: MPIClusterSpec) -> Write | None:
         """Create or mend the RoleBinding; a master that exists keeps the account that it has."""
         document = children.role_binding(self._owner, spec)
-        key = ChildKey.of(document)
-        found = self._observed.child(key, RoleBindingView)
-        if found is None:
-            return Write(create=document)
-        if found.subjects == document["subjects"] or self._current.has_another_template:
+        exists = ChildKey.of(document) in self._observed.children
+        if exists and self._current.has_another_template:
             return None
-        return patch(key, found, {("subjects",): document["subjects"]})
+        return with_field(self._observed, document, RoleBindingView, "subjects")
 
     def _workers(self, spec: MPIClusterSpec, key_secret: str, *, held: bool) -> Write | None:
         document = self._worker_document(spec, key_secret)

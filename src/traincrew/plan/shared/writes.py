@@ -12,6 +12,8 @@ from traincrew.plan.shared.model import FINGERPRINT, ChildKey, ChildView, Patch,
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from traincrew.plan.shared.model import Observed
+
 Values = dict[tuple[str, ...], Any]
 """Values to set, by the paths of their fields."""
 Stages = list[list[Write]]
@@ -44,6 +46,25 @@ def patch(key: ChildKey, found: ChildView, values: Values) -> Write | None:
     return Write(
         patch=Patch(key=key, namespace=metadata.namespace, uid=metadata.uid, values=values)
     )
+
+
+def with_field(
+    observed: Observed, document: dict[str, Any], view: type[ChildView], name: str
+) -> Write | None:
+    """Return the write that creates a child, or replaces a field of it that differs, if any.
+
+    Args:
+        observed: The children.
+        document: The child.
+        view: Its view.
+        name: The field, at the top of the document.
+    """
+    key = ChildKey.of(document)
+    found = observed.child(key, view)
+    if found is None:
+        return Write(create=document)
+    wanted = document[name]
+    return patch(key, found, {} if getattr(found, name) == wanted else {(name,): wanted})
 
 
 def annotate(found: ChildView, texts: dict[str, str]) -> Values:
