@@ -165,14 +165,13 @@ def test_a_command_that_is_told_to_end_may_clean_up() -> None:
 
 ENDING = """
 import signal, sys
-def end(*_):
-    print("cleaned up", flush=True)
-    sys.exit(7)
-signal.signal(signal.SIGTERM, end)
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
 print("up", flush=True)
-while True:
-    signal.pause()
+signal.sigwait({signal.SIGTERM})
+print("cleaned up", flush=True)
+sys.exit(7)
 """
+# With a handler and signal.pause(), a signal that comes just before the pause would be slept over.
 
 
 # -- decisions ------------------------------------------------------------------------------------
