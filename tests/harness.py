@@ -30,6 +30,7 @@ from traincrew.engine.resources import (
 )
 from traincrew.local.apiserver.http.server import ApiServer
 from traincrew.local.apiserver.storage import Storage
+from traincrew.local.apiserver.writes.crd_status import DEFINITIONS
 from traincrew.local.controllers import add_controllers
 from traincrew.operator.app import run_operator
 from traincrew.operator.kinds import RESOURCES
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
     from traincrew.engine.config import ClientConfig
     from traincrew.engine.resources import Resource
+    from traincrew.local.apiserver.storage.storage import Entry
 
 CHAINER_JOBS, ELASTIC_JOBS, MPI_CLUSTERS, MX_JOBS, OLDER_MX_JOBS = (
     next(resource for resource in RESOURCES if f"{resource.plural}.{resource.group}" == name)
@@ -54,6 +56,11 @@ CHAINER_JOBS, ELASTIC_JOBS, MPI_CLUSTERS, MX_JOBS, OLDER_MX_JOBS = (
 )
 DEADLINE = 60.0
 OPERATOR_AGENT = "traincrew-operator"
+_STORED: list[Entry] = []
+"""The definitions of our kinds as the first API server of this process has stored them.
+
+All others begin with them, as after a restart: to check them again takes longer than most tests.
+"""
 
 
 class Cluster:
@@ -72,6 +79,8 @@ class Cluster:
     async def __aenter__(self) -> Self:
         storage = Storage(None)
         self._stack.callback(storage.close)
+        for entry in _STORED:
+            storage.put(DEFINITIONS, entry.key, entry.copy())
         self.server = ApiServer(storage, secret="for-tests-only-0123456789")
         await self.server.start()
         self._stack.push_async_callback(self.server.stop)
@@ -79,8 +88,10 @@ class Cluster:
         controllers = await self._stack.enter_async_context(
             Client(self.config, user_agent="controllers")
         )
-        for kind in KINDS:
-            await self.client.create(CUSTOM_RESOURCE_DEFINITIONS, definition(kind))
+        if not _STORED:
+            for kind in KINDS:
+                await self.client.create(CUSTOM_RESOURCE_DEFINITIONS, definition(kind))
+            _STORED.extend(storage.scan(DEFINITIONS))
         events = EventRecorder(controllers, "controllers")
         manager = Manager(controllers)
         add_controllers(manager, events)

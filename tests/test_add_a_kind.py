@@ -103,7 +103,7 @@ def test_it_passes_the_projects_checks(tree: Tree) -> None:
 
 
 def test_it_is_installed_by_manifests_kustomize_and_chart(tree: Tree) -> None:
-    documents = list(yaml.load_all(tree.traincrew("manifests"), yaml.SafeLoader))
+    documents = list(yaml.load_all(tree.traincrew("manifests"), yaml.CSafeLoader))
     found: dict[tuple[str, str], Any] = {
         (document["kind"], document["metadata"]["name"]): document for document in documents
     }

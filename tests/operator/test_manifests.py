@@ -69,7 +69,7 @@ def test_files_are_in_the_order_of_creation(tmp_path: Path) -> None:
     ]
     for path in paths:
         # The parser in C: the schema of a pod template is large.
-        found = list(yaml.load_all(path.read_text(), yaml.SafeLoader))
+        found = list(yaml.load_all(path.read_text(), yaml.CSafeLoader))
         assert found == documents()[path.name]
         # What `kubectl apply` stores in an annotation.
         assert all(len(json.dumps(document)) < 256 * 1024 for document in found)

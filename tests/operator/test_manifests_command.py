@@ -22,7 +22,7 @@ def run(*arguments: str) -> tuple[int, str, str]:
 
 def test_everything_is_printed() -> None:
     code, out, _ = run()
-    kinds = [document["kind"] for document in yaml.load_all(out, yaml.SafeLoader)]
+    kinds = [document["kind"] for document in yaml.load_all(out, yaml.CSafeLoader)]
 
     assert code == 0
     definitions = ["CustomResourceDefinition"] * len(KINDS)
@@ -33,7 +33,7 @@ def test_everything_is_printed() -> None:
 def test_definitions_only() -> None:
     _, out, _ = run("--crds-only")
 
-    assert [document["metadata"]["name"] for document in yaml.load_all(out, yaml.SafeLoader)] == [
+    assert [document["metadata"]["name"] for document in yaml.load_all(out, yaml.CSafeLoader)] == [
         f"{kind.plural}.{kind.group}" for kind in KINDS
     ]
 
@@ -43,7 +43,7 @@ def test_values_and_namespace(tmp_path: Path) -> None:
     _, out, _ = run("--values", str(tmp_path / "values.yaml"), "--namespace", "ops")
     (deployment,) = [
         document
-        for document in yaml.load_all(out, yaml.SafeLoader)
+        for document in yaml.load_all(out, yaml.CSafeLoader)
         if document["kind"] == "Deployment"
     ]
 

@@ -12,7 +12,6 @@ no ``null`` alternatives and no titles; the conversion here removes exactly thos
 from __future__ import annotations
 
 import copy
-import json
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -141,10 +140,8 @@ def _structural(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, 
 
 
 @cache
-def _upstream_pod_template() -> dict[str, Any]:
-    text = resources.files("traincrew.api").joinpath("data/pod-template.schema.json").read_text()
-    document: dict[str, Any] = json.loads(text)
-    return document
+def _upstream_pod_template() -> bytes:
+    return resources.files("traincrew.api").joinpath("data/pod-template.schema.json").read_bytes()
 
 
 def pod_template(container: str, restart_policy: str | None = None) -> dict[str, Any]:
@@ -154,7 +151,7 @@ def pod_template(container: str, restart_policy: str | None = None) -> dict[str,
         container: The name of a single unnamed container.
         restart_policy: Default of ``spec.restartPolicy``, if any.
     """
-    template = copy.deepcopy(_upstream_pod_template())
+    template: dict[str, Any] = msgspec.json.decode(_upstream_pod_template())
     # Old manifests have them inside templates, where they have no effect.
     template["properties"]["apiVersion"] = {"type": "string"}
     template["properties"]["kind"] = {"type": "string"}

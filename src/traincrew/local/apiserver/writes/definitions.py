@@ -242,18 +242,18 @@ class Definitions:
             version["name"] for version in spec["versions"] if version.get("storage")
         )
         versions = sorted(spec["versions"], key=lambda version: version_order(version["name"]))
-        resources = [
-            _resource(spec, version, storage_version)
+        found = {
+            version["name"]: (_resource(spec, version, storage_version), version.get("served"))
             for version in versions
-            if version.get("served")
-        ]
+        }
+        resources = [resource for resource, served in found.values() if served]
         self._registry.replace_group_resource(*key, resources)
         self._served[key] = spec
-        defaulted = self._default_stored(spec, storage_version)
+        defaulted = self._default_stored(found[storage_version][0])
         if defaulted or before - {resource.version for resource in resources}:
             self._hub.end(f"{key[1]}.{key[0]}")
 
-    def _default_stored(self, spec: Document, storage_version: str) -> bool:
+    def _default_stored(self, resource: ResourceType) -> bool:
         """Apply the defaults of a schema to the objects that were stored before it.
 
         Upstream applies them whenever an object is read. Here it happens once, when the schema
@@ -263,12 +263,10 @@ class Definitions:
         Returns:
             Whether any object has changed.
         """
-        version = next(each for each in spec["versions"] if each["name"] == storage_version)
-        resource = _resource(spec, version, storage_version)
-        if not resource.schema.node.has_defaults:
-            return False
         changed = False
         for entry in self._storage.scan(resource.identifier):
+            if not resource.schema.node.has_defaults:
+                return False
             document = entry.copy()
             resource.schema.default(document)
             if document != entry.obj:
