@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from harness import OPERATOR_AGENT
 from plan.elasticjob.world import elastic
+from plan.mpicluster.manifests import interactive
 from plan.mxjob.manifests import distributed
 from traincrew.engine.controller import Request
 from traincrew.engine.gate import Gate
@@ -56,10 +57,8 @@ class SlowPods:
         ]
 
 
-async def test_statuses_and_events_follow_the_children(cluster: Cluster) -> None:
-    slow = SlowPods(2.0)
-    cluster.server.faults, cluster.server.audit = slow.delay, slow.record
-    await cluster.start_operator()
+async def begin_crowd(cluster: Cluster, slow: SlowPods) -> None:
+    """Create a job whose pods keep the operator busy."""
     big = elastic(SLOW, hosted=True, minReplicas=1, maxReplicas=SLOW)
     big["metadata"]["name"] = BIG
     await cluster.create(big)
@@ -68,6 +67,13 @@ async def test_statuses_and_events_follow_the_children(cluster: Cluster) -> None
         return slow.begun >= 32
 
     await cluster.until(busy)
+
+
+async def test_statuses_and_events_follow_the_children(cluster: Cluster) -> None:
+    slow = SlowPods(2.0)
+    cluster.server.faults, cluster.server.audit = slow.delay, slow.record
+    await cluster.start_operator()
+    await begin_crowd(cluster, slow)
     small = elastic(3, hosted=True)
     small["metadata"]["name"] = NAME
     await cluster.create(small)
@@ -86,6 +92,23 @@ async def test_statuses_and_events_follow_the_children(cluster: Cluster) -> None
         return bool(told) and len(slow.of("POST", "/services")) == SLOW + 3
 
     await cluster.until(complete)
+
+
+async def test_the_statuses_of_an_mpicluster_follow_and_its_keys_are_made_once(
+    cluster: Cluster,
+) -> None:
+    slow = SlowPods(2.0)
+    cluster.server.faults, cluster.server.audit = slow.delay, slow.record
+    await cluster.start_operator()
+    await begin_crowd(cluster, slow)
+    await cluster.create(interactive(workers=2))
+    await cluster.run_hosts("hello", "worker-0", "worker-1")
+    assert slow.of("PATCH", "hello", "/status") == []
+    await cluster.run_hosts("hello", "master")
+    job = await cluster.until_phase("hello", "Running", workersReady="2/2")
+    assert job["status"]["sshKeySecretName"] == "hello-ssh-key"
+    assert len(slow.of("PATCH", "hello", "/status")) <= 2
+    assert len(slow.of("POST", "/secrets")) == 1
 
 
 async def test_nobody_asks_why_pods_are_missing_while_others_are_being_created(
@@ -109,14 +132,7 @@ async def test_nobody_asks_why_pods_are_missing_while_others_are_being_created(
 
     cluster.server.faults, cluster.server.audit = faults, record
     await cluster.start_operator()
-    big = elastic(SLOW, hosted=True, minReplicas=1, maxReplicas=SLOW)
-    big["metadata"]["name"] = BIG
-    await cluster.create(big)
-
-    async def busy() -> bool:
-        return slow.begun >= 32
-
-    await cluster.until(busy)
+    await begin_crowd(cluster, slow)
     await cluster.create(distributed("digits", workers=1))
 
     async def asked() -> bool:

@@ -15,6 +15,8 @@ from traincrew.plan.shared.model import ChildKey, Refusal
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from traincrew.plan.shared.model import Write
+
 
 def started(manifest: dict[str, Any] | None = None, **spec: Any) -> MPIWorld:
     """Return a cluster whose pods run."""
@@ -143,10 +145,45 @@ def test_the_key_pair_is_made_once() -> None:
     assert not [write for write in stages if write.key_pair], "it is not asked for any more"
 
 
-def test_the_name_of_the_secret_is_stored_at_once_also_among_many_clusters() -> None:
-    plan = MPIWorld(interactive()).plan()
+def key_writes(world: MPIWorld) -> list[Write]:
+    return [write for stage in world.plan().stages for write in stage if write.key_pair]
+
+
+def test_the_first_status_waits_while_many_clusters_begin_and_keys_are_made_once() -> None:
+    world = MPIWorld(interactive())
+    plan = world.plan()
+    assert plan.patient
+    world.step()
+    world.job["status"] = {}
+    assert not key_writes(world), "the workers come after the Secret"
+    world.start()
+    assert (world.key_pairs, world.status["sshKeySecretName"]) == (1, "hello-ssh-key")
+
+
+@pytest.mark.parametrize("edit", [{"workers": 0}, {"ssh": {"keyGeneration": 2}}])
+def test_the_name_of_the_secret_is_stored_at_once_if_workers_do_not_tell(
+    edit: dict[str, Any],
+) -> None:
+    plan = MPIWorld(interactive(**edit)).plan()
     assert plan.urgent
     assert not plan.patient
+
+
+def test_workers_do_not_always_mean_that_there_are_keys() -> None:
+    world = MPIWorld(interactive(workers=2))
+    world.step()
+    world.job["status"] = {}
+    world.secrets.clear()
+    world.set["spec"]["replicas"] = 0
+    assert key_writes(world), "nor do workers that do not run"
+    world.set["spec"]["replicas"] = 2
+    world.edit(ssh={"keyGeneration": 2})
+    assert key_writes(world), "nor do those with an earlier pair"
+    world.edit(ssh={"keySecretName": "mine"})
+    world.step()
+    world.job["status"] = {}
+    world.edit(ssh={})
+    assert key_writes(world), "nor do those with keys of the user"
 
 
 def test_no_key_pair_is_made_if_the_user_has_one() -> None:

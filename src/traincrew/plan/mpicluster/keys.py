@@ -42,6 +42,8 @@ class Keys(msgspec.Struct, frozen=True, kw_only=True):
         rotation_time: The start of a rotation that is not complete, in the status.
         create: Creates the Secret if it may be missing; comes before the pods.
         change: Rotates the keys; nothing depends on it.
+        urgent: Whether the status has to be stored before another plan is made, which would write
+            the Secret again.
         seconds: After how many seconds a rotation may be completed; None if a change of the pods is
             waited for, or nothing.
     """
@@ -51,12 +53,8 @@ class Keys(msgspec.Struct, frozen=True, kw_only=True):
     rotation_time: str | None = None
     create: Write | None = None
     change: Write | None = None
+    urgent: bool = False
     seconds: float | None = None
-
-    @property
-    def writes(self) -> bool:
-        """Whether the Secret is written."""
-        return self.create is not None or self.change is not None
 
     def stored_in(self, numbers: MPIClusterStatus) -> None:
         """Write into a status what is true when the writes have succeeded."""
@@ -85,9 +83,16 @@ def keys(current: ObservedCluster, spec: MPIClusterSpec, owner: Owner, now: date
         # If there is a Secret of an earlier generation, its pair is replaced.
         if wanted > max(generation, 1):
             since = format_time(now)
+        elif current.runs_workers_with(own):
+            return Keys(secret=own, generation=wanted, rotation_time=since)
         document = children.ssh_key(owner, spec, wanted)
-        write = Write(create=document, key_pair=True)
-        return Keys(secret=own, generation=wanted, rotation_time=since, create=write)
+        return Keys(
+            secret=own,
+            generation=wanted,
+            rotation_time=since,
+            create=Write(create=document, key_pair=True),
+            urgent=since is not None or current.replicas == 0,
+        )
     generation = max(generation, 1)
     if since is not None:
         seconds = _seconds_to_wait(current.observed.pods, spec, since, now)
@@ -95,11 +100,12 @@ def keys(current: ObservedCluster, spec: MPIClusterSpec, owner: Owner, now: date
             return Keys(secret=own, generation=generation, rotation_time=since, seconds=seconds)
         document = children.ssh_key(owner, spec, generation)
         write = Write(create=document, key_pair=True, retires=True)
-        return Keys(secret=own, generation=generation, change=write)
+        return Keys(secret=own, generation=generation, change=write, urgent=True)
     if wanted == generation:
         return Keys(secret=own, generation=generation)
     write = Write(create=children.ssh_key(owner, spec, wanted), key_pair=True)
-    return Keys(secret=own, generation=wanted, rotation_time=format_time(now), change=write)
+    since = format_time(now)
+    return Keys(secret=own, generation=wanted, rotation_time=since, change=write, urgent=True)
 
 
 def _seconds_to_wait(

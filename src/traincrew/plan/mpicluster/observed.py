@@ -120,6 +120,14 @@ class ObservedCluster:
         wanted = workers_fingerprint(self.spec, key_secret)
         return self.set.metadata.annotations.get(FINGERPRINT) != wanted
 
+    def runs_workers_with(self, key_secret: str) -> bool:
+        """Return whether there is a StatefulSet with workers that use a Secret of keys.
+
+        Then the Secret was written: it comes before them.
+        """
+        has_workers = self.set is not None and self.set.spec.replicas > 0
+        return has_workers and not self.replaces_template(key_secret)
+
     # -- places, for the records --------------------------------------------------------------
 
     def by_place(self) -> dict[str, list[PodView]]:

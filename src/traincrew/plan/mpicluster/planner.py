@@ -232,7 +232,7 @@ class _Planner(JobPlanner[MPIClusterSpec, MPIClusterStatus]):
         """Add the writes to a plan; return after how many seconds more follow."""
         found = keys.keys(self.current, spec, self.owner, self.now)
         held = self._holds_template(spec)
-        self.releasing |= held or found.writes
+        self.releasing |= held or found.urgent
         plan.stages = self.writes.run(spec, found, held=held, start=start)
         # If a write is refused, another plan is made that knows of it.
         if keys.secret_key(self.current) not in self.observed.refusals:
