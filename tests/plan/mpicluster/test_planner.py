@@ -145,6 +145,24 @@ def test_the_key_pair_is_made_once() -> None:
     assert not [write for write in stages if write.key_pair], "it is not asked for any more"
 
 
+def test_nobody_asks_about_pods_while_their_controller_has_not_seen_a_new_set() -> None:
+    world = MPIWorld(interactive(workers=2))
+    world.step()
+    plan = world.plan()
+    assert plan.missing == {}
+    assert plan.requeue_after == 10, "it may not see it at all"
+    world.pass_time(10)
+    assert list(world.plan().missing) == ["hello-worker-0"]
+
+
+def test_a_pod_that_a_controller_does_not_create_is_asked_about() -> None:
+    world = MPIWorld(interactive(workers=2))
+    world.step()
+    metadata = world.set["metadata"]
+    world.set["status"] = {"observedGeneration": metadata["generation"]}
+    assert list(world.plan().missing) == ["hello-worker-0"]
+
+
 def key_writes(world: MPIWorld) -> list[Write]:
     return [write for stage in world.plan().stages for write in stage if write.key_pair]
 

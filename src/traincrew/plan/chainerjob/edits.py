@@ -136,7 +136,7 @@ class Edits:
         return (
             found is not None
             and index < found.spec.replicas
-            and found.status.observed_generation >= found.metadata.generation
+            and found.is_observed
             and pod.metadata.labels.get(REVISION) == found.status.update_revision
         )
 

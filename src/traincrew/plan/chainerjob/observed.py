@@ -143,7 +143,7 @@ class ObservedJob:
             ready += min(view.status.ready_replicas, workers.replicas)
             complete &= (
                 view.spec.replicas == workers.replicas
-                and view.status.observed_generation >= view.metadata.generation
+                and view.is_observed
                 and view.status.ready_replicas == workers.replicas
                 and view.status.replicas == workers.replicas
             )

@@ -74,6 +74,11 @@ class StatefulSetView(ChildView, frozen=True, gc=False, kw_only=True):
     spec: StatefulSetSpecView = field(default_factory=StatefulSetSpecView)
     status: StatefulSetStatusView = field(default_factory=StatefulSetStatusView)
 
+    @property
+    def is_observed(self) -> bool:
+        """Whether its controller has seen it as it is."""
+        return self.status.observed_generation >= self.metadata.generation
+
 
 class JobSpecView(View, frozen=True, gc=False, kw_only=True):
     """The mutable part of a Job's ``spec``."""

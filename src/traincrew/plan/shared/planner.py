@@ -15,6 +15,7 @@ handled here.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
@@ -31,6 +32,7 @@ from traincrew.plan.shared.model import (
     Plan,
     PodView,
     Refusal,
+    StatefulSetView,
 )
 
 if TYPE_CHECKING:
@@ -46,6 +48,10 @@ RESOURCE_EXISTS = "ErrResourceExists"
 WAITING_FOR_DELETION = "WaitingForDeletion"
 RESOURCE_EXISTS_RETRY_SECONDS = 30.0
 """The deletion of an object that is not managed by the job triggers no reconcile, so requeue."""
+
+MAX_CONTROLLER_LAG = timedelta(seconds=10)
+"""Maximum age of a StatefulSet whose controller has not seen it, so that nobody asks why pods are
+missing. When many are created at once, its controller is behind."""
 
 _MAX_LOGS_READ = 3
 """Maximum number of logs read for one message; it shows this many failures."""
@@ -389,7 +395,22 @@ class JobPlanner(ABC, Generic[Spec, AnyStatus]):
         plan.urgent = self.releasing or lifecycle.is_urgent(before, plan.status, self.status_type)
         begins = beginning.is_beginning(before, plan.status, self.status_type)
         plan.patient = not self.releasing and (begins or not plan.urgent)
+        left = self._controller_lag()
+        if plan.missing and left > 0:
+            plan.missing = {}
+            waits = [left] if plan.requeue_after is None else [left, plan.requeue_after]
+            plan.requeue_after = min(waits)
         return plan
+
+    def _controller_lag(self) -> float:
+        """Return for how many seconds the controller of a StatefulSet may not have seen it yet."""
+        created = [
+            parse_time(child.metadata.creation_timestamp)
+            for child in self.observed.children.values()
+            if isinstance(child, StatefulSetView) and not child.is_observed
+        ]
+        left = max(created) + MAX_CONTROLLER_LAG - self.now if created else timedelta()
+        return max(0.0, left.total_seconds())
 
 
 def _with_logs(observed: Observed) -> Observed:
