@@ -21,7 +21,9 @@ containerd). A recorder watches every object of a scenario's namespace through t
 What it has seen becomes a transcript: each object as it was stored, its conditions and phases in
 order, how its containers ended, the events of each component, the operator's steps, the logs. The
 two transcripts have to be equal, line by line, but for what is listed here; and what is listed
-here and not met any more fails the suite, too.
+here and not met any more fails the suite, too. If only components of the real cluster (kubelet,
+scheduler, controllers) have reported something more, the scenario is run there once more: what they
+do not report again depends on timing.
 
 `TRAINCREW_SUITE_TRANSCRIPTS=directory` keeps the transcripts of a run.
 

@@ -97,6 +97,10 @@ class Recorder:
         recording = self._recordings[namespace] = Recording(namespace)
         return recording
 
+    def recording(self, namespace: str) -> Recording:
+        """Return the latest recording of a namespace."""
+        return self._recordings[namespace]
+
     async def catch_up(self, recording: Recording, seconds: float = 30.0) -> None:
         """Wait until the recording has caught up with the API server.
 

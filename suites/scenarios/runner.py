@@ -9,11 +9,13 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from traincrew.engine.errors import NotFoundError
 from traincrew.engine.resources import NAMESPACES
 
 from .clusters import NODES
 from .context import ScenarioContext
 from .recorder import Recorder
+from .scenario import SCENARIOS
 from .transcript import Transcript, text, transcribe
 
 if TYPE_CHECKING:
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 AT_ONCE = 5
 """Scenarios that run concurrently; most of the time they wait."""
+_DELETION = 120.0
+"""Seconds in which a namespace is deleted."""
 
 
 class ScenarioRunner:
@@ -43,6 +47,9 @@ class ScenarioRunner:
         }
         self._thread = threading.Thread(target=self._run, name=f"{cluster.name} scenarios")
         self._stop = threading.Event()
+        self._loop: asyncio.AbstractEventLoop
+        self._recorder: Recorder
+        self._complete: asyncio.Event
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -66,6 +73,15 @@ class ScenarioRunner:
         """
         return self._transcripts[name].result()
 
+    def repeat(self, name: str) -> Transcript:
+        """Run a scenario again, when all others have ended, and return its new transcript.
+
+        Raises:
+            AssertionError: The scenario failed.
+        """
+        again = self._repeat(SCENARIOS[name])
+        return asyncio.run_coroutine_threadsafe(again, self._loop).result()
+
     # -- on the thread ------------------------------------------------------------------------
 
     def _run(self) -> None:
@@ -77,9 +93,11 @@ class ScenarioRunner:
                     transcript.set_exception(error)
 
     async def _everything(self) -> None:
+        self._loop, self._complete = asyncio.get_running_loop(), asyncio.Event()
         async with self._cluster.make_client() as client:
             self._cluster.client = client
             async with Recorder(client) as recorder:
+                self._recorder = recorder
                 places = asyncio.Semaphore(AT_ONCE)
 
                 async def one(scenario: Scenario) -> None:
@@ -90,6 +108,8 @@ class ScenarioRunner:
                 await asyncio.gather(*map(one, together))
                 for scenario in self._scenarios[len(together) :]:
                     await self._run_one(recorder, scenario)
+                self._complete.set()
+                await asyncio.to_thread(self._stop.wait)
 
     async def _run_one(self, recorder: Recorder, scenario: Scenario) -> None:
         future = self._transcripts[scenario.name]
@@ -100,6 +120,21 @@ class ScenarioRunner:
             future.set_result(await self._record(recorder, scenario))
         except Exception as error:  # noqa: BLE001 - of this scenario only
             future.set_exception(error)
+
+    async def _repeat(self, scenario: Scenario) -> Transcript:
+        await self._complete.wait()
+        async with asyncio.timeout(_DELETION):
+            while await self._exists(scenario.name):
+                await asyncio.sleep(0.5)
+        await self._recorder.catch_up(self._recorder.recording(scenario.name))
+        return await self._record(self._recorder, scenario)
+
+    async def _exists(self, namespace: str) -> bool:
+        try:
+            await self._cluster.client.get(NAMESPACES, namespace)
+        except NotFoundError:
+            return False
+        return True
 
     async def _record(self, recorder: Recorder, scenario: Scenario) -> Transcript:
         client = self._cluster.client

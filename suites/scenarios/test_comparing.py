@@ -181,7 +181,7 @@ def test_a_section_that_only_one_cluster_has_is_a_difference() -> None:
 
 def test_listed_differences_pass_and_are_told() -> None:
     listed = Difference("phases", "why", "Pod .*, life", embedded="phase R.*", real="phase Failed")
-    assert compare("s", HERE, THERE, [listed]) == ("", {"phases"})
+    assert compare("s", HERE, THERE, [listed]) == ("", {"phases"}, [])
 
 
 @pytest.mark.parametrize(
@@ -196,6 +196,32 @@ def test_listed_differences_pass_and_are_told() -> None:
 )
 def test_what_is_not_quite_listed_does_not_pass(listed: Difference) -> None:
     assert compare("s", HERE, THERE, [listed]).text
+
+
+SAID = "Warning FailedScheduling: skip schedule deleting pod"
+
+
+@pytest.mark.parametrize(
+    ("embedded", "real", "chance"),
+    [
+        ({}, {"Pod p, events of kubelet": [SAID]}, True),
+        ({}, {"Pod p, events of default-scheduler": [SAID]}, True),
+        ({}, {"Service s, events of endpoint-slice-controller": [SAID]}, True),
+        ({}, {}, False),
+        ({"Pod p, events of kubelet": [SAID]}, {}, False),
+        ({}, {"Pod p, last status": [SAID]}, False),
+        ({}, {"ChainerJob j, events of chainer-operator": [SAID]}, False),
+        ({}, {"ElasticJob j, events of elastic-job-k8s-controller": [SAID]}, False),
+        ({}, {"Steps of the operator": [SAID]}, False),
+        ({}, {"Pod p, events of kubelet": [SAID], "Pod p, last status": [SAID]}, False),
+    ],
+)
+def test_what_components_of_a_real_cluster_say_besides_may_be_chance(
+    embedded: Transcript, real: Transcript, chance: bool
+) -> None:
+    assert compare("s", embedded, real, []).may_be_chance == chance
+    listed = Difference("said", "why", ".*", embedded=".*", real=".*")
+    assert not compare("s", embedded, real, [listed]).may_be_chance
 
 
 def test_names_of_differences_are_unique() -> None:

@@ -30,12 +30,18 @@ def test_real(real: ScenarioRunner, scenario: str) -> None:
 
 @pytest.mark.parametrize("scenario", BOTH)
 def test_same(embedded: ScenarioRunner, real: ScenarioRunner, scenario: str) -> None:
-    """Both clusters tell the same, but for what is listed in differences.py."""
-    comparison = compare(
-        scenario, embedded.transcript(scenario), real.transcript(scenario), DIFFERENCES
-    )
+    """Both clusters tell the same, but for what is listed in differences.py.
+
+    If components of the real cluster have said more, they must not say it in another run.
+    """
+    expected = embedded.transcript(scenario)
+    comparison = compare(scenario, expected, real.transcript(scenario), DIFFERENCES)
     compared.add(scenario)
     used.update(comparison.used)
+    if comparison.may_be_chance:
+        again = compare(scenario, expected, real.repeat(scenario), DIFFERENCES)
+        if not again.text:
+            return
     if comparison.text:
         pytest.fail(comparison.text, pytrace=False)
 

@@ -287,7 +287,9 @@ def test_a_server_that_is_gone_for_a_while(
     until("it is fetched", lambda: (updated.volume / "c/examples/file").read_text() == "three")
     until("it is not reported any more", lambda: probed().returncode == 0)
     said = log.read_text()
-    assert said.count("not updated") == 1, "once for each reason"
+    # If it goes in the middle of an update, git has another reason at first.
+    reports = said.partition(f"{updated.address}: reached")[0].split("not updated")[1:]
+    assert len(set(reports)) == len(reports) >= 1, "once for each reason"
     assert f"{updated.address}: reached again" in said
 
 
