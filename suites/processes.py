@@ -1,4 +1,8 @@
-"""The processes of pods on the embedded cluster, as this machine shows them."""
+"""The processes of pods on the embedded cluster, as this machine shows them.
+
+Pods of the real cluster may have the same names at the same time. They are on this machine, too, in
+cgroups of a kubelet, which pods of the embedded cluster are not.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +23,7 @@ def of_pods(pattern: str) -> list[int]:
         int(process.name)
         for process in Path("/proc").glob("[0-9]*")
         if any(wanted.fullmatch(each) for each in _read(process / "environ").split(b"\0"))
+        and b"/kubepods" not in _read(process / "cgroup")
     ]
 
 
