@@ -53,7 +53,6 @@ def compare(
     """Compare the transcripts of one scenario."""
     listed = list(differences)
     used: set[str] = set()
-
     unlisted: list[Finding] = []
 
     def is_listed(finding: Finding) -> bool:

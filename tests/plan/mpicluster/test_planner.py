@@ -136,13 +136,16 @@ def test_a_spec_that_only_code_can_refuse_fails_before_anything_is_created() -> 
 # -- keys ---------------------------------------------------------------------------------------
 
 
+def key_writes(world: MPIWorld) -> list[Write]:
+    return [write for stage in world.plan().stages for write in stage if write.key_pair]
+
+
 def test_the_key_pair_is_made_once() -> None:
     world = started()
     assert world.secrets == {"hello-ssh-key": "job-uid"}
     assert world.key_pairs == 1
     assert world.status["sshKeySecretName"] == "hello-ssh-key"
-    stages = [write for stage in world.plan().stages for write in stage]
-    assert not [write for write in stages if write.key_pair], "it is not asked for any more"
+    assert not key_writes(world), "it is not asked for any more"
 
 
 def test_nobody_asks_about_pods_while_their_controller_has_not_seen_a_new_set() -> None:
@@ -161,10 +164,6 @@ def test_a_pod_that_a_controller_does_not_create_is_asked_about() -> None:
     metadata = world.set["metadata"]
     world.set["status"] = {"observedGeneration": metadata["generation"]}
     assert list(world.plan().missing) == ["hello-worker-0"]
-
-
-def key_writes(world: MPIWorld) -> list[Write]:
-    return [write for stage in world.plan().stages for write in stage if write.key_pair]
 
 
 def test_the_first_status_waits_while_many_clusters_begin_and_keys_are_made_once() -> None:

@@ -395,8 +395,7 @@ class JobPlanner(ABC, Generic[Spec, AnyStatus]):
         plan.urgent = self.releasing or lifecycle.is_urgent(before, plan.status, self.status_type)
         begins = beginning.is_beginning(before, plan.status, self.status_type)
         plan.patient = not self.releasing and (begins or not plan.urgent)
-        left = self._controller_lag()
-        if plan.missing and left > 0:
+        if plan.missing and (left := self._controller_lag()) > 0:
             plan.missing = {}
             waits = [left] if plan.requeue_after is None else [left, plan.requeue_after]
             plan.requeue_after = min(waits)

@@ -242,14 +242,11 @@ class Definitions:
             version["name"] for version in spec["versions"] if version.get("storage")
         )
         versions = sorted(spec["versions"], key=lambda version: version_order(version["name"]))
-        found = {
-            version["name"]: (_resource(spec, version, storage_version), version.get("served"))
-            for version in versions
-        }
-        resources = [resource for resource, served in found.values() if served]
+        found = {version["name"]: _resource(spec, version, storage_version) for version in versions}
+        resources = [found[version["name"]] for version in versions if version.get("served")]
         self._registry.replace_group_resource(*key, resources)
         self._served[key] = spec
-        defaulted = self._default_stored(found[storage_version][0])
+        defaulted = self._default_stored(found[storage_version])
         if defaulted or before - {resource.version for resource in resources}:
             self._hub.end(f"{key[1]}.{key[0]}")
 
