@@ -61,6 +61,10 @@ def test_an_interactive_cluster_runs_what_it_is_told(user: User, playground: str
     words = ("ssh", f"{playground}-worker-0.{playground}", "ssh", f"{playground}-worker-1.play")
     found = user.kubectl("exec", f"{playground}-master", "--", *words, "hostname")
     assert found == f"{playground}-worker-1\n"
+    # No pod needs the Kubernetes API.
+    for host in ("master", "worker-0"):
+        token = "/var/run/secrets/kubernetes.io"
+        user.kubectl("exec", f"{playground}-{host}", "--", "test", "!", "-e", token)
     # What sshd says of people, and not of probes.
     log = user.kubectl("exec", f"{playground}-worker-0", "--", "cat", "/tmp/sshd.log")
     assert "Accepted publickey for " in log

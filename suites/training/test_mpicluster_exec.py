@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from suites import shell
+from suites import git_servers, shell
 from suites.openmpi_user import (
     HOSTFILE,
     UPDATE_SECONDS,
     example,
     lines,
     one_shot,
+    with_code,
     without_ssh,
 )
 
@@ -92,3 +93,26 @@ def test_another_user_and_a_read_only_file_system(user: User) -> None:
     log = lines(user.kubectl("logs", "own-master"))
     assert log == ["own-master 1000", "own-worker-0 1000", "own-worker-1 1000"]
     user.gone("own")
+
+
+def test_code_is_fetched_without_the_token_of_the_master(
+    user: User, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    repository = git_servers.Repository(tmp_path_factory.mktemp("repository"))
+    with git_servers.public(repository) as address:
+        document = without_ssh(with_code("code", address, workers=1), IMAGE)
+        document["spec"]["codeSync"][0]["updateSeconds"] = 3600
+        user.create(document)
+        user.until_condition("code", "Succeeded")
+    log = lines(user.kubectl("logs", "code-master", "-c", "mpi-master"))
+    assert log == ["code-master says hello", "code-worker-0 says hello"]
+    pod = user.get("pod", "code-master")["spec"]
+    (token,) = [each["name"] for each in pod["volumes"] if "projected" in each]
+    containers = (*pod["initContainers"], *pod["containers"])
+    mounts = {
+        each["name"]: {mount["name"] for mount in each["volumeMounts"]} for each in containers
+    }
+    has_token = {name for name, volumes in mounts.items() if token in volumes}
+    assert has_token == {"kube-openmpi-kubectl", "mpi-master"}
+    assert mounts.keys() - has_token == {"mine-fetch", "mine-update"}
+    user.gone("code")

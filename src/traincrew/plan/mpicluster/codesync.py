@@ -26,6 +26,10 @@ ROOT, SECRET, HOME = "/git", "/etc/git-secret", "/tmp"  # noqa: S108 - a volume 
 """Where the container has the volume of the code, the Secret, and what it alone may read."""
 HOME_VOLUME = f"{OWN_PREFIX}git-home"
 SECRET_MODE = 0o444
+TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a directory
+"""Where pods have the token of their ServiceAccount. The API server mounts none in a container that
+has a volume there already."""
+TOKEN_VOLUME = f"{OWN_PREFIX}no-token"
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 """Variables by which git, like most programs, finds a proxy; in capitals as well."""
 
@@ -184,8 +188,8 @@ exec /bin/sh -c "$script" fetch "$root" "$secret"
 Document = dict[str, Any]
 
 
-def volumes(codes: Sequence[CodeSync]) -> list[Document]:
-    """Return the volumes of all entries."""
+def volumes(codes: Sequence[CodeSync], *, hides_token: bool = False) -> list[Document]:
+    """Return the volumes of all entries, and an empty one instead of the token of the pod."""
     found: list[Document] = []
     for code in codes:
         found.append({"name": _volume(code), "emptyDir": {}})
@@ -194,7 +198,10 @@ def volumes(codes: Sequence[CodeSync]) -> list[Document]:
             found.append({"name": f"{_volume(code)}-secret", "secret": secret})
     # Not on a disk, because they have a copy of a key for some seconds.
     homes = dict.fromkeys(_home_volume(code) for code in codes)
-    return found + [{"name": name, "emptyDir": {"medium": "Memory"}} for name in homes]
+    found += [{"name": name, "emptyDir": {"medium": "Memory"}} for name in homes]
+    if codes and hides_token:
+        found.append({"name": TOKEN_VOLUME, "emptyDir": {}})
+    return found
 
 
 def mount(code: CodeSync) -> Document:
@@ -205,19 +212,27 @@ def mount(code: CodeSync) -> Document:
     return {**found, "subPath": code.sub_path}
 
 
-def containers(codes: Sequence[CodeSync], image: str, main: Document) -> list[Document]:
+def containers(
+    codes: Sequence[CodeSync], image: str, main: Document, *, hides_token: bool = False
+) -> list[Document]:
     """Return the init containers that fetch repositories, and the sidecars that do it again.
 
     Args:
         codes: The entries.
         image: Has git, ssh and a POSIX shell.
         main: The container that the code is for, whose proxy is used.
+        hides_token: Whether they must not see the token of the pod. They run a program that talks
+            to a server of the user's choice, and need no access to the Kubernetes API.
     """
     updated = [code for code in codes if code.update_seconds is not None]
-    return [
+    found = [
         *(_fetch(code, image, main) for code in codes),
         *(_update(code, image, main) for code in updated),
     ]
+    if not hides_token:
+        return found
+    hidden = {"name": TOKEN_VOLUME, "mountPath": TOKEN, "readOnly": True}
+    return [podtemplate.add_mounts(each, [hidden]) for each in found]
 
 
 def _fetch(code: CodeSync, image: str, main: Document) -> Document:

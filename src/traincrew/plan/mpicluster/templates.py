@@ -50,6 +50,7 @@ def worker(
     template = with_named_container(spec.workers.template, WORKER_CONTAINER)
     name = WORKER_CONTAINER
     template = _for_both(template, name, spec, git_image, labels, secret=key_secret)
+    template = _without_token(template)
     return agent.with_agent_unused(template, assets) if spec.transport == EXEC else template
 
 
@@ -74,7 +75,12 @@ def master(
     """
     template = with_named_container(spec.master.template, MASTER_CONTAINER)
     git, name = options.git_image, MASTER_CONTAINER
-    template = _for_both(template, name, spec, git, labels, secret=key_secret)
+    has_token = spec.transport == EXEC
+    template = _for_both(
+        template, name, spec, git, labels, secret=key_secret, hides_token=has_token
+    )
+    if not has_token:
+        template = _without_token(template)
     policy = _restart_policy(spec)
     template = podtemplate.with_spec(template, restartPolicy=policy)
     if policy == "Never":
@@ -122,11 +128,22 @@ def _for_both(
     labels: Mapping[str, str],
     *,
     secret: str,
+    hides_token: bool = False,
 ) -> Document:
-    """Add what both roles have: labels, keys, the port of sshd, and the code."""
+    """Add what both roles have: labels, keys, the port of sshd, and the code.
+
+    Args:
+        template: The template of the user.
+        name: The main container.
+        spec: The cluster.
+        git_image: The image of the containers that fetch code.
+        labels: Of the pod.
+        secret: The Secret with the keys, if there is ssh.
+        hides_token: Whether the containers that fetch code must not see the token of the pod.
+    """
     template = podtemplate.with_labels(podtemplate.plain(template), labels)
     ssh = spec.transport != EXEC
-    volumes = codesync.volumes(spec.code_sync)
+    volumes = codesync.volumes(spec.code_sync, hides_token=hides_token)
     mounts = [codesync.mount(code) for code in spec.code_sync]
     if ssh:
         keys = {"secretName": secret, "defaultMode": KEY_MODE}
@@ -144,9 +161,21 @@ def _for_both(
     template = podtemplate.map_containers(template, equipped)
     template = podtemplate.with_volumes(template, volumes) if volumes else template
     if spec.code_sync:
-        steps = codesync.containers(spec.code_sync, git_image, main)
+        steps = codesync.containers(spec.code_sync, git_image, main, hides_token=hides_token)
         template = podtemplate.with_init_containers(template, steps)
     return podtemplate.with_log_fallback(template)
+
+
+def _without_token(template: Document) -> Document:
+    """Give a pod that needs no access to the Kubernetes API none, unless the user asks for it.
+
+    Who names a ServiceAccount wants to use it: clouds know a pod by its account.
+    """
+    pod = template["spec"]
+    named = pod.get("serviceAccountName") or pod.get("serviceAccount")
+    if named or pod.get("automountServiceAccountToken") is not None:
+        return template
+    return podtemplate.with_spec(template, automountServiceAccountToken=False)
 
 
 def _with_sshd(container: Document) -> Document:

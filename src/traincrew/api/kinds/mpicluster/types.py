@@ -127,8 +127,9 @@ class Master(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=Tr
             description=(
                 "Template of the master pod, <name>-master. It must have a container named"
                 " mpi-master; a single container without a name gets this name. With transport:"
-                " ssh, its image starts sshd (/init.sh). A change takes effect when the master is"
-                " created again."
+                " ssh, its image starts sshd (/init.sh), and the pod has no token of the Kubernetes"
+                " API, unless it names a serviceAccountName or sets automountServiceAccountToken. A"
+                " change takes effect when the master is created again."
             ),
             extra_json_schema={
                 "x-pod-template": {"restart_policy": "OnFailure", "container": MASTER_CONTAINER}
@@ -176,7 +177,9 @@ class Workers(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=T
             description=(
                 "Template of the worker pods, <name>-worker-<index>. It must have a container"
                 " named mpi-worker; a single container without a name gets this name. With"
-                " transport: ssh, its image starts sshd (/init.sh)."
+                " transport: ssh, its image starts sshd (/init.sh). The pods have no token of the"
+                " Kubernetes API, unless the template names a serviceAccountName or sets"
+                " automountServiceAccountToken."
             ),
             extra_json_schema={
                 "x-pod-template": {"restart_policy": "Always", "container": WORKER_CONTAINER}
