@@ -4,8 +4,10 @@ More values files can be tested: TRAINCREW_SUITE_OPENMPI_VALUES names directorie
 of kube-openmpi's examples, _EDIT_ME_, is replaced in them.
 """
 
+import json
 import os
 import random
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -166,21 +168,83 @@ def test_parts_of_all_values(helm: Run, traincrew: Run, tmp_path: Path, seed: in
         assert by_kind(load_all(by_helm.stdout)) == by_kind(load_all(by_us.stdout))
 
 
-UNKNOWN = [broken for broken in BROKEN if "did you mean" in broken.says]
+def where(broken: BrokenValues) -> list[str]:
+    """How an error names the key: as the schema does, or as the templates do.
+
+    The schema names the mapping in which a key is missing, and the key beside it.
+    """
+    pointer = "/" + broken.key.replace(".", "/").replace("[", "/").replace("]", "")
+    if broken.key.endswith("id_rsa.pub"):
+        pointer = "/sshKey/id_rsa.pub"
+    above, _, last = pointer.rpartition("/")
+    return [f"at '{pointer}'", f"{broken.key}: ", f"at '{above}': missing property '{last}'"]
 
 
-@pytest.mark.parametrize("broken", UNKNOWN, ids=lambda broken: broken.title)
-def test_an_unknown_key_is_refused_with_those_that_exist(
+@pytest.mark.parametrize("broken", BROKEN, ids=lambda broken: broken.title)
+def test_what_the_command_refuses_is_refused_with_the_same_key(
     helm: Run, tmp_path: Path, broken: BrokenValues
 ) -> None:
     path = tmp_path / "values.yaml"
-    path.write_text(yaml.safe_dump(broken.values()))
-    result = helm("template", "mine", CHART, f"--values={path}", code=1)
+    path.write_text(json.dumps(broken.values()))  # text stays text in Go as well
+    said = helm("template", "mine", CHART, f"--values={path}", code=1).stderr
 
-    where = "/" + broken.path
-    if broken.key != broken.path.replace("/", "."):  # in a list
-        where = "/" + broken.key.replace(".", "/").replace("[", "/").replace("]", "")
-    assert f"at '{where}': value must be 'left out: no such key; there are " in result.stderr
+    assert any(place in said for place in where(broken)), said
+    if hint := re.search(r"did you mean (\S+( or \S+)*)\?$", broken.says):
+        # The schema names keys beside the wrong one without their path.
+        full = hint[1].replace("[0]", "[]")
+        near = re.escape(full) + "|" + re.escape(full.rpartition(".")[2])
+        assert re.search(rf"left out: no such key; did you mean ({near})\?'", said), said
+
+
+def test_other_unknown_keys_are_refused_with_those_that_exist(helm: Run) -> None:
+    said = helm("template", "mine", CHART, "--set=sshKey.id_ed25519=x", code=1).stderr
+
+    text = "value must be 'left out: no such key; there are id_rsa, id_rsa_pub'"
+    assert f"at '/sshKey/id_ed25519': {text}" in said
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"id_rsa": "hidden", "id_rsa_pub": "hidden"},
+        {"id_rsa": "-----BEGIN RSA PRIVATE KEY-----\nhidden\n", "id_rsa_pub": "hidden"},
+        {"id_rsa": "hidden"},
+        {"id_rsa": 123454321},
+        {"id_rsa": ["hidden"]},
+        {"id_rsa.pub": "hidden", "id_dsa": "hidden"},
+        "hidden",
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("debug", [False, True], ids=["", "--debug"])
+def test_keys_are_not_in_errors(
+    helm: Run, tmp_path: Path, keys: Document | str, debug: bool
+) -> None:
+    path = tmp_path / "values.yaml"
+    path.write_text(yaml.safe_dump({"sshKey": keys}))
+    words = ["--debug"] if debug else []
+    result = helm("template", "mine", CHART, f"--values={path}", *words, code=1)
+
+    assert "sshKey" in result.stderr
+    assert "hidden" not in result.stdout + result.stderr
+    assert "123454321" not in result.stdout + result.stderr
+
+
+def test_a_token_in_an_address_is_not_in_the_error(helm: Run, tmp_path: Path) -> None:
+    path = tmp_path / "values.yaml"
+    entry = {**CODE, "gitRepo": "https://me:hidden@git.example.com/code"}
+    path.write_text(yaml.safe_dump({"appCodesToSync": [entry]}))
+    said = helm("template", "mine", CHART, f"--values={path}", code=1).stderr
+
+    assert "appCodesToSync[0].gitRepo: gitRepo has a user or password in it" in said
+    assert "hidden" not in said
+
+
+@pytest.mark.parametrize("name", ["1mine", "x" * 46])
+def test_a_name_that_no_cluster_can_have_is_refused(helm: Run, name: str) -> None:
+    said = helm("template", name, CHART, code=1).stderr
+
+    assert "the release's name: " in said
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from traincrew.api.kinds.mpicluster.convert import CHART_LABEL, HERITAGE, MAX_APP_NAME
-from traincrew.api.kinds.mpicluster.transport import EXEC, GATEWAY_NEEDS_SSH, KEYS_NEED_SSH
+from traincrew.api.kinds.mpicluster.transport import EXEC
 from traincrew.api.kinds.mpicluster.types import (
     API_VERSION,
     DEFAULT_APP_NAME,
@@ -18,7 +18,8 @@ from traincrew.api.kinds.mpicluster.types import (
     MASTER_CONTAINER,
     WORKER_CONTAINER,
 )
-from traincrew.api.kinds.mpicluster.values import PLACEHOLDER, ChartValues, defaults
+from traincrew.api.kinds.mpicluster.values import ChartValues, defaults
+from traincrew.operator.manifests import openmpichecks
 from traincrew.operator.manifests.chartvalues import schema_text, values_text
 from traincrew.operator.manifests.yamltext import dump
 from traincrew.operator.options import VERSION
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from traincrew.operator.manifests.template import Document
 
 CHART = "kube-openmpi"
+_OFTEN_MISTAKEN = ("", "MasterValues", "WorkerValues", "MasterScheduling")
+"""Mappings of the schema in which keys of others are written; the first is all values."""
 
 
 def files() -> dict[str, str]:
@@ -37,7 +40,7 @@ def files() -> dict[str, str]:
         "values.schema.json": _schema(),
         "templates/NOTES.txt": _filled(_NOTES),
         "templates/_helpers.tpl": _filled(_HELPERS),
-        "templates/checks.yaml": _filled(_CHECKS),
+        "templates/checks.yaml": openmpichecks.template(),
         "templates/mpi-cluster.yaml": _filled(_CLUSTER),
         "templates/ssh-key.yaml": _filled(_SSH_KEY),
     }
@@ -58,11 +61,13 @@ def _schema() -> str:
     """Return the schema of the values.
 
     Of a key that does not exist, Helm reports the path and the value that it must have: that text
-    says which keys there are.
+    names the nearest key, or all that there are.
     """
     schema = json.loads(schema_text(CHART, ChartValues))
-    for node in (schema, *schema["definitions"].values()):
-        there = ", ".join(key for key in node["properties"] if key != "global")
+    for name, node in (("", schema), *schema["definitions"].items()):
+        known = [key for key in node["properties"] if key != "global"]
+        node["patternProperties"] = openmpichecks.hints(known, misplaced=name in _OFTEN_MISTAKEN)
+        there = ", ".join(known)
         node["additionalProperties"] = {"const": f"left out: no such key; there are {there}"}
     return json.dumps(schema, indent=2) + "\n"
 
@@ -72,13 +77,10 @@ _WORDS: dict[str, Any] = {
     "@APP_NAME@": DEFAULT_APP_NAME,
     "@CHART_LABEL@": CHART_LABEL,
     "@EXEC@": EXEC,
-    "@GATEWAY_NEEDS_SSH@": GATEWAY_NEEDS_SSH,
     "@HERITAGE@": HERITAGE,
-    "@KEYS_NEED_SSH@": KEYS_NEED_SSH,
     "@KIND@": KIND,
     "@MASTER@": MASTER_CONTAINER,
     "@MAX_APP_NAME@": MAX_APP_NAME,
-    "@PLACEHOLDER@": PLACEHOLDER,
     "@WORKER@": WORKER_CONTAINER,
 }
 
@@ -149,40 +151,6 @@ containers:
     volumeMounts:
       {{- toYaml . | nindent 6 }}
     {{- end }}
-{{- end }}
-"""
-
-_CHECKS = """\
-{{- $image := .Values.image | default dict }}
-{{- $keys := .Values.sshKey | default dict }}
-{{- $oneShot := (.Values.mpiMaster | default dict).oneShot | default dict }}
-{{- range $key := list "repository" "tag" }}
-{{- if not (get $image $key) }}
-{{- fail (printf "image.%s: it is required; write the %s of your image" $key $key) }}
-{{- end }}
-{{- if contains "@PLACEHOLDER@" (get $image $key) }}
-{{- fail (printf "image.%s: replace @PLACEHOLDER@ by a value of your own" $key) }}
-{{- end }}
-{{- end }}
-{{- if contains "@PLACEHOLDER@" (toJson .Values) }}
-{{- fail "replace @PLACEHOLDER@ in your values by values of your own" }}
-{{- end }}
-{{- if and $keys.id_rsa (not $keys.id_rsa_pub) }}
-{{- fail "sshKey.id_rsa_pub: it is required beside sshKey.id_rsa; write it, or remove both" }}
-{{- end }}
-{{- if and $keys.id_rsa_pub (not $keys.id_rsa) }}
-{{- fail "sshKey.id_rsa: it is required beside sshKey.id_rsa_pub; write it, or remove both" }}
-{{- end }}
-{{- if eq (.Values.transport | default "") "@EXEC@" }}
-{{- if (.Values.sshGateway | default dict).enabled }}
-{{- fail "sshGateway.enabled: @GATEWAY_NEEDS_SSH@" }}
-{{- end }}
-{{- if $keys.id_rsa }}
-{{- fail "sshKey.id_rsa: @KEYS_NEED_SSH@" }}
-{{- end }}
-{{- end }}
-{{- if and $oneShot.enabled (not (trim ($oneShot.command | default ""))) }}
-{{- fail "mpiMaster.oneShot.command: it is required if oneShot.enabled is true" }}
 {{- end }}
 """
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _AT = re.compile(r" - at `\$\.?(.*)`$")
-_PATTERNS = {
+PATTERNS = {
     LABEL_VALUE: "letters, digits, '-', '_' and '.', with a letter or digit at both ends",
     DNS_LABEL: "lower case letters, digits and '-', with a letter or digit at both ends",
     OBJECT_NAME: "the name of an object: lower case letters, digits, '-' and '.'",
@@ -80,7 +80,7 @@ def _mapping(value: Any, kind: type[Struct], path: str) -> Iterator[Problem]:
         if key in fields:
             yield from _shape(inner, _plain(fields[key].type), f"{dot}{key}")
         elif path or key not in _HELM:
-            yield Problem(f"{dot}{key}", f"there is no such key; {_hint(key, list(fields), dot)}")
+            yield Problem(f"{dot}{key}", f"there is no such key; {hint(key, list(fields), dot)}")
     for key, each in fields.items():
         if each.required and key not in value:
             yield Problem(f"{dot}{key}", f"it is required: {_description(each.type)}")
@@ -102,8 +102,14 @@ def _description(kind: Any) -> str:
     )
 
 
-def _hint(key: str, siblings: list[str], dot: str) -> str:
-    """Return the nearest known key, here or elsewhere; else all that exist here."""
+def hint(key: str, siblings: list[str], dot: str) -> str:
+    """Return the nearest known key, here or elsewhere; else all that exist here.
+
+    Args:
+        key: A key that does not exist.
+        siblings: The keys that exist beside it.
+        dot: The path of the mapping that it is in, with a dot at its end unless it is empty.
+    """
     lowered = {each.lower(): each for each in siblings}
     if near := difflib.get_close_matches(key.lower(), lowered, n=1):
         return f"did you mean {dot}{lowered[near[0]]}?"
@@ -218,7 +224,7 @@ def _in_values(text: str) -> str:
 
 def _limit(text: str) -> str:
     """Return what msgspec says of a limit, in words."""
-    for pattern, words in _PATTERNS.items():
+    for pattern, words in PATTERNS.items():
         if repr(pattern) in text:
             return f"expected {words}"
     text = text.replace("`str`", "text").replace("`int`", "a whole number").replace("`", "")
