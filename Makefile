@@ -6,7 +6,8 @@ BIN    := $(VENV)/bin
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run run-elastic run-mpi test suites test-all newest lint format bench lock manifests \
-        programs images image-openmpi-cuda cluster-up cluster-down clean
+        programs images image-openmpi image-chainermn image-openmpi-cuda cluster-up \
+        cluster-down clean
 
 help: ## Show what can be done here
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -78,6 +79,14 @@ images: setup ## Build the container images (root, no container engine needed)
 
 ENGINE  ?= docker
 VERSION ?= $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+
+image-openmpi: ## Build Open MPI with sshd (docker or ENGINE=podman; BUILD_ARGS="--build-arg ...")
+	$(ENGINE) build --file images/openmpi/Dockerfile --build-arg VERSION=$(VERSION) $(BUILD_ARGS) \
+	  --tag traincrew/openmpi:$(VERSION) .
+
+image-chainermn: ## Build ChainerMN, Open MPI and sshd, as image-openmpi
+	$(ENGINE) build --file images/openmpi/Dockerfile --build-arg VERSION=$(VERSION) $(BUILD_ARGS) \
+	  --target chainermn --tag traincrew/openmpi-chainermn:$(VERSION) .
 
 image-openmpi-cuda: ## Build Open MPI for GPUs (docker or ENGINE=podman; BUILD_ARGS="--build-arg ...")
 	$(ENGINE) build --file images/openmpi-cuda/Dockerfile --build-arg VERSION=$(VERSION) $(BUILD_ARGS) \

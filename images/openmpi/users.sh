@@ -1,15 +1,17 @@
 #!/bin/sh
 # users.sh
-# Prepares the image for any user.
+# Prepares the image for any user. SSH_USER, SSH_UID and SSH_GID are one that it knows by name.
 set -eu
+
+user=${SSH_USER:-openmpi} uid=${SSH_UID:-1000} gid=${SSH_GID:-1000}
 
 # Where sshd's unprivileged half lives; the root file system may be read-only.
 install --directory --mode 755 /run/sshd
 install --directory --mode 1777 /workspace
 # Also nobody may be the user of a pod; sshd starts its commands by this shell, in this directory.
 sed -i 's#^\(nobody:.*\):[^:]*:[^:]*$#\1:/tmp:/bin/sh#' /etc/passwd
-echo openmpi:x:1000: >> /etc/group
-echo openmpi:x:1000:1000:openmpi:/tmp:/bin/bash >> /etc/passwd
+echo "$user:x:$gid:" >> /etc/group
+echo "$user:x:$uid:$gid:$user:/tmp:/bin/bash" >> /etc/passwd
 echo nonroot:x:65532: >> /etc/group
 echo nonroot:x:65532:65532:nonroot:/tmp:/bin/bash >> /etc/passwd
 # ssh and sshd refuse users that the name service does not know. Some clusters assign a user to each

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from typing import TYPE_CHECKING
@@ -92,11 +93,87 @@ def test_the_image_for_gpus_has_ssh_as_the_others_have_it() -> None:
 
 def test_the_image_for_gpus_has_bases_that_may_be_chosen() -> None:
     assert [words[1] for words in instructions(CUDA, "FROM")] == ["${BUILD_IMAGE}", "${BASE_IMAGE}"]
-    given = [words[1].partition("=") for words in instructions(CUDA, "ARG")]
-    defaults = {name: value for name, _, value in given}
+    defaults = arguments(CUDA)
     assert [name for name, value in defaults.items() if not value] == ["VERSION"]
     assert defaults["BASE_IMAGE"].startswith("docker.io/nvidia/cuda:${CUDA_VERSION}-runtime-")
-    assert (defaults["SSH_USER"], defaults["SSH_UID"]) == ("openmpi", "1000")
+
+
+def arguments(image: Image) -> dict[str, str]:
+    """Return the build arguments of an image, with their defaults."""
+    given = [words[1].partition("=") for words in instructions(image, "ARG")]
+    return {name: value for name, _, value in given}
+
+
+@pytest.mark.parametrize("image", [OPENMPI, CUDA], ids=["openmpi", "openmpi-cuda"])
+def test_the_user_of_an_image_may_be_chosen(image: Image) -> None:
+    found = {name: value for name, value in arguments(image).items() if name.startswith("SSH_")}
+    assert found == {"SSH_USER": "openmpi", "SSH_UID": "1000", "SSH_GID": "1000"}
+    names = [words[:2] for words in instructions(image, "ARG", "RUN")]
+    users = next(
+        index
+        for index, words in enumerate(instructions(image, "ARG", "RUN"))
+        if "/build/users.sh" in words
+    )
+    declared = {words[1].partition("=")[0] for words in names[:users] if words[0] == "ARG"}
+    assert set(found) <= declared, "a RUN sees the arguments before it"
+
+
+@pytest.mark.parametrize(
+    ("given", "entry", "group"),
+    [
+        ({}, "openmpi:x:1000:1000:openmpi:/tmp:/bin/bash", "openmpi:x:1000:"),
+        (
+            {"SSH_USER": "me", "SSH_UID": "2000", "SSH_GID": "3000"},
+            "me:x:2000:3000:me:/tmp:/bin/bash",
+            "me:x:3000:",
+        ),
+    ],
+)
+def test_the_user_is_in_the_image(
+    tmp_path: Path, given: dict[str, str], entry: str, group: str
+) -> None:
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "var/lib").mkdir(parents=True)
+    for name, text in (
+        (
+            "passwd",
+            "root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534:nobody:/:/sbin/nologin\n",
+        ),
+        ("group", "root:x:0:\n"),
+        ("nsswitch.conf", "passwd:         files\n"),
+    ):
+        (tmp_path / "etc" / name).write_text(text)
+    script = (catalog.REPOSITORY / "images/openmpi/users.sh").read_text()
+    script = re.sub(r"(?<![\w:])/(etc|run|var|workspace)\b", rf"{tmp_path}/\1", script)
+    subprocess.run(["sh", "-c", script], check=True, env={"PATH": os.environ["PATH"], **given})
+
+    users = (tmp_path / "etc/passwd").read_text().splitlines()
+    assert entry in users
+    assert "nobody:x:65534:65534:nobody:/tmp:/bin/sh" in users
+    assert group in (tmp_path / "etc/group").read_text().splitlines()
+
+
+@pytest.mark.parametrize(
+    ("target", "image"), [("image-openmpi", "openmpi"), ("image-chainermn", "openmpi-chainermn")]
+)
+def test_images_are_built_with_another_engine(target: str, image: str) -> None:
+    words = (
+        "--dry-run",
+        target,
+        "ENGINE=podman",
+        "VERSION=1.2",
+        "BUILD_ARGS=--build-arg SSH_UID=7",
+    )
+    result = subprocess.run(
+        ["make", *words], cwd=catalog.REPOSITORY, check=True, capture_output=True, text=True
+    )
+
+    command = " ".join(result.stdout.replace("\\\n", " ").split())
+    wanted = catalog.image(image)
+    assert command.startswith(f"podman build --file {wanted.dockerfile} --build-arg VERSION=1.2")
+    assert "--build-arg SSH_UID=7" in command
+    assert command.endswith(f"--tag {wanted.reference}:1.2 .")
+    assert (f"--target {wanted.target}" in command) == bool(wanted.target)
 
 
 def test_the_image_for_gpus_has_commands_that_a_shell_reads() -> None:

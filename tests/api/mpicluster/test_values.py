@@ -338,3 +338,18 @@ def test_the_example_of_the_guide() -> None:
     }
 
     assert documents(merged(found["values"]), "mine") == [found["manifest"]]
+
+
+def test_the_chainermn_job_of_the_guide() -> None:
+    guide = Path(__file__).parents[3] / "docs" / "guides" / "mpicluster.md"
+    found = re.search(
+        r"^```yaml\n# chainermn\.yaml\n(.*?)^```$", guide.read_text(), re.MULTILINE | re.DOTALL
+    )
+    assert found is not None
+    values = merged(yaml.safe_load(found[1]))
+
+    assert problems(values, "train") == []
+    spec = cluster(values, "train")["spec"]
+    assert "-n 4 -npernode 1" in spec["master"]["oneShot"]["command"]
+    assert spec["workers"]["replicas"] == 3, "and the master"
+    assert spec["codeSync"][0]["subPath"] == "chainermn/examples"
