@@ -7,7 +7,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from suites.openmpi_user import HOSTFILE, UPDATE_SECONDS, example
+from suites.openmpi_user import HOSTFILE, UPDATE_SECONDS, example, one_shot
 
 from . import mpiclusters
 from .conftest import pull
@@ -139,3 +139,32 @@ def test_pods_reach_each_other_whichever_keys_their_nodes_have_given_them(
     assert "Permission denied (publickey)" in refused
     for name in states:
         user.gone(name)
+
+
+def test_a_worker_without_sshd_is_named_in_the_status(user: User) -> None:
+    """As with an image whose command is not `/init.sh`."""
+    document = example("interactive.yaml", "silent")
+    container = document["spec"]["workers"]["template"]["spec"]["containers"][0]
+    container["command"] = ["sleep", "600"]
+    user.create(document)
+    said = "sshd does not answer on port 2022: the image's command has to be /init.sh"
+
+    def message() -> str:
+        return str(user.mpi_cluster("silent").get("status", {}).get("message", ""))
+
+    user.until(
+        "both workers are named",
+        lambda: all(f"silent-worker-{index}: {said}" in message() for index in range(2)),
+    )
+    assert message().startswith("0/2 workers ready; ")
+    user.gone("silent")
+
+
+def test_a_host_that_does_not_exist_is_explained(user: User) -> None:
+    """With ssh's own words, and what to do."""
+    command = "mpiexec --allow-run-as-root --host lost-worker-7.lost -n 1 hostname"
+    user.create(one_shot("lost", command, backoffLimit=0))
+    message = user.until_condition("lost", "Failed")["message"]
+    assert "Could not resolve hostname lost-worker-7.lost" in message
+    assert message.endswith("; there is no such pod: compare the hostfile with kubectl get pods")
+    user.gone("lost")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from traincrew.api.kinds.mpicluster.transport import EXEC
 from traincrew.api.kinds.mpicluster.types import KIND, MASTER, ONE_SHOT, WORKER
-from traincrew.plan.mpicluster import attempts, hostfile
+from traincrew.plan.mpicluster import attempts, hostfile, sshd
 from traincrew.plan.mpicluster.children import (
     ANNOTATION_REPLICAS,
     Names,
@@ -16,6 +17,8 @@ from traincrew.plan.shared import lifecycle, podrecords, pods, stall
 from traincrew.plan.shared.model import FINGERPRINT, ChildKey, Observed, StatefulSetView
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from traincrew.api.kinds.mpicluster.types import MPIClusterSpec
     from traincrew.plan.mpicluster.status import MPIClusterStatus
     from traincrew.plan.shared.model import PodView
@@ -32,11 +35,17 @@ class ObservedCluster:
         observed: The children.
         stored: The status before.
         spec: The desired state; None if it no longer matters.
+        now: The time.
     """
 
     def __init__(
-        self, observed: Observed, stored: MPIClusterStatus, spec: MPIClusterSpec | None
+        self,
+        observed: Observed,
+        stored: MPIClusterStatus,
+        spec: MPIClusterSpec | None,
+        now: datetime,
     ) -> None:
+        self._now = now
         self.observed = observed
         self.stored = stored
         self.spec = spec
@@ -97,9 +106,23 @@ class ObservedCluster:
         if ready == wanted and (self.set is not None or wanted == 0):
             return None
         names = [self.names.worker(index) for index in range(wanted)]
-        troubles = pods.list_not_ready(names, self.workers.values(), self.observed.rejections)
+        troubles = pods.list_not_ready(
+            names, self.workers.values(), self.observed.rejections, self._not_ready_reason
+        )
         text = f"{ready}/{wanted} workers ready"
         return f"{text}; {troubles}" if troubles else text
+
+    def _not_ready_reason(self, pod: PodView) -> str | None:
+        found = pods.not_ready_reason(pod)
+        return found or (sshd.reason(self.spec, pod, self._now) if self.spec is not None else None)
+
+    def seconds_to_silence(self) -> float | None:
+        """Return after how many seconds the status says of another pod that sshd is silent."""
+        if self.spec is None:
+            return None
+        # A one-shot master is not waited for: mpiexec in it says what is wrong.
+        masters = [self.master] if self.master is not None and not self.one_shot else []
+        return sshd.seconds_left(self.spec, [*masters, *self.workers.values()], self._now)
 
     def missing_worker(self) -> str | None:
         """Return the name of the first pod that the StatefulSet has not created yet."""
@@ -219,7 +242,7 @@ class ObservedCluster:
                 text = f"The master's pod is lost; another one waits for the workers: {waiting}"
             return lifecycle.RESTARTING, "MasterLost", text
         text = "The master is starting."
-        trouble = pods.not_ready_reason(pod) if pod is not None else None
+        trouble = self._not_ready_reason(pod) if pod is not None else None
         if trouble is not None:
             text = f"The master is not running: {trouble}"
         return lifecycle.RESTARTING if was_up else "", "MasterPending", text
@@ -245,18 +268,23 @@ class ObservedCluster:
         text = f"The command is run again ({failures}/{self.spec.backoff_limit} retries used)"
         if stalled := lifecycle.reported_stall(self.stored):
             return stall.NO_PROGRESS, f"{stalled}; {text[0].lower()}{text[1:]}"
-        if self.master is not None and (failure := failure_text(self.master)):
+        if self.master is not None and (failure := failure_text(self.spec, self.master)):
             text += f"; last failure: {failure}"
         return "MasterFailed", text
 
 
-def failure_text(pod: PodView) -> str:
-    """Return how the last attempt that failed in a pod ended; empty if there is none."""
-    status = attempts.container(pod)
-    if status is not None and attempts.last_failure(pod) is not None:
-        where = f" on node {pod.spec.node_name}" if pod.spec.node_name else ""
-        return f"pod {pod.metadata.name}{where}: {pods.exit_text(status)}"
-    return pods.failure(pod) if pod.status.phase == "Failed" else ""
+def failure_text(spec: MPIClusterSpec, pod: PodView) -> str:
+    """Return how the last attempt that failed in a pod ended; empty if there is none.
+
+    If ssh failed, it says what to do as well.
+    """
+    status, ended = attempts.container(pod), attempts.last_failure(pod)
+    if status is None or ended is None:
+        return pods.failure(pod) if pod.status.phase == "Failed" else ""
+    where = f" on node {pod.spec.node_name}" if pod.spec.node_name else ""
+    text = f"pod {pod.metadata.name}{where}: {pods.exit_text(status)}"
+    fix = sshd.advice(ended.message) if spec.transport != EXEC else ""
+    return f"{text}; {fix}" if fix else text
 
 
 __all__ = ["MASTER_RESTARTS", "ObservedCluster", "failure_text"]

@@ -82,7 +82,7 @@ class _Planner(JobPlanner[MPIClusterSpec, MPIClusterStatus]):
     def current(self) -> ObservedCluster:
         """The observed state."""
         if self._current is None:
-            self._current = ObservedCluster(self.observed, self.stored, self._spec)
+            self._current = ObservedCluster(self.observed, self.stored, self._spec, self.now)
         return self._current
 
     @property
@@ -103,7 +103,7 @@ class _Planner(JobPlanner[MPIClusterSpec, MPIClusterStatus]):
         )
 
     def _without_spec(self) -> ObservedCluster:
-        return ObservedCluster(self.observed, self.stored, None)
+        return ObservedCluster(self.observed, self.stored, None, self.now)
 
     def document(self, status_: MPIClusterStatus) -> dict[str, Any]:
         return status.document(status_)
@@ -169,7 +169,7 @@ class _Planner(JobPlanner[MPIClusterSpec, MPIClusterStatus]):
             told = lifecycle.reported_stall(self.stored)
             return Outcome(succeeded=False, reason=stall.NO_PROGRESS, message=f"{told}; {text}")
         pod = self.current.master
-        if pod is not None and (failure := failure_text(pod)):
+        if pod is not None and (failure := failure_text(spec, pod)):
             text = f"{text}; last failure: {failure}"
         return Outcome(succeeded=False, reason=BACKOFF_LIMIT_EXCEEDED, message=text)
 
@@ -207,6 +207,7 @@ class _Planner(JobPlanner[MPIClusterSpec, MPIClusterStatus]):
                 return self._end_of_stalled(spec, failed, numbers)
             progress = self._restart(numbers, progress, verdict)
         waits = [left, verdict.seconds if isinstance(verdict, stall.Wait) else None]
+        waits.append(current.seconds_to_silence())
         if numbers.failures > self.stored.failures:
             waits.append(0.0)  # the next plan tells whether the command runs again
         plan = Plan()

@@ -11,7 +11,7 @@ from traincrew.plan.shared import torchrun, tracebacks
 from traincrew.plan.shared.model import LogKey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from traincrew.plan.shared.model import ContainerStatus, PodView
 
@@ -241,7 +241,10 @@ def is_ending(pod: PodView) -> bool:
 
 
 def list_not_ready(
-    names: Sequence[str], pods: Iterable[PodView], rejections: Mapping[str, str]
+    names: Sequence[str],
+    pods: Iterable[PodView],
+    rejections: Mapping[str, str],
+    reason: Callable[[PodView], str | None] = not_ready_reason,
 ) -> str:
     """Return why the named pods are not ready, for the first few of them.
 
@@ -249,6 +252,7 @@ def list_not_ready(
         names: The names of the desired pods, in order.
         pods: The existing pods.
         rejections: Why the API refuses pods, by name.
+        reason: Tells why one is not ready; None if it is merely starting.
     """
     by_name = {pod.metadata.name: pod for pod in pods}
     lines = []
@@ -258,7 +262,7 @@ def list_not_ready(
             lines.append(f"{name}: {rejection_text(name, rejections[name])}")
         if pod is None or pod.ready:
             continue
-        if (text := not_ready_reason(pod)) is not None:
+        if (text := reason(pod)) is not None:
             lines.append(f"{name}: {text}")
     return first_few(lines)
 
