@@ -57,6 +57,14 @@ class Repository:
         self._git("push", "--quiet", str(self.served), "HEAD:main")
         return commit
 
+    def add(self, path: str, text: str, branch: str) -> None:
+        """Commit a file, and serve it on a branch."""
+        file = self._work / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        self._commit()
+        self._git("push", "--quiet", str(self.served), f"HEAD:refs/heads/{branch}")
+
     def _git(self, *words: str) -> str:
         identity = ("-c", "user.name=a", "-c", "user.email=a@example.com")
         command = ("git", "-C", str(self._work), *identity, *words)

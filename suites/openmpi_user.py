@@ -94,11 +94,18 @@ class Steps:
 
         def is_back() -> bool:
             pod = self.pods(name).get(before["metadata"]["name"], before)
-            conditions = pod.get("status", {}).get("conditions", [])
-            is_ready = any((c["type"], c["status"]) == ("Ready", "True") for c in conditions)
-            return is_ready and pod["metadata"]["uid"] != before["metadata"]["uid"]
+            return is_ready(pod) and pod["metadata"]["uid"] != before["metadata"]["uid"]
 
         self.until(f"{before['metadata']['name']} is back", is_back)
+
+    def until_restarted(self, name: str, before: Document) -> None:
+        """Wait until the containers of a pod were started again, and the pod is ready."""
+
+        def is_back() -> bool:
+            pod = self.pods(name)[before["metadata"]["name"]]
+            return is_ready(pod) and restarts(pod) > restarts(before)
+
+        self.until(f"{before['metadata']['name']} was restarted", is_back)
 
     def mpiexec(self, name: str, ranks: int, *command: str) -> str:
         """Run a command in so many pods; return what it prints."""
@@ -160,12 +167,27 @@ class Steps:
     def gone(self, name: str) -> None:
         """Delete a cluster; nothing of it is left."""
         self.kubectl("delete", "mpicluster", name)
+        self.until_nothing_is_left(name)
+
+    def until_nothing_is_left(self, name: str) -> None:
+        """Wait until nothing of a deleted cluster is left."""
 
         def left() -> str:
             mine = ("-l", f"{NAME_LABEL}={name}")
             return self.kubectl("get", OF_A_CLUSTER, *mine, "-o", "name").strip()
 
         self.until(f"nothing of {name} is left", lambda: left() in {"", "No resources found"})
+
+
+def is_ready(pod: Document) -> bool:
+    """Return whether a pod is ready."""
+    conditions = pod.get("status", {}).get("conditions", [])
+    return any((each["type"], each["status"]) == ("Ready", "True") for each in conditions)
+
+
+def restarts(pod: Document) -> int:
+    """Return how often the containers of a pod were restarted."""
+    return sum(each["restartCount"] for each in pod["status"]["containerStatuses"])
 
 
 def lines(output: str) -> list[str]:

@@ -186,11 +186,11 @@ def nodes(pods: dict[str, Document]) -> set[str]:
 
 
 @contextlib.contextmanager
-def gpus(cluster: RealCluster, count: int) -> Iterator[None]:
-    """Let each node offer so many GPUs of the oldest name, as its administrator can."""
+def gpus(cluster: RealCluster, count: int, name: str = GPU) -> Iterator[None]:
+    """Let each node offer so many GPUs, of the oldest name or this one, as administrators can."""
 
     def offer(value: str | None) -> None:
-        resources = {"capacity": {GPU: value}, "allocatable": {GPU: value}}
+        resources = {"capacity": {name: value}, "allocatable": {name: value}}
         patch = json.dumps({"status": resources})
         for node in cluster.nodes:
             cluster.kubectl(

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 from pathlib import Path
+
+_FIRST = re.compile(r"^NSpid:.*\t1$", re.MULTILINE)
 
 
 def of_pod(uid: str) -> list[int]:
@@ -33,3 +36,19 @@ def kill(uid: str, word: str) -> None:
                 os.kill(pid, signal.SIGKILL)
                 return
     raise AssertionError(f"pod {uid}: no process with {word!r} in its command line runs")
+
+
+def kill_container(uid: str, word: str) -> None:
+    """Kill the first process of a container of a pod, and by that all others.
+
+    Args:
+        uid: The pod's.
+        word: Something in the command line of that process.
+    """
+    for pid in of_pod(uid):
+        with contextlib.suppress(OSError):
+            is_first = _FIRST.search(Path(f"/proc/{pid}/status").read_text())
+            if is_first and word.encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
+                os.kill(pid, signal.SIGKILL)
+                return
+    raise AssertionError(f"pod {uid}: no container with {word!r} in its command line runs")

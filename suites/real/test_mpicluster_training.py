@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hack.cluster import binaries
-from hack.cluster.network import inside
 from hack.cluster.processes import NotReady
-from suites import git_servers, image_registry
+from suites import git_servers, image_registry, openmpi_loop
+from suites.openmpi_code import UPDATE_SECONDS as LOOKS_EVERY
+from suites.openmpi_code import by_all, said, started, updated
 from suites.openmpi_user import (
     EXAMPLES,
     HOSTFILE,
     UPDATE_SECONDS,
-    Steps,
     example,
     lines,
     one_shot,
+    restarts,
     with_code,
     without_ssh,
 )
@@ -30,8 +31,9 @@ from suites.scenarios.clusters import FragileNode
 
 from hack import images
 
-from . import install_support
-from .install_support import DEPLOY, ROOT, SECONDS, denied, namespace, run, uninstall
+from . import node_processes
+from .install_support import ROOT, SECONDS, denied, namespace, run
+from .openmpi_support import User, installed, place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,29 +43,18 @@ if TYPE_CHECKING:
 
 SPACE, RESTRICTED = "openmpi", "openmpi-restricted"
 LEVEL = "pod-security.kubernetes.io/enforce=restricted"
-WORKER_COUNTS = (3, 1)
 IMAGES = ("openmpi", "openmpi-chainermn", "chainermn", "git")
+WITHIN = LOOKS_EVERY + 25
+"""Seconds within which all pods of a busy machine have a new commit."""
 NO_SSH = "traincrew/chainermn:0.1.0"
 pytestmark = pytest.mark.timeout(600)
-
-
-class User(install_support.User, Steps):
-    """A user with MPIClusters in a namespace."""
 
 
 @pytest.fixture(scope="module")
 def user(real_cluster: RealCluster) -> Iterator[User]:
     """A user with a namespace; the operator is installed."""
-    real_cluster.load_images([images.build(name) for name in IMAGES])
-    uninstall(real_cluster)
-    with namespace(real_cluster, SPACE):
-        found = User(real_cluster, SPACE)
-        try:
-            real_cluster.kubectl("create", "-f", str(DEPLOY))
-            found.rolled_out()
-            yield found
-        finally:
-            uninstall(real_cluster)
+    with installed(real_cluster, SPACE, *IMAGES) as user:
+        yield user
 
 
 # -- interactive -------------------------------------------------------------------------------
@@ -101,23 +92,34 @@ def test_mpiexec_starts_processes_on_all_nodes(user: User, playground: str) -> N
 @pytest.mark.parametrize("what", ["mpicluster/play", "statefulset/play-worker"])
 def test_scaling_by(user: User, playground: str, what: str) -> None:
     """The hostfile in the master follows, and mpiexec starts what it lists."""
-    before = user.pods(playground)
-    for count in WORKER_COUNTS:
-        user.kubectl("scale", what, f"--replicas={count}")
-        user.until_workers(playground, count)
-        user.until_hosts(playground, count, UPDATE_SECONDS)
-        user.runs_everywhere(playground, count)
-    after = user.pods(playground)
-    for name in (f"{playground}-master", f"{playground}-worker-0"):
-        assert after[name]["metadata"]["uid"] == before[name]["metadata"]["uid"]
+    master = f"{playground}-master"
+    before = user.pods(playground)[master]
+    openmpi_loop.scale(user, what, playground, openmpi_loop.SCALED)
+    after = user.pods(playground)[master]
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
 
 
 def test_a_lost_master_comes_back(user: User, playground: str) -> None:
     before = user.pods(playground)[f"{playground}-master"]
     user.kubectl("delete", "pod", f"{playground}-master")
     user.until_replaced(playground, before)
-    user.until_hosts(playground, 1, UPDATE_SECONDS)
-    user.runs_everywhere(playground, 1)
+    user.until_hosts(playground, 2, UPDATE_SECONDS)
+    user.runs_everywhere(playground, 2)
+
+
+def test_a_killed_worker_and_a_killed_master_are_started_again(user: User, playground: str) -> None:
+    """In their pods, and no other pod is touched."""
+    before = user.pods(playground)
+    for killed in (f"{playground}-worker-0", f"{playground}-master"):
+        node_processes.kill_container(before[killed]["metadata"]["uid"], "/init.sh")
+        user.until_restarted(playground, before[killed])
+        user.until_hosts(playground, 2, UPDATE_SECONDS)
+        user.runs_everywhere(playground, 2)
+    after = user.pods(playground)
+    assert {name: pod["metadata"]["uid"] for name, pod in after.items()} == {
+        name: pod["metadata"]["uid"] for name, pod in before.items()
+    }
+    assert restarts(after[f"{playground}-worker-1"]) == 0
 
 
 def test_the_gateway_and_the_disruption_budget(user: User, playground: str) -> None:
@@ -148,9 +150,9 @@ def test_the_gateway_and_the_disruption_budget(user: User, playground: str) -> N
 
 def test_keys_are_rotated(user: User, playground: str) -> None:
     """Kubelets take a minute to give pods the new Secret."""
-    user.runs_everywhere(playground, 1)
-    user.rotate_keys(playground, 1, overlap=150)
-    user.runs_everywhere(playground, 1)
+    user.runs_everywhere(playground, 2)
+    user.rotate_keys(playground, 2, overlap=150)
+    user.runs_everywhere(playground, 2)
 
 
 def test_the_loss_of_a_node(user: User) -> None:
@@ -216,6 +218,15 @@ def test_a_command_that_fails_is_run_again(user: User) -> None:
     assert user.kubectl("logs", "fails-master") == "tried\n"
 
 
+def test_a_worker_that_is_killed_while_ranks_run(user: User) -> None:
+    """The command fails, is run again when the worker is back, and succeeds."""
+    user.create(openmpi_loop.endless_first("loses"))
+    openmpi_loop.until_begun(user, "loses")
+    uid = user.pods("loses")["loses-worker-1"]["metadata"]["uid"]
+    node_processes.kill_container(uid, "/init.sh")
+    openmpi_loop.succeeds_in_the_second_attempt(user, "loses")
+
+
 def test_processes_start_without_ssh(user: User) -> None:
     """The master may start them in its workers, and do nothing else; workers may do nothing."""
     user.create(without_ssh(example("interactive.yaml", "bare"), NO_SSH))
@@ -274,8 +285,7 @@ def test_a_values_file_and_helm(user: User) -> None:
 
 
 def test_code_of_a_public_and_a_private_repository(user: User, tmp_path: Path) -> None:
-    network = user.cluster.network
-    there = git_servers.Place(network.address, tuple(inside(network.control_plane, [])))
+    there = place(user.cluster)
     repository = git_servers.Repository(tmp_path)
     with git_servers.public(repository, there) as address:
         found = user.says(with_code("code", address, workers=2, branch="main"))
@@ -286,6 +296,30 @@ def test_code_of_a_public_and_a_private_repository(user: User, tmp_path: Path) -
         secret = user.secret("git", ssh=private.key, known_hosts=private.known_hosts)
         found = user.says(with_code("mine", private.address, secretName=secret))
     assert found == ["mine-master says hello"]
+
+
+def test_running_pods_get_new_commits(user: User, tmp_path: Path) -> None:
+    """All of them, none is restarted, and the containers that look for commits end with others."""
+    repository = git_servers.Repository(tmp_path)
+    with git_servers.public(repository, place(user.cluster)) as address:
+        user.create(updated("fresh", address, subPath="mine/examples"))
+        user.until_condition("fresh", "Running")
+        assert said(user, "fresh") == by_all("fresh", "says hello")
+        before = started(user, "fresh")
+        commit = repository.change(say="echo $(hostname) says $1 two\n")
+        user.until(
+            "all pods have the second commit",
+            lambda: said(user, "fresh") == by_all("fresh", "says hello two"),
+            WITHIN,
+        )
+        master = ("exec", "fresh-master", "-c", "mpi-master", "--")
+        version = user.kubectl(*master, "readlink", "/code/..data").strip()
+        assert version == f"..code/{commit}/examples"
+        assert started(user, "fresh") == before, "all are ready, and none was restarted"
+        user.gone("fresh")
+
+        ends = with_code("ends", address, workers=1, retries=0, updateSeconds=3600)
+        assert user.says(ends) == [f"ends-{host} says hello two" for host in ("master", "worker-0")]
 
 
 @pytest.mark.skipif(

@@ -5,13 +5,23 @@ The steps are those of examples/openmpi/README.md: create, `kubectl exec`, `kube
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import time
 from typing import TYPE_CHECKING
 
 import pytest
-from suites import shell
-from suites.openmpi_user import EXAMPLES, HOSTFILE, UPDATE_SECONDS, example, lines, one_shot
+from suites import openmpi_loop, processes, shell
+from suites.openmpi_user import (
+    EXAMPLES,
+    HOSTFILE,
+    UPDATE_SECONDS,
+    example,
+    lines,
+    one_shot,
+    restarts,
+)
 
 from . import mpiclusters
 from .conftest import pull
@@ -22,8 +32,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from traincrew.local.images import Environment
-
-WORKER_COUNTS = (3, 0, 2)
 
 pytestmark = mpiclusters.NEEDS_SSHD
 
@@ -74,13 +82,9 @@ def test_an_interactive_cluster_runs_what_it_is_told(user: User, playground: str
 @pytest.mark.parametrize("what", ["mpicluster/play", "statefulset/play-worker"])
 def test_scaling_by(user: User, playground: str, what: str) -> None:
     """The hostfile follows the workers, down to none, and mpiexec goes on with those it lists."""
-    for count in WORKER_COUNTS:
-        user.kubectl("scale", what, f"--replicas={count}")
-        user.until_workers(playground, count)
-        user.until_hosts(playground, count, UPDATE_SECONDS)
-        user.runs_everywhere(playground, count)
+    openmpi_loop.scale(user, what, playground, openmpi_loop.SCALED)
     status = user.get("statefulset", f"{playground}-worker")
-    assert status["spec"]["replicas"] == WORKER_COUNTS[-1]
+    assert status["spec"]["replicas"] == openmpi_loop.SCALED[-1]
 
 
 def test_a_lost_worker_and_a_lost_master_come_back(user: User, playground: str) -> None:
@@ -92,6 +96,26 @@ def test_a_lost_worker_and_a_lost_master_come_back(user: User, playground: str) 
         user.runs_everywhere(playground, 2)
     worker = f"{playground}-worker-1"
     assert user.pods(playground)[worker]["metadata"]["uid"] == before[worker]["metadata"]["uid"]
+
+
+def kill(pod: str) -> None:
+    """Kill the container of a pod, as the kernel does it that runs out of memory."""
+    for process in processes.first_of_pods(re.escape(pod)):
+        os.kill(process, signal.SIGKILL)
+
+
+def test_a_killed_worker_and_a_killed_master_are_started_again(user: User, playground: str) -> None:
+    """In their pods, and no other pod is touched."""
+    before = user.pods(playground)
+    for killed in (f"{playground}-worker-0", f"{playground}-master"):
+        kill(killed)
+        user.until_restarted(playground, before[killed])
+        user.until_hosts(playground, 2, UPDATE_SECONDS)
+        user.runs_everywhere(playground, 2)
+    after = user.pods(playground)
+    uids = {name: pod["metadata"]["uid"] for name, pod in before.items()}
+    assert {name: pod["metadata"]["uid"] for name, pod in after.items()} == uids
+    assert restarts(after[f"{playground}-worker-1"]) == 0
 
 
 def test_no_key_is_shown(user: User, playground: str) -> None:
@@ -185,6 +209,14 @@ def test_a_retry_that_succeeds(user: User) -> None:
     assert (status["exitCode"], status["failures"]) == (0, 1)
     user.until("the workers are gone", lambda: list(user.pods("retries")) == ["retries-master"])
     user.gone("retries")
+
+
+def test_a_worker_that_is_killed_while_ranks_run(user: User) -> None:
+    """The command fails, is run again when the worker is back, and succeeds."""
+    user.create(openmpi_loop.endless_first("loses"))
+    openmpi_loop.until_begun(user, "loses")
+    kill("loses-worker-1")
+    openmpi_loop.succeeds_in_the_second_attempt(user, "loses")
 
 
 def test_another_user_with_a_key_of_its_own(user: User, tmp_path: Path) -> None:

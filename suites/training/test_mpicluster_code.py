@@ -8,7 +8,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 import pytest
 from suites import git_servers
-from suites.openmpi_user import HOSTFILE, example, lines, with_code
+from suites.openmpi_code import UPDATE_SECONDS, by_all, said, started, updated
+from suites.openmpi_user import HOSTFILE, lines, with_code
 
 from . import mpiclusters
 from .conftest import pull
@@ -167,7 +168,6 @@ def test_a_password_in_an_address_is_refused(user: User) -> None:
 
 # -- updates ---------------------------------------------------------------------------------------
 
-UPDATE_SECONDS = 5
 WITHIN = UPDATE_SECONDS + 20
 """Seconds within which all pods of a busy machine have a new commit."""
 UNTIL_CHANGED = """\
@@ -176,24 +176,6 @@ until [ -e /code/go.sh ]; do sleep 0.2; done
 echo $(hostname) ends as one
 """
 """A program that its own directory has to be kept for, while the code is replaced."""
-
-
-def updated(name: str, repository: str, **entry: Any) -> dict[str, Any]:
-    """Return an interactive cluster with two workers whose code is kept up to date."""
-    document = example("interactive.yaml", name)
-    code = {"name": "mine", "repository": repository, "mountPath": "/code", **entry}
-    document["spec"]["codeSync"] = [{**code, "updateSeconds": UPDATE_SECONDS}]
-    return document
-
-
-def said(user: User, name: str) -> list[str]:
-    """Return what the code prints in all pods."""
-    return lines(user.mpiexec(name, 3, "sh", "/code/say.sh", "hello"))
-
-
-def by_all(name: str, what: str) -> list[str]:
-    """Return a line of each pod."""
-    return [f"{name}-{host} {what}" for host in ("master", "worker-0", "worker-1")]
 
 
 def unreachable(user: User, name: str) -> set[str]:
@@ -210,18 +192,6 @@ def unreachable(user: User, name: str) -> set[str]:
 def until_line(output: IO[str], line: str) -> None:
     """Read until a line; what mpiexec says itself may be between."""
     assert any(found.strip() == line for found in output), f"{line} was never printed"
-
-
-def started(user: User, name: str) -> dict[str, Any]:
-    """Return which pods there are, whether they are ready, and how often they were restarted."""
-    found = {}
-    for pod, document in user.pods(name).items():
-        status = document["status"]
-        statuses = (*status["initContainerStatuses"], *status["containerStatuses"])
-        restarts = sum(each["restartCount"] for each in statuses)
-        (ready,) = [c["status"] for c in status["conditions"] if c["type"] == "Ready"]
-        found[pod] = (document["metadata"]["uid"], ready, restarts)
-    return found
 
 
 def test_running_pods_get_new_commits(user: User, tmp_path: Path) -> None:
