@@ -7,6 +7,7 @@ roles are killed, and more roles, are in suites/training on the embedded cluster
 from __future__ import annotations
 
 import re
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 SPACE = "mxnet"
 SILENCE = 120
 """Seconds without a line of output, after which the roles are taken for hanging."""
+NOTICED_SECONDS = 10
+"""Within which the status tells that a role has been killed."""
 pytestmark = pytest.mark.timeout(900)
 
 
@@ -85,8 +88,10 @@ def test_a_role_that_is_killed(user: User, tmp_path: Path, role: str, words: str
     before = job.pods()
     assert nodes(before) == {node.name for node in user.cluster.nodes}
     node_processes.kill(before[role]["metadata"]["uid"], "train_digits.py")
+    killed = time.monotonic()
 
     job.until("it is counted", lambda: "lastRestartReason" in job.status)
+    assert time.monotonic() - killed < NOTICED_SECONDS
     reason = job.status["lastRestartReason"]
     assert reason.startswith(f"{words} failed: pod {before[role]['metadata']['name']}"), reason
     assert "container mxnet exited with code 137" in reason
