@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pytest
 
 from harness import EVENTS, JOBS, MX_JOBS, OLDER_MX_JOBS, OPERATOR_AGENT, PODS, Cluster
 from plan.mxjob.manifests import GROUP, OLDER_GROUP, distributed, local
-from traincrew.engine.errors import ApiError
+from traincrew.engine.errors import ApiError, NotFoundError
 from traincrew.engine.resources import SERVICES
 
 NAME = "digits"
@@ -173,6 +174,66 @@ async def test_a_runtime_id_that_was_removed_cannot_be_set_to_another_one(
         await cluster.edit(NAME, {"RuntimeId": "other"})
     await cluster.edit(NAME, {"RuntimeId": "mine"})
     assert (await cluster.job(NAME))["spec"]["RuntimeId"] == "mine"
+
+
+async def test_a_finished_job_never_changes_again(cluster: Cluster) -> None:
+    """Whatever happens to its children, and whichever operator sees it."""
+    writes: list[str] = []
+
+    def note(method: str, path: str, agent: str) -> None:
+        if agent.startswith(OPERATOR_AGENT) and method in {"POST", "PUT", "PATCH"}:
+            writes.append(f"{method} {path.partition('?')[0]}")
+
+    await cluster.start_operator()
+    for pod in (await started(cluster)).values():
+        await cluster.end_pod(pod, 0)
+    before = await settled(cluster)
+
+    cluster.server.faults = note
+    for resource in (JOBS, PODS, SERVICES):
+        for item in await cluster.all(resource):
+            if item["metadata"].get("labels", {}).get("mxnet.mlkube.io/job-name") == NAME:
+                # Pods may be gone with their Job.
+                with contextlib.suppress(NotFoundError):
+                    name = item["metadata"]["name"]
+                    await cluster.client.delete(resource, name, "default", grace_period=0)
+    await see_a_job_through(cluster, "second")
+    assert (await cluster.job(NAME))["status"] == before["status"]
+    await cluster.kill_operator()
+    await cluster.start_operator()
+    await see_a_job_through(cluster, "third")
+
+    after = await cluster.job(NAME)
+    assert after["status"] == before["status"]
+    assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
+    assert not [write for write in writes if NAME in write]
+    left = [
+        item["metadata"]["name"]
+        for resource in (JOBS, PODS, SERVICES)
+        for item in await cluster.all(resource)
+        if item["metadata"].get("labels", {}).get("mxnet.mlkube.io/job-name") == NAME
+    ]
+    assert not left
+
+
+async def settled(cluster: Cluster) -> dict[str, Any]:
+    """Return the finished job, when its status counts no pod as active any more."""
+
+    async def check() -> Any:
+        job = await cluster.until_phase(NAME, "Done", state="Succeeded")
+        active = [entry["active"] for entry in job["status"]["replicaStatuses"]]
+        return job if not any(active) else None
+
+    job: dict[str, Any] = await cluster.until(check)
+    return job
+
+
+async def see_a_job_through(cluster: Cluster, name: str) -> None:
+    """Create another job and take it to its end: by then the operator has seen what was before."""
+    await cluster.create(local(name))
+    (pod,) = (await cluster.run_replicas(name, 1)).values()
+    await cluster.end_pod(pod, 0)
+    await cluster.until_phase(name, "Done", state="Succeeded")
 
 
 async def test_a_job_deletes_everything_with_itself(cluster: Cluster) -> None:

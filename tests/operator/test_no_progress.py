@@ -10,6 +10,8 @@ import pytest
 
 from plan.chainerjob.world import distributed
 from plan.elasticjob.world import elastic
+from plan.mpicluster.manifests import one_shot
+from plan.mxjob.manifests import distributed as parameter_servers
 from traincrew.engine.client import Client
 from traincrew.engine.errors import BadRequestError
 
@@ -196,3 +198,84 @@ async def test_the_master_of_a_chainerjob_is_ended(cluster: Cluster, outputs: Ou
     await cluster.run_pod(master)
     job = await cluster.until_phase("digits-mn", "Running", restarts="1")
     assert job["status"]["replicaStatuses"]["master"]["restarts"] == 1
+
+
+async def test_all_replicas_of_an_mxjob_are_recreated(cluster: Cluster, outputs: Outputs) -> None:
+    await cluster.start_operator()
+    await cluster.create(parameter_servers(NAME, runPolicy={"progressDeadlineSeconds": 2}))
+    before = await cluster.run_replicas(NAME, 4)
+    await cluster.until_phase(NAME, "Running", workersReady="4/4")
+    job = await cluster.until_phase(NAME, "Creating", attempt="1")
+    assert SILENT in job["status"]["lastRestartReason"]
+    # Workers write output while they train, so one of them is asked first; all of them are.
+    assert "-worker-" in outputs.read[0]
+    names = {pod["metadata"]["name"] for pod in before.values()}
+    assert set(outputs.read) == names
+
+    after = await cluster.until(lambda: _others(cluster, before))
+    outputs.chatty = {after["worker-1"]["metadata"]["name"]}
+    await cluster.run_replicas(NAME, 4)
+    await cluster.until_phase(NAME, "Running", attempt="1", failures="1", restarts="1")
+
+    async def told() -> bool:
+        events = await cluster.events_of(NAME)
+        return [each[0] for each in events if SILENT in each[2]] == ["Warning"]
+
+    await cluster.until(told)
+
+
+async def _others(cluster: Cluster, before: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the replicas of an MxJob once none of them is one of those before."""
+    replicas = await cluster.replicas(NAME)
+    uids = {pod["metadata"]["uid"] for pod in before.values()}
+    same = {pod["metadata"]["uid"] for pod in replicas.values()} & uids
+    return replicas if set(replicas) == set(before) and not same else None
+
+
+async def test_an_mxjob_fails_past_the_backoff_limit(cluster: Cluster, outputs: Outputs) -> None:
+    await cluster.start_operator()
+    policy = {"progressDeadlineSeconds": 2, "backoffLimit": 0}
+    await cluster.create(parameter_servers(NAME, runPolicy=policy))
+    await cluster.run_replicas(NAME, 4)
+    job = await cluster.until_phase(NAME, "Done", state="Failed")
+    assert SILENT in job["status"]["reason"]
+    assert outputs.read
+
+
+async def test_the_command_of_an_mpicluster_is_run_again(
+    cluster: Cluster, outputs: Outputs
+) -> None:
+    await cluster.start_operator()
+    await cluster.create(one_shot(NAME, runPolicy={"progressDeadlineSeconds": 2}))
+    workers = await cluster.run_hosts(NAME, "worker-0", "worker-1")
+    first = (await cluster.run_hosts(NAME, "master"))["master"]
+    await cluster.until_phase(NAME, "Running", workersReady="2/2")
+    await cluster.until_phase(NAME, "Restarting", reason="NoProgress", message=SILENT)
+    # Output of the processes of all hosts is written by mpiexec.
+    assert outputs.read[0] == f"{NAME}-master"
+
+    outputs.chatty = {f"{NAME}-master"}
+
+    async def another() -> bool:
+        found = (await cluster.hosts(NAME)).get("master")
+        return found is not None and found["metadata"]["uid"] != first["metadata"]["uid"]
+
+    await cluster.until(another)
+    await cluster.run_hosts(NAME, "master")
+    await cluster.until_phase(NAME, "Running", failures="1", restarts="1")
+    hosts = await cluster.hosts(NAME)
+    for name, pod in workers.items():
+        assert hosts[name]["metadata"]["uid"] == pod["metadata"]["uid"]
+
+
+async def test_an_mpicluster_fails_past_the_backoff_limit(
+    cluster: Cluster, outputs: Outputs
+) -> None:
+    await cluster.start_operator()
+    policy = {"progressDeadlineSeconds": 2, "backoffLimit": 0}
+    await cluster.create(one_shot(NAME, runPolicy=policy))
+    await cluster.run_hosts(NAME, "worker-0", "worker-1")
+    await cluster.run_hosts(NAME, "master")
+    job = await cluster.until_phase(NAME, "Failed", reason="NoProgress")
+    assert SILENT in job["status"]["message"]
+    assert outputs.read
