@@ -236,6 +236,10 @@ FAILED = [
         {name: {**WORKERS, "replicas": 5000} for name in ("a", "b", "c")},
         ("spec.workerSets: 15000 workers; at most 5000",),
     ),
+    Broken(
+        D, "spec/workerSets", {"x-workerset-y": WORKERS},
+        ("spec.workerSets.x-workerset-y: the key contains '-workerset-'", "choose another key"),
+    ),
     # -- what is ours --
     Broken(
         D, f"{MASTER}/volumes", [VOLUME],

@@ -30,9 +30,16 @@ def documents(name: str) -> Any:
         uid="8c2f4f1e",
         labels=job["metadata"].get("labels", {}),
     )
+    names = children.Names(owner.name)
+    sets = [names.workers(each) for each in sorted(spec.worker_sets)]
+    pods = [
+        names.worker(each, index)
+        for each, workers in sorted(spec.worker_sets.items())
+        for index in range(workers.replicas)
+    ]
     made = [
         children.service_account(owner),
-        children.role(owner, spec),
+        children.role(owner, sets, pods),
         children.role_binding(owner),
     ]
     if spec.distributed:

@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 from hypothesis import strategies as st
-from hypothesis.stateful import initialize, precondition, rule
+from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from plan.chainerjob.world import World, distributed, plain
 from plan.shared.histories import JobHistory, indices, long, run_policies
@@ -36,12 +36,24 @@ class History(JobHistory):
         if self.world.foreign:
             return  # then it is tried again and again
         self.assert_at_rest()
+        sets = self.world.job["spec"].get("workerSets", {})
+        wanted = sets["ws0"]["replicas"] if sets else 0
+        if self.world.status["phase"] in {"Suspended", "Succeeded", "Failed"}:
+            assert self.world.granted == self.world.readable == []
+        elif self.world.job["spec"].get("backend", "mpi") == "mpi":
+            assert len(self.world.granted) == wanted
+            assert len(self.world.readable) == len(sets)
         if self.world.status["phase"] == "Suspended":
             assert not [
                 pod
                 for pod in self.world.pods.values()
                 if pod["status"]["phase"] in {"Pending", "Running"}
             ]
+
+    @invariant()
+    def a_launcher_may_use_its_hosts(self) -> None:
+        if hasattr(self, "world"):
+            self.world.assert_launcher()
 
     # -- pods ---------------------------------------------------------------------------------
 

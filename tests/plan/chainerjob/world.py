@@ -284,7 +284,9 @@ class World:
         }
         if key.kind == "Job":
             created["spec"].setdefault("backoffLimit", 6)
+            self._assert_may_start()
         self.children[key] = created
+        self._assert_own_pods(key)
 
     def _change(self, key: ChildKey, uid: str, values: dict[tuple[str, ...], Any]) -> None:
         document = self.children[key]
@@ -300,6 +302,61 @@ class World:
                 node[last] = copy.deepcopy(value)
         document["metadata"]["generation"] += 1
         self.drifted -= {key}
+        self._assert_own_pods(key)
+        if key.kind == "Job" and values.get(("spec", "suspend")) is False:
+            self._assert_may_start()
+
+    @property
+    def granted(self) -> list[str]:
+        """The pods that the Role names."""
+        roles = [document for key, document in self.children.items() if key.kind == "Role"]
+        return self._named(roles[0], "pods/exec") if roles else []
+
+    @property
+    def readable(self) -> list[str]:
+        """The StatefulSets that the Role names."""
+        roles = [document for key, document in self.children.items() if key.kind == "Role"]
+        return self._named(roles[0], "statefulsets") if roles else []
+
+    def _named(self, role: dict[str, Any], resource: str) -> list[str]:
+        assert all(each["resourceNames"] for each in role["rules"]), "every object is named"
+        names = [each["resourceNames"] for each in role["rules"] if resource in each["resources"]]
+        return [name for found in names for name in found]
+
+    def _assert_own_pods(self, key: ChildKey) -> None:
+        """Assert that a Role that was just written names nothing but pods of ours that exist."""
+        if key.kind != "Role":
+            return
+        sets = {
+            document["metadata"]["uid"]: key.name
+            for key, document in self.children.items()
+            if key.kind == "StatefulSet"
+        }
+        pods = {**self.seen_pods(confirmed=False), **self.pods}
+        mine = {name for name, pod in pods.items() if _owner(pod) in sets}
+        assert mine.issuperset(self.granted)
+        assert set(sets.values()).issuperset(self.readable)
+
+    def _assert_may_start(self) -> None:
+        """Assert that a master that begins now may start processes in all workers."""
+        wanted = self.job["spec"].get("workerSets", {}).items()
+        of_job = f"{self.job['metadata']['name']}-workerset"
+        assert self.readable == sorted(f"{of_job}-{name}" for name, _ in wanted)
+        assert sorted(self.granted) == sorted(
+            f"{of_job}-{name}-{index}"
+            for name, workers in wanted
+            for index in range(workers["replicas"])
+        )
+
+    def assert_launcher(self) -> None:
+        """Assert that a launcher whose Job tries it again may use the hosts that it finds."""
+        for name in self.readable:
+            found = self.children.get(ChildKey("StatefulSet", name))
+            if found is None:
+                continue
+            hosts = [f"{name}-{index}" for index in range(found["spec"]["replicas"])]
+            if all(host in self.pods and _ready(self.pods[host]) for host in hosts):
+                assert set(self.granted).issuperset(hosts)
 
     def _delete(self, key: ChildKey, uid: str) -> None:
         if key.kind == "Pod":

@@ -62,7 +62,8 @@ def documents(job: dict[str, Any]) -> list[dict[str, Any]]:
     made = []
     if spec.transport == "exec":
         secret = ""
-        made += [children.service_account(mine, spec), children.role(mine, spec, replicas)]
+        pods = [children.Names(mine.name).worker(index) for index in range(replicas)]
+        made += [children.service_account(mine, spec), children.role(mine, spec, pods)]
         made += [children.role_binding(mine, spec)]
     elif not spec.ssh.key_secret_name:
         made.append(children.ssh_key(mine, spec, 1))

@@ -27,14 +27,27 @@ class History(JobHistory):
         shot=st.booleans(),
         workers=st.sampled_from([0, 1, 3]),
         update=st.booleans(),
+        transport=st.sampled_from(["ssh", "exec"]),
         policy=st.fixed_dictionaries(
             {}, optional={**run_policies, "activeDeadlineSeconds": st.just(300)}
         ),
     )
-    def create(self, shot: bool, workers: int, update: bool, policy: dict[str, Any]) -> None:
+    def create(
+        self, shot: bool, workers: int, update: bool, transport: str, policy: dict[str, Any]
+    ) -> None:
         make = one_shot if shot else interactive
-        manifest = make(workers=workers, hostfile={"autoUpdate": update}, runPolicy=policy)
+        manifest = make(
+            workers=workers,
+            hostfile={"autoUpdate": update},
+            transport=transport,
+            runPolicy=policy,
+        )
         self.world = MPIWorld(manifest)
+
+    @property
+    def ssh(self) -> bool:
+        """Whether the cluster has keys."""
+        return bool(self.world.job["spec"]["transport"] == "ssh")
 
     @property
     def one_shot(self) -> bool:
@@ -52,10 +65,16 @@ class History(JobHistory):
         status, spec = self.world.status, self.world.job["spec"]
         if status["phase"] == "Suspended":
             assert self.world.pods == {}
+            assert self.world.granted == []
+        elif status["phase"] in {"Succeeded", "Failed"}:
+            assert self.world.granted == []
         elif status["phase"] in {"Running", "Created", "Restarting"}:
             assert self.world.workers == sorted(
                 str(index) for index in range(self.world.set["spec"]["replicas"])
             )
+            if not self.ssh:
+                workers = [f"{self.world.name}-worker-{index}" for index in self.world.workers]
+                assert self.world.granted == workers
             if self.world.master is not None and spec["hostfile"]["autoUpdate"]:
                 assert self.world.hosts == ["master", *self.ready()]
 
@@ -166,13 +185,16 @@ class History(JobHistory):
         if keys:
             self.world.remove(keys[index % len(keys)])
 
-    @precondition(lambda self: not self.world.job["spec"].get("ssh", {}).get("keySecretName"))
+    @precondition(
+        lambda self: self.ssh and not self.world.job["spec"].get("ssh", {}).get("keySecretName")
+    )
     @rule(generation=st.integers(1, 4))
     def rotate_the_keys(self, generation: int) -> None:
         self.rotations = max(self.rotations, generation - 1)
         ssh = {"keyGeneration": generation, "keyOverlapSeconds": 300}
         self.world.edit(ssh=ssh)
 
+    @precondition(lambda self: self.ssh)
     @rule(blocked=st.booleans())
     def somebody_takes_the_name_of_the_secret(self, blocked: bool) -> None:
         name = f"{self.world.name}-ssh-key"

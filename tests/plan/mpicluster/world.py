@@ -146,10 +146,19 @@ class MPIWorld(World):
             assert secret in self.secrets or secret == self.job["spec"]["ssh"]["keySecretName"]
         annotation = document["metadata"]["annotations"][ANNOTATION_HOSTFILE]
         assert annotation == digest(self.hostfile_text)
+        self._assert_hosts_are_granted()
+
+    def _assert_hosts_are_granted(self) -> None:
+        """Assert that mpiexec may start processes on all hosts of the hostfile, without ssh."""
+        if self.job["spec"].get("transport") == "exec":
+            hosts = {f"{self.name}-{host}" for host in self.hosts[1:]}
+            assert hosts.issubset(self.granted)
 
     def _change(self, key: ChildKey, uid: str, values: dict[tuple[str, ...], Any]) -> None:
         if key.kind != "Pod":
             super()._change(key, uid, values)
+            if key.kind == "ConfigMap":
+                self._assert_hosts_are_granted()
             return
         pod = self.pods[key.name]
         assert pod["metadata"]["uid"] == uid

@@ -27,7 +27,7 @@ from traincrew.plan.shared.model import FINGERPRINT
 from traincrew.plan.shared.writes import digest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from traincrew.api.meta import Owner
 
@@ -96,29 +96,28 @@ def service_account(owner: Owner) -> Document:
     return _document("v1", "ServiceAccount", Names(owner.name).service_account, owner)
 
 
-def role(owner: Owner, spec: ChainerJobSpec) -> Document:
+def role(owner: Owner, sets: Sequence[str], pods: Sequence[str]) -> Document:
     """Return the Role with the permissions needed to start processes on the workers, and no more.
 
     Workers need it as well as the master: with many hosts, Open MPI's daemons start one another.
+
+    Args:
+        owner: The job.
+        sets: The StatefulSets that may be read.
+        pods: The pods that processes may be started in.
     """
-    names = Names(owner.name)
     rules: list[Document] = []
-    if spec.distributed:
-        workers = [
-            names.worker(name, index)
-            for name, workers in sorted(spec.worker_sets.items())
-            for index in range(workers.replicas)
-        ]
+    if sets:  # an empty list of names would mean every set
         rules = [
             {
                 "apiGroups": ["apps"],
                 "resources": ["statefulsets"],
-                "resourceNames": [names.workers(name) for name in sorted(spec.worker_sets)],
+                "resourceNames": [*sets],
                 "verbs": ["get"],
             }
         ]
-        rules += openmpi.exec_rules(workers, "list")
-    return _document(f"{RBAC}/v1", "Role", names.role, owner, rules=rules)
+    rules += openmpi.exec_rules(pods, "list")
+    return _document(f"{RBAC}/v1", "Role", Names(owner.name).role, owner, rules=rules)
 
 
 def role_binding(owner: Owner) -> Document:

@@ -18,6 +18,7 @@ from traincrew.api.kinds.chainerjob.types import MASTER
 from traincrew.api.runpolicy import RunPolicy
 from traincrew.plan.chainerjob import events
 from traincrew.plan.chainerjob.edits import Edits
+from traincrew.plan.chainerjob.grants import grant
 from traincrew.plan.chainerjob.observed import MASTER_RESTARTS, WATCH_LAG_SECONDS, ObservedJob
 from traincrew.plan.chainerjob.status import document, status_with_counts
 from traincrew.plan.chainerjob.writes import Writes
@@ -145,9 +146,14 @@ class _Planner(JobPlanner[api.ChainerJobSpec, Status]):
         if not found and not self.observed.leftovers:
             edits = self._edits(spec)
             self.releasing |= edits.releasing
-            plan.stages = self.writes.run(spec, edits, start_master=waiting_for is None)
+            found_pods = grant(self.observed, spec)
+            # The status of a StatefulSet may be known before its pods are.
+            start = waiting_for is None and found_pods.complete
+            plan.stages = self.writes.run(spec, edits, found_pods, start_master=start)
             plan.delete = {**self.writes.removed_sets(spec, edits), **self._stalled_masters()}
             plan.missing = self._missing(spec)
+        else:
+            plan.stages = self.writes.narrow()
         plan.events = self.transitions(status)
         plan.events += self.sync_events(spec, status, progress)
         if not self.current.started:

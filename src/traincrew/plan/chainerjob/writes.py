@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from traincrew.plan.chainerjob import children
 from traincrew.plan.shared import openmpi, podtemplate
+from traincrew.plan.shared.grants import OwnedPods
 from traincrew.plan.shared.model import (
     FINGERPRINT,
     ChildKey,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from traincrew.api.meta import Owner
     from traincrew.api.runpolicy import CommonPolicy
     from traincrew.plan.chainerjob.edits import Edits
+    from traincrew.plan.chainerjob.grants import Grant
     from traincrew.plan.shared.writes import Stages, Values
 
 _REPLICAS = ("spec", "replicas")
@@ -53,15 +55,19 @@ class Writes:
 
     # -- all children -------------------------------------------------------------------------
 
-    def run(self, spec: ChainerJobSpec, edits: Edits, *, start_master: bool) -> Stages:
+    def run(
+        self, spec: ChainerJobSpec, edits: Edits, grant: Grant, *, start_master: bool
+    ) -> Stages:
         """Return everything a job needs to run, except changes that `edits` holds back.
 
         What pods refer to comes before the pods, and the master's pod comes last. The RoleBinding
         comes after its Role: the API server reads the Role to decide whether we may grant it.
+        The Role comes before changes of the StatefulSets: a set that gets more pods may not be read
+        before the Role names them.
         """
         first = [
             self._service_account(),
-            self._role(spec),
+            self._role(grant),
             self._assets(spec) if spec.distributed else None,
         ]
         workers = [self._workers(spec, name, edits) for name in sorted(spec.worker_sets)]
@@ -88,7 +94,8 @@ class Writes:
         stopped = None
         if job is not None and not job.spec.suspend and not edits.holds_master:
             stopped = patch(self._job_key, job, {_SUSPEND: True})
-        return stages([*self._scaled_to_zero(edits.held_sets), stopped])
+        revoked = None if edits.holds_master else self._role_with([])
+        return stages([*self._scaled_to_zero(edits.held_sets), stopped], [revoked])
 
     def clean_up(self, policy: CommonPolicy) -> Stages:
         """Delete the workers of a job that has ended, unless its policy keeps them.
@@ -99,9 +106,18 @@ class Writes:
         running = None
         if job is not None and not job.finished and not job.spec.suspend:
             running = patch(self._job_key, job, {_SUSPEND: True})
+        revoked = self._role_with([])
         if policy.clean_pod_policy == "None":
-            return stages([running])
-        return stages([*self._scaled_to_zero(), running])
+            return stages([running, revoked])
+        return stages([*self._scaled_to_zero(), running, revoked])
+
+    def narrow(self) -> Stages:
+        """Return the write that removes from the Role what the job does not have any more."""
+        found = self._observed.child(ChildKey("Role", self._names.role), RoleView)
+        if found is None:
+            return []
+        rules = OwnedPods(self._observed).narrowed(found.rules)
+        return stages([self._role_with(rules)])
 
     def removed_sets(self, spec: ChainerJobSpec, edits: Edits) -> dict[ChildKey, str]:
         """Return the StatefulSets of worker sets that are no longer in the spec."""
@@ -130,8 +146,17 @@ class Writes:
         document = children.service_account(self._owner)
         return self._create(document)
 
-    def _role(self, spec: ChainerJobSpec) -> Write | None:
-        return with_field(self._observed, children.role(self._owner, spec), RoleView, "rules")
+    def _role(self, grant: Grant) -> Write | None:
+        document = children.role(self._owner, grant.sets, grant.pods)
+        return with_field(self._observed, document, RoleView, "rules")
+
+    def _role_with(self, rules: list[dict[str, Any]]) -> Write | None:
+        """Replace the rules of a Role that exists."""
+        key = ChildKey("Role", self._names.role)
+        found = self._observed.child(key, RoleView)
+        if found is None or found.rules == rules:
+            return None
+        return patch(key, found, {("rules",): rules})
 
     def _role_binding(self) -> Write | None:
         document = children.role_binding(self._owner)

@@ -31,6 +31,8 @@ from traincrew.plan.shared.model import FINGERPRINT, KEY_GENERATION
 from traincrew.plan.shared.writes import digest
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from traincrew.api.meta import Owner
     from traincrew.plan.shared.kind import Options
 
@@ -140,11 +142,10 @@ def service_account(owner: Owner, spec: MPIClusterSpec) -> Document:
     return _document("v1", "ServiceAccount", Names(owner.name).master, owner, spec)
 
 
-def role(owner: Owner, spec: MPIClusterSpec, replicas: int) -> Document:
-    """Return the Role with which mpiexec in the master starts processes in the workers."""
-    names = Names(owner.name)
-    rules = openmpi.exec_rules([names.worker(index) for index in range(replicas)])
-    return _document(f"{RBAC}/v1", "Role", names.master, owner, spec, rules=rules)
+def role(owner: Owner, spec: MPIClusterSpec, pods: Sequence[str]) -> Document:
+    """Return the Role with which mpiexec in the master starts processes in these pods."""
+    rules = openmpi.exec_rules(pods)
+    return _document(f"{RBAC}/v1", "Role", Names(owner.name).master, owner, spec, rules=rules)
 
 
 def role_binding(owner: Owner, spec: MPIClusterSpec) -> Document:

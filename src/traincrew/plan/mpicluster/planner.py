@@ -120,7 +120,7 @@ class _Planner(JobPlanner[MPIClusterSpec, MPIClusterStatus]):
     def suspend(self, plan: Plan, spec: MPIClusterSpec) -> None:  # noqa: ARG002
         if not self.stored.holds(lifecycle.SUSPENDED):
             return  # first it is stored that these pods are ended by us
-        plan.stages = self.writes.scale_to_zero()
+        plan.stages = self.writes.revoke() + self.writes.scale_to_zero()
         plan.delete = self._deleted_master()
 
     def clean_up(self, plan: Plan, policy: CommonPolicy) -> None:
@@ -130,6 +130,7 @@ class _Planner(JobPlanner[MPIClusterSpec, MPIClusterStatus]):
             plan.delete = self._deleted_master()  # without a node, no deadline would end it
         else:
             plan.stages += self.writes.stop_master()
+        plan.stages += self.writes.revoke()
         one_shot = self._spec.one_shot if self._spec is not None else None
         stay = one_shot is not None and not one_shot.scale_down_workers
         if policy.clean_pod_policy != "None" and not stay:
@@ -214,6 +215,8 @@ class _Planner(JobPlanner[MPIClusterSpec, MPIClusterStatus]):
         if not found and not self.observed.leftovers:
             start = waiting_for is None or not wants_all_workers(spec, started=current.started)
             waits.append(self._write(plan, spec, numbers, start=start))
+        else:
+            plan.stages = self.writes.narrow()
         after = self.advance(numbers, progress=progress)
         plan.status = self.document(after)
         plan.events = self.transitions(after) + self.sync_events(spec, after, progress)

@@ -18,6 +18,8 @@ from traincrew.plan.mpicluster.children import (
     LABEL_EXTERNAL,
 )
 from traincrew.plan.shared import pods, podtemplate
+from traincrew.plan.shared.grants import OwnedPods, granted
+from traincrew.plan.shared.grants import names as names_to_grant
 from traincrew.plan.shared.model import (
     FINGERPRINT,
     ChildKey,
@@ -67,9 +69,10 @@ class Writes:
 
         What pods refer to comes before the pods, and the master comes last. The master's annotation
         comes after the hostfile, because it makes the kubelet read that. Nothing waits for a
-        rotation of the keys. The Role comes after the StatefulSet, whose pods it names: if that is
-        somebody else's, nothing is granted. The RoleBinding comes after the Role, which the API
-        server reads to decide whether we may grant it.
+        rotation of the keys. The Role comes before the hostfile, because it has to name every host
+        of that; as long as there is none it comes after the StatefulSet, which may turn out to be
+        somebody else's. The RoleBinding comes after the Role, which the API server reads to decide
+        whether we may grant it.
 
         Args:
             spec: The desired state.
@@ -85,11 +88,14 @@ class Writes:
         ]
         workers = self._workers(spec, keys.secret, held=held)
         role, binding = None, None
+        named: list[str] = []
         if spec.transport == EXEC:
             first.append(self._service_account(spec))
-            role, binding = self._role(spec), self._role_binding(spec)
+            named = self._granted()
+            role, binding = self._role(spec, named), self._role_binding(spec)
+        early, late = (role, None) if named or self._found_role is not None else (None, role)
         master = self._master(spec, keys.secret, hostfile, start=start)
-        return stages(first, [workers], [role], [binding], [master], [keys.change])
+        return stages([early], first, [workers], [late], [binding], [master], [keys.change])
 
     def unwanted(self, spec: MPIClusterSpec) -> dict[ChildKey, str]:
         """Return the optional children that the spec does not ask for any more."""
@@ -116,6 +122,22 @@ class Writes:
         # With another annotation, the number of the spec is applied again afterwards.
         values = {_REPLICAS: 0, **annotate(found, {ANNOTATION_REPLICAS: _SUSPENDED})}
         return stages([patch(_key("StatefulSet", found), found, values)])
+
+    def revoke(self) -> Stages:
+        """Return the write after which nobody may start processes in the workers."""
+        return self._with_rules([])
+
+    def narrow(self) -> Stages:
+        """Return the write that removes from the Role the pods that are gone."""
+        found = self._found_role
+        rules = OwnedPods(self._observed).narrowed(found.rules) if found is not None else []
+        return self._with_rules(rules)
+
+    def _with_rules(self, rules: list[dict[str, Any]]) -> Stages:
+        found = self._found_role
+        if found is None or found.rules == rules:
+            return []
+        return stages([patch(_key("Role", found), found, {("rules",): rules})])
 
     def stop_master(self) -> Stages:
         """Return the write that ends a master which still runs, and keeps its pod for its log."""
@@ -178,8 +200,21 @@ class Writes:
             return None
         return Write(create=document)
 
-    def _role(self, spec: MPIClusterSpec) -> Write | None:
-        document = children.role(self._owner, spec, self._current.replicas)
+    @property
+    def _found_role(self) -> RoleView | None:
+        return self._observed.child(ChildKey("Role", self._current.names.master), RoleView)
+
+    def _granted(self) -> list[str]:
+        """Return the pods that the Role is to name: at least those that the hostfile may have."""
+        names = self._current.names
+        members = OwnedPods(self._observed).of(names.workers, self._current.replicas)
+        ready = [names.worker(index) for index in self._current.ready]
+        found = self._found_role
+        before = granted(found.rules) if found is not None else frozenset()
+        return names_to_grant(before, members.pods, members.pods if members.complete else ready)
+
+    def _role(self, spec: MPIClusterSpec, pods: list[str]) -> Write | None:
+        document = children.role(self._owner, spec, pods)
         return with_field(self._observed, document, RoleView, "rules")
 
     def _role_binding(self, spec: MPIClusterSpec) -> Write | None:

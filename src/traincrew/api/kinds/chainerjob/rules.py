@@ -67,6 +67,10 @@ def problems(metadata: ObjectMeta, spec: ChainerJobSpec) -> list[Problem]:
     return found
 
 
+SEPARATOR = "-workerset-"
+"""What is between the name of a job and that of a set in the name of a StatefulSet."""
+
+
 def _name_problems(name: str, spec: ChainerJobSpec) -> Iterator[Problem]:
     if len(name) > MAX_NAME:
         yield Problem(
@@ -85,6 +89,12 @@ def _name_problems(name: str, spec: ChainerJobSpec) -> Iterator[Problem]:
                 f"spec.workerSets.{key}",
                 "the key must be lower case letters, digits and '-', and begin and end with a"
                 " letter or digit",
+            )
+        if SEPARATOR in key:
+            yield Problem(
+                f"spec.workerSets.{key}",
+                f"the key contains '{SEPARATOR}', so that a set of another job may have a"
+                " StatefulSet of the same name; choose another key",
             )
         if key == MASTER:
             yield Problem(
