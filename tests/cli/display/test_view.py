@@ -389,3 +389,15 @@ def test_an_addition_to_a_known_message_is_shown() -> None:
     more = "pod digits-master-x on node local: container chainer exited with code 1"
     message = f"Job has reached the specified backoff limit; {more}"
     assert texts(view.job(job("Failed", message=message), 2)) == [f"digits: Failed: … {more}"]
+
+
+@pytest.mark.parametrize("attack", ["\x1b]0;owned\x07", "\x9b2J", "\u202e", "\0"])
+def test_messages_do_not_control_the_terminal(attack: str) -> None:
+    view = followed()
+    failed = condition("Failed", reason="PodFailed", message=f"it{attack} failed")
+    lines = view.event(event(f"something{attack} odd"), 1)
+    lines += view.job(job("Failed", conditions=[failed], message=f"it{attack} failed"), 2)
+    shown = [*texts(lines), *texts(summary(view, 5.0))]
+    assert "digits: Failed: it failed" in shown
+    assert any("something odd" in text for text in shown)
+    assert all(text.isprintable() for text in shown)

@@ -209,6 +209,23 @@ def test_text_logs_are_for_people(capfd: pytest.CaptureFixture[str]) -> None:
     assert "\x1b" not in text, "no colours where there is no terminal"
 
 
+@pytest.mark.usefixtures("logging_reset")
+@pytest.mark.parametrize("attack", ["\x1b]0;owned\x07", "\x9b2J", "\u202e", "\0", "\r", "\ud800"])
+def test_text_logs_do_not_control_the_terminal(
+    capfd: pytest.CaptureFixture[str], attack: str
+) -> None:
+    configure_logging("text", "warning")
+    error = ValueError(f"raised {attack}")
+    values = {"reason": f"said {attack}", "word": attack, "several": [attack]}
+    get_logger().error(f"happened {attack}", exc_info=error, **values)
+    logging.getLogger("library").error("reported %s", attack)
+    # Values with spaces are quoted, which doubles backslashes.
+    printed = capfd.readouterr().err.replace("\\\\", "\\")
+    for word in ("happened", "said", "raised", "reported"):
+        assert f"{word} {attack.encode('unicode_escape').decode()}" in printed
+    assert all(each.isprintable() or each == "\n" for each in printed)
+
+
 def test_unknown_log_settings_are_refused() -> None:
     with pytest.raises(ValueError, match="log level 'loud': choose one of"):
         configure_logging(level="loud")

@@ -16,6 +16,7 @@ from traincrew.cli.display.repeats import RepeatFilter
 from traincrew.cli.display.text import Tone, clean, clock, how_it_ended, moment, pod_state
 from traincrew.engine.objects import controller_of
 from traincrew.plan.shared.pods import termination_text
+from traincrew.plan.shared.text import printable
 
 if TYPE_CHECKING:
     from traincrew.cli.display.objects import ContainerStatus, Event, Pod, TrainingJob, Workload
@@ -353,4 +354,4 @@ def _with_end(container: ContainerStatus) -> ContainerStatus:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    return " ".join(printable(text).split())

@@ -6,6 +6,7 @@ one-shot run that logs nothing should not wait for that.
 
 from __future__ import annotations
 
+import io
 import logging
 import sys
 from contextvars import ContextVar
@@ -185,10 +186,33 @@ def _processors(settings: _Settings) -> tuple[list[Processor], list[Processor]]:
             structlog.processors.format_exc_info,
             structlog.processors.JSONRenderer(),
         ]
+
+    def traceback(output: Any, error: Any) -> None:
+        lines = io.StringIO()
+        structlog.dev.plain_traceback(lines, error)
+        output.write(_escaped(lines.getvalue()))
+
     renderer = structlog.dev.ConsoleRenderer(
-        colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
+        colors=sys.stderr.isatty(), exception_formatter=traceback
     )
-    return shared, [renderer]
+    return shared, [escape, renderer]
+
+
+def escape(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> Any:
+    """Escape what would control a terminal in the texts of a line; a structlog processor."""
+    for key, value in event.items():
+        if isinstance(value, str):
+            event[key] = _escaped(value)
+    return event
+
+
+def _escaped(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each.isprintable() or each in "\n\t" else each.encode("unicode_escape").decode()
+        for each in text
+    )
 
 
 def _load() -> Any:

@@ -9,6 +9,7 @@ import msgspec
 
 from traincrew.plan.shared import torchrun, tracebacks
 from traincrew.plan.shared.model import LogKey
+from traincrew.plan.shared.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,8 +33,8 @@ _UNREADABLE = re.compile(r"Error on reading termination (log |message from logs:
 
 
 def shorten(text: str, limit: int = _LONGEST) -> str:
-    """Return the text as one line of at most `limit` characters."""
-    line = " ".join(text.split())
+    """Return the text as one line of at most `limit` characters, all of them printable."""
+    line = " ".join(printable(text).split())
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
@@ -101,8 +102,9 @@ def termination_text(message: str) -> str:
 
     That is torchrun's report of the process that failed; else the last Python exception; else the
     last lines, without rulers and, unless there is nothing else, without the epilogue of mpiexec.
-    Empty if the kubelet could not read the log.
+    Empty if the kubelet could not read the log. All of it is printable.
     """
+    message = printable(message)
     if _UNREADABLE.match(message):
         return ""
     if torchrun.is_from_launcher(message) and (cause := torchrun.cause(message)):
@@ -170,7 +172,7 @@ def with_logs(pod: PodView, logs: Mapping[LogKey, str]) -> PodView:
 def _with_message(container: ContainerStatus, previous: bool, text: str) -> ContainerStatus:
     state = container.last_state if previous else container.state
     assert state.terminated is not None
-    ended = msgspec.structs.replace(state.terminated, message=text)
+    ended = msgspec.structs.replace(state.terminated, message=printable(text))
     updated = msgspec.structs.replace(state, terminated=ended)
     if previous:
         return msgspec.structs.replace(container, last_state=updated)

@@ -1,0 +1,35 @@
+"""Text that programs wrote, made safe to store and to show.
+
+What a program writes reaches statuses, events and logs, and from there the terminals of people.
+"""
+
+from __future__ import annotations
+
+import re
+
+_SEQUENCE = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor movements, erasing
+    r"|(?:\x1b\]|\x9d)[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)?"  # OSC: titles, links
+    r"|(?:\x1b[PX^_]|[\x90\x98\x9e\x9f])[^\x1b\x9c\n]*(?:\x1b\\|\x9c)?"  # other strings
+    r"|\x1b[ -/]*[0-~]"  # two-character escapes
+)
+"""A string that is not ended ends with its line, so that it cannot hide the lines after it."""
+_BREAKS = re.compile("\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+
+
+def printable(text: str) -> str:
+    """Return a text without what is not printed: control sequences, control and format characters.
+
+    Format characters are those that change the direction of text or have no width. Line breaks of
+    any kind become newlines, other white space but tabs becomes spaces.
+    """
+    if text.isprintable():
+        return text
+    lines = _BREAKS.sub("\n", _SEQUENCE.sub("", text))
+    return "".join(map(_shown, lines))
+
+
+def _shown(character: str) -> str:
+    if character.isprintable() or character in "\n\t":
+        return character
+    return " " if character.isspace() else ""
