@@ -120,6 +120,29 @@ async def test_propagation_sets_finalizers_for_the_garbage_collector(
     assert by_query.ok()["kind"] == "Status"  # the finalizer is taken off again
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "found", "wanted"),
+    [
+        ("dryRun", 1, "number", "[]string"),
+        ("dryRun", "All", "string", "[]string"),
+        ("dryRun", [["All"]], "array", "string"),
+        ("propagationPolicy", [], "array", "v1.DeletionPropagation"),
+        ("propagationPolicy", {}, "object", "v1.DeletionPropagation"),
+        ("orphanDependents", "no", "string", "bool"),
+        ("preconditions", [], "array", "v1.Preconditions"),
+        ("preconditions", "x", "string", "v1.Preconditions"),
+    ],
+)
+async def test_options_of_another_type_are_no_options(
+    api: Api, field: str, value: Any, found: str, wanted: str
+) -> None:
+    (await api.post(MAPS, config_map("a"))).ok(201)
+    answer = (await api.delete(f"{MAPS}/a", {field: value})).refused(400, "BadRequest")
+    said = f"cannot unmarshal {found} into Go struct field DeleteOptions.{field} of type {wanted}"
+    assert said in answer["message"]
+    (await api.get(f"{MAPS}/a")).ok()
+
+
 async def test_jobs_orphan_their_pods_by_default(api: Api) -> None:
     (await api.post(JOBS, job("j"))).ok(201)
     answer = await api.delete(f"{JOBS}/j")

@@ -262,6 +262,30 @@ class DeleteOptions(NamedTuple):
     dry_run: bool = False
 
 
+_OPTION_TYPES: dict[str, tuple[type, str]] = {
+    "dryRun": (list, "[]string"),
+    "propagationPolicy": (str, "v1.DeletionPropagation"),
+    "orphanDependents": (bool, "bool"),
+    "preconditions": (dict, "v1.Preconditions"),
+}
+_JSON_NAMES = {bool: "bool", int: "number", float: "number", str: "string", list: "array"}
+
+
+def _check_option_types(options: Document) -> None:
+    """Refuse options of another type, in the words of Go's JSON decoder."""
+    for name, (wanted, go_type) in _OPTION_TYPES.items():
+        value = options.get(name)
+        items = value if isinstance(value, list) and name == "dryRun" else []
+        wrong = [item for item in items if not isinstance(item, str)]
+        if value is not None and not isinstance(value, wanted):
+            wrong = [value]
+        if wrong:
+            raise bad_request(
+                f"json: cannot unmarshal {_JSON_NAMES.get(type(wrong[0]), 'object')} into Go"
+                f" struct field DeleteOptions.{name} of type {'string' if items else go_type}"
+            )
+
+
 def delete_options(call: Call, body: Document | None) -> DeleteOptions:
     """Parse and validate the options of a DELETE, from its body or else from its query.
 
@@ -275,6 +299,7 @@ def delete_options(call: Call, body: Document | None) -> DeleteOptions:
             raise bad_request(
                 f'the body of a DELETE must be DeleteOptions, not "{body.get("kind")}"'
             )
+        _check_option_types(body)
         options = body
     else:
         if (seconds := call.number("gracePeriodSeconds")) is not None:
