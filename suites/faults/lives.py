@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from harness import PODS
 from plan.chainerjob.world import distributed
 from plan.elasticjob.world import elastic
-from plan.mpicluster.manifests import one_shot
+from plan.mpicluster.manifests import one_shot, without_ssh
 from plan.mxjob.manifests import OLDER_GROUP
 from plan.mxjob.manifests import distributed as parameter_servers
 from traincrew.engine.resources import (
@@ -68,7 +68,7 @@ class ChainerLife(Life):
     children = (SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS, CONFIG_MAPS, STATEFUL_SETS, JOBS)
     # The number of writes depends on how many changes share a status write; this covers the longest
     # life cycle observed. Numbers beyond its end repeat it without a crash.
-    writes = (14, 26)
+    writes = (16, 34)
 
     async def live(self, cluster: Cluster) -> None:
         name = self.name
@@ -225,7 +225,7 @@ class MpiLife(Life):
 
     manifest = one_shot("ring", workers=2, ssh={"gateway": {"enabled": True}})
     label = "mpicluster.traincrew.dev/name"
-    children = (CONFIG_MAPS, SERVICES, STATEFUL_SETS)
+    children: tuple[Resource, ...] = (CONFIG_MAPS, SERVICES, STATEFUL_SETS)
     writes = (20, 50)
     step = 16
 
@@ -287,7 +287,15 @@ class MpiLife(Life):
         await cluster.end_pod(masters["master"], 0)
 
 
-LIVES = [ChainerLife(), ElasticLife(), MxLife(), MxFailure(), MpiLife()]
+class MpiExecLife(MpiLife):
+    """The same without ssh: the Role follows the workers."""
+
+    manifest = without_ssh("agents", workers=2)
+    children = (SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS, *MpiLife.children)
+    writes = (24, 60)
+
+
+LIVES = [ChainerLife(), ElasticLife(), MxLife(), MxFailure(), MpiLife(), MpiExecLife()]
 
 
 def is_of(life: Life, child: Document) -> bool:

@@ -112,6 +112,7 @@ class Life:
         await self.elastic()
         await self.parameter_servers()
         await self.connected_by_ssh()
+        await self.connected_by_exec()
         await self.note_grants()
         self.streams_lists = False
         stop = asyncio.Event()
@@ -261,6 +262,35 @@ class Life:
             return not any(left)
 
         await cluster.until(plain)
+
+    async def connected_by_exec(self) -> None:
+        """The Role follows the workers of an MPICluster, and a RoleBinding is mended."""
+        cluster, name = self.cluster, "agents"
+        await cluster.create(interactive(name, workers=1, transport="exec"))
+        await cluster.run_hosts(name, "worker-0")
+        await cluster.run_hosts(name, "master")
+        await cluster.until_phase(name, "Running")
+        await self.until_granted(name, 1)
+        await cluster.edit(name, {"workers": {"replicas": 2}})
+        await cluster.run_hosts(name, "worker-1")
+        await self.until_granted(name, 2)
+        binding = f"{name}-master"
+        await cluster.client.patch(ROLE_BINDINGS, binding, "default", patch={"subjects": []})
+
+        async def mended() -> bool:
+            found = await cluster.client.get(ROLE_BINDINGS, binding, "default")
+            return bool(found.get("subjects"))
+
+        await cluster.until(mended)
+
+    async def until_granted(self, name: str, workers: int) -> None:
+        async def check() -> bool:
+            role = await self.cluster.client.get(ROLES, f"{name}-master", "default")
+            pods = [rule["resourceNames"] for rule in role.get("rules") or ()]
+            wanted = [f"{name}-worker-{index}" for index in range(workers)]
+            return pods == [wanted, wanted]
+
+        await self.cluster.until(check)
 
     async def connected_by_ssh_ended_and_gone(self) -> None:
         cluster, name = self.cluster, "hosts"
