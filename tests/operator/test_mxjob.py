@@ -207,6 +207,9 @@ async def test_a_finished_job_never_changes_again(cluster: Cluster) -> None:
     assert after["status"] == before["status"]
     assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
     assert not [write for write in writes if NAME in write]
+    # A Job for each of the other two jobs, which are local ones.
+    created = [write.rpartition("/")[2] for write in writes if write.startswith("POST")]
+    assert (created.count("jobs"), created.count("services")) == (2, 0)
     left = [
         item["metadata"]["name"]
         for resource in (JOBS, PODS, SERVICES)
