@@ -23,7 +23,13 @@ from msgspec import structs
 
 from traincrew.engine import mergepatch
 from traincrew.engine.clock import SYSTEM_CLOCK, Clock
-from traincrew.engine.controller import Controller, Request, Result, WriteTracker
+from traincrew.engine.controller import (
+    FOLLOWING,
+    Controller,
+    Request,
+    Result,
+    WriteTracker,
+)
 from traincrew.engine.gate import Gate
 from traincrew.engine.observability import get_logger
 from traincrew.engine.resources import PODS
@@ -119,7 +125,7 @@ class Reconciler:
         )
         self.controller.watch(self._observer.jobs, lambda job: [request_of(job)])
         for informer in self._observer.watched.values():
-            self.controller.watch(informer, self._observer.job_of)
+            self.controller.watch(informer, self._observer.job_of, priority=FOLLOWING)
         manager.add(self.controller)
 
     # -- one reconcile ------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import pytest
 
 from traincrew.engine.backoff import Backoff
 from traincrew.engine.controller import (
+    FOLLOWING,
     Controller,
     Manager,
     Request,
@@ -331,6 +332,36 @@ def test_the_initial_list_has_lower_priority_than_live_changes() -> None:
 
         assert seen.index("new") <= 4
         assert len(set(seen)) == 21
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    simulate(main())
+
+
+def test_what_has_begun_is_followed_before_more_is_begun() -> None:
+    async def main() -> None:
+        server = FakeServer()
+        seen: list[str] = []
+
+        async def reconcile(request: Request) -> None:
+            seen.append(request.name)
+            await asyncio.sleep(1)
+
+        manager = Manager(server.client(), clock=server.clock)
+        controller = Controller("jobs", reconcile, workers=1, clock=server.clock)
+        controller.watch(manager.informer(JOBS), own_key)
+        controller.watch(manager.informer(PODS), owner_key("Job", "batch"), priority=FOLLOWING)
+        manager.add(controller)
+        task = asyncio.create_task(manager.run())
+        await asyncio.sleep(1)
+        for number in range(20):
+            server.put(JOBS, {"metadata": {"name": f"new-{number}", "namespace": "team"}})
+        await until(lambda: len(seen) == 3)
+        server.put(PODS, pod("p", owner="new-0", controller=True))
+        await until(lambda: len(seen) == 21)
+
+        assert "new-0" in seen[3:5]
+        assert set(seen) == {f"new-{number}" for number in range(20)}
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 

@@ -11,11 +11,12 @@ from traincrew.engine.controller.controller import (
     TerminalError,
 )
 from traincrew.engine.controller.manager import Manager
-from traincrew.engine.controller.queue import WorkQueue
+from traincrew.engine.controller.queue import FOLLOWING, WorkQueue
 from traincrew.engine.controller.requests import Mapper, Request, own_key, owner_key
 from traincrew.engine.controller.tracker import WriteTracker
 
 __all__ = [
+    "FOLLOWING",
     "Controller",
     "Manager",
     "Mapper",

@@ -106,12 +106,21 @@ class Controller:
         metrics.max_concurrent.labels(name).set(self._workers)
 
     def watch(
-        self, informer: Informer[T], mapper: Mapper[T] | Callable[[T], Iterable[Request]]
+        self,
+        informer: Informer[T],
+        mapper: Mapper[T] | Callable[[T], Iterable[Request]],
+        *,
+        priority: int = LIVE,
     ) -> None:
         """Reconcile the requests that the mapper returns for every object that changes.
 
         The mapper is called with the old and the new state, so that a change of owner triggers
         both owners. Objects of the initial list have a lower priority than live changes.
+
+        Args:
+            informer: The objects.
+            mapper: From an object to requests.
+            priority: Of requests that live changes cause.
         """
         self.informers.append(informer)
         if not isinstance(mapper, Mapper):
@@ -120,16 +129,16 @@ class Controller:
 
         def handle(old: T | None, new: T | None) -> None:
             add = self.queue.add
-            priority = STARTUP if informer.delivering_list else LIVE
+            urgency = STARTUP if informer.delivering_list else priority
             requests: Collection[Request] = ()
             if new is not None:
                 requests = tuple(to_requests(new))
                 for request in requests:
-                    add(request, priority=priority)
+                    add(request, priority=urgency)
             if old is not None and (new is None or not unchanged(old, new)):
                 for request in to_requests(old):
                     if request not in requests:
-                        add(request, priority=priority)
+                        add(request, priority=urgency)
 
         informer.add_handler(handle)
 

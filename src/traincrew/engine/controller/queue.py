@@ -31,6 +31,11 @@ K = TypeVar("K", bound="Hashable")
 LIVE = 0
 """Priority of work caused by a live change."""
 
+FOLLOWING = 10
+"""Priority of work caused by a live change of a child: what has begun is followed first. When many
+objects are created at once, all workers wait for the creates of children, and the next one that is
+free would begin with yet another object, while nobody sees that the first ones run."""
+
 STARTUP = -100
 """Priority of work caused by the initial list (like controller-runtime's LowPriority)."""
 
