@@ -132,6 +132,10 @@ def show_operator(recorded: Recorded, load: jobs.Load, count: int) -> None:
         f" job until it said Running: {sum(recorded.statuses) / count:.2f} on average,"
         f" {max(recorded.statuses)} at most (goal <= 2)"
     )
+    print(
+        f"  a status said Running {median(recorded.lags):.1f} s (median), at most"
+        f" {max(recorded.lags):.1f} s after the last pod of its job ran"
+    )
     goal = load.children + load.more_writes
     print(
         f"  API writes per job until Running: {writes:.2f} (goal <= {goal}:"

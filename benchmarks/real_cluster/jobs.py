@@ -187,6 +187,14 @@ class RunningPods:
         """Return when half of the pods that run by now did."""
         return median(self._seen.values())
 
+    def last_of_each(self) -> dict[str, float]:
+        """Return when the last pod of each job, by its name, was observed running."""
+        last: dict[str, float] = {}
+        for pod, seconds in self._seen.items():
+            job = pod[: len(name(0))]
+            last[job] = max(seconds, last.get(job, seconds))
+        return last
+
 
 class Phases:
     """Records when each job was first observed in each phase, on the monotonic clock.

@@ -95,6 +95,7 @@ class Recorded(Run):
         peak_mebibytes: Most memory the operator ever had.
         last_event: The last event was written.
         statuses: Writes of each job's status until it said Running, that one included.
+        lags: Seconds from the last running pod of each job to the status that says Running.
     """
 
     exchanges: list[Exchange] = field(default_factory=list)
@@ -104,6 +105,7 @@ class Recorded(Run):
     peak_mebibytes: float = 0.0
     last_event: float = 0.0
     statuses: list[int] = field(default_factory=list)
+    lags: list[float] = field(default_factory=list)
 
 
 class HistoryRunner:
@@ -279,6 +281,7 @@ async def _operate(
         max(write.ended for job in by_job.values() for write in job if replay.is_event(write))
         - started,
         [_statuses_until_running(job) for job in by_job.values()],
+        [phases.seen["Running"][job] - last for job, last in pods.last_of_each().items()],
     )
 
 

@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from traincrew.engine.backoff import Backoff
 from traincrew.engine.controller import WorkQueue
-from traincrew.engine.controller.queue import LIVE, STARTUP
+from traincrew.engine.controller.queue import FOLLOWING, LIVE, STARTUP
 from traincrew.engine.observability import Metrics
 from traincrew.engine.testing import ManualClock, SimulatedClock, simulate, until
 
@@ -104,6 +104,27 @@ def test_the_higher_of_two_priorities_counts(queue: WorkQueue[str]) -> None:
 
     assert len(queue) == 2
     assert [queue.get_nowait() for _ in range(3)] == ["b", "a", None]
+
+
+def test_a_worker_adds_its_key_again_with_the_same_priority_or_live(
+    queue: WorkQueue[str], clock: ManualClock
+) -> None:
+    queue.add("begun", priority=FOLLOWING)
+    queue.add("failing", priority=FOLLOWING)
+    queue.add("listed", priority=STARTUP)
+    keys = [queue.get_nowait() for _ in range(3)]
+    queue.add("listed", after=1)
+    queue.add("failing", after=1)
+    queue.add("begun", after=1)
+    for key in keys:
+        assert key is not None
+        queue.done(key)
+    clock.advance(1)
+    queue.add("new")
+    queue.add("last", priority=STARTUP)
+
+    taken = [queue.get_nowait() for _ in range(5)]
+    assert taken == ["failing", "begun", "new", "listed", "last"]
 
 
 def test_priority_raised_while_delayed_or_with_a_worker_is_kept(

@@ -13,7 +13,7 @@ import asyncio
 import heapq
 import itertools
 from collections import deque
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from msgspec import Struct
 
@@ -49,6 +49,13 @@ class _Entry(Struct, Generic[K], gc=False):
     added_at: float
 
 
+class _Work(NamedTuple):
+    """A key that is with a worker."""
+
+    since: float
+    priority: int
+
+
 class WorkQueue(Generic[K]):
     """Keys to work on, deduplicated, by priority and deadline.
 
@@ -76,7 +83,7 @@ class WorkQueue(Generic[K]):
         self._levels: list[int] = []  # the keys of `_ready`, highest first
         self._delayed: list[tuple[float, int, _Entry[K]]] = []
         self._ready_count = 0
-        self._working: dict[K, float] = {}
+        self._working: dict[K, _Work] = {}
         self._order = itertools.count()
         self._getters: deque[asyncio.Future[None]] = deque()
         self._timer: asyncio.TimerHandle | None = None
@@ -109,15 +116,19 @@ class WorkQueue(Generic[K]):
         """Keys that are ready or delayed."""
         return len(self._waiting)
 
-    def add(self, key: K, *, priority: int = LIVE, after: float = 0.0) -> None:
+    def add(self, key: K, *, priority: int | None = None, after: float = 0.0) -> None:
         """Queue a key.
 
         Args:
             key: What to work on.
-            priority: Keys with higher values come first.
+            priority: Keys with higher values come first. By default `LIVE`; a key that is with a
+                worker keeps a higher one.
             after: Minimum delay in seconds, unless the key is added again with a shorter one.
         """
         now = self._monotonic()
+        if priority is None:
+            work = self._working.get(key)
+            priority = LIVE if work is None else max(LIVE, work.priority)
         if self._adds is not None:
             self._adds.value += 1.0
         ready_at = now + after if after > 0 else None
@@ -140,7 +151,7 @@ class WorkQueue(Generic[K]):
         elif ready_at < entry.ready_at:
             self._delay(entry, ready_at)
 
-    def retry(self, key: K, *, priority: int = LIVE, at_least: float = 0.0) -> float:
+    def retry(self, key: K, *, priority: int | None = None, at_least: float = 0.0) -> float:
         """Queue a key after its own back-off; return the delay in seconds."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
@@ -195,7 +206,7 @@ class WorkQueue(Generic[K]):
                     continue
                 del self._waiting[key]
                 self._ready_count -= 1
-                self._working[key] = now
+                self._working[key] = _Work(now, priority)
                 if self._wait is not None:
                     self._wait.observe(now - entry.added_at)
                 return key
@@ -204,9 +215,9 @@ class WorkQueue(Generic[K]):
     def done(self, key: K) -> None:
         """Mark a key as processed; if it was added meanwhile, it becomes ready again."""
         now = self._monotonic()
-        started = self._working.pop(key)
+        work = self._working.pop(key)
         if self._work is not None:
-            self._work.observe(now - started)
+            self._work.observe(now - work.since)
         entry = self._waiting.get(key)
         if entry is not None and entry.ready_at is None:
             self._push_ready(entry)
@@ -274,8 +285,8 @@ class WorkQueue(Generic[K]):
 
     def _unfinished(self) -> float:
         now = self._monotonic()
-        return sum(now - started for started in self._working.values())
+        return sum(now - work.since for work in self._working.values())
 
     def _longest(self) -> float:
         now = self._monotonic()
-        return max((now - started for started in self._working.values()), default=0.0)
+        return max((now - work.since for work in self._working.values()), default=0.0)
