@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from harness import OPERATOR_AGENT
+from harness import OPERATOR_AGENT, PODS
 from plan.elasticjob.world import elastic
 from plan.mpicluster.manifests import interactive
 from plan.mxjob.manifests import distributed
@@ -16,11 +16,15 @@ from traincrew.local.apiserver.http.faults import AuditRecord, Fault
 from traincrew.local.apiserver.values.errors import forbidden
 from traincrew.operator import reconciler
 from traincrew.operator.deferral import MAX_DELAY, Deferral
+from traincrew.operator.observer import Observer
 
 if TYPE_CHECKING:
     import pytest
 
     from harness import Cluster
+    from traincrew.api.meta import CustomObject
+    from traincrew.operator.memory import Memory
+    from traincrew.plan.shared.model import Observed
 
 NAME = "flowers"
 BIG = "orchard"
@@ -109,6 +113,39 @@ async def test_the_statuses_of_an_mpicluster_follow_and_its_keys_are_made_once(
     assert job["status"]["sshKeySecretName"] == "hello-ssh-key"
     assert len(slow.of("PATCH", "hello", "/status")) <= 2
     assert len(slow.of("POST", "/secrets")) == 1
+
+
+async def test_a_job_is_planned_now_and_then_while_many_begin(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned: list[str] = []
+    observe = Observer.observe
+
+    def counted(self: Observer, request: Request, job: CustomObject, memory: Memory) -> Observed:
+        planned.append(request.name)
+        return observe(self, request, job, memory)
+
+    monkeypatch.setattr(Observer, "observe", counted)
+    slow = SlowPods(3.0)
+    cluster.server.faults, cluster.server.audit = slow.delay, slow.record
+    await cluster.start_operator()
+    await begin_crowd(cluster, slow)
+    small = elastic(3, hosted=True)
+    small["metadata"]["name"] = NAME
+    await cluster.create(small)
+    await cluster.run_members(NAME, 3)
+    planned.clear()
+    clock = asyncio.get_running_loop().time
+    began, changes = clock(), 0
+    while clock() < began + 1.0:
+        changes += 1
+        patch = {"status": {"reason": f"Change{changes}"}}
+        pod = f"{NAME}-worker-0"
+        await cluster.client.patch(PODS, pod, "default", patch=patch, subresource="status")
+    passes = planned.count(NAME)
+    assert passes <= 2 + (clock() - began) / reconciler.CROWD_REST, f"{changes} changes"
+    assert slow.of("PATCH", NAME, "/status") == [], "the crowd has not ended"
+    await cluster.until_phase(NAME, "Running", workersReady="3/3")
 
 
 async def test_nobody_asks_why_pods_are_missing_while_others_are_being_created(

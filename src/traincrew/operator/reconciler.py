@@ -58,6 +58,10 @@ STATUS_INTERVAL = 1.0
 _REST_FACTOR = 5.0
 """A job is reconciled for at most a fifth of the time: evaluating thousands of pods takes
 milliseconds, and when they start together, each of them requeues the job."""
+CROWD_REST = 0.5
+"""Seconds until a job is reconciled again while many begin. Each of its pods is changed several
+times until it runs, and what the job's status says of that waits for the end of the crowd anyway.
+"""
 MISSING_SECONDS = 3.0
 """Seconds a pod may be missing before a dry run checks whether the API refuses it."""
 _CHECK_INTERVAL = 10.0
@@ -105,7 +109,7 @@ class Reconciler:
         self._resources = {resource.kind: resource for resource, _ in kind.children}
         self._resources[PODS.kind] = PODS
         self._resources |= {resource.kind: resource for resource in kind.unwatched}
-        gate = gate or Gate()
+        self._gate = gate = gate or Gate()
         self._writer = ChildWriter(client, self._resources, gate, unwatched=kind.unwatched)
         self._memories: dict[Request, Memory] = {}
 
@@ -197,6 +201,9 @@ class Reconciler:
         for key, refusal in refusals.items():
             if _may_be_accepted(refusal):
                 raise RefusedError(f"{key.kind} {key.name}: {refusal.message}")
+        if self._gate.crowded:
+            rest = self._clock.monotonic() + CROWD_REST
+            memory.earliest_reconcile = max(memory.earliest_reconcile, rest)
         checks = [due - self._clock.monotonic() for due in memory.missing.values()]
         waits = [
             seconds
