@@ -164,8 +164,15 @@ def test_images_are_built_with_another_engine(target: str, image: str) -> None:
         "VERSION=1.2",
         "BUILD_ARGS=--build-arg SSH_UID=7",
     )
+    # Of a make that runs the tests.
+    inherited = {"MAKEFLAGS", "MAKELEVEL", "MFLAGS", "BUILD_ARGS", "ENGINE", "VERSION"}
     result = subprocess.run(
-        ["make", *words], cwd=catalog.REPOSITORY, check=True, capture_output=True, text=True
+        ["make", *words],
+        cwd=catalog.REPOSITORY,
+        env={name: value for name, value in os.environ.items() if name not in inherited},
+        check=True,
+        capture_output=True,
+        text=True,
     )
 
     command = " ".join(result.stdout.replace("\\\n", " ").split())
