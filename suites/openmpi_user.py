@@ -28,6 +28,9 @@ T = TypeVar("T")
 class Steps:
     """What is done with MPIClusters; a second base class of users."""
 
+    before_mpiexec: tuple[str, ...] = ()
+    """What the command of `mpiexec` begins with."""
+
     @abstractmethod
     def kubectl(self, *words: str) -> str:
         """Run kubectl; return what it prints."""
@@ -112,7 +115,7 @@ class Steps:
         words = ("mpiexec", "--allow-run-as-root", "--hostfile", HOSTFILE, "-n", str(ranks))
         return self.kubectl(
             *("exec", f"{name}-master", "-c", "mpi-master", "--"),
-            *(*words, "--map-by", "ppr:1:node", *command),
+            *(*self.before_mpiexec, *words, "--map-by", "ppr:1:node", *command),
         )
 
     def runs_everywhere(self, name: str, workers: int) -> None:

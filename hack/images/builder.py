@@ -44,6 +44,8 @@ def build(name: str, *, report: Report = _say) -> Path:
     """
     wanted = catalog.image(name)
     files = catalog.context(wanted)
+    for needed in wanted.needs:
+        build(needed, report=report)
     target = _archive(wanted, files)
     if target.exists():
         os.utime(target)
@@ -68,7 +70,8 @@ def archive(name: str) -> Path:
 
 
 def _archive(wanted: Image, files: Mapping[str, File]) -> Path:
-    key = catalog.key(wanted, files, f"{debian.key(catalog.suite(wanted))} {OPTIONS}")
+    needed = "".join(f" {archive(name).name}" for name in wanted.needs)
+    key = catalog.key(wanted, files, f"{debian.key(catalog.suite(wanted))} {OPTIONS}{needed}")
     return machine.cache_directory() / f"{wanted.name}-{catalog.version()}-{key}.tar"
 
 
@@ -85,6 +88,9 @@ def _build(workshop: Workshop, wanted: Image, files: Mapping[str, File], target:
             copy.write_bytes(file.content)
             copy.chmod(0o755 if file.executable else 0o644)
             os.utime(copy, (EPOCH, EPOCH))
+        for name in wanted.needs:  # it may have been built long ago, with another storage
+            source = f"docker-archive:{archive(name)}"
+            workshop.buildah("pull", "--quiet", source, log=log)
         workshop.buildah(
             "bud",
             *OPTIONS,

@@ -28,17 +28,20 @@ class Image:
         reference: The name in manifests, without the version.
         dockerfile: Path in the repository.
         target: The stage of the Dockerfile; the last one if None.
+        needs: Short names of images that the Dockerfile copies from.
     """
 
     name: str
     reference: str
     dockerfile: str
     target: str | None = None
+    needs: tuple[str, ...] = ()
 
     @property
     def tagged(self) -> str:
         """The full name for container runtimes, with registry and version."""
-        return f"docker.io/{self.reference}:{version()}"
+        registry = "" if "." in self.reference.split("/")[0] else "docker.io/"
+        return f"{registry}{self.reference}:{version()}"
 
 
 @dataclass(frozen=True)
@@ -76,22 +79,36 @@ IMAGES: Mapping[str, Image] = {
     )
 }
 
+EXAMPLES: Mapping[str, Image] = {
+    image.name: image
+    for image in (
+        Image(
+            "openmpi-own",
+            "registry.example.com/me/openmpi-5",
+            "examples/openmpi/own-image/Dockerfile",
+            needs=("openmpi",),
+        ),
+    )
+}
+"""Images that users make from ours; they are not published."""
+
 
 def names() -> list[str]:
-    """Return the names of all images."""
+    """Return the names of all images of the project."""
     return list(IMAGES)
 
 
 def image(name: str) -> Image:
-    """Look an image up.
+    """Look an image of the project or of an example up.
 
     Raises:
         ImageError: There is none of that name.
     """
+    known = {**IMAGES, **EXAMPLES}
     try:
-        return IMAGES[name]
+        return known[name]
     except KeyError:
-        raise ImageError(f'there is no image "{name}"; there are {", ".join(IMAGES)}') from None
+        raise ImageError(f'there is no image "{name}"; there are {", ".join(known)}') from None
 
 
 def suite(wanted: Image) -> str:

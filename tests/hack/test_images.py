@@ -8,14 +8,17 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from hack.images import ImageError, catalog, lock
+from hack.images import ImageError, builder, catalog, lock
 from hack.images.catalog import Image
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.mark.parametrize("image", catalog.IMAGES.values(), ids=list(catalog.IMAGES))
+EVERY = {**catalog.IMAGES, **catalog.EXAMPLES}
+
+
+@pytest.mark.parametrize("image", EVERY.values(), ids=list(EVERY))
 def test_every_image_is_made_of_one_locked_release(image: Image) -> None:
     assert lock.read()[catalog.suite(image)]
 
@@ -53,6 +56,19 @@ def test_packages_are_checked_by_their_release() -> None:
     assert lock.differences({"libc6-dev": "2.41"}, "trixie") == [
         "libc6-dev is not in debian-packages.lock"
     ]
+
+
+def test_an_image_is_built_again_with_those_it_copies_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = builder.archive("openmpi-own")
+    monkeypatch.setattr(catalog, "version", lambda: "9.9.9")
+    needed = builder.archive("openmpi")
+    monkeypatch.undo()
+    archive = builder.archive
+    monkeypatch.setattr(
+        builder, "archive", lambda name: needed if name == "openmpi" else archive(name)
+    )
+
+    assert archive("openmpi-own") != before
 
 
 # -- the image that cannot be built here -----------------------------------------------------------
