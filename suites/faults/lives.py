@@ -8,7 +8,7 @@ from harness import PODS
 from plan.chainerjob.world import distributed
 from plan.elasticjob.world import elastic
 from plan.mpicluster.manifests import one_shot, without_ssh
-from plan.mxjob.manifests import OLDER_GROUP
+from plan.mxjob.manifests import OLDER_GROUP, template
 from plan.mxjob.manifests import distributed as parameter_servers
 from traincrew.engine.resources import (
     CONFIG_MAPS,
@@ -220,6 +220,34 @@ class MxFailure(Life):
         await cluster.end_pod(replicas["worker-0"], 3)
 
 
+class MxRecovery(Life):
+    """A worker is lost; it alone is recreated, when MXNet's scheduler has noticed its loss."""
+
+    manifest = parameter_servers("mends", workers=2, RuntimeId="r1", recoverWorkers=True)
+    manifest["spec"]["replicaSpecs"][0]["template"] = template(
+        env=[{"name": "PS_HEARTBEAT_TIMEOUT", "value": "1"}]
+    )
+    label = MxLife.label
+    children = MxLife.children
+    writes = (12, 18)
+    step = 16
+
+    async def live(self, cluster: Cluster) -> None:
+        replicas = await cluster.run_replicas(self.name, 4)
+        await cluster.until_phase(self.name, "Running")
+        await cluster.end_pod(replicas["worker-1"], 137)
+        replicas |= await cluster.run_replicas(self.name, 1)
+        await cluster.until_phase(self.name, "Running", failures="1", restarts="1")
+        assert (await cluster.job(self.name))["status"]["recoveries"] == {"1": 1}
+        for key in sorted(replicas):
+            await cluster.end_pod(replicas[key], 0)
+        await cluster.until_phase(self.name, "Done", state="Succeeded")
+
+    async def end(self, cluster: Cluster) -> None:
+        for pod in (await cluster.run_replicas(self.name, 4)).values():
+            await cluster.end_pod(pod, 0)
+
+
 class MpiLife(Life):
     """Lose a worker and the master, scale up, suspend, retry the command, finish."""
 
@@ -295,7 +323,15 @@ class MpiExecLife(MpiLife):
     writes = (24, 60)
 
 
-LIVES = [ChainerLife(), ElasticLife(), MxLife(), MxFailure(), MpiLife(), MpiExecLife()]
+LIVES = [
+    ChainerLife(),
+    ElasticLife(),
+    MxLife(),
+    MxFailure(),
+    MxRecovery(),
+    MpiLife(),
+    MpiExecLife(),
+]
 
 
 def is_of(life: Life, child: Document) -> bool:

@@ -60,6 +60,8 @@ async def result(cluster: Cluster, life: Life) -> dict[str, Any]:
     for name in ("lastScaleInTime", "lastRestartTime"):
         if name in status:
             status[name] = "<time>"
+    if reason := status.get("lastRestartReason"):  # pods of a Job have names of chance
+        status["lastRestartReason"] = re.sub(r"(pod [a-z0-9-]+)-[a-z0-9]{5}:", r"\1:", reason)
     status["podRecords"] = {
         place: msgspec.structs.replace(record, uid="", created="")
         for place, record in podrecords.read(status.get("podRecords", {})).items()

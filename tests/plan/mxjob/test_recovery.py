@@ -72,6 +72,17 @@ def test_the_job_of_a_worker_is_deleted_by_hand() -> None:
     recreated_after(world, 12)
 
 
+def test_a_job_that_ends_meanwhile_recreates_nothing() -> None:
+    world = started(runPolicy={"activeDeadlineSeconds": 3})
+    world.end(world.replica("worker-1"), 137, finishedAt=world.stamp())
+    world.settle()
+    assert "recreateAfter" in world.status
+    world.pass_time(3)
+    world.settle()
+    assert (world.status["phase"], world.status["state"]) == ("Done", "Failed")
+    assert "recreateAfter" not in world.status
+
+
 def with_timeout(world: MxWorld, value: str) -> None:
     """Set the time-out in the template of the scheduler, which is the first one."""
     (container,) = world.job["spec"]["replicaSpecs"][0]["template"]["spec"]["containers"]

@@ -103,6 +103,8 @@ def document(status: MxJobStatus, pods: Iterable[PodView]) -> dict[str, Any]:
     failed = status.condition(lifecycle.FAILED)
     if failed is not None and failed.is_true:
         plain["reason"] = failed.message
+    if status.finished:
+        plain.pop("recreateAfter", None)
     if plain["phase"] == DONE:
         plain["state"] = SUCCEEDED if status.holds(lifecycle.SUCCEEDED) else FAILED
     by_type: dict[str, list[PodView]] = {}
