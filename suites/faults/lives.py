@@ -36,6 +36,8 @@ class Life:
         children: Resources of its children.
         writes: The fewest and the most writes the operator needs for it.
         step: A process is killed only at every step-th write, since pauses take real time there.
+        stride: An operator in this process is killed only at every stride-th write, other ones in
+            each run of the suites, where a pause is part of the life.
     """
 
     manifest: Document
@@ -43,6 +45,7 @@ class Life:
     children: tuple[Resource, ...]
     writes: tuple[int, int]
     step: int = 3
+    stride: int = 1
 
     @property
     def name(self) -> str:
@@ -231,6 +234,7 @@ class MxRecovery(Life):
     children = MxLife.children
     writes = (12, 18)
     step = 16
+    stride = 3
 
     async def live(self, cluster: Cluster) -> None:
         replicas = await cluster.run_replicas(self.name, 4)

@@ -169,12 +169,22 @@ def moments(*, every: bool = True) -> list[Any]:
     return [
         pytest.param(life, number, moment, id=f"{type(life).__name__}-{number}-{moment}")
         for life in LIVES
-        for number in range(1, life.writes[1] + 1, 1 if every else life.step)
+        for number in numbers(life, every=every)
         for turn, moment in enumerate(("before", "after"))
         if (number + turn + variation.NUMBER) % 2
         or not every
         or "TRAINCREW_EVERY_CRASH" in os.environ
     ]
+
+
+def numbers(life: Life, *, every: bool) -> range:
+    """Return the writes of a life cycle at which the operator is killed, in this run."""
+    most = life.writes[1]
+    if not every:
+        return range(1, most + 1, life.step)
+    if "TRAINCREW_EVERY_CRASH" in os.environ:
+        return range(1, most + 1)
+    return range(1 + variation.NUMBER % life.stride, most + 1, life.stride)
 
 
 @pytest.mark.parametrize(("life", "number", "moment"), moments())
