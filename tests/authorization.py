@@ -49,10 +49,12 @@ class Judgement(NamedTuple):
     unused: list[Permission]
 
 
-def of_rules(rules: Iterable[Mapping[str, Any]], namespace: str | None = None) -> set[Permission]:
-    """Return the single permissions of the rules of a role."""
+def of_rules(
+    rules: Iterable[Mapping[str, Any]] | None, namespace: str | None = None
+) -> set[Permission]:
+    """Return the single permissions of the rules of a role; without any, Kubernetes stores null."""
     found = set()
-    for rule in rules:
+    for rule in rules or ():
         for group in rule["apiGroups"]:
             for resource in rule["resources"]:
                 for verb in rule["verbs"]:
