@@ -17,7 +17,7 @@ REQUIRE = "TRAINCREW_REQUIRE_REAL_CLUSTER"
 ATTACH = "TRAINCREW_REAL_CLUSTER"
 IMAGES = ("operator", "helper", "chainermn", "busybox")
 # Suites that share what there is only one of: the real cluster, and the place images are built.
-SHARING = {"images", "install", "real", "scenarios", "kubectl/comparison"}
+SHARING = {"images", "real", "scenarios", "kubectl/comparison"}
 
 
 def pytest_report_header() -> str:
