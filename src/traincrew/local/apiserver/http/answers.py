@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
@@ -14,6 +15,12 @@ if TYPE_CHECKING:
     from traincrew.local.apiserver.values.errors import StatusError
 
 __all__ = ["add_warnings", "document", "failure", "payload", "text"]
+
+# Characters of all warnings of a response, and of each of them once they are more.
+_MAX_WARNINGS = 4 * 1024
+_MAX_CUT_WARNING = 256
+
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 _JSON_HEADERS = {"Content-Type": "application/json", "Cache-Control": "no-cache, private"}
 
@@ -50,7 +57,20 @@ def failure(error: StatusError) -> web.Response:
 
 
 def add_warnings(response: web.StreamResponse, warnings: Sequence[str]) -> None:
-    """Add a Warning header (RFC 7234, code 299) for each text."""
-    for warning in dict.fromkeys(warnings):
-        line = warning.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
+    """Add a Warning header (RFC 7234, code 299) for each text.
+
+    With more than `_MAX_WARNINGS` characters in all, each text is cut, and the last ones are left
+    out, as upstream does (``filters/warning.go``).
+    """
+    if not warnings:
+        return
+    texts = list(dict.fromkeys(warnings))
+    if sum(map(len, texts)) > _MAX_WARNINGS:
+        texts = [text[:_MAX_CUT_WARNING] for text in texts]
+    written = 0
+    for text in texts:
+        if written >= _MAX_WARNINGS:
+            return
+        written += len(text)
+        line = _CONTROL.sub(" ", text).replace("\\", "\\\\").replace('"', '\\"')
         response.headers.add("Warning", f'299 - "{line}"')

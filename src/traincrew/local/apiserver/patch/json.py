@@ -9,9 +9,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from traincrew.local.apiserver.values.codec import clone
+from traincrew.local.apiserver.values.codec import clone, decode, encode
 
-__all__ = ["PatchError", "json_patch", "merge_patch"]
+__all__ = ["MAX_COPIED_BYTES", "PatchError", "json_patch", "merge_patch"]
+
+MAX_COPIED_BYTES = 3 * 1024 * 1024
+"""Bytes that the copies of one patch may add; upstream's limit (``JSONPatchMaxCopyBytes``)."""
+
+_MAX_MOVED_ITEMS = 200_000_000
 
 _ABSENT: Any = object()
 
@@ -76,26 +81,51 @@ def json_patch(doc: Any, operations: list[dict[str, Any]]) -> Any:
         PatchError: an operation cannot be applied, or a test fails.
     """
     holder = [clone(doc)]
+    costs = _Costs()
     for operation in operations:
-        _apply_operation(holder, operation)
+        _apply_operation(holder, operation, costs)
     return holder[0]
 
 
-def _apply_operation(holder: list[Any], operation: dict[str, Any]) -> None:
+class _Costs:
+    """What the operations of a patch have copied and moved, which is limited."""
+
+    def __init__(self) -> None:
+        self._copied = 0
+        self._moved = 0
+
+    def copy(self, size: int) -> None:
+        """Count the bytes of a copy."""
+        self._copied += size
+        if self._copied > MAX_COPIED_BYTES:
+            raise PatchError(
+                "Unable to complete the copy, the accumulated size increase of copy is "
+                f"{self._copied}, exceeding the limit {MAX_COPIED_BYTES}"
+            )
+
+    def move(self, items: int) -> None:
+        """Count the items of a list that make place for another one, or close a gap."""
+        self._moved += items
+        if self._moved > _MAX_MOVED_ITEMS:
+            raise PatchError(f"the operations move more than {_MAX_MOVED_ITEMS} items of lists")
+
+
+def _apply_operation(holder: list[Any], operation: dict[str, Any], costs: _Costs) -> None:
     match operation.get("op"):
         case "add":
-            _add(holder[0], _text(operation, "path"), clone(operation.get("value")))
+            _add(holder[0], _text(operation, "path"), clone(operation.get("value")), costs)
         case "remove":
-            _remove(holder[0], _text(operation, "path"))
+            _remove(holder[0], _text(operation, "path"), costs)
         case "replace":
             _replace(holder, _text(operation, "path"), clone(operation.get("value")))
         case "move":
             value = _get(holder[0], _text(operation, "from"))
-            _remove(holder[0], operation["from"])
-            _add(holder[0], _text(operation, "path"), value)
+            _remove(holder[0], operation["from"], costs)
+            _add(holder[0], _text(operation, "path"), value, costs)
         case "copy":
-            value = _get(holder[0], _text(operation, "from"))
-            _add(holder[0], _text(operation, "path"), clone(value))
+            data = encode(_get(holder[0], _text(operation, "from")))
+            costs.copy(len(data))
+            _add(holder[0], _text(operation, "path"), decode(data), costs)
         case "test":
             _test(holder[0], _text(operation, "path"), operation.get("value"))
         case other:
@@ -146,20 +176,24 @@ def _get(doc: Any, path: str) -> Any:
     return _child(*_resolve(doc, path))
 
 
-def _add(doc: Any, path: str, value: Any) -> None:
+def _add(doc: Any, path: str, value: Any, costs: _Costs) -> None:
     container, step = _resolve(doc, path)
     if type(container) is dict:
         container[step] = value
     elif step == "-":
         container.append(value)
     else:
-        container.insert(_index(step, len(container) + 1), value)
+        index = _index(step, len(container) + 1)
+        costs.move(len(container) - index)
+        container.insert(index, value)
 
 
-def _remove(doc: Any, path: str) -> None:
+def _remove(doc: Any, path: str, costs: _Costs) -> None:
     container, step = _resolve(doc, path)
     if type(container) is list:
-        del container[_index(step, len(container))]
+        index = _index(step, len(container))
+        costs.move(len(container) - index)
+        del container[index]
     elif container.pop(step, _ABSENT) is _ABSENT:
         raise PatchError(f"Unable to remove nonexistent key: {step}: missing value")
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from traincrew.local.apiserver.schema.node import ANY, SchemaNode
 from traincrew.local.apiserver.values.causes import show
-from traincrew.local.apiserver.values.codec import clone
+from traincrew.local.apiserver.values.codec import clone, encode_sorted
 from traincrew.local.apiserver.values.goformat import TYPES, shown
 
 from .json import PatchError
@@ -102,14 +102,15 @@ def _merge_field(
     original: list[Any], patch: list[Any], node: SchemaNode, *, deleting: bool
 ) -> list[Any]:
     if deleting:
-        return [item for item in original if not any(_same(item, gone) for gone in patch)]
+        gone = {_comparable(item) for item in patch}
+        return [item for item in original if _comparable(item) not in gone]
     if "merge" in node.patch_strategy:
         return _merge_list(original, patch, node)
     return patch
 
 
-def _same(left: Any, right: Any) -> bool:
-    return type(left) is type(right) and bool(left == right)
+def _comparable(item: Any) -> tuple[type, bytes]:
+    return type(item), encode_sorted(item)
 
 
 _DROPPED: Any = object()
@@ -140,12 +141,13 @@ def _retain_keys(original: Document, patch: Document) -> None:
     kept = patch.pop(_RETAIN)
     if type(kept) is not list:
         raise PatchError("invalid patch format of retainKeys", code=400)
+    names = {item for item in kept if type(item) is str}
     for key, value in patch.items():
         if value is None or key.startswith((_ORDER, _DELETE)):
             continue
-        if key not in kept:
+        if key not in names:
             raise PatchError("invalid patch format of retainKeys", code=400)
-    for key in [key for key in original if key not in kept]:
+    for key in [key for key in original if key not in names]:
         del original[key]
 
 
@@ -269,6 +271,7 @@ def _special_items(
 ) -> tuple[list[Any], list[Any]]:
     """Apply the items that carry ``$patch``; return what is left of both lists."""
     rest: list[Any] = []
+    gone: set[str] = set()
     replace = False
     for item in patch:
         directive = item.get(_DIRECTIVE)
@@ -277,8 +280,7 @@ def _special_items(
         elif directive == "delete":
             if merge_key not in item:
                 raise _no_merge_key(item, merge_key)
-            gone = show(item[merge_key])
-            original = [each for each in original if _identity(each, merge_key) != gone]
+            gone.add(show(item[merge_key]))
         elif directive == "replace":
             replace = True
         elif directive == "merge":
@@ -287,6 +289,8 @@ def _special_items(
             raise _unknown_directive(item)
     if replace:
         return rest, []
+    if gone:
+        original = [each for each in original if _identity(each, merge_key) not in gone]
     return original, rest
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from traincrew.local.apiserver.values.codec import DecodeError, decode, duplicate_fields
+from traincrew.local.apiserver.values.codec import DecodeError, duplicate_fields
 from traincrew.local.apiserver.values.errors import (
     bad_request,
     not_acceptable,
     unsupported_media_type,
 )
+from traincrew.local.apiserver.values.limits import MAX_DEPTH, decode_request, refuse_deep
 
 if TYPE_CHECKING:
     from .call import Call
@@ -100,12 +101,13 @@ def decode_body(body: bytes, content_type: str) -> tuple[dict[str, Any], list[st
         The document, and the errors of strict decoding: duplicate keys.
 
     Raises:
-        StatusError: 400 when it cannot be decoded, 415 for another media type.
+        StatusError: 400 when it cannot be decoded, 413 for too many values, 415 for another media
+            type.
     """
     faults: list[str] = []
     try:
         if content_type == JSON:
-            document = decode(body)
+            document = decode_request(body)
             faults = [f'duplicate field "{path}"' for path in duplicate_fields(body, document)]
         elif content_type == YAML:
             from traincrew.local.apiserver.values.yaml import from_yaml
@@ -132,6 +134,9 @@ def _from_protobuf(body: bytes) -> Any:
     from traincrew.local.apiserver.schema import protobuf
 
     try:
-        return protobuf.decode(body)
+        document = protobuf.decode(body)
     except protobuf.ProtobufError as error:
         raise DecodeError(str(error)) from None
+    if len(body) > MAX_DEPTH:
+        refuse_deep(document)
+    return document

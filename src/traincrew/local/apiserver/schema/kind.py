@@ -6,6 +6,7 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 from traincrew.local.apiserver import defaults
+from traincrew.local.apiserver.values import causes as why
 
 from .checks import check
 from .node import SchemaNode, builtin_kinds, builtin_node, crd_node
@@ -126,7 +127,7 @@ class ObjectSchema:
         Args:
             obj: the document, pruned and defaulted.
         """
-        found: list[Cause] = []
+        found = why.Causes()
         check(self.node, obj, None, found)
         return found
 

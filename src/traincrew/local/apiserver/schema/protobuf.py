@@ -243,7 +243,7 @@ def _raw_json(data: bytes, _: int) -> Any:
         if number == 1 and value:
             try:
                 return msgspec.json.decode(_bytes(value))
-            except (msgspec.DecodeError, UnicodeDecodeError):
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 raise ProtobufError("a raw value is not JSON") from None
     return None
 

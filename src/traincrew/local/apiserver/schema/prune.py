@@ -88,7 +88,7 @@ def _prune_object(
     emptied: list[tuple[Path, Any]] | None,
 ) -> None:
     fields, rest, omit_empty = node.fields, node.values, node.omit_empty
-    drop: list[str] | None = None
+    drop: list[str] = []
     for key, item in value.items():
         child = fields.get(key)
         if child is None:
@@ -96,13 +96,13 @@ def _prune_object(
                 continue
             if rest is None:
                 unknown.append((path, key))
-                drop = [key] if drop is None else [*drop, key]
+                drop.append(key)
                 continue
             child = rest
         if not item and key in omit_empty and _may_be_empty(child, item):
             if emptied is not None and type(item) in _CONTAINERS:
                 emptied.append(((path, key), item))
-            drop = [key] if drop is None else [*drop, key]
+            drop.append(key)
             continue
         kind = type(item)
         if kind is str:
@@ -113,7 +113,7 @@ def _prune_object(
             if child is rest and child.null_is_absent and key not in fields:
                 value[key] = _empty(child)
             else:
-                drop = [key] if drop is None else [*drop, key]
+                drop.append(key)
         elif kind is dict:
             if child.type == "object" and child is not ANY:
                 _prune_object(child, item, (path, key), unknown, emptied)
@@ -122,9 +122,8 @@ def _prune_object(
                 item.clear()
         elif kind is list and child.items is not None:
             _prune_list(child.items, item, (path, key), unknown, emptied)
-    if drop is not None:
-        for key in drop:
-            del value[key]
+    for key in drop:
+        del value[key]
 
 
 _CONTAINERS = (dict, list)

@@ -17,6 +17,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from traincrew.local.apiserver.values.codec import decode, encode
+from traincrew.local.apiserver.values.limits import refuse_large
 
 from .sqlite import Row, SqliteFile, StorageError
 
@@ -246,12 +247,33 @@ class Storage:
     # -- writing
 
     def put(
-        self, resource: str, key: Key, obj: dict[str, Any], *, hidden: tuple[str, ...] = ()
+        self,
+        resource: str,
+        key: Key,
+        obj: dict[str, Any],
+        *,
+        hidden: tuple[str, ...] = (),
+        limited: bool = False,
     ) -> Entry:
-        """Store a new state of an object; set ``metadata.resourceVersion`` in the document."""
-        self.revision += 1
-        obj["metadata"]["resourceVersion"] = str(self.revision)
-        entry = Entry(key, self.revision, obj)
+        """Store a new state of an object; set ``metadata.resourceVersion`` in the document.
+
+        Args:
+            resource: identifier of the resource.
+            key: namespace and name.
+            obj: its new state.
+            hidden: see `Entry`.
+            limited: whether to refuse an object that is too large: what clients write, but not the
+                server's own changes of it.
+
+        Raises:
+            StatusError: 413 for an object that is too large.
+        """
+        revision = self.revision + 1
+        obj["metadata"]["resourceVersion"] = str(revision)
+        entry = Entry(key, revision, obj)
+        if limited:
+            refuse_large(entry.data)
+        self.revision = revision
         entry.hidden = hidden
         self._record(resource, key, entry)
         return entry

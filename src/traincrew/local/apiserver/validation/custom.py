@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from traincrew.local.apiserver.schema.checks import check
+from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.causes import Cause
 from traincrew.local.apiserver.values.names import subdomain_fault
 
@@ -35,22 +37,16 @@ def validate(schema: ObjectSchema, obj: Document, old: Document | None = None) -
 
     Errors that the stored object has in the same way are allowed (ratcheting, KEP-4008).
     """
-    found: list[Cause] = []
+    found = why.Causes()
     metadata = obj.get("metadata")
     if type(metadata) is dict:
-        faults: list[Cause] = []
+        faults = why.Causes()
         check(schema.node.fields["metadata"], metadata, (None, "metadata"), faults)
         if not faults:
             object_meta(found, metadata, subdomain_fault)
             if old is not None:
                 object_meta_update(found, metadata, old["metadata"])
-    faults = []
-    check(schema.node, obj, None, faults)
-    if faults and old is not None:
-        before: list[Cause] = []
-        check(schema.node, old, None, before)
-        faults = [fault for fault in faults if fault not in before]
-    found += faults
+    found += _schema_faults(schema, obj, old)
     rules = schema.cel_rules
     if rules:
         if any(cause.reason in _BLOCKING for cause in found):
@@ -58,3 +54,20 @@ def validate(schema: ObjectSchema, obj: Document, old: Document | None = None) -
         else:
             found += rules.validate(obj, old)
     return found
+
+
+def _schema_faults(schema: ObjectSchema, obj: Document, old: Document | None) -> list[Cause]:
+    """Return the violations of the schema that the stored object does not have as well."""
+    faults = why.Causes()
+    if old is None:
+        check(schema.node, obj, None, faults)
+        return faults
+    with suppress(why.EnoughCausesError):
+        check(schema.node, obj, None, faults)
+    if not faults:
+        return faults
+    before = why.Causes()
+    with suppress(why.EnoughCausesError):
+        check(schema.node, old, None, before)
+    known = set(before)
+    return [fault for fault in faults if fault not in known]

@@ -210,7 +210,12 @@ def _exit_codes(found: list[Cause], codes: Document, names: set[str], path: str)
     elif len(values) > 255:
         found.append(why.too_many(here, len(values), 255))
     if len(set(values)) != len(values):
-        first = next(index for index, value in enumerate(values) if value in values[:index])
+        seen: set[int] = set()
+        first = next(
+            index
+            for index, value in enumerate(values)
+            if value in seen or seen.add(value)  # type: ignore[func-returns-value]
+        )
         found.append(why.duplicate(f"{here}[{first}]", values[first]))
     elif values != sorted(values):
         found.append(why.invalid(here, values, "must be ordered"))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.causes import Cause
 from traincrew.local.apiserver.values.documents import Document
 from traincrew.local.apiserver.values.names import label_fault, subdomain_fault
@@ -100,7 +101,7 @@ def validate(group: str, kind: str, obj: Document, old: Document | None = None) 
         obj: the object, defaulted and valid by its schema.
         old: the stored object when this is an update.
     """
-    found: list[Cause] = []
+    found = why.Causes()
     key = (group, kind)
     if group not in _TRANSIENT and key not in _NAMELESS:
         object_meta(found, obj["metadata"], _NAMES.get(key, subdomain_fault))

@@ -108,7 +108,7 @@ _OWNER_FIELDS = {"apiVersion": "version must not be empty", "kind": _EMPTY} | di
 
 def _owners(found: list[Cause], references: list[Document]) -> None:
     path = "metadata.ownerReferences"
-    controller = ""
+    controller, repeated = "", False
     for reference in references:
         found.extend(
             why.invalid(f"{path}.{key}", "", detail)
@@ -120,7 +120,8 @@ def _owners(found: list[Cause], references: list[Document]) -> None:
             found.append(why.invalid(path, reference, detail))
         if reference.get("controller"):
             name = f"{reference.get('kind')}/{reference.get('name')}"
-            if controller:
+            if controller and not repeated:
+                repeated = True
                 detail = (
                     "Only one reference can have Controller set to true. "
                     f'Found "true" in references for {controller} and {name}'

@@ -6,7 +6,7 @@ The reasons are ``metav1.CauseType`` values, the messages those of
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 __all__ = [
+    "MAX_CAUSES",
     "Cause",
+    "Causes",
+    "EnoughCausesError",
     "duplicate",
     "forbidden",
     "internal",
@@ -44,6 +47,52 @@ class Cause(msgspec.Struct, frozen=True):
     reason: str
     message: str
     field: str
+
+
+MAX_CAUSES = 1_000
+_MAX_TEXT = 512 * 1024  # characters of all messages together, except the last one
+
+
+class EnoughCausesError(Exception):
+    """More broken rules than a response names.
+
+    Attributes:
+        found: those that it names, and one that says that there are more.
+    """
+
+    def __init__(self, found: list[Cause]) -> None:
+        super().__init__("too many errors")
+        text = "Too many errors: further ones are not shown"
+        self.found = [*found, Cause("FieldValueInvalid", text, "<nil>")]
+
+
+class Causes(list[Cause]):
+    """Causes of one response, which has a limit: each item of a body may break several rules.
+
+    Raises:
+        EnoughCausesError: with the first cause beyond the limit.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._size = 0
+
+    def append(self, cause: Cause) -> None:
+        """Add a cause."""
+        if len(self) >= MAX_CAUSES or self._size > _MAX_TEXT:
+            raise EnoughCausesError(self)
+        self._size += len(cause.message)
+        super().append(cause)
+
+    def extend(self, causes: Iterable[Cause]) -> None:
+        """Add causes."""
+        for cause in causes:
+            self.append(cause)
+
+    def __iadd__(self, causes: Iterable[Cause]) -> Self:  # type: ignore[override, misc]
+        """Add causes."""
+        self.extend(causes)
+        return self
 
 
 def quote(text: str) -> str:

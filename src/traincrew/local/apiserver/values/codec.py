@@ -7,9 +7,23 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["DecodeError", "clone", "decode", "duplicate_fields", "encode", "in_order"]
+__all__ = [
+    "MAX_FAULTS",
+    "DecodeError",
+    "clone",
+    "decode",
+    "duplicate_fields",
+    "encode",
+    "encode_sorted",
+    "in_order",
+]
+
+MAX_FAULTS = 100
+"""Errors of strict field validation that a response names; upstream's limit (sigs.k8s.io/json)."""
 
 encode = msgspec.json.Encoder().encode
+encode_sorted = msgspec.json.Encoder(order="sorted").encode
+"""Equal documents have equal encodings."""
 _decode = msgspec.json.Decoder().decode
 
 
@@ -47,17 +61,21 @@ def _pairs(items: list[tuple[str, Any]]) -> _Pairs:
     result.repeated = []
     if len(result) != len(items):
         seen: set[str] = set()
+        repeated: dict[str, None] = {}
         for key, _ in items:
-            if key in seen and key not in result.repeated:
-                result.repeated.append(key)
+            if key in seen:
+                repeated[key] = None
             seen.add(key)
+        result.repeated = list(repeated)
     return result
 
 
 def _walk(document: Any, path: str, found: list[str]) -> None:
+    if len(found) >= MAX_FAULTS:
+        return
     if isinstance(document, _Pairs):
         prefix = f"{path}." if path else ""
-        found.extend(prefix + key for key in document.repeated)
+        found.extend(prefix + key for key in document.repeated[:MAX_FAULTS])
         for key, value in document.items():
             _walk(value, prefix + key, found)
     elif isinstance(document, list):
@@ -67,6 +85,8 @@ def _walk(document: Any, path: str, found: list[str]) -> None:
 
 def duplicate_fields(data: bytes, document: Any) -> list[str]:
     """Return the paths of the duplicate keys in a JSON body, such as ``spec.replicas``.
+
+    At most `MAX_FAULTS`.
 
     Args:
         data: the body.
@@ -78,11 +98,13 @@ def duplicate_fields(data: bytes, document: Any) -> list[str]:
         return []
     found: list[str] = []
     _walk(json.loads(data, object_pairs_hook=_pairs), "", found)
-    return found
+    return found[:MAX_FAULTS]
 
 
 def in_order(data: bytes, duplicate: list[str], unknown: list[str]) -> list[str]:
     """Return the errors of strict field validation of a JSON body, in document order.
+
+    At most `MAX_FAULTS`.
 
     Args:
         data: the body.
@@ -90,29 +112,30 @@ def in_order(data: bytes, duplicate: list[str], unknown: list[str]) -> list[str]
         unknown: paths of the fields the schema does not know.
     """
     if not duplicate or not unknown:
-        paths = [f'duplicate field "{path}"' for path in duplicate]
-        return paths + [f'unknown field "{path}"' for path in unknown]
-    found: list[str] = []
+        paths = [f'duplicate field "{path}"' for path in duplicate[:MAX_FAULTS]]
+        paths += [f'unknown field "{path}"' for path in unknown[:MAX_FAULTS]]
+        return paths[:MAX_FAULTS]
+    found: dict[str, None] = {}
     _read(json.loads(data, object_pairs_hook=_Listed), "", set(unknown), found)
-    return found
+    return list(found)[:MAX_FAULTS]
 
 
 class _Listed(list[tuple[str, Any]]):
     """A JSON object as the list of its keys and values, duplicates included."""
 
 
-def _read(value: Any, path: str, unknown: set[str], found: list[str]) -> None:
+def _read(value: Any, path: str, unknown: set[str], found: dict[str, None]) -> None:
     if isinstance(value, _Listed):
         seen: set[str] = set()
         for key, item in value:
+            if len(found) >= MAX_FAULTS:
+                return
             here = f"{path}.{key}" if path else key
             if key in seen:
-                fault = f'duplicate field "{here}"'
-                if fault not in found:
-                    found.append(fault)
+                found[f'duplicate field "{here}"'] = None
             seen.add(key)
             if here in unknown:
-                found.append(f'unknown field "{here}"')
+                found[f'unknown field "{here}"'] = None
             else:
                 _read(item, here, unknown, found)
     elif isinstance(value, list):

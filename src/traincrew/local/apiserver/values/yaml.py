@@ -8,6 +8,7 @@ from typing import Any
 import yaml
 
 from .codec import DecodeError
+from .limits import MAX_DEPTH, MAX_VALUES, too_many_values
 
 __all__ = ["from_yaml", "to_yaml"]
 
@@ -18,9 +19,31 @@ def to_yaml(document: Any) -> bytes:
 
 
 class _JsonLoader(yaml.SafeLoader):
-    """YAML as Kubernetes reads it: timestamps stay strings, keys become strings."""
+    """YAML as Kubernetes reads it: timestamps stay strings, keys become strings.
+
+    It refuses deep nesting while it reads, and what aliases would expand to before it constructs
+    anything.
+    """
 
     duplicates: list[str]
+    depth = 0
+    nodes = 0
+
+    def fetch_flow_collection_start(self, token: Any) -> None:
+        if self.flow_level > MAX_DEPTH:  # the scanner takes longer with each level
+            raise DecodeError("exceeded max depth")
+        super().fetch_flow_collection_start(token)
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        self.nodes += 1
+        if self.nodes > 2 * MAX_VALUES:  # keys are nodes, too
+            raise too_many_values()
+        self.depth += 1
+        if self.depth > MAX_DEPTH + 1:
+            raise DecodeError("exceeded max depth")
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         self.flatten_mapping(node)
@@ -42,18 +65,82 @@ _JsonLoader.yaml_implicit_resolvers = {
 }
 
 
+# -- aliases
+
+_FEW_NODES, _MANY_NODES = 400_000, 4_000_000
+_HIGHEST_RATIO, _LOWEST_RATIO = 0.99, 0.10
+
+
+def _allowed_ratio(nodes: int) -> float:
+    """Return which part of the nodes may come from aliases (``allowedAliasRatio`` of go-yaml)."""
+    if nodes <= _FEW_NODES:
+        return _HIGHEST_RATIO
+    if nodes >= _MANY_NODES:
+        return _LOWEST_RATIO
+    part = (nodes - _FEW_NODES) / (_MANY_NODES - _FEW_NODES)
+    return _HIGHEST_RATIO - (_HIGHEST_RATIO - _LOWEST_RATIO) * part
+
+
+def _children(node: yaml.Node) -> list[yaml.Node]:
+    if isinstance(node, yaml.MappingNode):
+        return [each for pair in node.value for each in pair]
+    return node.value if isinstance(node, yaml.SequenceNode) else []
+
+
+def _check_aliases(root: yaml.Node) -> None:
+    """Refuse a document whose aliases expand to much more than is written, or to themselves.
+
+    Raises:
+        DecodeError: it does, or it is nested too deeply once the aliases are expanded.
+    """
+    # Nodes and levels below each node, aliases expanded; None while it is being counted.
+    counted: dict[int, tuple[int, int] | None] = {}
+
+    def count(node: yaml.Node) -> tuple[int, int]:
+        key = id(node)
+        if key in counted:
+            known = counted[key]
+            if known is None:
+                raise DecodeError("an anchor's value contains itself")
+            return known
+        counted[key] = None
+        size, depth = 1, 0
+        for child in _children(node):
+            below = count(child)
+            size += below[0]
+            depth = max(depth, below[1] + 1)
+        counted[key] = size, depth
+        return size, depth
+
+    size, depth = count(root)
+    aliased = size - len(counted)
+    if aliased > 100 and size > 1_000 and aliased / size > _allowed_ratio(size):
+        raise DecodeError("yaml: document contains excessive aliasing")
+    if size > 2 * MAX_VALUES:
+        raise too_many_values()
+    if depth > MAX_DEPTH + 1:
+        raise DecodeError("exceeded max depth")
+
+
 def from_yaml(data: bytes) -> tuple[Any, list[str]]:
     """Decode one YAML document; also return the duplicate keys.
 
     Raises:
-        DecodeError: the bytes are not YAML.
+        DecodeError: the bytes are not YAML, are nested too deeply, or have too many aliases.
+        StatusError: 413 for too many values.
     """
     try:
         loader = _JsonLoader(data)
         loader.duplicates = []
         try:
-            return loader.get_single_data(), loader.duplicates
+            root = loader.get_single_node()
+            if root is None:
+                return None, []
+            _check_aliases(root)
+            return loader.construct_document(root), loader.duplicates
         finally:
             loader.dispose()
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
+    except DecodeError:
+        raise
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise DecodeError(f"error converting YAML to JSON: {error}") from None

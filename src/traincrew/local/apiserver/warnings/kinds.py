@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from traincrew.local.apiserver.values.codec import encode_sorted
 from traincrew.local.apiserver.values.documents import Document, field, items
 from traincrew.local.apiserver.values.names import TEMPLATE_GENERATION, label_fault
 
@@ -218,7 +219,13 @@ def repeated_owners(document: Document, *, changed: bool) -> list[str]:
     owners = document["metadata"].get("ownerReferences")
     if not owners or len(owners) < 2:
         return []
-    uids = [owner.get("uid", "") for index, owner in enumerate(owners) if owner in owners[:index]]
+    seen: set[bytes] = set()
+    uids = []
+    for owner in owners:
+        encoded = encode_sorted(owner)
+        if encoded in seen:
+            uids.append(owner.get("uid", ""))
+        seen.add(encoded)
     if not uids:
         return []
     when = " after mutating admission happens" if changed else ""

@@ -183,7 +183,7 @@ class Creation(Writer):
             return Entry(key, 0, document)
         self.charge_quotas(charges)
         hidden = kinds.DEFAULTED_ON_READ.get(resource.identifier, options.hidden)
-        return self.storage.put(resource.identifier, key, document, hidden=hidden)
+        return self.storage.put(resource.identifier, key, document, hidden=hidden, limited=True)
 
     def _ensure_name(self, resource: ResourceType, metadata: Document, namespace: str) -> None:
         """Check that a new object has a name, or generate one from ``generateName``."""

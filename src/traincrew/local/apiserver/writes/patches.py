@@ -15,8 +15,9 @@ from traincrew.local.apiserver.requests.negotiation import (
 )
 from traincrew.local.apiserver.requests.objectmeta import timestamp
 from traincrew.local.apiserver.values import goformat
-from traincrew.local.apiserver.values.codec import DecodeError, decode, duplicate_fields, encode
+from traincrew.local.apiserver.values.codec import DecodeError, duplicate_fields, encode
 from traincrew.local.apiserver.values.errors import StatusError, bad_request, unsupported_media_type
+from traincrew.local.apiserver.values.limits import decode_request
 
 if TYPE_CHECKING:
     from traincrew.local.apiserver.registry import ResourceType
@@ -65,7 +66,7 @@ def patched(
         raise unsupported_media_type(accepted)
     strategic = call.content_type == STRATEGIC_PATCH
     try:
-        change = decode(call.body)
+        change = decode_request(call.body)
     except DecodeError as error:
         raise bad_request(f"error decoding patch: {error}") from None
     faults = [f'duplicate field "{path}"' for path in duplicate_fields(call.body, change)]
@@ -152,7 +153,7 @@ def applied_configuration(call: Call) -> tuple[Document, list[str]]:
         # Upstream parses everything as YAML, of which JSON is a subset. Parsing JSON as JSON is
         # faster; but YAML also allows, for example, a comma before a closing brace.
         with suppress(DecodeError):
-            config = decode(call.body)
+            config = decode_request(call.body)
         if not isinstance(config, dict) or duplicate_fields(call.body, config):
             config, found = from_yaml(call.body)
     except DecodeError as error:

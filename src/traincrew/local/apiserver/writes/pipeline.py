@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from traincrew.local.apiserver import validation
@@ -16,7 +17,7 @@ from traincrew.local.apiserver.schema.node import object_meta
 from traincrew.local.apiserver.schema.prune import drop_unknown, fill_required, prune, restore, zero
 from traincrew.local.apiserver.values import causes
 from traincrew.local.apiserver.values.causes import Cause
-from traincrew.local.apiserver.values.codec import clone, in_order
+from traincrew.local.apiserver.values.codec import MAX_FAULTS, clone, encode_sorted, in_order
 from traincrew.local.apiserver.values.errors import StatusError, bad_request, invalid
 from traincrew.local.apiserver.warnings import repeated_owners
 
@@ -133,7 +134,7 @@ def report_unknown(
         duplicate = [fault[len(_DUPLICATE) : -1] for fault in faults]
         found = in_order(body, duplicate, unknown)
     else:
-        found = [*faults, *(f'unknown field "{path}"' for path in unknown)]
+        found = [*faults, *(f'unknown field "{path}"' for path in unknown[:MAX_FAULTS])]
     if options.validation == "Strict":
         why = "strict decoding error: " + ", ".join(found)
         if sent is not None:
@@ -233,9 +234,10 @@ def _type_fault(
     resource: ResourceType, document: Document, *, converted: bool = False
 ) -> tuple[str, list[Cause]]:
     """Return the error of Go's decoder, if any, and all violations of the schema."""
-    found: list[Cause] = []
+    found = causes.Causes()
     node = resource.schema.node
-    checks.check(node, document, None, found)
+    with suppress(causes.EnoughCausesError):
+        checks.check(node, document, None, found)
     wrong = [cause for cause in found if cause.reason == "FieldValueTypeInvalid"]
     if not wrong and resource.identifier in _ANNOTATED_NUMBER:
         return annotated_number_fault(document), found
@@ -291,9 +293,10 @@ def drop_repeated_owners(document: Document, options: WriteOptions, *, changed: 
     owners = metadata.get("ownerReferences")
     if type(owners) is list and len(owners) > 1:
         options.warnings.extend(repeated_owners(document, changed=changed))
-        metadata["ownerReferences"] = [
-            owner for index, owner in enumerate(owners) if owner not in owners[:index]
-        ]
+        first: dict[bytes, Any] = {}
+        for owner in owners:
+            first.setdefault(encode_sorted(owner), owner)
+        metadata["ownerReferences"] = list(first.values())
 
 
 def _fill_required_lists(node: SchemaNode, value: Document) -> None:
@@ -374,6 +377,28 @@ def check(
     Raises:
         StatusError: 422 with a cause for every violation.
     """
+    try:
+        found = _broken_rules(resource, document, old, dropped, complete=complete)
+    except causes.EnoughCausesError as error:
+        found = error.found
+    if found:
+        name = document["metadata"].get("name", "")
+        raise invalid(resource.group, resource.kind, name, found)
+
+
+def _broken_rules(
+    resource: ResourceType,
+    document: Document,
+    old: Document | None,
+    dropped: Sequence[tuple[Path, Any]],
+    *,
+    complete: bool,
+) -> list[Cause]:
+    """Return a cause for every violation; for the arguments see `check`.
+
+    Raises:
+        EnoughCausesError: there are too many.
+    """
     found: list[Cause] = []
     if not complete:
         if resource.custom is None:
@@ -393,9 +418,7 @@ def check(
             whole = clone(document)
             restore(whole, dropped)
             found = _as_sent(found, _violations(resource, whole, old, []))
-    if found:
-        name = document["metadata"].get("name", "")
-        raise invalid(resource.group, resource.kind, name, found)
+    return found
 
 
 def track(

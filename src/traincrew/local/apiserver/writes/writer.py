@@ -139,7 +139,9 @@ class Writer:
         if gone:
             self.storage.delete(resource.identifier, entry.key, new)
             return Entry(entry.key, entry.revision, new)  # this state is never stored
-        return self.storage.put(resource.identifier, entry.key, new, hidden=options.hidden)
+        return self.storage.put(
+            resource.identifier, entry.key, new, hidden=options.hidden, limited=True
+        )
 
     def _check_resource_version(self, resource: ResourceType, new: Document) -> None:
         metadata = new["metadata"]
