@@ -11,6 +11,7 @@ from aiohttp import WSMsgType, web
 from traincrew.local.apiserver.values.codec import DecodeError, decode, encode
 from traincrew.local.apiserver.values.errors import StatusError, bad_request
 
+from .messages import open_websocket
 from .node_backend import LogOptions, StreamRefusedError
 from .watching import ChunkedResponse
 
@@ -32,6 +33,7 @@ _PROTOCOLS = (_V5, _V4, _PLAIN)
 _LOG_PROTOCOL = "binary.k8s.io"
 _FIRST_OUTPUT_SECONDS = 0.25  # to wait for an error before the response begins
 _MAX_FRAME_BYTES = 32 * 1024
+_MAX_INPUT_MESSAGES = 8  # received, and not yet read by the command
 
 
 def is_websocket(request: web.BaseRequest) -> bool:
@@ -163,7 +165,7 @@ async def _next_chunk(chunks: AsyncIterator[bytes]) -> bytes | None:
 async def _log_over_websocket(
     request: web.BaseRequest, first: asyncio.Future[bytes | None], chunks: AsyncIterator[bytes]
 ) -> web.StreamResponse:
-    socket = web.WebSocketResponse(protocols=(_LOG_PROTOCOL,))
+    socket = open_websocket(_LOG_PROTOCOL)
     await socket.prepare(request)
     chunk = await first
     while chunk is not None and not socket.closed:
@@ -185,9 +187,10 @@ class _Channels:
         self._socket = socket
         self._wants_stdout = bool(call.flag("stdout"))
         self._wants_stderr = bool(call.flag("stderr")) and not self.tty
-        self._input: asyncio.Queue[bytes] = asyncio.Queue(maxsize=64)
+        self._input: asyncio.Queue[bytes] = asyncio.Queue(maxsize=_MAX_INPUT_MESSAGES)
         self._input_ended = not self.stdin
-        self._sizes: asyncio.Queue[tuple[int, int] | None] = asyncio.Queue()
+        self._size: tuple[int, int] | None = None  # the last one that nobody has read
+        self._resized = asyncio.Event()
         if self._input_ended:
             self._input.put_nowait(b"")
 
@@ -209,9 +212,10 @@ class _Channels:
         elif channel == _CLOSE and data[:1] == bytes([_STDIN]):
             await self._end_input()
         elif channel == _RESIZE:
-            with contextlib.suppress(DecodeError, KeyError, TypeError, ValueError):
-                size = decode(data)
-                self._sizes.put_nowait((int(size["Width"]), int(size["Height"])))
+            size = _terminal_size(data)
+            if size is not None:
+                self._size = size
+                self._resized.set()
 
     async def _end_input(self) -> None:
         if not self._input_ended:
@@ -225,7 +229,9 @@ class _Channels:
         return data
 
     async def resized(self) -> tuple[int, int] | None:
-        return await self._sizes.get()
+        await self._resized.wait()
+        self._resized.clear()
+        return self._size
 
     async def write_stdout(self, data: bytes) -> None:
         if self._wants_stdout:
@@ -245,6 +251,23 @@ class _Channels:
         """Send the final Status, if the client's protocol supports it."""
         if self._socket.ws_protocol in {_V4, _V5}:
             await self._send(_ERROR, encode(status))
+
+
+def _terminal_size(data: bytes) -> tuple[int, int] | None:
+    """Return columns and rows; None for anything that is no size."""
+    try:
+        size = decode(data)
+    except DecodeError:
+        return None
+    if type(size) is not dict:
+        return None
+    columns, rows = size.get("Width"), size.get("Height")
+    if type(columns) is int and type(rows) is int and columns in _CELLS and rows in _CELLS:
+        return columns, rows
+    return None
+
+
+_CELLS = range(1 << 16)
 
 
 def _exit_status(code: int) -> Document:
@@ -332,7 +355,7 @@ async def _run_over_websocket(
     call: Call, request: web.BaseRequest, run: Callable[[_Channels], Awaitable[Document]]
 ) -> web.StreamResponse:
     """Open the websocket, run something with its channels and send the resulting Status."""
-    socket = web.WebSocketResponse(protocols=_PROTOCOLS, max_msg_size=0)
+    socket = open_websocket(*_PROTOCOLS)
     await socket.prepare(request)
     channels = _Channels(socket, call)
     receiving = asyncio.ensure_future(channels.receive())

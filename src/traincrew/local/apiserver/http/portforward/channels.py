@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["serve_channels"]
 
 _CHUNK = 32 * 1024
-_QUEUE = 64  # messages
+_QUEUE = 8  # messages
 
 
 class _Channel:

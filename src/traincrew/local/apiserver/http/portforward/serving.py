@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from aiohttp import web
-
 from traincrew.local.apiserver.http.logs_and_exec import is_websocket, node_of, pod_of
+from traincrew.local.apiserver.http.messages import open_websocket
 from traincrew.local.apiserver.values.errors import bad_request
 
 from .channels import serve_channels
@@ -15,6 +14,8 @@ from .spdy import Connection, SpdyError
 from .transport import UpgradedConnection, WebSocketTransport
 
 if TYPE_CHECKING:
+    from aiohttp import web
+
     from traincrew.local.apiserver.http.responder import Responder
     from traincrew.local.apiserver.registry import ResourceType
     from traincrew.local.apiserver.requests import Call
@@ -26,7 +27,6 @@ __all__ = ["serve_portforward"]
 _PROTOCOL = "portforward.k8s.io"
 _TUNNEL = f"SPDY/3.1+{_PROTOCOL}"
 _CHANNELS = "v4.channel.k8s.io"
-_MAX_MESSAGE_BYTES = 4 * 1024 * 1024
 _MAX_PORTS = 100
 
 
@@ -82,7 +82,7 @@ async def _over_websocket(
 ) -> web.StreamResponse:
     offered = _split(request, "Sec-WebSocket-Protocol")
     if _TUNNEL in offered:
-        tunnel = web.WebSocketResponse(protocols=(_TUNNEL,), max_msg_size=_MAX_MESSAGE_BYTES)
+        tunnel = open_websocket(_TUNNEL)
         await tunnel.prepare(request)
         await _serve(WebSocketTransport(tunnel), forwarder)
         await tunnel.close()
@@ -92,7 +92,7 @@ async def _over_websocket(
             f"unsupported websocket protocol {', '.join(offered)!r}: use {_TUNNEL}, {_CHANNELS}"
         )
     ports = _ports(call)
-    socket = web.WebSocketResponse(protocols=(_CHANNELS,), max_msg_size=_MAX_MESSAGE_BYTES)
+    socket = open_websocket(_CHANNELS)
     await socket.prepare(request)
     await serve_channels(socket, forwarder, ports)
     return socket
