@@ -838,6 +838,8 @@ async def lines_of(path: Path, **options: Any) -> str:
         ({"tail_lines": 99}, "one\n\nlong F x\rbar\nlast\n"),
         ({"limit_bytes": 6}, "one\n\nl"),
         ({"since_seconds": 1}, "long F x\rbar\nlast\n"),
+        ({"since_seconds": 2**62}, "one\n\nlong F x\rbar\nlast\n"),
+        ({"since_seconds": 50_000_000_000}, "one\n\nlong F x\rbar\nlast\n"),
         ({"since_time": "2026-11-20T11:00:03+01:00"}, "last\n"),
         ({"tail_lines": 1, "timestamps": True}, "2026-11-20T10:00:03.000000001Z last\n"),
         (

@@ -17,13 +17,23 @@ from traincrew.local.apiserver.values.errors import StatusError, bad_request
 if TYPE_CHECKING:
     from aiohttp import web
 
-__all__ = ["MAX_BODY_BYTES", "read_body", "too_large"]
+__all__ = ["MAX_BODY_BYTES", "as_text", "read_body", "too_large"]
 
 MAX_BODY_BYTES = 3 * 1024 * 1024
 """Bytes, both as sent and decompressed; upstream's limit (``MaxRequestBodyBytes``)."""
 
 _GZIP = 16 + zlib.MAX_WBITS
 _SUPPORTED = "gzip, deflate"
+
+
+def as_text(header: str) -> str:
+    """Return a header, or the target of a request, with a replacement for bytes that are no UTF-8.
+
+    The HTTP parser keeps them as surrogates, which no response can contain.
+    """
+    if header.isascii():
+        return header
+    return header.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 async def read_body(request: web.BaseRequest) -> bytes:

@@ -17,7 +17,7 @@ from traincrew.local.apiserver.values.errors import (
 from traincrew.local.apiserver.webhooks import Webhooks
 
 from . import answers, discovery, reviews, version
-from .bodies import read_body
+from .bodies import as_text, read_body
 from .openapi.documents import OpenApiDocuments
 from .openapi.v2 import SwaggerDocument
 from .proxying import proxy_path, serve_proxy
@@ -102,7 +102,7 @@ class Dispatcher:
             method,
             target,
             query=query,
-            user_agent=headers.get("User-Agent", ""),
+            user_agent=as_text(headers.get("User-Agent", "")),
             accept=headers.get("Accept", ""),
             content_type=_media_type(headers.get("Content-Type")),
             body=body,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from aiohttp import WSMsgType, web
 
+from traincrew.local.apiserver.values import times
 from traincrew.local.apiserver.values.codec import DecodeError, decode, encode
 from traincrew.local.apiserver.values.errors import StatusError, bad_request
 
@@ -100,6 +101,8 @@ def _log_options(call: Call) -> LogOptions:
         limit_bytes=call.number("limitBytes"),
         previous=bool(call.flag("previous")),
     )
+    if options.since_time and (fault := times.fault(options.since_time)):
+        raise bad_request(fault)
     problem = ""
     if options.tail_lines is not None and options.tail_lines < 0:
         problem = "tailLines: must be greater than or equal to 0"

@@ -25,7 +25,7 @@ from traincrew.local.apiserver.writes.verbs import Verbs
 
 from . import answers
 from .auth import Authenticator
-from .bodies import MAX_BODY_BYTES, too_large
+from .bodies import MAX_BODY_BYTES, as_text, too_large
 from .connections import Connections
 from .dispatch import Dispatcher
 from .faults import AuditRecord
@@ -220,7 +220,7 @@ class ApiServer:
     # -- requests
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        segments, query = split_path(request.raw_path)
+        segments, query = split_path(as_text(request.raw_path))
         try:
             self._authenticator.authenticate(request.headers, self._tokens)
         except StatusError as error:
@@ -235,7 +235,7 @@ class ApiServer:
         self, request: web.BaseRequest, segments: list[str], query: str
     ) -> web.StreamResponse:
         path = "/" + "/".join(segments) + (f"?{query}" if query else "")
-        agent = request.headers.get("User-Agent", "")
+        agent = as_text(request.headers.get("User-Agent", ""))
         fault = self.faults(request.method, path, agent) if self.faults is not None else None
         code = 0
         try:

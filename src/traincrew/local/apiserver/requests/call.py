@@ -7,6 +7,7 @@ from urllib.parse import parse_qsl, unquote
 
 from traincrew.local.apiserver.values import causes
 from traincrew.local.apiserver.values.errors import bad_request, invalid
+from traincrew.local.apiserver.values.numbers import int64, is_int64
 
 if TYPE_CHECKING:
     from traincrew.local.apiserver.values.causes import Cause
@@ -136,7 +137,7 @@ class Call:
         return values[0].lower() not in {"false", "0", "f"}
 
     def number(self, name: str) -> int | None:
-        """Return a parameter that is a whole number; None when it is missing.
+        """Return a parameter that is a whole number of 64 bits; None when it is missing.
 
         Raises:
             StatusError: 400 for any other value.
@@ -144,12 +145,12 @@ class Call:
         text = self.text(name)
         if not text:
             return None
-        try:
-            return int(text)
-        except ValueError:
+        value = int64(text)
+        if value is None:
             raise bad_request(
                 f'invalid value "{text}" for query parameter {name}: a whole number is expected'
-            ) from None
+            )
+        return value
 
 
 class WriteOptions(NamedTuple):
@@ -236,7 +237,14 @@ def write_options(
 
 
 def _manager_of(call: Call) -> str:
-    return (call.user_agent.split("/", 1)[0] or "unknown")[:128]
+    name = call.user_agent.split("/", 1)[0]
+    if not (name.isascii() and name.isprintable()):
+        name = "".join(filter(str.isprintable, name))
+        name = name.encode()[:_MAX_MANAGER_BYTES].decode(errors="ignore")
+    return name[:_MAX_MANAGER_BYTES] or "unknown"
+
+
+_MAX_MANAGER_BYTES = 128
 
 
 def _refuse(kind: str, faults: list[Cause]) -> None:
@@ -284,6 +292,12 @@ def _check_option_types(options: Document) -> None:
                 f"json: cannot unmarshal {_JSON_NAMES.get(type(wrong[0]), 'object')} into Go"
                 f" struct field DeleteOptions.{name} of type {'string' if items else go_type}"
             )
+    seconds = options.get("gracePeriodSeconds")
+    if isinstance(seconds, int | float) and not is_int64(int(seconds)):
+        raise bad_request(
+            f"json: cannot unmarshal number {causes.show(seconds)} into Go struct field "
+            "DeleteOptions.gracePeriodSeconds of type int64"
+        )
 
 
 def delete_options(call: Call, body: Document | None) -> DeleteOptions:

@@ -21,8 +21,14 @@ _MAX_BASE_LENGTH = 58
 
 
 def timestamp(seconds: float) -> str:
-    """Format seconds since the epoch as RFC 3339 in UTC, in whole seconds."""
-    return format_time(datetime.fromtimestamp(seconds, UTC))
+    """Format seconds since the epoch as RFC 3339 in UTC, in whole seconds.
+
+    What is later than the last moment that the format has becomes that one.
+    """
+    return format_time(datetime.fromtimestamp(min(seconds, _LAST), UTC))
+
+
+_LAST = 253402300799  # 9999-12-31T23:59:59Z
 
 
 def new_uid() -> str:

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from .names import label_value_fault, qualified_name_fault
+from .numbers import int64
 
 __all__ = ["SelectorError", "field_selector", "from_label_selector", "label_selector"]
 
@@ -144,18 +145,18 @@ class _Parser:
 
 
 def _numeric(key: str, operator: str, token: str) -> LabelPredicate:
-    if not re.fullmatch(r"-?\d+", token):
+    limit = int64(token)
+    if limit is None:
         raise SelectorError(
             f'unable to parse requirement: values[0][{key}]: Invalid value: "{token}": '
             "for 'Gt', 'Lt' operators, the value must be an integer"
         )
-    limit = int(token)
 
     def test(labels: Labels) -> bool:
-        value = labels.get(key, "")
-        if not re.fullmatch(r"-?\d+", value):
+        value = int64(labels.get(key, ""))
+        if value is None:
             return False
-        return int(value) > limit if operator == ">" else int(value) < limit
+        return value > limit if operator == ">" else value < limit
 
     return test
 

@@ -79,10 +79,17 @@ def fault(text: str, *, micro: bool = False) -> str | None:
         datetime(values["2006"], values["01"], values["02"], tzinfo=UTC)
     except ValueError:
         return f'parsing time "{text}": day out of range'
+    try:
+        _written(text, "seconds")
+    except ValueError:
+        return f'parsing time "{text}": year out of range'
     return None
 
 
 def _written(text: str, precision: str) -> str:
     # strftime does not zero-pad years before 1000.
-    moment = datetime.fromisoformat(text).astimezone(UTC).replace(tzinfo=None)
+    try:
+        moment = datetime.fromisoformat(text).astimezone(UTC).replace(tzinfo=None)
+    except OverflowError:
+        raise ValueError(f"{text} is outside of the calendar in UTC") from None
     return moment.isoformat(timespec=precision) + "Z"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import yaml
@@ -58,10 +59,53 @@ class _JsonLoader(yaml.SafeLoader):
             result[key] = self.construct_object(value_node, deep=deep)
         return result
 
+    def construct_text(self, node: yaml.ScalarNode) -> str:
+        text = str(self.construct_scalar(node))
+        try:
+            text.encode()
+        except UnicodeEncodeError:  # an escaped surrogate
+            raise DecodeError("yaml: a text is not Unicode") from None
+        return text
+
+    def construct_integer(self, node: yaml.ScalarNode) -> int | float:
+        value: int = self.construct_yaml_int(node)
+        # Longer numbers are read as in JSON.
+        return value if -(1 << 63) <= value < 1 << 64 else self._finite(value, node)
+
+    def construct_number(self, node: yaml.ScalarNode) -> float:
+        return self._finite(self.construct_yaml_float(node), node)
+
+    def _finite(self, value: float, node: yaml.ScalarNode) -> float:
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        if not math.isfinite(number):
+            raise DecodeError(f"json: unsupported value: {node.value[:100]}")
+        return number
+
+
+_TAG = "tag:yaml.org,2002:"
 
 _JsonLoader.yaml_implicit_resolvers = {
-    first: [(tag, regexp) for tag, regexp in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    first: [
+        (tag, regexp)
+        for tag, regexp in resolvers
+        if tag not in {f"{_TAG}timestamp", f"{_TAG}value"}
+    ]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+# The types that JSON has; every other tag is refused.
+_JsonLoader.yaml_constructors = {
+    f"{_TAG}null": _JsonLoader.construct_yaml_null,
+    f"{_TAG}bool": _JsonLoader.construct_yaml_bool,
+    f"{_TAG}int": _JsonLoader.construct_integer,
+    f"{_TAG}float": _JsonLoader.construct_number,
+    f"{_TAG}str": _JsonLoader.construct_text,
+    f"{_TAG}seq": _JsonLoader.construct_yaml_seq,
+    f"{_TAG}map": _JsonLoader.construct_yaml_map,
+    None: _JsonLoader.construct_undefined,
 }
 
 

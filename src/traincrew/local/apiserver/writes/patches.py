@@ -17,7 +17,7 @@ from traincrew.local.apiserver.requests.objectmeta import timestamp
 from traincrew.local.apiserver.values import goformat
 from traincrew.local.apiserver.values.codec import DecodeError, duplicate_fields, encode
 from traincrew.local.apiserver.values.errors import StatusError, bad_request, unsupported_media_type
-from traincrew.local.apiserver.values.limits import decode_request
+from traincrew.local.apiserver.values.limits import decode_request, refuse_deep
 
 if TYPE_CHECKING:
     from traincrew.local.apiserver.registry import ResourceType
@@ -74,6 +74,7 @@ def patched(
         if call.content_type == JSON_PATCH:
             faults = _check_operations(change, faults, strict=options.validation != "Ignore")
             result = patch.json_patch(document, change)
+            refuse_deep(result)  # a path has any number of steps
         elif not isinstance(change, dict):
             kind = "array" if isinstance(change, list) else goformat.TYPES.get(type(change), "null")
             prefix = "" if strategic else "error decoding patch: "
@@ -89,6 +90,8 @@ def patched(
             result = patch.merge_patch(document, change)
     except patch.PatchError as error:
         raise _patch_error(error) from None
+    except DecodeError as error:
+        raise bad_request(f"error applying patch: {error}") from None
     if not isinstance(result, dict):
         raise bad_request("the patch does not leave an object")
     return Patched(result, faults, goformat.shown(change) if strategic else encode(result).decode())

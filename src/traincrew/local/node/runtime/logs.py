@@ -84,12 +84,16 @@ def tail_of(path: Path, lines: int, limit: int) -> str:
 def _since(options: LogOptions, now: Callable[[], datetime]) -> str:
     """Return the earliest time to select, comparable to those in the file."""
     if options.since_seconds is not None:
-        start = now().astimezone(UTC) - timedelta(seconds=options.since_seconds)
+        try:
+            start = now().astimezone(UTC) - timedelta(seconds=options.since_seconds)
+        except OverflowError:
+            return ""  # before the first year
     elif options.since_time:
         start = datetime.fromisoformat(options.since_time).astimezone(UTC)
     else:
         return ""
-    return start.strftime("%Y-%m-%dT%H:%M:%S.%f")
+    # strftime does not zero-pad years before 1000.
+    return start.replace(tzinfo=None).isoformat(timespec="microseconds")
 
 
 def _shown(data: bytes, since: str, *, timestamps: bool) -> Iterator[bytes]:
