@@ -3,6 +3,7 @@
 import asyncio
 import json
 import socket
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,9 @@ from local.apiserver.support import (
     pod,
     running_server,
 )
-from traincrew.local.apiserver.http.auth import Authenticator
 from traincrew.local.apiserver.http.kubeconfig import write_kubeconfig
+from traincrew.local.apiserver.http.server import ApiServer
+from traincrew.local.apiserver.storage import Storage
 
 LET_IN = f"Authorization: Bearer {SECRET}\n"
 UNAUTHORIZED = {
@@ -276,8 +278,8 @@ async def test_it_listens_on_the_loopback_interface_only(api: Api) -> None:
 
 @pytest.mark.parametrize("secret", ["", "short", "long-enough-but with-a-space", "é" * 20])
 def test_weak_secrets_are_rejected(secret: str) -> None:
-    with pytest.raises(ValueError, match="secret: 16 or more"):
-        Authenticator(secret)
+    with closing(Storage(None)) as storage, pytest.raises(ValueError, match="secret: 16 or more"):
+        ApiServer(storage, secret=secret)
 
 
 async def test_bodies_over_three_mebibytes_are_rejected(api: Api) -> None:

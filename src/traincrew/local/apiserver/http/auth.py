@@ -10,16 +10,19 @@ or a service account's, and must not come from a web page: browsers add ``Origin
 
 from __future__ import annotations
 
-import hmac
 from ipaddress import AddressValueError, IPv4Address
 from typing import TYPE_CHECKING
 
 from traincrew.local.apiserver.values.errors import StatusError, unauthorized
 
+from .tokens import InvalidTokenError
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from .tokens import Tokens
+    from traincrew.local.apiserver.values.documents import Document
+
+    from .users import Users
 
 __all__ = ["Authenticator"]
 
@@ -67,25 +70,22 @@ class Authenticator:
     """Authenticates requests by their bearer token.
 
     Args:
-        secret: the cluster's bearer token; at least 16 printable ASCII characters.
+        users: knows whom a token belongs to.
         hosts: additional host names of this server.
-
-    Raises:
-        ValueError: the secret is too short or not a bearer token.
     """
 
-    def __init__(self, secret: str, *, hosts: Iterable[str] = ()) -> None:
-        if len(secret) < 16 or not (secret.isascii() and secret.isprintable()) or " " in secret:
-            raise ValueError("secret: 16 or more printable ASCII characters are needed")
-        self._secret = secret.encode()
+    def __init__(self, users: Users, *, hosts: Iterable[str] = ()) -> None:
+        self._users = users
         self._hosts = _LOCAL | frozenset(hosts)
 
-    def authenticate(self, headers: Mapping[str, str], tokens: Tokens) -> None:
+    def authenticate(self, headers: Mapping[str, str]) -> Document:
         """Authenticate a request, before anything else of it is processed.
 
         Args:
             headers: headers of the request, with case-insensitive names.
-            tokens: checks service account tokens.
+
+        Returns:
+            The user who sent it.
 
         Raises:
             StatusError: 401 without a valid token, 403 for browsers and other host names.
@@ -99,8 +99,9 @@ class Authenticator:
         if name not in self._hosts and not _is_loopback(name):
             raise StatusError(403, "Forbidden", "requests for other hosts are not served")
         scheme, _, token = headers.get("Authorization", "").partition(" ")
-        token = token.strip()
-        # Compared in constant time.
-        known = hmac.compare_digest(token.encode("utf-8", "replace"), self._secret)
-        if scheme.lower() != "bearer" or not (known or tokens.claims(token)):
+        if scheme.lower() != "bearer":
             raise unauthorized()
+        try:
+            return self._users.identify(token.strip()).user
+        except InvalidTokenError:
+            raise unauthorized() from None

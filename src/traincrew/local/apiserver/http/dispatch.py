@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from traincrew.local.apiserver.writes.verbs import Verbs
 
     from .tokens import Tokens
+    from .users import Users
 
 __all__ = ["Dispatcher"]
 
@@ -55,18 +56,25 @@ class Dispatcher:
     """
 
     def __init__(
-        self, verbs: Verbs, hub: WatchHub, definitions: Definitions, tokens: Tokens
+        self,
+        verbs: Verbs,
+        hub: WatchHub,
+        definitions: Definitions,
+        tokens: Tokens,
+        users: Users,
     ) -> None:
         self.verbs = verbs
         self.hub = hub
         self.definitions = definitions
         self.openapi = OpenApiDocuments(verbs.registry)
         self.swagger = SwaggerDocument(verbs.registry)
+        self._users = users
         self.responder = Responder(verbs, Webhooks(verbs.storage, verbs.registry), tokens)
 
     async def respond(
         self,
         request: web.BaseRequest,
+        user: Document,
         segments: list[str],
         query: str,
         *,
@@ -76,6 +84,7 @@ class Dispatcher:
 
         Args:
             request: the HTTP request.
+            user: who sent it.
             segments: segments of the path.
             query: the raw query.
             stream_limit: bytes after which a watch or a log is cut, for tests of clients.
@@ -106,6 +115,7 @@ class Dispatcher:
             accept=headers.get("Accept", ""),
             content_type=_media_type(headers.get("Content-Type")),
             body=body,
+            user=user,
         )
         if body and call.content_type not in READABLE:
             # Also rejects what a web page can send without a CORS preflight: forms and plain text.
@@ -193,7 +203,7 @@ class Dispatcher:
             assert pods is not None
             call.target = call.target._replace(plural="pods", name=name, subresource="binding")
             return await SUBRESOURCES["pods", "binding"](self.responder, call, pods)
-        content = reviews.answer(resource, document, self.responder.tokens)
+        content = reviews.answer(resource, document, call.user, self._users)
         return await self.responder.send_document(call, content, code=201)
 
     async def _list(self, call: Call, resource: ResourceType) -> web.Response:

@@ -39,7 +39,7 @@ class Responder:
     Attributes:
         verbs: create, read, update, patch, delete.
         webhooks: the admission webhooks, called before a write.
-        tokens: issues and checks service account tokens.
+        tokens: signs service account tokens.
         node: serves logs and commands; None before it is set.
     """
 

@@ -1,4 +1,4 @@
-"""Access and token reviews: every client with the cluster's token may do everything.
+"""Reviews of access, of tokens and of oneself: whoever has a valid token may do everything.
 
 Roles and bindings are stored but not enforced; the reviews report exactly that.
 """
@@ -7,52 +7,43 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traincrew.local.apiserver.requests.user import USER
+from traincrew.local.apiserver.schema.decoding import decode_fault
+from traincrew.local.apiserver.values.errors import bad_request
+
+from .tokens import AUDIENCE, InvalidTokenError
 
 if TYPE_CHECKING:
     from traincrew.local.apiserver.registry import ResourceType
     from traincrew.local.apiserver.values.documents import Document
 
-    from .tokens import Tokens
+    from .users import Users
 
 __all__ = ["answer"]
 
 
-def _extra(claims: Document) -> dict[str, list[str]]:
-    """Return the extra user information in the claims of a token."""
-    extra = {"credential-id": [f"JTI={claims['jti']}"]} if "jti" in claims else {}
-    for kind in ("pod", "node"):
-        for field, value in (claims["kubernetes.io"].get(kind) or {}).items():
-            extra[f"{kind}-{field}"] = [value]
-    return {f"authentication.kubernetes.io/{key}": value for key, value in extra.items()}
+def answer(resource: ResourceType, document: Document, user: Document, users: Users) -> Document:
+    """Return the review with its status.
 
+    Args:
+        resource: resource of the review.
+        document: the review.
+        user: who asks.
+        users: knows whom a token belongs to.
 
-def answer(resource: ResourceType, document: Document, tokens: Tokens) -> Document:
-    """Return the review with its status."""
+    Raises:
+        StatusError: 400 for values of a wrong type, or a review without a token.
+    """
+    fault = decode_fault(resource.schema.node, document)
+    if fault is not None:
+        raise bad_request(
+            f'{resource.kind} in version "{resource.version}" cannot be handled as a '
+            f"{resource.kind}: {fault}"
+        )
     status: Document
     if resource.kind == "SelfSubjectReview":
-        status = {"userInfo": USER}
+        status = {"userInfo": user}
     elif resource.kind == "TokenReview":
-        spec = document.get("spec") or {}
-        claims = tokens.claims(str(spec.get("token", "")))
-        if claims is None:
-            status = {"user": {}, "error": "the token is not one of this cluster or has expired"}
-        else:
-            bound = claims["kubernetes.io"]
-            status = {
-                "authenticated": True,
-                "user": {
-                    "username": claims["sub"],
-                    "uid": bound["serviceaccount"]["uid"],
-                    "groups": [
-                        "system:serviceaccounts",
-                        f"system:serviceaccounts:{bound['namespace']}",
-                        "system:authenticated",
-                    ],
-                    "extra": _extra(claims),
-                },
-                "audiences": claims["aud"],
-            }
+        status = _token_status(document.get("spec") or {}, users)
     elif resource.kind == "SelfSubjectRulesReview":
         status = {
             "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
@@ -68,3 +59,14 @@ def answer(resource: ResourceType, document: Document, tokens: Tokens) -> Docume
         "spec": document.get("spec") or {},
         "status": status,
     }
+
+
+def _token_status(spec: Document, users: Users) -> Document:
+    token = spec.get("token")
+    if not token:
+        raise bad_request("token is required for TokenReview in authentication")
+    try:
+        identity = users.identify(token, spec.get("audiences") or [AUDIENCE])
+    except InvalidTokenError as error:
+        return {"user": {}, "error": str(error)}
+    return {"authenticated": True, "user": identity.user, "audiences": identity.audiences}

@@ -32,12 +32,14 @@ from .faults import AuditRecord
 from .kubeconfig import kubeconfig
 from .listening import listen
 from .tokens import Tokens
+from .users import Users
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from ipaddress import IPv4Network
 
     from traincrew.local.apiserver.storage import Storage
+    from traincrew.local.apiserver.values.documents import Document
     from traincrew.local.authority import Certificate
 
     from .faults import Audit, Fault, FaultHook
@@ -98,8 +100,9 @@ class ApiServer:
         hosts: Iterable[str] = (),
     ) -> None:
         self._secret = secret
-        self._authenticator = Authenticator(secret, hosts=hosts)
-        self._tokens = Tokens(secret, clock)
+        tokens = Tokens(secret, clock)
+        users = Users(secret, tokens, storage)
+        self._authenticator = Authenticator(users, hosts=hosts)
         self._storage = storage
         registry = Registry(builtin_resources())
         verbs = Verbs(storage, registry, Addresses(storage, service_network), clock)
@@ -107,7 +110,7 @@ class ApiServer:
         self._verbs = verbs
         self._definitions = Definitions(storage, registry, self._hub, verbs.deleter, clock)
         self._housekeeping = Housekeeping(verbs)
-        self._dispatcher = Dispatcher(verbs, self._hub, self._definitions, self._tokens)
+        self._dispatcher = Dispatcher(verbs, self._hub, self._definitions, tokens, users)
         self._dispatcher.responder.node = node
         self._connections: Connections | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -222,24 +225,24 @@ class ApiServer:
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         segments, query = split_path(as_text(request.raw_path))
         try:
-            self._authenticator.authenticate(request.headers, self._tokens)
+            user = self._authenticator.authenticate(request.headers)
         except StatusError as error:
             return answers.failure(error)
         if self._connections is not None:
             self._connections.mark_authenticated(request.protocol)
         if self.faults is None and self.audit is None:
-            return await self._answer(request, segments, query, None)
-        return await self._answer_audited(request, segments, query)
+            return await self._answer(request, user, segments, query, None)
+        return await self._answer_audited(request, user, segments, query)
 
     async def _answer_audited(
-        self, request: web.BaseRequest, segments: list[str], query: str
+        self, request: web.BaseRequest, user: Document, segments: list[str], query: str
     ) -> web.StreamResponse:
         path = "/" + "/".join(segments) + (f"?{query}" if query else "")
         agent = as_text(request.headers.get("User-Agent", ""))
         fault = self.faults(request.method, path, agent) if self.faults is not None else None
         code = 0
         try:
-            response = await self._answer(request, segments, query, fault)
+            response = await self._answer(request, user, segments, query, fault)
             code = 0 if _is_cut(request) else response.status
         finally:
             if self.audit is not None:
@@ -249,6 +252,7 @@ class ApiServer:
     async def _answer(
         self,
         request: web.BaseRequest,
+        user: Document,
         segments: list[str],
         query: str,
         fault: Fault | None,
@@ -265,7 +269,9 @@ class ApiServer:
                 if fault.cut == "before":
                     return _cut(request)
                 limit = fault.cut_after_bytes
-            response = await self._dispatcher.respond(request, segments, query, stream_limit=limit)
+            response = await self._dispatcher.respond(
+                request, user, segments, query, stream_limit=limit
+            )
             if fault is not None and fault.cut == "after":
                 return _cut(request)
         except StatusError as error:

@@ -11,7 +11,7 @@ from traincrew.local.apiserver.writes import podactions
 from traincrew.local.apiserver.writes.pipeline import check_kind
 from traincrew.local.apiserver.writes.scale import get_scale, write_scale
 
-from . import logs_and_exec
+from . import logs_and_exec, tokenrequests
 from .portforward import serve_portforward
 
 if TYPE_CHECKING:
@@ -81,26 +81,8 @@ async def _token(
     entry = _entry(responder, call, resource)
     write_options(call, "CreateOptions")
     request = _body(call, "TokenRequest")
-    bound = _bound(responder, entry.key[0], (request.get("spec") or {}).get("boundObjectRef") or {})
-    return await responder.send_document(
-        call, responder.tokens.issue(entry.obj, request, bound), code=201
-    )
-
-
-def _bound(responder: Responder, namespace: str, reference: Document) -> dict[str, Document]:
-    """Return the pod that a token is bound to, and its node."""
-    if reference.get("kind") != "Pod":
-        return {}
-    pod = responder.verbs.storage.get("pods", (namespace, reference.get("name", "")))
-    if pod is None or reference.get("uid") not in {None, "", pod.obj["metadata"]["uid"]}:
-        return {}
-    found = [("pod", pod)]
-    node = responder.verbs.storage.get("nodes", ("", pod.obj["spec"].get("nodeName", "")))
-    if node is not None:
-        found.append(("node", node))
-    return {
-        kind: {"name": entry.key[1], "uid": entry.obj["metadata"]["uid"]} for kind, entry in found
-    }
+    content = tokenrequests.issue(responder.tokens, responder.verbs.storage, entry, request)
+    return await responder.send_document(call, content, code=201)
 
 
 async def _finalize(

@@ -9,6 +9,8 @@ from traincrew.local.apiserver.values import causes
 from traincrew.local.apiserver.values.errors import bad_request, invalid
 from traincrew.local.apiserver.values.numbers import int64, is_int64
 
+from .user import USER
+
 if TYPE_CHECKING:
     from traincrew.local.apiserver.values.causes import Cause
     from traincrew.local.apiserver.values.documents import Document
@@ -75,6 +77,7 @@ class Call:
         content_type: media type of the body, lower case, without parameters.
         body: the raw body.
         admission: answers of the admission webhooks so far; None where no webhook may match.
+        user: who sent it.
         warnings: texts for the Warning headers of the response.
     """
 
@@ -87,6 +90,7 @@ class Call:
         "method",
         "raw_query",
         "target",
+        "user",
         "user_agent",
         "warnings",
     )
@@ -101,6 +105,7 @@ class Call:
         accept: str = "",
         content_type: str = "",
         body: bytes = b"",
+        user: Document = USER,
     ) -> None:
         self.method = method
         self.target = target
@@ -109,6 +114,7 @@ class Call:
         self.accept = accept
         self.content_type = content_type
         self.body = body
+        self.user = user
         self.admission: AdmissionAnswers | None = None
         self.warnings: list[str] = []
         self._query: dict[str, list[str]] | None = None
