@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from traincrew.local.apiserver.values.causes import Cause
+from traincrew.local.apiserver.values.causes import MAX_CAUSES, Cause
 from traincrew.local.apiserver.values.codec import clone
 
 from . import lastapplied, managers
@@ -70,17 +70,22 @@ class ApplyConflictError(Exception):
     def __init__(self, conflicts: list[tuple[Entry, FieldSet]]) -> None:
         self.causes: list[Cause] = []
         lines = []
+        count = 0
         for item, fields in sorted(conflicts, key=_sorting):
             name = _describe(item)
             lines.append(f"conflicts with {name}:")
-            for path in paths(fields):
+            found = paths(fields)
+            count += len(found)
+            for path in found[: MAX_CAUSES - len(self.causes)]:
                 self.causes.append(Cause("FieldManagerConflict", f"conflict with {name}", path))
                 lines.append(f"- {path}")
+        if count > len(self.causes):
+            lines.append(f"and {count - len(self.causes)} more")
         if len(self.causes) == 1:
             cause = self.causes[0]
             self.message = f"Apply failed with 1 conflict: {cause.message}: {cause.field}"
         else:
-            self.message = f"Apply failed with {len(self.causes)} conflicts: " + "\n".join(lines)
+            self.message = f"Apply failed with {count} conflicts: " + "\n".join(lines)
         super().__init__(self.message)
 
 

@@ -148,7 +148,8 @@ def paths(fields: FieldSet, prefix: str = "") -> list[str]:
     ]
     found = [where for where, below in steps if _is_member(below)]
     for where, below in steps:
-        found += paths(below, where)
+        if below:
+            found += paths(below, where)
     return found
 
 

@@ -105,7 +105,7 @@ def _check_list(
     items = node.items or ANY
     seen: set[str] = set()
     for index, item in enumerate(value):
-        step = f"[{index}]"
+        key = None
         if node.associative:
             fault = _key_fault(node, item)
             if fault is not None:
@@ -113,11 +113,15 @@ def _check_list(
                 return
             key = item_key(node, item)
             assert key is not None
-            step = print_step(key)
             if key in seen:
-                found.append(_fault(path, f"duplicate entries for key {step}"))
+                found.append(_fault(path, f"duplicate entries for key {print_step(key)}"))
             seen.add(key)
-        if items is not ANY:
+        if items is ANY:
+            continue
+        faults: list[str] = []
+        _check(items, item, path, faults, loose=loose)
+        if faults:  # only now the path of the item is worth its time
+            step = f"[{index}]" if key is None else print_step(key)
             _check(items, item, path + step, found, loose=loose)
 
 

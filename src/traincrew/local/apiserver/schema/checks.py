@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values import times
+from traincrew.local.apiserver.values.codec import encode_sorted
 from traincrew.local.apiserver.values.formats import is_format
 from traincrew.local.apiserver.values.paths import Path, render
 
@@ -168,8 +169,8 @@ def _check_list(node: SchemaNode, value: list[Any], path: Path, found: list[Caus
 
 
 def _check_unique(node: SchemaNode, value: list[Any], path: Path, found: list[Cause]) -> None:
-    seen: set[str] = set()
-    repeated: set[str] = set()
+    seen: set[bytes] = set()
+    repeated: set[bytes] = set()
     for index, item in enumerate(value):
         identity = item
         if node.keys:
@@ -180,7 +181,7 @@ def _check_unique(node: SchemaNode, value: list[Any], path: Path, found: list[Ca
                 for key in node.keys
                 if key in item or key in node.key_defaults
             }
-        text = why.show(identity)
+        text = encode_sorted(identity)
         if text in seen and text not in repeated:
             found.append(why.duplicate(render((path, index)), identity))
             repeated.add(text)

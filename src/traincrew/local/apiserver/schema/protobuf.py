@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from traincrew.local.apiserver.values.limits import MAX_VALUES, too_many_values
+
 from .node import META, builtin_kinds
 
 if TYPE_CHECKING:
@@ -49,11 +51,13 @@ def decode(body: bytes) -> dict[str, Any]:
 
     Raises:
         ProtobufError: the message is malformed or of a kind the server does not know.
+        StatusError: 413 for more than `MAX_VALUES` fields.
     """
     if not body.startswith(_MAGIC):
         raise ProtobufError("provided data does not appear to be a protobuf message")
     api_version = kind = ""
     raw = b""
+    _budget.left = MAX_VALUES
     for number, value in _fields(body[len(_MAGIC) :]):
         if number == 1:
             for inner, text in _fields(_bytes(value)):
@@ -103,10 +107,26 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
             raise ProtobufError("integer overflow")
 
 
+class _Budget:
+    """The number of fields that a body may still have."""
+
+    def __init__(self) -> None:
+        self.left = 0
+
+    def spend(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise too_many_values()
+
+
+_budget = _Budget()
+
+
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
     """Yield field numbers and raw values: integers for varints, bytes for the rest."""
     position = 0
     while position < len(data):
+        _budget.spend()
         tag, position = _varint(data, position)
         number, wire_type = tag >> 3, tag & 7
         if wire_type == 0:

@@ -33,6 +33,9 @@ HISTORY = 20_000
 MAX_DECODED = 256
 """How many objects are kept decoded: the most recently used."""
 
+MAX_DECODED_BYTES = 8 * 1024 * 1024
+"""Bytes of the objects that are kept decoded, as JSON; decoded they may take ten times as much."""
+
 
 class CompactedError(Exception):
     """The requested revision is older than the history."""
@@ -75,12 +78,28 @@ class Entry:
         return copied
 
     def _keep_decoded(self) -> None:
-        _DECODED.append(self)
-        if len(_DECODED) > MAX_DECODED:
-            _DECODED.popleft()._obj = None  # noqa: SLF001 - own class
+        _DECODED.add(self)
 
 
-_DECODED: deque[Entry] = deque()
+class _Decoded:
+    """The objects that are kept decoded, the longest kept one first."""
+
+    def __init__(self) -> None:
+        self._entries: deque[Entry] = deque()
+        self._size = 0
+
+    def add(self, entry: Entry) -> None:
+        """Add an entry, and drop the documents of others if they are too many."""
+        entries = self._entries
+        entries.append(entry)
+        self._size += len(entry.data)
+        while len(entries) > MAX_DECODED or (self._size > MAX_DECODED_BYTES and len(entries) > 1):
+            dropped = entries.popleft()
+            dropped._obj = None  # noqa: SLF001 - a class of this module
+            self._size -= len(dropped.data)
+
+
+_DECODED = _Decoded()
 
 
 class Change:

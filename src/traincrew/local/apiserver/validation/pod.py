@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from traincrew.local.apiserver.schema.unversioned import difference
@@ -168,6 +169,7 @@ def _dns(found: list[Cause], spec: Document, path: str) -> None:
 def _spread(found: list[Cause], spec: Document, path: str) -> None:
     constraints = list(items(spec, "topologySpreadConstraints"))
     kinds = [(each.get("topologyKey", ""), each.get("whenUnsatisfiable")) for each in constraints]
+    later = Counter(kinds)
     for index, constraint in enumerate(constraints):
         here = f"{path}.topologySpreadConstraints[{index}]"
         skew = constraint.get("maxSkew", 0)
@@ -178,7 +180,8 @@ def _spread(found: list[Cause], spec: Document, path: str) -> None:
             found.append(why.required(f"{here}.topologyKey", "can not be empty"))
         supported = ("DoNotSchedule", "ScheduleAnyway")
         one_of(found, constraint, "whenUnsatisfiable", here, supported)
-        if kinds[index] in kinds[index + 1 :]:
+        later[kinds[index]] -= 1
+        if later[kinds[index]]:
             both = f"{here}.{{topologyKey, whenUnsatisfiable}}"
             found.append(why.duplicate(both, f"{{{key}, {action}}}"))
         _min_domains(found, constraint, here)

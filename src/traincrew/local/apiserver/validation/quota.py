@@ -119,11 +119,13 @@ def _unsuitable(scope: str, hard: Document) -> int:
 def _scopes(found: list[Cause], spec: Document) -> None:
     scopes, here = spec.get("scopes") or [], "spec.scopes"
     hard = field(spec, "hard")
+    unsuitable = {scope: _unsuitable(scope, hard) for scope in set(scopes)}
     for scope in scopes:
         if scope not in _SCOPES:
             found.append(why.invalid(here, scopes, "unsupported scope"))
-        detail = "unsupported scope applied to resource"
-        found += [why.invalid(here, scopes, detail)] * _unsuitable(scope, hard)
+        if count := unsuitable[scope]:
+            detail = "unsupported scope applied to resource"
+            found += [why.invalid(here, scopes, detail)] * count
     _conflicts(found, spec, scopes, here)
 
 
@@ -147,15 +149,17 @@ def _as_struct(requirement: Document) -> Document:
 def _scope_selector(found: list[Cause], spec: Document) -> None:
     here, selector = "spec.scopeSelector.matchExpressions", spec["scopeSelector"]
     requirements = list(items(selector, "matchExpressions"))
+    scopes = {each.get("scopeName", "") for each in requirements}
+    unsuitable = {scope: _unsuitable(scope, field(spec, "hard")) for scope in scopes}
     for requirement in requirements:
         scope, operator = requirement.get("scopeName", ""), requirement.get("operator", "")
         values = requirement.get("values") or []
         if scope not in _SCOPES:
             found.append(why.invalid(f"{here}.scopeName", scope, "unsupported scope"))
-        shown = {"MatchExpressions": [_as_struct(each) for each in requirements]}
-        detail = "unsupported scope applied to resource"
-        unsuitable = _unsuitable(scope, field(spec, "hard"))
-        found += [why.invalid(here, shown, detail)] * unsuitable
+        if count := unsuitable[scope]:
+            shown = {"MatchExpressions": [_as_struct(each) for each in requirements]}
+            detail = "unsupported scope applied to resource"
+            found += [why.invalid(here, shown, detail)] * count
         if scope in _PLAIN_SCOPES and operator != "Exists":
             detail = (
                 "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, "

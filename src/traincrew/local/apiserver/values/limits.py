@@ -26,11 +26,11 @@ __all__ = [
     "too_many_values",
 ]
 
-MAX_VALUES = 100_000
+MAX_VALUES = 50_000
 """Values in one body: scalars, lists and objects together."""
 
-MAX_OBJECT_VALUES = 3 * MAX_VALUES
-"""Values in one stored object; ``managedFields`` has about as many as the rest."""
+MAX_OBJECT_VALUES = 5 * MAX_VALUES
+"""Values in one stored object; ``managedFields`` may have thrice as many as the rest."""
 
 MAX_OBJECT_BYTES = 6 * 1024 * 1024
 """Bytes of one stored object as JSON: twice those of a body, for its ``managedFields``."""

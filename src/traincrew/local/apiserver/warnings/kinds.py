@@ -7,6 +7,7 @@ of every kind's strategy. Most updates get warnings only if the desired state ha
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 
 from traincrew.local.apiserver.values.codec import encode_sorted
 from traincrew.local.apiserver.values.documents import Document, field, items
@@ -206,7 +207,10 @@ def advise(resource: str, obj: Document, old: Document | None = None) -> list[st
         old: the stored object, when this is an update of more than the status.
     """
     advice = _ADVICE.get(resource)
-    return list(advice(obj, old)) if advice is not None else []
+    return list(islice(advice(obj, old), _MAX_WARNINGS)) if advice is not None else []
+
+
+_MAX_WARNINGS = 500  # more than a response has room for
 
 
 def repeated_owners(document: Document, *, changed: bool) -> list[str]:

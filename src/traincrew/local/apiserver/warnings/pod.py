@@ -12,6 +12,8 @@ from traincrew.local.apiserver.values.documents import field, items
 from traincrew.local.apiserver.values.names import label_value_fault
 from traincrew.local.quantity import parse
 
+from .ports import container_ports
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -90,7 +92,7 @@ def pod_template(template: Document, path: str) -> Iterator[str]:
     containers = list(_containers(spec, here))
     for container, place in containers:
         yield from _container(container, place, annotations, notes)
-    yield from _ports(containers)
+    yield from container_ports(containers)
     if spec.get("terminationGracePeriodSeconds", 0) < 0:
         text = "must be >= 0; negative values are invalid and will be treated as 1"
         yield f"{here}.terminationGracePeriodSeconds: {text}"
@@ -161,13 +163,19 @@ def _overlaps(volume: Document) -> Iterator[str]:
         described = f"{kind[0].upper()}{kind[1:]}"
         if what:
             described += f" {_quoted(volume.get(kind, {}).get(what, ''))}"
-        for text in _colliding(paths, []):
+        for _, text in _colliding(paths):
             yield f"volume {name} ({described}): overlapping paths: {text}"
-    known: list[_Place] = []
-    for source in items(volume, "projected", "sources"):
+    sources = list(items(volume, "projected", "sources"))
+    places = [
+        (index, place) for index, source in enumerate(sources) for place in _projected(source)
+    ]
+    texts: dict[int, list[str]] = {}
+    for position, text in _colliding([place for _, place in places]):
+        texts.setdefault(places[position][0], []).append(text)
+    for index, source in enumerate(sources):
         if not source:
             yield f"volume {name} (Projected) has no sources provided"
-        for text in _colliding(_projected(source), known):
+        for text in texts.get(index, ()):
             yield f"volume {name} (Projected): overlapping paths: {text}"
 
 
@@ -197,15 +205,32 @@ def _projected(source: Document) -> list[_Place]:
     ]
 
 
-def _colliding(places: list[_Place], known: list[_Place]) -> Iterator[str]:
-    """Yield the paths that equal, contain or are below a known one; `known` is extended."""
-    for raw, source in places:
-        path = raw.rstrip("/")
-        for other in known:
-            pair = f"{path}/", f"{other[0]}/"
-            if path and other[0] and (pair[0].startswith(pair[1]) or pair[1].startswith(pair[0])):
-                yield f"{_described(path, source)} with {_described(*other)}"
-        known.append((path, source))
+_MAX_PAIRS = 500  # more than a response has room for
+
+
+def _colliding(places: list[_Place]) -> list[tuple[int, str]]:
+    """Return the paths that equal, contain or are below an earlier one, with their positions."""
+    paths = [(f"{path}/", index) for index, (raw, _) in enumerate(places) if (path := _bare(raw))]
+    paths.sort()
+    # In this order, what a path contains follows it directly.
+    containing: list[tuple[str, int]] = []
+    pairs: list[tuple[int, int]] = []
+    for path, index in paths:
+        while containing and not path.startswith(containing[-1][0]):
+            containing.pop()
+        pairs.extend((max(index, other), min(index, other)) for _, other in containing)
+        if len(pairs) > _MAX_PAIRS:
+            break
+        containing.append((path, index))
+    found = []
+    for later, earlier in sorted(pairs[:_MAX_PAIRS]):
+        both = [_described(_bare(places[each][0]), places[each][1]) for each in (later, earlier)]
+        found.append((later, " with ".join(both)))
+    return found
+
+
+def _bare(path: str) -> str:
+    return path.rstrip("/")
 
 
 def _described(path: str, source: str) -> str:
@@ -278,45 +303,6 @@ def _profiles(container: Document, annotations: Document, notes: str) -> Iterato
         and notes != "metadata.annotations"
     ):
         yield f'{notes}[{key}]: deprecated since v1.30; use the "appArmorProfile" field instead'
-
-
-def _ports(containers: list[tuple[Document, str]]) -> Iterator[str]:
-    ports = [
-        (port, f"{path}.ports[{index}]")
-        for container, path in containers
-        if "ports" in container
-        for index, port in enumerate(items(container, "ports"))
-    ]
-    known: dict[tuple[Any, Any], list[tuple[Document, str]]] = {}
-    for port, here in ports:
-        address, number = port.get("hostIP", ""), port.get("hostPort", 0)
-        if address and not number:
-            yield f"{here}: hostIP set without hostPort: {_shown_port(port)}"
-        others = known.setdefault((port.get("containerPort"), port.get("protocol")), [])
-        for other, there in others:
-            its_address, its_number = other.get("hostIP", ""), other.get("hostPort", 0)
-            if (address, number) == (its_address, its_number):
-                yield f"{here}: duplicate port definition with {there}"
-            elif not number or not its_number:
-                yield f"{here}: overlapping port definition with {there}"
-            elif number == its_number and (not address or not its_address):
-                yield f"{here}: dangerously ambiguous port definition with {there}"
-        others.append((port, here))
-    names: dict[str, str] = {}
-    for port, here in ports:
-        name = port.get("name", "")
-        if name and (there := names.setdefault(name, here)) != here:
-            text = f"services and probes that select ports by name will use {there}"
-            yield f'{here}: duplicate port name "{name}" with {there}, {text}'
-
-
-def _shown_port(port: Document) -> str:
-    """Return a port as Go prints its struct."""
-    return (
-        f"{{Name:{port.get('name', '')} HostPort:{port.get('hostPort', 0)} "
-        f"ContainerPort:{port.get('containerPort', 0)} Protocol:{port.get('protocol', '')} "
-        f"HostIP:{port.get('hostIP', '')}}}"
-    )
 
 
 def _null_selectors(affinity: Document, path: str) -> Iterator[str]:
