@@ -239,3 +239,73 @@ async def test_json_patches_do_not_add_up_to_a_deep_object(api: Api) -> None:
     deeper = [{"op": "add", "path": "/x" * 150 + "/y", "value": nested(150)}]
     (await api.patch(f"{WIDGETS}/a", deeper, JSON_PATCH)).refused(400, "BadRequest")
     (await api.get(f"{WIDGETS}/a")).ok()
+
+
+# -- JSON inside of texts
+
+DEEP = ["[" * 20_000, "[" * 900 + "]" * 900, '{"a":' * 900 + "1" + "}" * 900, "nonsense"]
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+@pytest.mark.parametrize("depth", [400, 900, 100_000])
+async def test_a_deep_last_configuration_is_ignored(api: Api, depth: int) -> None:
+    deep = '{"a":' * depth + "1" + "}" * depth
+    last = f'{{"apiVersion":"v1","kind":"ConfigMap","data":{deep}}}'
+    last = last[:250_000]
+    (await api.post(MAPS, config_map("a", annotations={LAST_APPLIED: last}))).ok(201)
+    change = config_map("a", {"key": "other"})
+    answer = await api.patch(f"{MAPS}/a", change, APPLY, fieldManager="kubectl")
+    answer.refused(409, "Conflict")
+
+
+@pytest.mark.parametrize("text", DEEP)
+async def test_deep_texts_of_secrets_and_autoscalers_are_refused(api: Api, text: str) -> None:
+    secret = {
+        "metadata": {"name": "a"},
+        "type": "kubernetes.io/dockerconfigjson",
+        "stringData": {".dockerconfigjson": text},
+    }
+    answer = await api.post("/api/v1/namespaces/default/secrets", secret)
+    assert answer.code in {201, 422}, answer.body
+    spec = {"scaleTargetRef": {"kind": "Job", "name": "a"}, "maxReplicas": 3}
+    names = ("metrics", "behavior", "conditions", "current-metrics")
+    annotations = {f"autoscaling.alpha.kubernetes.io/{name}": text for name in names}
+    scaler = {"metadata": {"name": "a", "annotations": annotations}, "spec": spec}
+    path = "/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers"
+    answer = await api.post(path, scaler)
+    assert answer.code in {201, 400, 422}, answer.body
+    if answer.code == 201:
+        (await api.get(path.replace("v1", "v2") + "/a")).ok()
+        (await api.get(f"{path}/a")).ok()
+
+
+@pytest.mark.parametrize("text", DEEP)
+async def test_deep_patches_of_a_scale_are_refused(api: Api, text: str) -> None:
+    (await api.post(DEFINITIONS, definition())).ok(201)
+    (await api.post(WIDGETS, widget("a"))).ok(201)
+    for kind in (MERGE, JSON_PATCH):
+        answer = await api.patch(f"{WIDGETS}/a/scale", text.encode(), kind)
+        answer.refused(400, "BadRequest")
+
+
+@pytest.mark.parametrize(
+    "step", ["k:nonsense", "k:[]", "k:1", "v:x", "k:" + "[" * 900, "i:0", "x", "", "f:", "k:{}"]
+)
+async def test_managed_fields_of_another_form_are_no_internal_error(api: Api, step: str) -> None:
+    entry = {
+        "manager": "other",
+        "operation": "Apply",
+        "apiVersion": "v1",
+        "time": "2027-01-15T08:00:00Z",
+        "fieldsType": "FieldsV1",
+        "fieldsV1": {"f:data": {"f:key": {}, step: {step: {}}}, step: {}, "f:metadata": {step: {}}},
+    }
+    (await api.post(MAPS, config_map("a", managedFields=[entry]))).ok(201)
+    change = config_map("a", {"key": "other"})
+    answers = [
+        await api.patch(f"{MAPS}/a", change, APPLY, fieldManager="me"),
+        await api.patch(f"{MAPS}/a", {"data": {"key": "more"}}, MERGE),
+        await api.patch(f"{MAPS}/a", change, APPLY, fieldManager="me", force="true"),
+    ]
+    for answer in answers:
+        assert answer.document.get("reason") != "InternalError", answer.body

@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from traincrew.local.apiserver.values.codec import clone
+from traincrew.local.apiserver.values.codec import DecodeError, clone
+from traincrew.local.apiserver.values.errors import StatusError
+from traincrew.local.apiserver.values.limits import decode_request
 
 from .fieldsets import FieldSet, difference
 from .typedvalues import type_faults
@@ -35,8 +35,8 @@ def unchanged_fields(live: Document | None, schema: ObjectSchema, api_version: s
         return {}
     text = live["metadata"].get("annotations", {}).get(LAST_APPLIED)
     try:
-        last = msgspec.json.decode(text or "null")
-    except msgspec.DecodeError:
+        last = decode_request((text or "null").encode())
+    except (DecodeError, StatusError):
         return {}
     if type(last) is not dict or last.get("apiVersion") != api_version:
         return {}

@@ -258,6 +258,8 @@ class _Channels:
 
 def _terminal_size(data: bytes) -> tuple[int, int] | None:
     """Return columns and rows; None for anything that is no size."""
+    if len(data) > _MAX_SIZE_BYTES:
+        return None
     try:
         size = decode(data)
     except DecodeError:
@@ -271,6 +273,7 @@ def _terminal_size(data: bytes) -> tuple[int, int] | None:
 
 
 _CELLS = range(1 << 16)
+_MAX_SIZE_BYTES = 1024
 
 
 def _exit_status(code: int) -> Document:

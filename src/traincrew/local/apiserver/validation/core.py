@@ -129,6 +129,8 @@ def _json_object(found: list[Cause], content: bytes | None, path: str) -> None:
         detail = "must be a JSON object"
     except ValueError as error:
         detail = str(error)
+    except RecursionError:
+        detail = "exceeded max depth"
     found.append(why.invalid(path, "<secret contents redacted>", detail))
 
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .codec import DecodeError, decode, encode
+from .codec import DecodeError, encode
+from .errors import StatusError
+from .limits import decode_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -112,8 +114,8 @@ def _decoded(text: Any) -> Any:
     if not isinstance(text, str):
         return None
     try:
-        return decode(text.encode())
-    except DecodeError:
+        return decode_request(text.encode())
+    except (DecodeError, StatusError):
         return None  # as upstream: malformed values are dropped
 
 

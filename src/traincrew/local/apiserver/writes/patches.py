@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from traincrew.local.apiserver.requests import Call, WriteOptions
     from traincrew.local.apiserver.values.documents import Document
 
-__all__ = ["Patched", "applied_configuration", "apply", "patched"]
+__all__ = ["Patched", "applied_configuration", "apply", "json_operations", "patched"]
 
 _MAX_OPERATIONS = 10_000
 _JSON_NAMES = {dict: "object", list: "array", str: "string", bool: "bool"}
@@ -103,6 +103,17 @@ def _patch_error(error: patch.PatchError) -> StatusError:
         message = "the server rejected our request due to an error in our request"
         return StatusError(422, "Invalid", message, empty_details=True)
     return StatusError(error.code, "BadRequest" if error.code == 400 else "", error.message)
+
+
+def json_operations(change: Any) -> list[Document]:
+    """Return the operations of a JSON patch of a subresource.
+
+    Raises:
+        StatusError: 400 when it is no list of operations, 413 when it is too long.
+    """
+    _check_operations(change, [], strict=True)
+    operations: list[Document] = change
+    return operations
 
 
 _OPERATION = ("op", "path", "from", "value")

@@ -16,7 +16,7 @@ from traincrew.local.apiserver.requests.negotiation import (
 )
 from traincrew.local.apiserver.requests.objectmeta import meta_of
 from traincrew.local.apiserver.values import causes, fieldpath
-from traincrew.local.apiserver.values.codec import DecodeError, decode
+from traincrew.local.apiserver.values.codec import DecodeError
 from traincrew.local.apiserver.values.errors import (
     StatusError,
     bad_request,
@@ -25,8 +25,9 @@ from traincrew.local.apiserver.values.errors import (
     invalid,
     unsupported_media_type,
 )
+from traincrew.local.apiserver.values.limits import decode_request, refuse_deep
 
-from .patches import applied_configuration
+from .patches import applied_configuration, json_operations
 
 if TYPE_CHECKING:
     from traincrew.local.apiserver.registry import ResourceType
@@ -110,9 +111,11 @@ def _requested(call: Call, current: Document) -> Document:
     try:
         if call.content_type == APPLY:
             return _as_object(patch.merge_patch(current, applied_configuration(call)[0]))
-        change = decode(call.body)
+        change = decode_request(call.body)
         if call.content_type == JSON_PATCH:
-            return _as_object(patch.json_patch(current, change))
+            result = patch.json_patch(current, json_operations(change))
+            refuse_deep(result)
+            return _as_object(result)
         if call.content_type in {MERGE_PATCH, STRATEGIC_PATCH}:
             return _as_object(patch.merge_patch(current, change))
     except (DecodeError, patch.PatchError) as error:
