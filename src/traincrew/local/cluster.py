@@ -43,6 +43,7 @@ from traincrew.local.directories import private_directory
 from traincrew.local.images import ImageStore
 from traincrew.local.node import Node, NodeSpec, PodOptions
 from traincrew.local.scheduler import add_scheduler
+from traincrew.local.statelock import StateLock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -104,6 +105,7 @@ class LocalCluster:
         """Start all components; on return the API serves and the controllers' caches are synced.
 
         Raises:
+            StateInUseError: Another process serves a cluster from the directory.
             OSError: The port or the directory cannot be used.
         """
         try:
@@ -120,6 +122,8 @@ class LocalCluster:
         else:
             self.directory = options.directory
             private_directory(self.directory)
+        lock = StateLock(self.directory)
+        self._resources.callback(lock.release)
         identity = _Identity.load(self.directory)
         # Created on another thread, while this one prepares the rest.
         certificate = asyncio.create_task(asyncio.to_thread(_certificate, self.directory, identity))
@@ -161,6 +165,7 @@ class LocalCluster:
         for name, part in (("events", events), ("manager", manager), ("node", self.node)):
             self._tasks.append(asyncio.create_task(part.run(), name=name))
         await self._wait_ready(manager.wait_synced())
+        lock.write(self.server.url)
 
     async def _wait_ready(self, ready: Any) -> None:
         """Wait for `ready`; raise the error of a component that ends before."""

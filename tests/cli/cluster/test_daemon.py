@@ -118,8 +118,7 @@ def test_a_ready_server_is_left_running_in_its_own_session(
         "sys.path.insert(0, real)\n"
         "for name in [n for n in sys.modules if n.startswith('traincrew')]: del sys.modules[name]\n"
         "from traincrew.cli.cluster.files import ClusterFiles, own_record, write_file\n"
-        "record = own_record(); record.ready = True\n"
-        "write_file(ClusterFiles(sys.argv[1]).record, record)\n"
+        "write_file(ClusterFiles(sys.argv[1]).record, own_record('https://127.0.0.1:1'))\n"
         "os.write(int(sys.argv[2]), b'{\"ready\": true}\\n')\n"
         "time.sleep(60)\n"
     )

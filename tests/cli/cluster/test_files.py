@@ -17,6 +17,7 @@ from traincrew.cli.cluster.files import ClusterFiles, Record, all_clusters, writ
 from traincrew.cli.cluster.files import home as home_of_clusters
 from traincrew.cli.cluster.options import Options
 from traincrew.cli.errors import BadInput, CommandFailed
+from traincrew.local.statelock import StateLock
 
 
 def test_home_follows_the_xdg_rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,6 +56,53 @@ def test_states(sleeper: subprocess.Popen[bytes]) -> None:
     write_file(files.record, msgspec.structs.replace(record, ready=True))
     assert files.state().kind == "running"
     assert stat.S_IMODE(files.record.stat().st_mode) == 0o600
+
+
+def _serve(directory: Path, held: object, release: object) -> None:
+    lock = StateLock(directory)
+    held.set()  # type: ignore[attr-defined]
+    release.wait(30)  # type: ignore[attr-defined]
+    lock.write("https://127.0.0.1:1")
+    held.clear()  # type: ignore[attr-defined]
+    time.sleep(600)
+
+
+def test_a_server_is_found_by_its_lock() -> None:
+    files = ClusterFiles("default")
+    files.make()
+    context = multiprocessing.get_context("spawn")
+    held, release = context.Event(), context.Event()
+    server = context.Process(target=_serve, args=(files.directory, held, release))
+    server.start()
+    try:
+        assert held.wait(30)
+        state = files.state()
+        assert (state.kind, state.record and state.record.pid) == ("starting", server.pid)
+        release.set()
+        deadline = time.monotonic() + 30
+        while held.is_set():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert files.state().kind == "running"
+        # The record of an earlier process says nothing about this one.
+        write_file(files.record, Record(pid=1, token="another boot:1", version="0", ready=True))
+        assert (found := files.state().record)
+        assert (found.pid, found.server) == (server.pid, "https://127.0.0.1:1")
+        with pytest.raises(CommandFailed, match=f"by process {server.pid} already; nothing"):
+            files.unserved().__enter__()
+    finally:
+        server.kill()
+        server.join(30)
+    assert files.state().kind == "crashed"
+    with files.unserved():
+        pass
+
+
+def test_pods_without_a_server_are_a_crash() -> None:
+    files = ClusterFiles("default")
+    files.make()
+    (files.directory / "node" / "pods" / "some-uid").mkdir(parents=True)
+    assert files.state().kind == "crashed"
 
 
 def _hold(held: object, release: object) -> None:

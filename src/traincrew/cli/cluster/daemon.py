@@ -145,11 +145,16 @@ def stop(files: ClusterFiles, *, keep_pods: bool) -> None:
         keep_pods: Leave the pods running, to be adopted by the next start.
 
     Raises:
-        CommandFailed: The process does not end, even after SIGKILL.
+        CommandFailed: The process does not end, even after SIGKILL, or is not known.
     """
     record = files.state().record
     if record is None:
         return
+    if not record.pid:
+        raise CommandFailed(
+            f"cluster {files.name!r} is served by a process that cannot be identified; end the "
+            f"process that has {files.directory / 'serving.lock'} open"
+        )
     number = signal.SIGUSR1 if keep_pods else signal.SIGTERM
     if process.send(record.pid, record.token, number):
         ended = process.wait_until_ended(record.pid, record.token, STOP_SECONDS)

@@ -61,6 +61,7 @@ class Embedded:
         from traincrew.local.images import CatalogError
         from traincrew.local.limits import raise_file_limit
         from traincrew.local.node import NamespacesUnavailableError, PodOptions, count_gpus
+        from traincrew.local.statelock import StateInUseError
 
         raise_file_limit()
         options = self._options
@@ -88,7 +89,7 @@ class Embedded:
             await self.cluster.start()
         except (CatalogError, NamespacesUnavailableError) as error:
             raise BadInput(str(error)) from error
-        except PortInUseError as error:
+        except (PortInUseError, StateInUseError) as error:
             raise CommandFailed(str(error)) from error
         try:
             await self._install()

@@ -1,8 +1,9 @@
 """The directories of clusters with a background process.
 
-A cluster has one directory (mode 0700) under `home()`. The process that serves it records its PID
-there, with its start time, so that a later process with the same PID is not mistaken for it.
-Commands that start or stop a cluster hold a lock in the directory.
+A cluster has one directory (mode 0700) under `home()`. The process that serves it holds a lock
+there for its life (`local.statelock`), so that it is found whatever becomes of its record. The
+record has its PID, with its start time: a later process with the same PID is not mistaken for it.
+Commands that start or stop a cluster hold another lock in the directory.
 """
 
 from __future__ import annotations
@@ -126,15 +127,72 @@ class ClusterFiles:
             os.close(descriptor)
 
     def state(self) -> State:
-        """Return whether the cluster exists and is served."""
+        """Return whether the cluster exists and is served.
+
+        Raises:
+            OSError: Its files cannot be read.
+        """
+        from traincrew.local.statelock import holder_of
+
+        record = self._read_record()
+        holder = holder_of(self.directory)
+        if record is not None and not process.is_same(record.pid, record.token):
+            if holder is None:
+                return State("crashed", record)
+            record = None
+        if record is None and holder is not None:
+            token = process.start_token(holder.pid) or ""
+            record = Record(
+                pid=holder.pid,
+                token=token,
+                version="",
+                server=holder.server,
+                ready=bool(holder.server),
+            )
+        if record is not None:
+            return State("running" if record.ready else "starting", record)
+        if self.has_pods():
+            return State("crashed")
+        used = (self.directory / "state.db").exists()
+        return State("stopped" if used else "absent")
+
+    def has_pods(self) -> bool:
+        """Return whether pods have files here; some may be running if nobody serves the cluster."""
         try:
-            record = msgspec.json.decode(self.record.read_bytes(), type=Record)
+            with os.scandir(self.directory / "node" / "pods") as entries:
+                return any(entries)
+        except FileNotFoundError:
+            return False
+
+    def forget_own_record(self) -> None:
+        """Remove the record if it is of this process."""
+        record = self._read_record()
+        if record is not None and record.pid == os.getpid():
+            self.record.unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def unserved(self) -> Iterator[None]:
+        """Let no process serve the cluster.
+
+        Raises:
+            CommandFailed: A process serves it.
+        """
+        from traincrew.local.statelock import StateInUseError, StateLock
+
+        try:
+            lock = StateLock(self.directory)
+        except StateInUseError as error:
+            raise CommandFailed(f"{error}; nothing of it was removed") from error
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _read_record(self) -> Record | None:
+        try:
+            return msgspec.json.decode(self.record.read_bytes(), type=Record)
         except (FileNotFoundError, msgspec.MsgspecError):
-            used = (self.directory / "state.db").exists()
-            return State("stopped" if used else "absent")
-        if not process.is_same(record.pid, record.token):
-            return State("crashed", record)
-        return State("running" if record.ready else "starting", record)
+            return None
 
     def read_options(self) -> Options | None:
         """Return the options the cluster was last started with."""
@@ -147,7 +205,7 @@ class ClusterFiles:
         """Remove the directory and its contents.
 
         It is renamed first: a command that waits for the lock would create a new lock file in a
-        partly removed directory.
+        partly removed directory. The caller holds the lock of `unserved`.
 
         Raises:
             CommandFailed: A file in it cannot be removed.
@@ -187,10 +245,12 @@ def all_clusters() -> list[ClusterFiles]:
     return [ClusterFiles(name) for name in entries if _NAME.fullmatch(name)]
 
 
-def own_record() -> Record:
-    """Return the record of this process."""
+def own_record(server: str) -> Record:
+    """Return the record of this process, which serves a cluster at this URL."""
     from importlib.metadata import version
 
     token = process.start_token(os.getpid())
     assert token is not None
-    return Record(pid=os.getpid(), token=token, version=version("traincrew"))
+    return Record(
+        pid=os.getpid(), token=token, version=version("traincrew"), server=server, ready=True
+    )

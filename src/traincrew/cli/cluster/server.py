@@ -25,7 +25,7 @@ import click
 from traincrew.cli.cluster.embedded import Embedded
 from traincrew.cli.cluster.files import ClusterFiles, own_record, write_file
 from traincrew.cli.cluster.options import Options
-from traincrew.cli.errors import BadInput
+from traincrew.cli.errors import BadInput, CommandFailed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,12 +60,13 @@ async def serve(
     """Serve a cluster until a signal stops it.
 
     Raises:
+        CommandFailed: The cluster was removed, or another process serves it.
         Exception: A part of the cluster failed; its pods are left running.
     """
+    if not files.directory.exists():
+        raise CommandFailed(f"cluster {files.name!r} was removed while it was starting")
     stop = Stop()
     stop.listen()
-    record = own_record()
-    write_file(files.record, record)
     embedded = Embedded(options, files.directory, on_pull)
     try:
         starting = asyncio.create_task(embedded.start())
@@ -77,9 +78,7 @@ async def serve(
                 await starting
             return
         await starting
-        record.server = embedded.cluster.server.url
-        record.ready = True
-        write_file(files.record, record)
+        write_file(files.record, own_record(embedded.cluster.server.url))
         on_ready()
         serving = asyncio.create_task(embedded.run())
         await asyncio.wait({serving, asked}, return_when=asyncio.FIRST_COMPLETED)
@@ -89,7 +88,7 @@ async def serve(
         if failed:
             serving.result()
     finally:
-        files.record.unlink(missing_ok=True)
+        files.forget_own_record()
 
 
 def main(name: str, descriptor: int) -> int:

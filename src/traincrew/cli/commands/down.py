@@ -33,16 +33,16 @@ def down_command(name: str, everything: bool, keep_data: bool) -> None:
 
 
 def _down(files: ClusterFiles, keep_data: bool) -> None:
-    state = files.state()
     daemon.stop(files, keep_pods=False)
-    if state.kind == "crashed" or (state.kind != "absent" and files.record.exists()):
+    if files.has_pods():  # the process was killed
         _end_pods(files)
-    files.record.unlink(missing_ok=True)
-    if keep_data:
-        say(f"cluster {files.name!r} is down; its data stays in {files.directory}")
-        return
-    unmerge(files)
-    files.remove()
+    with files.unserved():
+        files.record.unlink(missing_ok=True)
+        if keep_data:
+            say(f"cluster {files.name!r} is down; its data stays in {files.directory}")
+            return
+        unmerge(files)
+        files.remove()
     say(f"cluster {files.name!r} is down, nothing of it is left")
 
 
