@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
+import sys
 from typing import TYPE_CHECKING
 
 import aiohttp
 import pytest
 
 from plan.chainerjob.world import plain
+from traincrew.engine.errors import UnreachableError
 from traincrew.engine.resources import CUSTOM_RESOURCE_DEFINITIONS, LEASES
 from traincrew.operator.app import listen_address, run_operator
 from traincrew.operator.options import OperatorOptions
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from harness import Cluster
 
 
@@ -54,6 +59,64 @@ async def test_metrics_and_health(cluster: Cluster, free_port: int) -> None:
         async with session.get("/metrics") as response:
             text = await response.text()
     assert 'controller_runtime_reconcile_total{controller="chainerjob"' in text
+
+
+OPERATOR = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
+from traincrew.cli.main import main
+main()
+"""
+
+
+async def test_a_crowd_at_its_port_takes_neither_the_lease_nor_the_probes(
+    cluster: Cluster, free_port: int, tmp_path: Path
+) -> None:
+    config = tmp_path / "kubeconfig"
+    config.write_text(json.dumps(cluster.server.kubeconfig()))
+    flags = [f"--kubeconfig={config}", f"--metrics-address=127.0.0.1:{free_port}"]
+    operator = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", OPERATOR, "operator", *flags, "--lease-namespace=default"
+    )
+    url = f"http://127.0.0.1:{free_port}/readyz"
+
+    async def is_ready() -> bool:
+        with contextlib.suppress(aiohttp.ClientError):
+            async with aiohttp.ClientSession() as session, session.get(url) as response:
+                return response.status == 200
+        return False
+
+    async def renewed() -> str:
+        lease = await cluster.client.get(LEASES, "chainer-operator", "default")
+        return str(lease["spec"]["renewTime"])
+
+    crowd = []
+    try:
+        await cluster.until(is_ready)
+        async with asyncio.timeout(20):
+            for _ in range(400):
+                crowd.append(await asyncio.open_connection("127.0.0.1", free_port))  # noqa: PERF401
+            assert await is_ready()
+        last = await renewed()
+        # It connects to the API server again, for which it needs a descriptor.
+        connections = cluster.server._connections
+        assert connections is not None
+        for transport in tuple(connections._transports.values()):
+            transport.abort()
+
+        async def is_renewed() -> bool:
+            with contextlib.suppress(UnreachableError):
+                return await renewed() > last
+            return False
+
+        await cluster.until(is_renewed)
+        assert operator.returncode is None
+    finally:
+        for _, writer in crowd:
+            writer.close()
+        if operator.returncode is None:
+            operator.terminate()
+        assert await operator.wait() == 0
 
 
 async def test_a_missing_definition_is_logged_and_waited_for(

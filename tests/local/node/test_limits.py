@@ -10,7 +10,7 @@ PROGRAM = f"""
 import asyncio, resource, sys, tempfile
 from pathlib import Path
 resource.setrlimit(resource.RLIMIT_NOFILE, (256, int(sys.argv[1])))
-from traincrew.local.limits import raise_file_limit
+from traincrew.engine.limits import raise_file_limit
 from traincrew.local.node.runtime.processes import ContainerProcess
 from traincrew.local.node.runtime.forkserver import ForkServer
 

@@ -56,10 +56,10 @@ class Embedded:
             BadInput: An option cannot be used.
             CommandFailed: A part did not start.
         """
+        from traincrew.engine.limits import raise_file_limit
         from traincrew.local.apiserver.http.listening import PortInUseError
         from traincrew.local.cluster import ClusterOptions, LocalCluster, virtual_nodes
         from traincrew.local.images import CatalogError
-        from traincrew.local.limits import raise_file_limit
         from traincrew.local.node import NamespacesUnavailableError, PodOptions, count_gpus
         from traincrew.local.statelock import StateInUseError
 

@@ -234,7 +234,10 @@ def operator_command(  # noqa: PLR0917 - click passes by name
     )
 
     async def serve() -> None:
+        from traincrew.engine.limits import raise_file_limit
         from traincrew.operator.app import run_operator
+
+        raise_file_limit()
 
         await run_operator(config, chosen, _stop_signal())
 

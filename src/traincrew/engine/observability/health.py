@@ -8,25 +8,25 @@ from typing import TYPE_CHECKING
 from traincrew.engine.observability.serverlog import server_logger
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Callable, Mapping
 
     from aiohttp import web
     from prometheus_client import CollectorRegistry
 
+    from traincrew.engine.observability.connections import BoundedServer
     from traincrew.engine.observability.metrics import Metrics
 
 # Seconds a refused body is still read and discarded, for clients that read only after sending.
 _LINGERING_SECONDS = 1.0
 
-# Seconds a request may take to arrive; longer than the default periods of probes and scrapes.
-_IDLE_SECONDS = 75.0
+_SHUTDOWN_SECONDS = 0.5
 
 
 class HealthServer:
     """Answers probes and scrapes from the event loop.
 
     Clients are not authenticated, so nothing they send is kept or decompressed: requests with a
-    body are refused with 413 before the body is read.
+    body are refused with 413 before the body is read. Connections are limited in number and time.
 
     Args:
         metrics: The metrics that ``/metrics`` exposes.
@@ -50,7 +50,8 @@ class HealthServer:
         self._ready = dict(ready or {})
         self._host = host
         self._port = port
-        self._runner: web.AppRunner | None = None
+        self._server: BoundedServer | None = None
+        self._listening: asyncio.Server | None = None
         self._registry: CollectorRegistry | None = None
 
     @property
@@ -60,9 +61,9 @@ class HealthServer:
         Raises:
             RuntimeError: The server is not started.
         """
-        if self._runner is None:
+        if self._server is None or self._listening is None:
             raise RuntimeError("the health server is not started")
-        port: int = self._runner.addresses[0][1]
+        port: int = self._listening.sockets[0].getsockname()[1]
         return port
 
     async def start(self) -> None:
@@ -71,36 +72,28 @@ class HealthServer:
         Raises:
             OSError: The port is in use.
         """
-        from aiohttp import web
+        from traincrew.engine.observability.connections import BoundedServer
 
-        application = web.Application(middlewares=[web.middleware(_refuse_bodies)])
-        application.router.add_get("/healthz", self._answer_alive)
-        application.router.add_get("/readyz", self._answer_ready)
-        application.router.add_get("/metrics", self._expose)
-        # Probes are short; nothing is worth waiting for at the end.
-        runner = web.AppRunner(
-            application,
+        server = BoundedServer(
+            self._handle,
             access_log=None,
-            shutdown_timeout=0.5,
             # The parser would decompress bodies that are never read.
             auto_decompress=False,
             lingering_time=_LINGERING_SECONDS,
-            keepalive_timeout=_IDLE_SECONDS,
             logger=server_logger("health"),
         )
-        await runner.setup()
-        self._runner = runner
-        try:
-            await web.TCPSite(runner, self._host, self._port).start()
-        except OSError:
-            await self.stop()
-            raise
+        loop = asyncio.get_running_loop()
+        self._listening = await loop.create_server(server, self._host, self._port)
+        self._server = server
 
     async def stop(self) -> None:
         """Stop listening."""
-        if self._runner is not None:
-            runner, self._runner = self._runner, None
-            await runner.cleanup()
+        if self._server is not None and self._listening is not None:
+            server, self._server = self._server, None
+            self._listening.close()
+            server.pre_shutdown()
+            # Probes are short; nothing is worth waiting for at the end.
+            await server.shutdown(_SHUTDOWN_SECONDS)
 
     async def run(self) -> None:
         """Listen until cancelled."""
@@ -110,13 +103,26 @@ class HealthServer:
         finally:
             await self.stop()
 
-    async def _answer_alive(self, _request: web.Request) -> web.Response:
-        return await _answer(self._alive)
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        from aiohttp import web
 
-    async def _answer_ready(self, _request: web.Request) -> web.Response:
-        return await _answer(self._ready)
+        if request.body_exists:
+            response = web.Response(status=413, text="requests with a body are not served here\n")
+            response.force_close()
+            return response
+        answers = {
+            "/healthz": lambda: _answer(self._alive),
+            "/readyz": lambda: _answer(self._ready),
+            "/metrics": self._expose,
+        }
+        answer = answers.get(request.rel_url.path)
+        if answer is None:
+            return web.Response(status=404, text=f"served here: {', '.join(answers)}\n")
+        if request.method not in {"GET", "HEAD"}:
+            return web.Response(status=405, headers={"Allow": "GET, HEAD"})
+        return answer()
 
-    async def _expose(self, _request: web.Request) -> web.Response:
+    def _expose(self) -> web.Response:
         from aiohttp import web
         from prometheus_client import generate_latest
 
@@ -126,19 +132,7 @@ class HealthServer:
         return web.Response(body=text, content_type="text/plain", charset="utf-8")
 
 
-async def _refuse_bodies(
-    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-) -> web.StreamResponse:
-    from aiohttp import web
-
-    if not request.body_exists:
-        return await handler(request)
-    response = web.Response(status=413, text="requests with a body are not served here\n")
-    response.force_close()
-    return response
-
-
-async def _answer(checks: Mapping[str, Callable[[], bool]]) -> web.Response:
+def _answer(checks: Mapping[str, Callable[[], bool]]) -> web.Response:
     from aiohttp import web
 
     results = {name: check() for name, check in checks.items()}

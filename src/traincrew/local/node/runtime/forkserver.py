@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from traincrew.local.limits import restore_file_limit
+from traincrew.engine.limits import restore_file_limit
 from traincrew.local.node import sandbox
 from traincrew.local.node.runtime.processes import (
     CommandProcess,

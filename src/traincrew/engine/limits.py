@@ -1,8 +1,8 @@
 """The limit of open files of this process; every connection needs one.
 
-The soft limit is low on most machines because of programs that use `select`. The cluster does not,
-so it raises its own to the hard limit. Containers get the limit this process was started with,
-since some programs close every possible file descriptor, one by one.
+The soft limit is low on most machines because of programs that use `select`. The operator and the
+embedded cluster do not, so they raise their own to the hard limit. Containers get the limit this
+process was started with, since some programs close every possible file descriptor, one by one.
 """
 
 from __future__ import annotations

@@ -1,0 +1,82 @@
+"""An HTTP server for clients that are not authenticated: few connections, each with little time.
+
+Anybody who reaches the port can connect. Without limits, idle connections would use up the file
+descriptors of the process, which it needs for its connections to the API server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from aiohttp import web
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from aiohttp.web_protocol import RequestHandler
+
+__all__ = ["ANSWER_SECONDS", "HEADER_SECONDS", "IDLE_SECONDS", "MAX_CONNECTIONS", "BoundedServer"]
+
+MAX_CONNECTIONS = 64
+"""The oldest connection is closed when there are more."""
+
+HEADER_SECONDS = 10.0
+"""From the connection to the end of the first request's headers."""
+
+ANSWER_SECONDS = 30.0
+"""From the end of a request's headers until its answer is read, or the next request has arrived."""
+
+IDLE_SECONDS = 5.0
+"""Between requests. Go clients repeat a request on a connection that was closed meanwhile."""
+
+
+class BoundedServer(web.Server):
+    """Speaks HTTP on a listening address.
+
+    Args:
+        handler: Handles requests.
+        options: Options of aiohttp's server.
+    """
+
+    def __init__(
+        self, handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]], **options: Any
+    ) -> None:
+        async def handle(request: web.BaseRequest) -> web.StreamResponse:
+            self._restart_timer(request.protocol, ANSWER_SECONDS)
+            return await handler(request)
+
+        super().__init__(handle, keepalive_timeout=IDLE_SECONDS, **options)
+        self._transports: dict[RequestHandler, asyncio.Transport] = {}
+        self._timers: dict[RequestHandler, asyncio.TimerHandle] = {}
+
+    def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
+        """Track a new connection; called by aiohttp."""
+        super().connection_made(handler, transport)
+        self._transports[handler] = transport
+        self._restart_timer(handler, HEADER_SECONDS)
+        if len(self._transports) > MAX_CONNECTIONS:
+            self._abort(next(iter(self._transports)))
+
+    def connection_lost(self, handler: RequestHandler, exc: BaseException | None = None) -> None:
+        """Forget a connection; called by aiohttp."""
+        self._forget(handler)
+        super().connection_lost(handler, exc)
+
+    def _restart_timer(self, handler: RequestHandler, seconds: float) -> None:
+        if handler not in self._transports:
+            return
+        if (timer := self._timers.pop(handler, None)) is not None:
+            timer.cancel()
+        loop = asyncio.get_running_loop()
+        self._timers[handler] = loop.call_later(seconds, self._abort, handler)
+
+    def _forget(self, handler: RequestHandler) -> asyncio.Transport | None:
+        if (timer := self._timers.pop(handler, None)) is not None:
+            timer.cancel()
+        return self._transports.pop(handler, None)
+
+    def _abort(self, handler: RequestHandler) -> None:
+        # The descriptor is closed one iteration of the loop later.
+        if (transport := self._forget(handler)) is not None:
+            transport.abort()
