@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from traincrew.cli.cluster import daemon, process
+from traincrew.cli.cluster import daemon, daemonlog, process
 from traincrew.cli.cluster.files import ClusterFiles, Record, write_file
 from traincrew.cli.errors import CommandFailed
 
@@ -136,7 +136,7 @@ def test_a_ready_server_is_left_running_in_its_own_session(
 
 
 def test_big_logs_are_set_aside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(daemon, "LOG_BYTES_KEPT", 10)
+    monkeypatch.setattr(daemonlog, "BYTES_KEPT", 10)
     files = fake_server(monkeypatch, tmp_path, "")
     files.log.write_text("more than ten bytes")
     with pytest.raises(CommandFailed):

@@ -12,7 +12,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from traincrew.cli.cluster import process
+from traincrew.cli.cluster import daemonlog, process
 from traincrew.cli.cluster.files import home
 from traincrew.cli.errors import BadInput, CommandFailed
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 START_SECONDS = 60.0
 STOP_SECONDS = 30.0
-LOG_BYTES_KEPT = 4 * 1024 * 1024
 LOG_LINES_SHOWN = 15
 
 
@@ -117,7 +116,7 @@ def _end_child(child: subprocess.Popen[bytes]) -> None:
 
 def _rotate(log: Path) -> None:
     with contextlib.suppress(FileNotFoundError):
-        if log.stat().st_size > LOG_BYTES_KEPT:
+        if log.stat().st_size > daemonlog.BYTES_KEPT:
             log.replace(log.with_suffix(".log.1"))
 
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from traincrew.cli.cluster.daemonlog import keep_small
 from traincrew.cli.cluster.embedded import Embedded
 from traincrew.cli.cluster.files import ClusterFiles, own_record, write_file
 from traincrew.cli.cluster.options import Options
@@ -68,6 +69,7 @@ async def serve(
     stop = Stop()
     stop.listen()
     embedded = Embedded(options, files.directory, on_pull)
+    bounding = asyncio.create_task(keep_small(files.log))
     try:
         starting = asyncio.create_task(embedded.start())
         asked = asyncio.create_task(stop.requested.wait())
@@ -88,6 +90,7 @@ async def serve(
         if failed:
             serving.result()
     finally:
+        bounding.cancel()
         files.forget_own_record()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
 import time
 from typing import TYPE_CHECKING, Any
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ApiServer"]
 
-_log = logging.getLogger(__name__)
+_log = server_logger("apiserver.errors")
 
 _ADDRESS = "127.0.0.1"
 

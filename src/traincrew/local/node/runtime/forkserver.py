@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["ForkServer", "RunningCommand"]
 
 _SANDBOX = Path(sandbox.__file__).parent
+_LOG_BYTES_KEPT = 1024 * 1024
 
 
 class _Answers:
@@ -105,7 +106,7 @@ class ForkServer:
             directory: For `forkserver.log`, which only defects write to.
             together: Kill all containers when this process ends, however it ends.
         """
-        self._directory = directory
+        self._log = directory / "forkserver.log"
         self._together = together
         self._control: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -121,7 +122,7 @@ class ForkServer:
         command = [sys.executable, "-I", "-S", str(_SANDBOX), "serve", str(theirs.fileno())]
         if self._together:
             command.append("--together")
-        with theirs, (self._directory / "forkserver.log").open("ab") as log:
+        with theirs, self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -171,6 +172,12 @@ class ForkServer:
         if not task.cancelled():
             task.exception()  # if the caller was cancelled, nobody else asks for it
 
+    def _bound_log(self) -> None:
+        """Empty the log if it is too long; forks of the server append to it."""
+        with contextlib.suppress(OSError):
+            if self._log.stat().st_size > _LOG_BYTES_KEPT:
+                os.truncate(self._log, 0)
+
     async def settle(self) -> None:
         """Wait until all starts in progress have succeeded or failed."""
         await asyncio.gather(*self._starting, return_exceptions=True)
@@ -209,6 +216,7 @@ class ForkServer:
 
     def _connect(self) -> socket.socket:
         """Open a connection to a new fork of the fork server."""
+        self._bound_log()
         for attempt in (1, 2):
             if self._control is None:
                 self.start()
