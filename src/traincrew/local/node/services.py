@@ -50,7 +50,12 @@ class Services:
     async def run(self) -> None:
         """Publish changes until cancelled."""
         while True:
-            await self._changed.wait()
+            try:
+                async with asyncio.timeout(self._proxy.retry_seconds):
+                    await self._changed.wait()
+            except TimeoutError:
+                await self._proxy.retry()
+                continue
             self._changed.clear()
             services = self._services.store.list()
             slices = self._slices.store.list()

@@ -3,13 +3,18 @@
 There is one asyncio TCP server per address and port. Connections are distributed round robin over
 the ready endpoints, or go to the client's previous one (`sessionAffinity`). A NodePort is also
 served on 127.0.0.1.
+
+Every user of this machine can connect, so connections are limited in number, and each listener gets
+half of them at most.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import resource
 import time
+from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from traincrew.local.node.machine.loopback import LOOPBACK
@@ -25,6 +30,19 @@ _SERVICE_LABEL = "kubernetes.io/service-name"
 _CHUNK = 262144
 _CONNECT_SECONDS = 5.0
 _AFFINITY_SECONDS = 10800
+_MAX_CLIENTS = 4096
+"""Clients of a listener whose last backend is remembered (`sessionAffinity`)."""
+
+IDLE_SECONDS = 86400.0
+"""A connection without data in either direction is closed after this; as kube-proxy does."""
+
+_FIRST_RETRY_SECONDS = 1.0
+_LAST_RETRY_SECONDS = 60.0
+
+
+def max_connections() -> int:
+    """Return how many connections may be open: with two descriptors each, half of the limit."""
+    return max(2, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4)
 
 
 class Listener(NamedTuple):
@@ -121,7 +139,8 @@ class ServiceProxy:
     """Serves all Services.
 
     Args:
-        on_refused: (namespace, name, message): listening on an address has failed.
+        on_refused: (namespace, name, message): listening on an address has failed, or connections
+            are refused.
     """
 
     def __init__(self, on_refused: Callable[[str, str, str], None]) -> None:
@@ -132,6 +151,10 @@ class ServiceProxy:
         self._next_index: dict[Listener, int] = {}
         self._choices: dict[Listener, dict[str, _Choice]] = {}
         self._connections: set[asyncio.Task[None]] = set()
+        self._max_connections = max_connections()
+        self._open: Counter[Listener] = Counter()
+        self._crowded: set[Listener] = set()
+        self._retry_seconds = _FIRST_RETRY_SECONDS
         self._lock = asyncio.Lock()
         self._closed = False
 
@@ -151,11 +174,30 @@ class ServiceProxy:
             for listener in wanted.keys() - self._servers.keys() - self._refused:
                 await self._listen(listener)
 
+    @property
+    def retry_seconds(self) -> float | None:
+        """Seconds after which to call `retry`; None if all addresses are served."""
+        return self._retry_seconds if self._refused else None
+
+    async def retry(self) -> None:
+        """Try again to listen where it has failed; another program may have ended."""
+        async with self._lock:
+            if self._closed:
+                return
+            for listener in tuple(self._refused):
+                await self._listen(listener)
+            seconds = min(2 * self._retry_seconds, _LAST_RETRY_SECONDS)
+            self._retry_seconds = seconds if self._refused else _FIRST_RETRY_SECONDS
+
     async def _listen(self, listener: Listener) -> None:
         def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            if self._is_full(listener):
+                writer.transport.abort()
+                return
             task = asyncio.create_task(self._forward(listener, reader, writer))
             self._connections.add(task)
-            task.add_done_callback(self._connections.discard)
+            self._open[listener] += 1
+            task.add_done_callback(lambda task: self._ended(listener, task))
 
         try:
             # A task cancelled while the server starts would otherwise leak a listening socket.
@@ -164,15 +206,42 @@ class ServiceProxy:
             )
             self._servers[listener] = server
             await server.start_serving()
+            self._refused.discard(listener)
         except OSError as error:
+            if listener in self._refused:
+                return
             self._refused.add(listener)
             served = self._wanted[listener]
             reason = error.strerror or str(error)
             self._on_refused(
                 served.namespace,
                 served.name,
-                f"{listener.address}:{listener.port} cannot be served on this machine: {reason}",
+                f"{listener.address}:{listener.port} cannot be served on this machine: {reason}; "
+                "it is tried again until it can",
             )
+
+    def _is_full(self, listener: Listener) -> bool:
+        """Return whether a further connection is too many; say so once, until there is room."""
+        most = self._max_connections // 2
+        if self._open[listener] < most and self._open.total() < self._max_connections:
+            return False
+        if listener not in self._crowded and (served := self._wanted.get(listener)):
+            self._crowded.add(listener)
+            self._on_refused(
+                served.namespace,
+                served.name,
+                f"{listener.address}:{listener.port} has {self._open[listener]} open connections, "
+                "the most that are served on this machine; more are closed",
+            )
+        return True
+
+    def _ended(self, listener: Listener, task: asyncio.Task[None]) -> None:
+        self._connections.discard(task)
+        self._open[listener] -= 1
+        if self._open[listener] <= self._max_connections // 4:
+            self._crowded.discard(listener)
+        if not self._open[listener]:
+            del self._open[listener]
 
     async def close(self) -> None:
         """Stop listening and close all connections."""
@@ -196,9 +265,10 @@ class ServiceProxy:
                 return
             back, forth = onward
             try:
-                async with asyncio.TaskGroup() as group:
-                    group.create_task(_copy(reader, forth))
-                    group.create_task(_copy(back, writer))
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(IDLE_SECONDS) as idle, asyncio.TaskGroup() as group:
+                        group.create_task(_copy(reader, forth, idle))
+                        group.create_task(_copy(back, writer, idle))
             finally:
                 forth.close()
         finally:
@@ -217,7 +287,10 @@ class ServiceProxy:
                     found = await asyncio.open_connection(backend.address, backend.port)
                 if served.affinity:
                     choices = self._choices.setdefault(listener, {})
+                    choices.pop(client, None)
                     choices[client] = _Choice(backend, time.monotonic())
+                    if len(choices) > _MAX_CLIENTS:
+                        del choices[next(iter(choices))]
                 return found
         return None
 
@@ -238,10 +311,15 @@ class ServiceProxy:
         return candidates
 
 
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _copy(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, idle: asyncio.Timeout
+) -> None:
     """Copy until end of file, then half-close the receiving connection."""
+    loop = asyncio.get_running_loop()
     with contextlib.suppress(OSError):
         while data := await reader.read(_CHUNK):
+            if not idle.expired():
+                idle.reschedule(loop.time() + IDLE_SECONDS)
             writer.write(data)
             await writer.drain()
         if writer.can_write_eof():
