@@ -22,7 +22,6 @@ import contextlib
 import os
 import secrets
 import shutil
-import tempfile
 import threading
 from ipaddress import IPv4Network
 from pathlib import Path
@@ -34,6 +33,7 @@ from traincrew.engine.client import Client
 from traincrew.engine.config import ClientConfig, StaticCredentials
 from traincrew.engine.controller import Manager
 from traincrew.engine.events import EventRecorder
+from traincrew.local import leftovers
 from traincrew.local.apiserver.http.kubeconfig import write_kubeconfig
 from traincrew.local.apiserver.http.server import ApiServer
 from traincrew.local.apiserver.storage import Storage
@@ -41,7 +41,7 @@ from traincrew.local.authority import Certificate, make_certificate, stored_cert
 from traincrew.local.controllers import add_controllers
 from traincrew.local.directories import private_directory
 from traincrew.local.images import ImageStore
-from traincrew.local.node import Node, NodeSpec, PodOptions
+from traincrew.local.node import Node, NodeSpec, PodOptions, sweep_memory
 from traincrew.local.scheduler import add_scheduler
 from traincrew.local.statelock import StateLock
 
@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from concurrent.futures import Future
     from types import TracebackType
+
+    from traincrew.local.leftovers import Removed
 
 COMPONENT = "traincrew-local"
 
@@ -82,6 +84,8 @@ class ClusterOptions(msgspec.Struct, frozen=True, kw_only=True):
     pods: PodOptions = PodOptions()
     on_pull: Callable[[str, str], None] | None = None
     """Called with the image and a line of progress while an environment is built."""
+    on_removed: Callable[[Removed], None] | None = None
+    """Called if the start removes what killed processes left in the temporary directory."""
 
 
 class LocalCluster:
@@ -117,13 +121,15 @@ class LocalCluster:
     async def _start(self) -> None:
         options = self.options
         if options.directory is None:
-            self.directory = Path(tempfile.mkdtemp(prefix="traincrew-"))
+            self.directory, lock = leftovers.temporary_state()
             self._resources.callback(shutil.rmtree, self.directory, ignore_errors=True)
         else:
             self.directory = options.directory
             private_directory(self.directory)
-        lock = StateLock(self.directory)
+            lock = StateLock(self.directory)
         self._resources.callback(lock.release)
+        removing = asyncio.create_task(self._remove_leftovers())
+        self._resources.push_async_callback(_wait_until_done, removing)
         identity = _Identity.load(self.directory)
         # Created on another thread, while this one prepares the rest.
         certificate = asyncio.create_task(asyncio.to_thread(_certificate, self.directory, identity))
@@ -166,6 +172,14 @@ class LocalCluster:
             self._tasks.append(asyncio.create_task(part.run(), name=name))
         await self._wait_ready(manager.wait_synced())
         lock.write(self.server.url)
+
+    async def _remove_leftovers(self) -> None:
+        removed = await asyncio.to_thread(leftovers.sweep)
+        if removed.directories:
+            # Their directories in memory are known by the state directories.
+            await asyncio.to_thread(sweep_memory)
+            if self.options.on_removed is not None:
+                self.options.on_removed(removed)
 
     async def _wait_ready(self, ready: Any) -> None:
         """Wait for `ready`; raise the error of a component that ends before."""

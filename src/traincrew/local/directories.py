@@ -9,7 +9,21 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["private_directory"]
+__all__ = ["is_safe_parent", "private_directory"]
+
+
+def is_safe_parent(directory: Path) -> bool:
+    """Return whether only root can replace entries that this user creates in a directory."""
+    try:
+        found = directory.stat()
+    except OSError:
+        return False
+    shared = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return (
+        stat.S_ISDIR(found.st_mode)
+        and found.st_uid in {0, os.geteuid()}
+        and bool(not shared or found.st_mode & stat.S_ISVTX)
+    )
 
 
 def private_directory(path: Path) -> None:

@@ -4,7 +4,7 @@ import signal
 import subprocess
 from pathlib import Path
 
-from cli.programs import manifest, nothing_is_left, run
+from cli.programs import PROGRAM, manifest, nothing_is_left, run
 
 
 def test_a_job_that_succeeds(tmp_path: Path, environment: dict[str, str]) -> None:
@@ -57,4 +57,23 @@ def test_ctrl_c_ends_everything(
     assert "everything is removed" in output
     assert "small: not finished (Running)" in output
     assert errors == ""
+    assert nothing_is_left(environment)
+
+
+def test_the_next_run_removes_what_a_killed_one_left_and_says_so(
+    started: subprocess.Popen[str], tmp_path: Path, environment: dict[str, str]
+) -> None:
+    started.send_signal(signal.SIGKILL)
+    started.communicate(timeout=20)
+    (left,) = Path(environment["TMPDIR"]).iterdir()
+    said = subprocess.run(
+        [PROGRAM, "doctor"], env=environment, capture_output=True, text=True, check=False
+    )
+    assert f"left by killed runs: {left}" in said.stdout
+    result = run(environment, "-f", manifest(tmp_path, "true"))
+    assert result.returncode == 0
+    assert result.stderr == ""
+    (line,) = [each for each in result.stdout.splitlines() if "killed" in each]
+    assert "removed what 1 killed process had left in" in line
+    assert line.rstrip().endswith("MiB")
     assert nothing_is_left(environment)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from traincrew.cli.cluster.options import Options
     from traincrew.local.cluster import LocalCluster
+    from traincrew.local.leftovers import Removed
     from traincrew.local.node import ClaimContents, PodOptions, Written
     from traincrew.plan.shared.accelerators import Accelerators
 
@@ -30,6 +32,7 @@ class Embedded:
         directory: Stores its state between starts; None for a cluster that ends with this process.
         on_pull: Called with (image, progress).
         pods: Additions to every pod; by default the directory of the options.
+        on_removed: Called with a line if the start removed what killed processes had left.
     """
 
     def __init__(
@@ -38,11 +41,13 @@ class Embedded:
         directory: Path | None = None,
         on_pull: Callable[[str, str], None] | None = None,
         pods: PodOptions | None = None,
+        on_removed: Callable[[str], None] | None = None,
     ) -> None:
         self._options = options
         self._directory = directory
         self._on_pull = on_pull
         self._pods = pods
+        self._on_removed = on_removed
         self._operator: asyncio.Task[None] | None = None
         self._stop_operator = asyncio.Event()
         self._stopped = False
@@ -60,7 +65,12 @@ class Embedded:
         from traincrew.local.apiserver.http.listening import PortInUseError
         from traincrew.local.cluster import ClusterOptions, LocalCluster, virtual_nodes
         from traincrew.local.images import CatalogError
-        from traincrew.local.node import NamespacesUnavailableError, PodOptions, count_gpus
+        from traincrew.local.node import (
+            NamespacesUnavailableError,
+            NetworksTakenError,
+            PodOptions,
+            count_gpus,
+        )
         from traincrew.local.statelock import StateInUseError
 
         raise_file_limit()
@@ -84,18 +94,28 @@ class Embedded:
                     scheduler_names=options.scheduler_names,
                     pods=self._pods or PodOptions(host_directory=Path(options.directory)),
                     on_pull=self._on_pull,
+                    on_removed=self._removed,
                 )
             )
             await self.cluster.start()
         except (CatalogError, NamespacesUnavailableError) as error:
             raise BadInput(str(error)) from error
-        except (PortInUseError, StateInUseError) as error:
+        except (NetworksTakenError, PortInUseError, StateInUseError) as error:
             raise CommandFailed(str(error)) from error
         try:
             await self._install()
         except BaseException:
             await self.stop(keep_pods=self._directory is not None)
             raise
+
+    def _removed(self, removed: Removed) -> None:
+        if self._on_removed is not None:
+            processes = f"{removed.directories} killed process" + (
+                "es" if removed.directories != 1 else ""
+            )
+            size = f"{removed.size / 1024**2:.0f} MiB"
+            place = tempfile.gettempdir()
+            self._on_removed(f"removed what {processes} had left in {place}: {size}")
 
     async def _install(self) -> None:
         from traincrew.engine.errors import ApiError

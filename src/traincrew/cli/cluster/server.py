@@ -68,7 +68,7 @@ async def serve(
         raise CommandFailed(f"cluster {files.name!r} was removed while it was starting")
     stop = Stop()
     stop.listen()
-    embedded = Embedded(options, files.directory, on_pull)
+    embedded = Embedded(options, files.directory, on_pull, on_removed=_say_in_log)
     bounding = asyncio.create_task(keep_small(files.log))
     try:
         starting = asyncio.create_task(embedded.start())
@@ -92,6 +92,10 @@ async def serve(
     finally:
         bounding.cancel()
         files.forget_own_record()
+
+
+def _say_in_log(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 def main(name: str, descriptor: int) -> int:

@@ -51,6 +51,7 @@ def examine(begin: Callable[[str], None] = lambda _: None) -> Iterator[Finding]:
     begin("environments")
     yield from _environments(begin)
     yield from _directories()
+    yield from _leftovers()
     yield _kubectl()
 
 
@@ -135,6 +136,14 @@ def _directories() -> Iterator[Finding]:
         said = f"{place}, {free / 1024**3:.1f} GiB free"
         level: Level = "ok" if free >= ENOUGH_DISK_BYTES else "limited"
         yield Finding(f"directory for {what}", level, said, "" if level == "ok" else fix)
+
+
+def _leftovers() -> Iterator[Finding]:
+    from traincrew.local.leftovers import find
+
+    for directory in find():
+        fix = "the next `traincrew run` or `traincrew up` removes it"
+        yield Finding("left by killed runs", "limited", str(directory), fix)
 
 
 def _kubectl() -> Finding:

@@ -99,7 +99,7 @@ class Session:
             colour=colour, live=self._live, on_broken=self._interrupt.reader_left
         )
         self._logs = Logs(self._view, self._console)
-        self._embedded = Embedded(chosen, None, self._pulled, pods)
+        self._embedded = Embedded(chosen, None, self._pulled, pods, self._removed)
         self._client: Client
         self._jobs: list[Document] = []
         self._watched: list[Informer[Any]] = []
@@ -192,6 +192,9 @@ class Session:
         if self._keep:
             await self._stay(following)
         return code
+
+    def _removed(self, text: str) -> None:
+        self._show([Line(text, at=self._now())])
 
     def _check_images(self) -> None:
         from traincrew.cli.cluster.embedded import image_catalogs

@@ -15,9 +15,11 @@ from traincrew.local.node.machine.capabilities import (
     detect,
 )
 from traincrew.local.node.machine.specs import HostMount, NodeSpec, PodOptions
+from traincrew.local.node.network.addresses import NetworksTakenError
 from traincrew.local.node.node import Node
 from traincrew.local.node.runtime.written import Collected, Written
 from traincrew.local.node.volumes.claims import ClaimContents
+from traincrew.local.node.volumes.shared_memory import sweep as sweep_memory
 
 __all__ = [
     "Capabilities",
@@ -26,10 +28,12 @@ __all__ = [
     "Collected",
     "HostMount",
     "NamespacesUnavailableError",
+    "NetworksTakenError",
     "Node",
     "NodeSpec",
     "PodOptions",
     "Written",
     "count_gpus",
     "detect",
+    "sweep_memory",
 ]

@@ -143,6 +143,7 @@ class Node:
 
         Raises:
             NamespacesUnavailableError: They do not work here, and `sandbox` requires them.
+            NetworksTakenError: Others hold all networks for pods.
             OSError: The state directory cannot be used.
             ApiError: The API server rejects the registration.
         """

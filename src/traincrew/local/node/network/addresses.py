@@ -2,22 +2,67 @@
 
 from __future__ import annotations
 
+import pwd
 import socket
+import sys
+from collections import Counter
+from contextlib import suppress
 from ipaddress import IPv4Network
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from traincrew.local.node.machine.loopback import LOOPBACK, can_use
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-__all__ = ["PodAddresses"]
+__all__ = ["NetworksTakenError", "PodAddresses", "holders"]
 
 # Services use 127.64/16 and up.
 _SECOND_OCTETS = range(42, 64)
 _CLAIM_PORT = 42042
 # One of the last 256 addresses of the network, none of which a pod gets.
 _DNS_OFFSET = -256 + 53
+_LISTENING = "0A"
+
+
+class NetworksTakenError(OSError):
+    """Other clusters, or programs of any user, hold all networks for pods."""
+
+    def __init__(self) -> None:
+        known = Counter(holders())
+        who = [f"user {name!r} ({count})" for name, count in sorted(known.items())]
+        if unknown := len(_SECOND_OCTETS) - known.total():
+            who.append(f"programs that cannot be identified ({unknown})")
+        super().__init__(
+            f"all {len(_SECOND_OCTETS)} networks for pods, 127.{_SECOND_OCTETS[0]}.0.0/16 to "
+            f"127.{_SECOND_OCTETS[-1]}.0.0/16, are taken by: {', '.join(who)}; end a cluster "
+            f"(`traincrew down`), or a program that listens on port {_CLAIM_PORT}"
+        )
+
+
+def holders() -> list[str]:
+    """Return the users that hold a network, one entry for each, as far as /proc shows them."""
+    wanted = {f"{_address(octet)}:{_CLAIM_PORT:04X}" for octet in _SECOND_OCTETS}
+    found = []
+    with suppress(OSError):
+        for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]:
+            _, local, _, state, *_, uid = line.split()[:8]
+            if state == _LISTENING and local in wanted:
+                found.append(_user(int(uid)))
+    return found
+
+
+def _address(octet: int) -> str:
+    """Return the address of a claim as /proc shows it: in the byte order of this machine."""
+    return f"{int.from_bytes(socket.inet_aton(_claim_address(octet)), sys.byteorder):08X}"
+
+
+def _claim_address(octet: int) -> str:
+    return f"127.{octet}.255.254"
+
+
+def _user(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
 
 
 class PodAddresses:
@@ -37,7 +82,12 @@ class PodAddresses:
         self._last = 0
 
     def open(self) -> None:
-        """Claim a network."""
+        """Claim a network.
+
+        Raises:
+            NetworksTakenError: All are claimed.
+            OSError: The state directory cannot be written.
+        """
         if not can_use("127.42.0.1"):
             return
         candidates = list(_SECOND_OCTETS)
@@ -47,18 +97,21 @@ class PodAddresses:
             previous = candidates[0]
         if previous in candidates:
             candidates.remove(previous)
-        chosen = previous
         for candidate in (previous, *candidates):
             claim = socket.socket()
             try:
-                claim.bind((f"127.{candidate}.255.254", _CLAIM_PORT))
+                claim.bind((_claim_address(candidate), _CLAIM_PORT))
+                # No connection is ever accepted. It listens only to be shown with its user to
+                # others that look for a network.
+                claim.listen(0)
             except OSError:
                 claim.close()
             else:
-                # Bound, not listening: it accepts no connections, and no other cluster can bind it.
                 self._claim = claim
                 chosen = candidate
                 break
+        else:
+            raise NetworksTakenError
         self._network_file.write_text(str(chosen))
         self._network = IPv4Network(f"127.{chosen}.0.0/16")
 

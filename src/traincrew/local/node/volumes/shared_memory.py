@@ -18,6 +18,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from traincrew.local.directories import is_safe_parent
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -54,7 +56,7 @@ def claim_directory(state: Path, root: Path = MEMORY) -> Path:
     if name is not None and _is_ours(root / name):
         _write_owner(root / name, state)
         return root / name
-    if _is_safe(root):
+    if is_safe_parent(root):
         with suppress(OSError):
             made = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=root))
             # In this order: a sweep deletes a directory whose state directory records another one.
@@ -87,20 +89,6 @@ def _is_forgotten(directory: Path) -> bool:
         return False
     recorded = _recorded(state)
     return recorded is not None and recorded != directory.name
-
-
-def _is_safe(root: Path) -> bool:
-    """Return whether only root can replace entries that this user creates in a directory."""
-    try:
-        found = root.stat()
-    except OSError:
-        return False
-    shared = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    return (
-        stat.S_ISDIR(found.st_mode)
-        and found.st_uid in {0, os.geteuid()}
-        and bool(not shared or found.st_mode & stat.S_ISVTX)
-    )
 
 
 @contextmanager
