@@ -1,6 +1,7 @@
 """Directories of clusters that stay."""
 
 import multiprocessing
+import os
 import stat
 import subprocess
 import threading
@@ -56,6 +57,58 @@ def test_states(sleeper: subprocess.Popen[bytes]) -> None:
     write_file(files.record, msgspec.structs.replace(record, ready=True))
     assert files.state().kind == "running"
     assert stat.S_IMODE(files.record.stat().st_mode) == 0o600
+
+
+NOBODY = 65534
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+
+
+@as_root
+@pytest.mark.parametrize("whose", ["clusters", "clusters/default"])
+def test_directories_of_another_user_are_not_used(home: Path, whose: str) -> None:
+    files = ClusterFiles("default")
+    files.make()
+    write_file(files.record, Record(pid=os.getppid(), token="", version="0", ready=True))
+    os.chown(home / whose, NOBODY, NOBODY)
+    for action in (files.make, files.state, files.locked().__enter__):
+        with pytest.raises(CommandFailed, match=f"{home / whose} belongs to another user"):
+            action()
+
+
+@as_root
+@pytest.mark.parametrize("whose", ["clusters", "clusters/default"])
+def test_links_of_another_user_are_not_followed(home: Path, tmp_path: Path, whose: str) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    link = home / whose
+    link.parent.mkdir(parents=True)
+    link.symlink_to(mine)
+    os.chown(link, NOBODY, NOBODY, follow_symlinks=False)
+    with pytest.raises(CommandFailed, match=f"{link} belongs to another user"):
+        ClusterFiles("default").make()
+    assert list(mine.iterdir()) == []
+
+
+def test_a_home_that_others_can_write_needs_the_sticky_bit(home: Path) -> None:
+    home.mkdir(mode=0o777)
+    home.chmod(0o777)
+    files = ClusterFiles("default")
+    with pytest.raises(CommandFailed, match="other users can rename what is in it"):
+        files.make()
+    home.chmod(0o1777)
+    files.make()
+    assert stat.S_IMODE(home.stat().st_mode) == 0o1777
+    assert stat.S_IMODE((home / "clusters").stat().st_mode) == 0o700
+
+
+def test_directories_are_private_whatever_the_umask_is(home: Path) -> None:
+    before = os.umask(0)
+    try:
+        ClusterFiles("default").make()
+    finally:
+        os.umask(before)
+    for path in (home, home / "clusters", home / "clusters" / "default"):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o700
 
 
 def _serve(directory: Path, held: object, release: object) -> None:

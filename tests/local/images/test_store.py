@@ -754,3 +754,38 @@ async def test_a_missing_program_of_the_machine_is_named_with_its_fix(
     assert error.permanent
     with pytest.raises(ImagePullError, match="no-such-sshd"):
         store.check("x")
+
+
+async def test_nobody_else_can_write_the_cache_whatever_the_umask_is(
+    tmp_path: Path, catalog: Catalog, stand_in: StandIn
+) -> None:
+    stand_in.pip(
+        'packages="${4%/bin/python}/lib/python3.99/site-packages"\n'
+        'mkdir -p "$packages" && : > "$packages/one.py"'
+    )
+    (tmp_path / "tool.py").write_text("#!/usr/bin/env python\n", encoding="utf-8")
+    (tmp_path / "own.py").write_text("", encoding="utf-8")
+    own = catalog(
+        """
+        environments:
+        - name: x
+          images: [x]
+          python: "3.99"
+          requirements: [one==1]
+          programs: {/usr/bin/tool: tool.py}
+          files: {"{packages}/own.py": own.py}
+        """
+    )
+    before = os.umask(0)
+    try:
+        environment = await ImageStore(tmp_path / "new" / "cache", [own]).pull("x", nothing)
+    finally:
+        os.umask(before)
+    assert environment.prefix is not None
+    written = {
+        str(path.relative_to(tmp_path / "new"))
+        for path in [tmp_path / "new", *(tmp_path / "new").rglob("*")]
+        if not path.is_symlink() and path.stat().st_mode & 0o022
+    }
+    assert written == set()
+    assert any(environment.prefix.rglob("one.py"))

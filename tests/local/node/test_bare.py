@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,6 +10,10 @@ import pytest
 from local.node.support import World, node_world, shell
 from local.node.test_running import Streams, execute
 from traincrew.engine.resources import CONFIG_MAPS, NODES, PODS
+from traincrew.local.images import Environment
+from traincrew.local.node.containers.bare import arrange
+from traincrew.local.node.containers.mounts import VolumeMount
+from traincrew.local.node.runtime.instances import Launch
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -64,3 +69,26 @@ async def test_commands_logs_and_deletion(world: World) -> None:
     assert b"/dev/pts/" in streams.out
     await world.client.delete(PODS, "p", "default")
     await world.gone()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_a_link_of_another_user_is_not_trusted(tmp_path: Path) -> None:
+    source, ours, theirs = tmp_path / "source", tmp_path / "ours", tmp_path / "theirs"
+    source.mkdir()
+    for link in (ours, theirs):
+        link.symlink_to(source)
+    dangling = tmp_path / "dangling"
+    dangling.symlink_to(tmp_path / "nowhere")
+    for link in (theirs, dangling):
+        os.chown(link, 65534, 65534, follow_symlinks=False)
+    launch = Launch(environment={})
+    arranged = arrange(
+        launch,
+        [VolumeMount("v", source, str(link), read_only=False) for link in (ours, theirs, dangling)],
+        Environment(name="e"),
+        tmp_path,
+        command=["cat", f"{ours}/a", f"{theirs}/a", f"{dangling}/a"],
+    )
+    assert arranged.launch.links == [str(ours)]
+    assert arranged.command == ["cat", f"{ours}/a", f"{source}/a", f"{source}/a"]
+    assert dangling.is_symlink()

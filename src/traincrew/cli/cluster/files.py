@@ -82,10 +82,39 @@ class ClusterFiles:
         """List of the user's kubeconfig files that this cluster was merged into."""
 
     def make(self) -> None:
-        """Create the directory, accessible only to its owner."""
-        self.directory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.directory.mkdir(mode=0o700, exist_ok=True)
-        self.directory.chmod(0o700)
+        """Create the directory, accessible only to its owner.
+
+        Raises:
+            CommandFailed: Another user owns it, or could replace it.
+        """
+        from traincrew.local.directories import private_directory
+
+        if not home().exists():
+            private_directory(home())
+        self._require_own()
+        for directory in (self.directory.parent, self.directory):
+            private_directory(directory)
+
+    def _require_own(self) -> None:
+        """Check that no other user could have put something into the directory.
+
+        Raises:
+            CommandFailed: Another user owns it, or could replace it.
+        """
+        from traincrew.local.directories import is_safe_parent
+
+        if home().exists() and not is_safe_parent(home()):
+            raise CommandFailed(
+                f"{home()} cannot hold clusters: it belongs to another user, or other users can "
+                "rename what is in it; set TRAINCREW_HOME to a directory of your own"
+            )
+        for path in (self.directory.parent, self.directory):
+            with contextlib.suppress(FileNotFoundError):
+                if path.lstat().st_uid != os.geteuid():
+                    raise CommandFailed(
+                        f"{path} belongs to another user; set TRAINCREW_HOME to a directory of "
+                        "your own"
+                    )
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -130,10 +159,12 @@ class ClusterFiles:
         """Return whether the cluster exists and is served.
 
         Raises:
+            CommandFailed: Another user owns the directory, or could replace it.
             OSError: Its files cannot be read.
         """
         from traincrew.local.statelock import holder_of
 
+        self._require_own()
         record = self._read_record()
         holder = holder_of(self.directory)
         if record is not None and not process.is_same(record.pid, record.token):

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
+from traincrew.local.directories import make_directory, write_new
 from traincrew.local.images import torch_builds
 from traincrew.local.images.catalog import PACKAGES, PREFIX, Definition
 from traincrew.local.images.cleanup import DOWNLOADS_LOCK, MARKER, sweep, sweep_downloads
@@ -94,9 +95,9 @@ def check_writable(cache: Path, name: str) -> None:
     """
     directory = cache / "environments"
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        make_directory(directory)
         probe = directory / f".{uuid.uuid4().hex}.lock"
-        probe.touch()
+        probe.touch(mode=0o600)
         probe.unlink()
     except OSError as error:
         raise _unusable(cache, name, error) from error
@@ -122,9 +123,9 @@ async def build(path: Path, definition: Definition, progress: Progress) -> None:
             temporary = cache / "temporary" / path.name
             try:
                 async with share(cache / DOWNLOADS_LOCK) as downloads:
-                    temporary.mkdir(parents=True, exist_ok=True)
+                    make_directory(temporary)
                     log = path.with_suffix(".log")
-                    log.write_text("", encoding="utf-8")
+                    write_new(log, b"")
                     uv = Uv(cache, temporary, log, progress, (lock, downloads))
                     await _Build(path, definition, progress, uv, log).run()
             finally:
@@ -221,7 +222,7 @@ class _Build:
             seconds=round(seconds, 1),
         )
         temporary = self.path / (MARKER + ".new")
-        temporary.write_bytes(msgspec.json.format(msgspec.json.encode(marker)))
+        write_new(temporary, msgspec.json.format(msgspec.json.encode(marker)))
         temporary.rename(self.path / MARKER)
         self.progress(f"environment ready in {seconds:.1f} s")
 
@@ -296,9 +297,8 @@ class _Build:
         packages = self.path / "lib" / f"python{version}" / "site-packages"
         for target, source in _own_files(self.definition).items():
             destination = packages / target[1:] if target.startswith("=") else self.path / target
-            destination.parent.mkdir(parents=True, exist_ok=True)
-            destination.unlink(missing_ok=True)
-            shutil.copyfile(source, destination)
+            make_directory(destination.parent)
+            write_new(destination, source.read_bytes())
         repair_scripts(self.path)
 
 

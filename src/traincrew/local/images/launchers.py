@@ -18,6 +18,8 @@ import re
 import shlex
 from typing import TYPE_CHECKING
 
+from traincrew.local.directories import write_new
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -95,8 +97,7 @@ def repair_scripts(prefix: Path) -> list[Path]:
         if wanted != content:
             # A new file: this one may be hard-linked to a package cache.
             mode = path.stat().st_mode
-            path.unlink()
-            path.write_bytes(wanted)
+            write_new(path, wanted)
             path.chmod(mode)
             repaired.append(path)
     return repaired

@@ -21,8 +21,9 @@ _CHUNK_BYTES = 1 << 16
 # Wide enough that no message is wrapped; progress bars are padded to it.
 _COLUMNS = 400
 _ROWS = 50
-# A session without a controlling terminal gets the first one that its leader opens.
-_TAKE_TERMINAL = 'exec 3<"$0"; exec "$@" 3<&-'
+# The umask of this process might let other users write what is installed. A session without a
+# controlling terminal gets the first one that its leader opens.
+_TAKE_TERMINAL = 'umask g-w,o-w; exec 3<"$0"; exec "$@" 3<&-'
 
 
 async def run(

@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from traincrew.local.directories import make_directory
 from traincrew.local.images.builder import (
     build,
     check_writable,
@@ -316,7 +317,7 @@ class _Build:
 
 
 def _write_program(path: Path, content: bytes) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_directory(path.parent)
     with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
         file.write(content)
     Path(file.name).chmod(0o755)

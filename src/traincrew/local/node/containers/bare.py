@@ -106,6 +106,8 @@ def replace_paths(text: str, replaced: Mapping[str, str]) -> str:
 
 def _link(target: Path, source: Path) -> bool:
     if target.is_symlink():
+        if target.lstat().st_uid != os.geteuid():
+            return False  # its owner could redirect it at any time
         # Left by a container that was not cleaned up, or the same volume of another container.
         try:
             return target.resolve(strict=True) == source.resolve()
