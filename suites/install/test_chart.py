@@ -45,6 +45,7 @@ EVERYTHING: Document = {
         "port": 9090,
         "serviceMonitor": {"enabled": True, "interval": "1m", "labels": {"release": "prometheus"}},
     },
+    "networkPolicy": {"enabled": False, "from": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]},
     "resources": {
         "requests": {"cpu": "1", "memory": "256Mi"},
         "limits": {"memory": "1Gi", "cpu": "2"},

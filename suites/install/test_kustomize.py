@@ -68,6 +68,7 @@ def test_under_the_names_of_torchelastic(kubectl: Run) -> None:
         ("ClusterRole", "", "mxjob-editor-role"),
         ("ClusterRole", "", "mxjob-viewer-role"),
         ("Deployment", namespace, name),
+        ("NetworkPolicy", namespace, name),
         ("PodDisruptionBudget", namespace, name),
         ("Service", namespace, f"{name}-metrics"),
     }
@@ -88,6 +89,8 @@ def test_under_the_names_of_torchelastic(kubectl: Run) -> None:
         labels,
     ]
     assert found["Service", namespace, f"{name}-metrics"]["spec"]["selector"] == labels
+    policy = found["NetworkPolicy", namespace, name]["spec"]
+    assert policy["podSelector"]["matchLabels"] == labels
     budget = found["PodDisruptionBudget", namespace, name]["spec"]
     assert budget["selector"]["matchLabels"] == labels
     assert pod["serviceAccountName"] == name
@@ -132,6 +135,7 @@ def test_under_the_names_of_mxnet_operator(kubectl: Run) -> None:
         "ConfigMap",
         "CustomResourceDefinition",
         "Deployment",
+        "NetworkPolicy",
         "PodDisruptionBudget",
         "Role",
         "RoleBinding",
@@ -146,6 +150,7 @@ def test_under_the_names_of_mxnet_operator(kubectl: Run) -> None:
         ("Role", namespace, f"{name}-leader-election"),
         ("RoleBinding", namespace, f"{name}-leader-election"),
         ("ClusterRole", "", f"{name}-mxjob-editor"),
+        ("NetworkPolicy", namespace, name),
         ("PodDisruptionBudget", namespace, name),
         ("Service", namespace, f"{name}-metrics"),
         ("ConfigMap", namespace, "mx-job-operator-config"),

@@ -131,6 +131,55 @@ def test_the_operator_runs_restricted() -> None:
     assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
 
 
+def policy(**values: Any) -> dict[str, Any] | None:
+    found = installed(**values)
+    return found.get(("NetworkPolicy", "chainer-operator", "chainer-operator"))
+
+
+def test_only_prometheus_reaches_the_port_of_the_operator() -> None:
+    found, (container,) = policy(), the_pod()["containers"]
+    assert found is not None
+    assert found["apiVersion"] == "networking.k8s.io/v1"
+    deployment = installed()["Deployment", "chainer-operator", "chainer-operator"]["spec"]
+    spec = found["spec"]
+    assert spec["podSelector"] == deployment["selector"]
+    # Only what comes in is restricted: the operator needs the API server, whose address nobody
+    # knows here. Probes come from the pod's own node, which is always allowed.
+    assert spec["policyTypes"] == ["Ingress"]
+    (port,) = container["ports"]
+    monitoring = {
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}
+    }
+    assert spec["ingress"] == [
+        {"from": [monitoring], "ports": [{"protocol": "TCP", "port": port["name"]}]}
+    ]
+
+
+def test_who_reaches_the_port_of_the_operator_can_be_chosen() -> None:
+    peers = [{"ipBlock": {"cidr": "10.0.0.0/8"}}, {"podSelector": {"matchLabels": {"a": "b"}}}]
+    found = policy(networkPolicy={"from": peers})
+    assert found is not None
+    assert found["spec"]["ingress"][0]["from"] == peers
+    # An empty list of peers in a rule would be everybody.
+    nobody = policy(networkPolicy={"from": []})
+    assert nobody is not None
+    assert "ingress" not in nobody["spec"]
+    assert policy(networkPolicy={"enabled": False}) is None
+
+
+def test_every_installation_has_the_network_policy() -> None:
+    assert policy() is not None
+    for chart in ("traincrew", "mx-job-operator-chart"):
+        template = render(layout="helm", chart_name=chart)["templates/network-policy.yaml"]
+        assert "\nkind: NetworkPolicy\n" in template
+    without = parse({"networkPolicy": {"enabled": False}})
+    for values, there in ((DEFAULTS, True), (without, False)):
+        files = render(values, layout="kustomize")
+        assert ("manager/network_policy.yaml" in files) is there
+        listed = yaml.safe_load(files["manager/kustomization.yaml"])["resources"]
+        assert ("network_policy.yaml" in listed) is there
+
+
 def test_the_arguments_are_options_of_the_operator() -> None:
     from click import Context
 

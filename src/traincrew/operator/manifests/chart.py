@@ -31,6 +31,7 @@ def files() -> dict[str, str]:
         "deployment": [workload.deployment()],
         "disruption-budget": [workload.disruption_budget()],
         "metrics": [workload.service(), workload.service_monitor()],
+        "network-policy": [workload.network_policy()],
         "operator-role": [*rbac.operator_role(), *rbac.operator_binding()],
         "leader-election-role": [rbac.lease_role(), rbac.lease_binding()],
         "service-account": [rbac.service_account()],

@@ -32,6 +32,7 @@ def files(filling: Filling) -> dict[str, str]:
     def filled(*nodes: Any) -> str:
         return dump_all(filling.fill(list(nodes)))
 
+    policy = filled(workload.network_policy())
     return {
         **_directory(
             "crd",
@@ -58,6 +59,7 @@ def files(filling: Filling) -> dict[str, str]:
                 "manager.yaml": filled(workload.deployment()),
                 "disruption_budget.yaml": filled(workload.disruption_budget()),
                 "metrics_service.yaml": filled(workload.service()),
+                **({"network_policy.yaml": policy} if policy.strip() else {}),
             },
             # For `kustomize edit set image`.
             images=[{"name": image["repository"], "newTag": image["tag"] or filling.version}],
@@ -117,6 +119,7 @@ def _renaming(predecessor: Predecessor, name: str) -> Iterator[dict[str, Any]]:
         ("Deployment", name, other),
         ("ServiceAccount", name, other),
         ("PodDisruptionBudget", name, other),
+        ("NetworkPolicy", name, other),
         ("Service", f"{name}-metrics", f"{other}-metrics"),
         ("(Cluster)?Role", name, f"{other}{role}"),
         ("(Cluster)?RoleBinding", name, f"{other}{binding}"),

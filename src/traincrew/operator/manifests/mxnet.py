@@ -95,6 +95,7 @@ def operator_chart() -> dict[str, str]:
     shared: dict[str, list[Any]] = {
         "disruption-budget": [workload.disruption_budget()],
         "metrics": [workload.service()],
+        "network-policy": [workload.network_policy()],
         "operator-role": [*rbac.operator_role(), *rbac.operator_binding()],
         "leader-election-role": [rbac.lease_role(), rbac.lease_binding()],
         "service-account": [rbac.service_account()],

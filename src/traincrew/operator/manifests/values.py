@@ -113,6 +113,24 @@ class Metrics(_Values, frozen=True):
     ] = field(default_factory=ServiceMonitor)
 
 
+def _prometheus() -> Documents:
+    return [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}]
+
+
+class NetworkPolicy(Switch, frozen=True):
+    """Who may connect to the operator."""
+
+    from_: Annotated[
+        Documents,
+        Meta(
+            description=(
+                "Peers of a NetworkPolicy that may scrape the metrics; [] for none. Probes of the"
+                " kubelet are always allowed."
+            )
+        ),
+    ] = field(default_factory=_prometheus, name="from")
+
+
 class Logs(_Values, frozen=True):
     """The operator's log."""
 
@@ -195,6 +213,15 @@ class Values(_Values, frozen=True):
     metrics: Annotated[Metrics, Meta(description="Metrics and probes.")] = field(
         default_factory=Metrics
     )
+    network_policy: Annotated[
+        NetworkPolicy,
+        Meta(
+            description=(
+                "A NetworkPolicy that lets only some peers connect to the operator, where the"
+                " network of the cluster enforces such policies."
+            )
+        ),
+    ] = field(default_factory=NetworkPolicy)
     resources: Annotated[
         dict[str, Any], Meta(description="Requests and limits of the operator's container.")
     ] = field(default_factory=_resources)

@@ -1,4 +1,4 @@
-"""The operator's namespace, Deployment, Service and disruption budget."""
+"""The operator's namespace, Deployment, Service, NetworkPolicy and disruption budget."""
 
 from __future__ import annotations
 
@@ -181,6 +181,31 @@ def service() -> Document:
             "ports": [{"name": _PORT, "port": Value("metrics.port"), "targetPort": _PORT}],
         },
     }
+
+
+def network_policy() -> When:
+    """Return the NetworkPolicy that lets only those who scrape the metrics connect.
+
+    Probes need no rule: a pod's own node may always connect to it. What the operator connects to is
+    not restricted, because no selector names the API server.
+    """
+    port = {"protocol": "TCP", "port": _PORT}
+    return When(
+        "networkPolicy.enabled",
+        {
+            "apiVersion": "networking.k8s.io/v1",
+            "kind": "NetworkPolicy",
+            "metadata": _metadata(),
+            "spec": {
+                "podSelector": {"matchLabels": _labels()},
+                "policyTypes": ["Ingress"],
+                # A rule without peers would allow everybody; no rule allows nobody.
+                "ingress": When(
+                    "networkPolicy.from", [{"from": Value("networkPolicy.from"), "ports": [port]}]
+                ),
+            },
+        },
+    )
 
 
 def service_monitor() -> When:
