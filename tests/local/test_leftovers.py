@@ -51,6 +51,34 @@ def test_only_what_nobody_serves_is_removed(scratch: Path) -> None:
     assert leftovers.sweep(scratch) == Removed(0, 0)
 
 
+async def test_a_cluster_that_ends_is_not_taken_for_a_killed_one(
+    scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remove, seen = leftovers.remove, []
+
+    def removing(directory: Path) -> None:
+        seen.append(leftovers.find(scratch))
+        remove(directory)
+        seen.append(leftovers.find(scratch))
+
+    monkeypatch.setattr(leftovers, "remove", removing)
+    async with LocalCluster():
+        pass
+    assert seen == [[], []]
+    assert list(scratch.iterdir()) == []
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root can remove everything")
+def test_what_cannot_be_removed_is_found_again(scratch: Path) -> None:
+    directory = left(scratch)
+    pods = directory / "node" / "pods"
+    pods.chmod(0o500)
+    assert leftovers.sweep(scratch) == Removed(0, 0)
+    assert leftovers.find(scratch) == [directory]
+    pods.chmod(0o700)
+    assert leftovers.sweep(scratch).directories == 1
+
+
 def other_name(scratch: Path) -> None:
     left(scratch, "traincrew")
     left(scratch, "something-else")

@@ -21,7 +21,6 @@ import asyncio
 import contextlib
 import os
 import secrets
-import shutil
 import threading
 from ipaddress import IPv4Network
 from pathlib import Path
@@ -122,12 +121,13 @@ class LocalCluster:
         options = self.options
         if options.directory is None:
             self.directory, lock = leftovers.temporary_state()
-            self._resources.callback(shutil.rmtree, self.directory, ignore_errors=True)
         else:
             self.directory = options.directory
             private_directory(self.directory)
             lock = StateLock(self.directory)
         self._resources.callback(lock.release)
+        if options.directory is None:
+            self._resources.callback(self._remove_directory)
         removing = asyncio.create_task(self._remove_leftovers())
         self._resources.push_async_callback(_wait_until_done, removing)
         identity = _Identity.load(self.directory)
@@ -172,6 +172,10 @@ class LocalCluster:
             self._tasks.append(asyncio.create_task(part.run(), name=name))
         await self._wait_ready(manager.wait_synced())
         lock.write(self.server.url)
+
+    def _remove_directory(self) -> None:
+        with contextlib.suppress(OSError):
+            leftovers.remove(self.directory)
 
     async def _remove_leftovers(self) -> None:
         removed = await asyncio.to_thread(leftovers.sweep)

@@ -6,6 +6,7 @@ removed only if it and its lock file belong to this user, its mode is 0700, and 
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
@@ -18,7 +19,7 @@ from typing import NamedTuple
 from traincrew.local.directories import is_safe_parent
 from traincrew.local.statelock import FILE, StateInUseError, StateLock, holder_of
 
-__all__ = ["Removed", "find", "sweep", "temporary_state"]
+__all__ = ["Removed", "find", "remove", "sweep", "temporary_state"]
 
 _PREFIX = "traincrew-"
 _MAX_ENTRIES = 10_000
@@ -82,7 +83,9 @@ def sweep(root: Path | None = None) -> Removed:
         with suppress(OSError, StateInUseError):
             lock = StateLock(directory)
             try:
-                size += _remove(directory)
+                occupied = _size(directory)
+                remove(directory)
+                size += occupied
                 count += 1
             finally:
                 lock.release()
@@ -105,27 +108,32 @@ def _is_left(directory: Path) -> bool:
         return False
 
 
-def _remove(directory: Path) -> int:
-    """Remove a directory, its lock file last: what remains is found again.
+def remove(directory: Path) -> None:
+    """Remove a state directory, its lock file last: what remains is found again.
 
-    Returns:
-        The bytes that it occupied.
+    The caller holds its lock, so that nobody takes it for one that a killed process left.
 
     Raises:
-        OSError: Something in it cannot be removed.
+        OSError: Something in it cannot be removed; the rest is.
     """
+    for entry in directory.iterdir():
+        if entry.name == FILE:
+            continue
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry, ignore_errors=True)
+        else:
+            entry.unlink()
+    if left := [entry for entry in directory.iterdir() if entry.name != FILE]:
+        raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), str(left[0]))
+    (directory / FILE).unlink()
+    directory.rmdir()
+
+
+def _size(directory: Path) -> int:
+    """Return the bytes that the files in a directory occupy on disk."""
     size = 0
     for parent, _, names in os.walk(directory):
         for name in names:
             with suppress(OSError):
                 size += Path(parent, name).lstat().st_blocks * _BLOCK
-    for entry in directory.iterdir():
-        if entry.name == FILE:
-            continue
-        if entry.is_dir() and not entry.is_symlink():
-            shutil.rmtree(entry)
-        else:
-            entry.unlink()
-    (directory / FILE).unlink()
-    directory.rmdir()
     return size
