@@ -119,6 +119,9 @@ class Machine:
 
     def __init__(self, directory: Path) -> None:
         self.home = directory / "home"
+        self.directory = self.home / "clusters" / "default"
+        self.record = self.directory / "daemon.json"
+        self.lock = self.directory / "serving.lock"
         self.environment = {
             **os.environ,
             "TRAINCREW_HOME": str(self.home),

@@ -1,56 +1,21 @@
-"""A cluster is what its lock says, whatever became of its other files."""
+"""A cluster is what its lock says, whatever became of its other files; more in suites/cli."""
 
 import os
-import signal
 import subprocess
 import sys
-from collections.abc import Callable
-from pathlib import Path
 
-import pytest
-
-from cli.programs import Machine, kubeconfig_of, sleepers, start_pod, until
+from cli.programs import Machine, kubeconfig_of, sleepers, start_pod
 from traincrew.cli.cluster import process
 
 
-def directory(machine: Machine) -> Path:
-    return machine.home / "clusters" / "default"
-
-
-def lose_record(machine: Machine) -> None:
-    (directory(machine) / "daemon.json").unlink()
-
-
-def lose_lock(machine: Machine) -> None:
-    (directory(machine) / "serving.lock").unlink()
-
-
-@pytest.mark.parametrize("lose", [lose_record, lose_lock])
-async def test_down_ends_a_cluster_that_lost_a_file(
-    machine: Machine, lose: Callable[[Machine], None]
-) -> None:
+async def test_down_ends_a_cluster_that_lost_its_record(machine: Machine) -> None:
     await start_pod(kubeconfig_of(machine("up")))
     daemon = machine.status()["process"]
-    lose(machine)
+    machine.record.unlink()
     assert machine.status()["state"] == "running"
     assert machine.status()["process"] == daemon
     assert "nothing of it is left" in machine("down").stderr
     assert process.start_token(daemon) is None
-    assert sleepers() == []
-    assert not machine.home.exists()
-
-
-async def test_down_ends_pods_whose_server_was_killed_and_its_record_lost(
-    machine: Machine,
-) -> None:
-    await start_pod(kubeconfig_of(machine("up")))
-    daemon = machine.status()["process"]
-    os.kill(daemon, signal.SIGKILL)
-    until(lambda: process.start_token(daemon) is None)
-    lose_record(machine)
-    assert len(sleepers()) == 1
-    assert machine.status()["state"] == "crashed"
-    assert "nothing of it is left" in machine("down").stderr
     assert sleepers() == []
     assert not machine.home.exists()
 
@@ -76,12 +41,12 @@ def serve(machine: Machine) -> subprocess.CompletedProcess[str]:
 def test_a_second_server_fails_and_leaves_the_first_one_alone(machine: Machine) -> None:
     machine("up")
     before = machine.status()
-    record = (directory(machine) / "daemon.json").read_bytes()
+    record = machine.record.read_bytes()
     second = serve(machine)
     assert second.returncode == 1
     assert f"is served by process {before['process']} already" in second.stderr
     assert "Traceback" not in second.stderr
-    assert (directory(machine) / "daemon.json").read_bytes() == record
+    assert machine.record.read_bytes() == record
     assert machine.status() == before
 
 

@@ -1,0 +1,53 @@
+"""`traincrew down` of clusters that lost a file, or their process, or both."""
+
+import os
+import signal
+
+from cli.programs import Machine, kubeconfig_of, sleepers, start_pod, until
+from traincrew.cli.cluster import process
+
+
+async def test_down_ends_a_cluster_that_lost_its_lock_file(machine: Machine) -> None:
+    await start_pod(kubeconfig_of(machine("up")))
+    daemon = machine.status()["process"]
+    machine.lock.unlink()
+    assert machine.status()["state"] == "running"
+    assert "nothing of it is left" in machine("down").stderr
+    assert process.start_token(daemon) is None
+    assert sleepers() == []
+
+
+async def test_down_ends_pods_whose_server_was_killed_and_its_record_lost(
+    machine: Machine,
+) -> None:
+    await start_pod(kubeconfig_of(machine("up")))
+    daemon = machine.status()["process"]
+    os.kill(daemon, signal.SIGKILL)
+    until(lambda: process.start_token(daemon) is None)
+    machine.record.unlink()
+    assert len(sleepers()) == 1
+    assert machine.status()["state"] == "crashed"
+    assert "nothing of it is left" in machine("down").stderr
+    assert sleepers() == []
+    assert not machine.home.exists()
+
+
+async def test_a_cluster_that_was_stopped_with_its_pods_did_not_crash(machine: Machine) -> None:
+    await start_pod(kubeconfig_of(machine("up")))
+    machine("down", "--keep-data")
+    assert sleepers() == []
+    assert machine.status()["state"] == "stopped"
+
+
+def test_nothing_is_removed_while_a_server_that_cannot_be_identified_runs(
+    machine: Machine,
+) -> None:
+    kubeconfig = kubeconfig_of(machine("up"))
+    daemon = machine.status()["process"]
+    content = machine.lock.read_text()
+    machine.record.unlink()
+    machine.lock.write_text("nobody\n")
+    assert "is served by a process that cannot be identified" in machine("down", code=1).stderr
+    assert kubeconfig.is_file()
+    assert process.start_token(daemon) is not None
+    machine.lock.write_text(content)
