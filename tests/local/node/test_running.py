@@ -23,7 +23,7 @@ from local.node.support import (
 )
 from traincrew.engine.resources import ENDPOINT_SLICES, LEASES, NODES, PODS, SERVICES
 from traincrew.local.apiserver.http.node_backend import StreamRefusedError
-from traincrew.local.node import NodeSpec
+from traincrew.local.node import NodeSpec, end_pods
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -417,6 +417,19 @@ async def test_pods_continue_without_a_node(tmp_path: Path) -> None:
             await world.until(cleaned, "the deleted pod's directory is gone")
             await world.client.delete(PODS, "p", "default", grace_period=1)
             await world.gone()
+
+
+async def test_pods_can_be_ended_without_node_and_api(tmp_path: Path) -> None:
+    async with control_plane(tmp_path / "node") as world, running_node(world, kill=False):
+        await world.pod({"containers": [shell("main", SLEEP)]})
+        await world.ready()
+        program = _program(world, await world.get() or {})
+        memory = world.node._paths.memory
+    assert Path(f"/proc/{program}").exists()
+    await end_pods(world.state)
+    assert not Path(f"/proc/{program}").exists()
+    assert not (world.state / "pods").exists()
+    assert not memory.exists()
 
 
 async def test_a_pod_whose_processes_are_lost_is_restarted(tmp_path: Path) -> None:

@@ -78,6 +78,7 @@ class ClusterFiles:
         self.options = self.directory / "options.json"
         self.log = self.directory / "daemon.log"
         self.kubeconfig = self.directory / "kubeconfig"
+        self.node = self.directory / "node"
         self.merged = self.directory / "merged.json"
         """List of the user's kubeconfig files that this cluster was merged into."""
 
@@ -190,7 +191,7 @@ class ClusterFiles:
     def has_pods(self) -> bool:
         """Return whether pods have files here; some may be running if nobody serves the cluster."""
         try:
-            with os.scandir(self.directory / "node" / "pods") as entries:
+            with os.scandir(self.node / "pods") as entries:
                 return any(entries)
         except FileNotFoundError:
             return False

@@ -9,7 +9,6 @@ import click
 from traincrew.cli.cluster import daemon
 from traincrew.cli.cluster.files import ClusterFiles, all_clusters
 from traincrew.cli.cluster.merging import unmerge
-from traincrew.cli.cluster.options import Options
 from traincrew.cli.cluster.selection import named
 from traincrew.cli.display.folding import say
 
@@ -34,9 +33,9 @@ def down_command(name: str, everything: bool, keep_data: bool) -> None:
 
 def _down(files: ClusterFiles, keep_data: bool) -> None:
     daemon.stop(files, keep_pods=False)
-    if files.has_pods():  # the process was killed
-        _end_pods(files)
     with files.unserved():
+        if files.has_pods():  # the process was killed
+            _end_pods(files)
         files.record.unlink(missing_ok=True)
         if keep_data:
             say(f"cluster {files.name!r} is down; its data stays in {files.directory}")
@@ -48,16 +47,6 @@ def _down(files: ClusterFiles, keep_data: bool) -> None:
 
 def _end_pods(files: ClusterFiles) -> None:
     """Stop the pods of a cluster whose process no longer exists."""
-    from traincrew.cli.cluster.embedded import Embedded
+    from traincrew.local.node import end_pods
 
-    remembered = files.read_options() or Options()
-
-    async def adopt_and_end() -> None:
-        import msgspec
-
-        quiet = msgspec.structs.replace(remembered, operator=False)
-        embedded = Embedded(quiet, files.directory)
-        await embedded.start()
-        await embedded.stop(keep_pods=False)
-
-    asyncio.run(adopt_and_end())
+    asyncio.run(end_pods(files.node))

@@ -7,6 +7,7 @@ restart of the control plane. The status of a pod is computed by pure functions 
 one table lists what a pod may ask for without effect (`pods.unsupported`).
 """
 
+from traincrew.local.node.cleanup import end_pods
 from traincrew.local.node.machine.capabilities import (
     Capabilities,
     Capability,
@@ -35,5 +36,6 @@ __all__ = [
     "Written",
     "count_gpus",
     "detect",
+    "end_pods",
     "sweep_memory",
 ]

@@ -10,17 +10,19 @@ from traincrew.engine.errors import ApiError
 from traincrew.engine.observability import get_logger
 from traincrew.engine.resources import PODS
 from traincrew.local.node.containers.bare import remove_links
+from traincrew.local.node.machine.paths import Paths
 from traincrew.local.node.runtime.instances import Instance, instances_of
+from traincrew.local.node.runtime.written import WrittenFiles
+from traincrew.local.node.volumes.shared_memory import claim_directory
 from traincrew.local.node.waiting import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Container
+    from pathlib import Path
 
     from traincrew.engine.client import Client
-    from traincrew.local.node.machine.paths import Paths
-    from traincrew.local.node.runtime.written import WrittenFiles
 
-__all__ = ["Cleanup"]
+__all__ = ["Cleanup", "end_pods"]
 
 _KILL_SECONDS = 10.0
 _COLLECT_SECONDS = 600.0
@@ -58,16 +60,13 @@ class Cleanup:
         live = await self._live_pods()
         for directory in unknown:
             if directory.name not in live and directory.name not in known:
-                await self._kill(self._instances(directory.name))
+                instances = _instances(self._paths, directory.name)
+                await _kill(instances, self._written, self._timeout)
                 await in_thread(self._paths.remove_pod, directory.name)
 
     async def remove_everything(self) -> None:
         """Kill all pods at once and delete their files."""
-        if self._paths.pods.is_dir():
-            uids = [directory.name for directory in self._paths.pods.iterdir()]
-            await self._kill([each for uid in uids for each in self._instances(uid)])
-        for directory in (self._paths.pods, self._paths.hosts, self._paths.memory):
-            await in_thread(shutil.rmtree, directory, ignore_errors=True)
+        await _remove_everything(self._paths, self._written, self._timeout)
 
     async def _live_pods(self) -> set[str]:
         """Return the UIDs of all pods, listed from the API server and not from a cache."""
@@ -80,27 +79,53 @@ class Cleanup:
             else:
                 return {pod["metadata"]["uid"] for pod in pods["items"]}
 
-    def _instances(self, uid: str) -> list[Instance]:
-        containers = self._paths.containers(uid)
-        if not containers.is_dir():
-            return []
-        return [each for name in containers.iterdir() for each in instances_of(name)]
 
-    async def _kill(self, instances: list[Instance]) -> None:
-        for instance in instances:
-            if instance.processes() is None:
-                instance.abandon()
-            instance.kill()
-        ends = [asyncio.ensure_future(instance.wait()) for instance in instances]
-        if ends:
-            _, late = await asyncio.wait(ends, timeout=self._timeout)
-            for instance in instances if late else ():
-                instance.kill_shim()
-            for end in late:
-                end.cancel()
-        for instance in instances:
-            self._written.add(instance)
-            try:
-                remove_links(instance.launch().links)
-            except OSError:
-                continue
+async def end_pods(state: Path) -> None:
+    """Kill the pods of a node that no process runs, and delete their files.
+
+    Nothing but the node's directory is needed: no API server, no port.
+
+    Args:
+        state: The node's directory; the caller holds the lock of the cluster.
+
+    Raises:
+        OSError: The directory cannot be used.
+    """
+    paths = Paths(state, claim_directory(state))
+    await _remove_everything(paths, WrittenFiles(), _KILL_SECONDS)
+
+
+async def _remove_everything(paths: Paths, written: WrittenFiles, seconds: float) -> None:
+    if paths.pods.is_dir():
+        uids = [directory.name for directory in paths.pods.iterdir()]
+        await _kill([each for uid in uids for each in _instances(paths, uid)], written, seconds)
+    for directory in (paths.pods, paths.hosts, paths.memory):
+        await in_thread(shutil.rmtree, directory, ignore_errors=True)
+
+
+def _instances(paths: Paths, uid: str) -> list[Instance]:
+    containers = paths.containers(uid)
+    if not containers.is_dir():
+        return []
+    return [each for name in containers.iterdir() for each in instances_of(name)]
+
+
+async def _kill(instances: list[Instance], written: WrittenFiles, seconds: float) -> None:
+    """Kill containers; after `seconds` their shims as well, which may still copy files."""
+    for instance in instances:
+        if instance.processes() is None:
+            instance.abandon()
+        instance.kill()
+    ends = [asyncio.ensure_future(instance.wait()) for instance in instances]
+    if ends:
+        _, late = await asyncio.wait(ends, timeout=seconds)
+        for instance in instances if late else ():
+            instance.kill_shim()
+        for end in late:
+            end.cancel()
+    for instance in instances:
+        written.add(instance)
+        try:
+            remove_links(instance.launch().links)
+        except OSError:
+            continue
