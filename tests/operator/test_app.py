@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import resource
 import sys
 from typing import TYPE_CHECKING
 
@@ -63,7 +64,7 @@ async def test_metrics_and_health(cluster: Cluster, free_port: int) -> None:
 
 OPERATOR = """
 import resource, sys
-resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
+resource.setrlimit(resource.RLIMIT_NOFILE, (100, 128))
 from traincrew.cli.main import main
 main()
 """
@@ -93,6 +94,8 @@ async def test_a_crowd_at_its_port_takes_neither_the_lease_nor_the_probes(
     crowd = []
     try:
         await cluster.until(is_ready)
+        if hasattr(resource, "prlimit"):
+            assert resource.prlimit(operator.pid, resource.RLIMIT_NOFILE) == (128, 128)
         async with asyncio.timeout(20):
             for _ in range(400):
                 crowd.append(await asyncio.open_connection("127.0.0.1", free_port))  # noqa: PERF401
