@@ -5,6 +5,7 @@ Semantics: sigs.k8s.io/structured-merge-diff (``fieldpath.PathElement.Less``, ``
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -21,23 +22,27 @@ _TYPES: dict[type, int] = {int: 0, float: 0, str: 1, bool: 2}
 
 def in_order(fields: FieldSet) -> FieldSet:
     """Return the set with its steps in order; the same object if they already are."""
-    steps = list(fields)
-    moved = {
-        step: ordered
-        for step, inner in fields.items()
-        if inner and (ordered := in_order(inner)) is not inner
-    }
-    if len(steps) > 1:
-        # Field names sort as they are. Other steps occur beside them where one manager has a list
-        # and another a map.
-        named = all(step[0] in ".f" for step in steps)
-        steps = sorted(steps, key=None if named else _rank)
-    if not moved and steps == list(fields):
-        return fields
-    return {step: moved.get(step, fields[step]) for step in steps}
+    moved: FieldSet = {}
+    for step, inner in fields.items():
+        if inner and (ordered := in_order(inner)) is not inner:
+            moved[step] = ordered
+    given = list(fields)
+    if len(given) > 1:
+        steps = sorted(given)
+        # Field names sort as they are, before all others. Other steps occur beside them where one
+        # manager has a list and another a map.
+        if steps[-1][:1] not in ".f":
+            steps = sorted(given, key=_rank)
+        if steps != given:
+            return {step: moved.get(step, fields[step]) for step in steps}
+    return fields | moved if moved else fields
 
 
 def _rank(step: str) -> tuple[Any, ...]:
+    return _short_rank(step) if len(step) < _SHORT else _any_rank(step)
+
+
+def _any_rank(step: str) -> tuple[Any, ...]:
     kind = step[:2]
     if kind == "f:":
         return (1, step)
@@ -47,6 +52,11 @@ def _rank(step: str) -> tuple[Any, ...]:
     if kind == "v:":
         return (3, _value(_decode(step[2:])))
     return (0,) if step == "." else (4, step)
+
+
+_SHORT = 100
+# Most keys of lists are those of other objects, too: names of containers, variables, ports.
+_short_rank = lru_cache(maxsize=4096)(_any_rank)
 
 
 def _value(value: Any) -> tuple[int, Any]:

@@ -212,7 +212,7 @@ def _resources(found: list[Cause], container: Document, path: str) -> None:
             here = f"{path}.resources.{kind}[{name}]"
             found.extend(why.invalid(here, name, fault) for fault in resource_name_faults(name))
             number = parse(value)
-            if number < 0:
+            if number.numerator < 0:
                 detail = "must be greater than or equal to 0"
                 found.append(why.invalid(here, str(value), detail))
             elif name not in ("cpu", "memory", "ephemeral-storage") and number.denominator != 1:

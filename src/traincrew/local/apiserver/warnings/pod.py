@@ -159,12 +159,16 @@ _Place = tuple[str, str]
 def _overlaps(volume: Document) -> Iterator[str]:
     name = _quoted(volume.get("name", ""))
     for kind, what in (("configMap", "name"), ("secret", "secretName"), ("downwardAPI", "")):
+        if kind not in volume:
+            continue
         paths = [(item.get("path", ""), "") for item in items(volume, kind, "items")]
         described = f"{kind[0].upper()}{kind[1:]}"
         if what:
             described += f" {_quoted(volume.get(kind, {}).get(what, ''))}"
         for _, text in _colliding(paths):
             yield f"volume {name} ({described}): overlapping paths: {text}"
+    if "projected" not in volume:
+        return
     sources = list(items(volume, "projected", "sources"))
     places = [
         (index, place) for index, source in enumerate(sources) for place in _projected(source)

@@ -8,7 +8,6 @@ write. Those for updates also get the old document, and the fields that were sen
 from __future__ import annotations
 
 import base64
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol
 
 from traincrew.local.apiserver.admission import limits, pods
@@ -21,6 +20,7 @@ from traincrew.local.quantity import parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from fractions import Fraction
 
     from traincrew.local.apiserver.storage import Storage
     from traincrew.local.apiserver.values.documents import Document
@@ -68,13 +68,17 @@ def _qos_class(spec: Document) -> str:
     totals: dict[str, dict[str, Fraction]] = {"requests": {}, "limits": {}}
     guaranteed = True
     for holder in holders:
+        if not holder.get("resources"):
+            guaranteed = False
+            continue
         for kind, total in totals.items():
             amounts = field(holder, "resources", kind)
             given = {name: parse(amounts.get(name, "0")) for name in ("cpu", "memory")}
-            for name, amount in given.items():
-                if amount > 0:
-                    total[name] = total.get(name, Fraction(0)) + amount
-            guaranteed = guaranteed and (kind == "requests" or min(given.values()) > 0)
+            # A numerator compares faster than its fraction.
+            positive = {name: amount for name, amount in given.items() if amount.numerator > 0}
+            for name, amount in positive.items():
+                total[name] = total[name] + amount if name in total else amount
+            guaranteed = guaranteed and (kind == "requests" or len(positive) == len(given))
     if not any(totals.values()):
         return "BestEffort"
     return "Guaranteed" if guaranteed and totals["requests"] == totals["limits"] else "Burstable"
