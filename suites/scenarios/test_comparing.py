@@ -113,6 +113,33 @@ def test_a_container_that_ends_is_told_once() -> None:
     assert told["Pod p, life"] == ["created", "container c: Error, exit 3"]
 
 
+def test_a_role_that_follows_the_pods_is_compared_by_what_it_grants() -> None:
+    def rules(*pods: str) -> list[dict[str, Any]]:
+        named = {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}
+        return [{**named, "resourceNames": list(pods)}] if pods else []
+
+    def seen(*states: list[dict[str, Any]]) -> list[str]:
+        changes = ["ADDED", *["MODIFIED"] * (len(states) - 1)]
+        return transcript(
+            *(
+                observation(version, change, "Role", "r", rules=state or None)
+                for version, (change, state) in enumerate(zip(changes, states, strict=True), 1)
+            )
+        )["Role r, life"]
+
+    assert seen(rules("a"), rules("a", "b")) == [
+        "created",
+        "grants get /pods a",
+        "grants get /pods b",
+        "grants at last get /pods a",
+        "grants at last get /pods b",
+    ]
+    once = seen(rules(), rules("a"), rules())
+    assert once == ["created", "grants get /pods a"]
+    assert once == seen(rules(), rules("a"), rules(), rules("a"), rules())
+    assert once != seen(rules(), rules("a"))
+
+
 def test_what_the_operator_makes_together_has_no_order() -> None:
     owned = {"ownerReferences": [{"kind": "ChainerJob", "name": "j"}]}
     first = [

@@ -110,13 +110,35 @@ def _content(document: Document) -> Document:
     }
     if metadata.get("finalizers") == [_TRACKING]:
         del metadata["finalizers"]
-    rest = {key: value for key, value in document.items() if key not in _ENVELOPE}
+    without = {*_ENVELOPE, "rules"} if document.get("kind") == "Role" else _ENVELOPE
+    rest = {key: value for key, value in document.items() if key not in without}
     return {"metadata": metadata, **rest}
 
 
+def _grants(role: Document) -> list[str]:
+    """Return the rules of a Role, a line for each resource and name."""
+    return sorted(
+        f"{verb} {group}/{resource} {name}"
+        for rule in role.get("rules") or ()
+        for verb in rule["verbs"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for name in rule.get("resourceNames") or ["*"]
+    )
+
+
 def _life(life: list[Observation], normaliser: Normaliser) -> list[str]:
-    """Return the states of an object, each once."""
+    """Return the states of an object, each once.
+
+    The rules of a Role name the pods that exist. Whether the operator sees the moment between the
+    end of a worker's pod and its successor is chance, and so is the order in which it sees several.
+    So only what was granted at any time is compared, and what is granted at last.
+    """
     lines = ["created"]
+    if life[-1].kind == "Role":
+        granted = {grant for seen in life for grant in _grants(seen.document)}
+        lines += sorted(f"grants {normaliser.text(grant)}" for grant in granted)
+        lines += [f"grants at last {normaliser.text(each)}" for each in _grants(life[-1].document)]
     told: set[str] = set()
     given_up = _is_given_up(life)
     for before, after in pairwise([None, *life]):
