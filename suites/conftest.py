@@ -1,6 +1,7 @@
 """What suites share: the real cluster, started once for all that ask for it."""
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,12 +18,26 @@ REQUIRE = "TRAINCREW_REQUIRE_REAL_CLUSTER"
 ATTACH = "TRAINCREW_REAL_CLUSTER"
 IMAGES = ("operator", "helper", "chainermn", "busybox")
 # Suites that share what there is only one of: the real cluster, and the place images are built.
+SLOWEST = 40
 SHARING = {"images", "real", "scenarios", "kubectl/comparison"}
 
 
 def pytest_report_header() -> str:
     """Print the number that repeats a run."""
     return f"{variation.VARIABLE}={variation.NUMBER}"
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Print how long the tests of each file took, so that a run says where its time goes."""
+    seconds: Counter[str] = Counter()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                seconds[report.nodeid.partition("::")[0]] += round(report.duration)
+    if seconds:
+        terminalreporter.section("seconds of each file")
+    for path, spent in seconds.most_common(SLOWEST):
+        terminalreporter.write_line(f"{spent:5} s  {path}")
 
 
 class Lanes(LoadScopeScheduling):  # type: ignore[misc]  # pytest-xdist has no types

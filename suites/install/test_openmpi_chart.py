@@ -10,12 +10,15 @@ import random
 import re
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from hack.cluster import binaries
 
+import variation
 from api.mpicluster.broken_values import BROKEN, CODE, BrokenValues
 from traincrew.api.kinds.mpicluster.values import PLACEHOLDER
 
@@ -36,7 +39,18 @@ FILES = [
 FILES += sorted((ROOT / "examples" / "openmpi" / "values").glob("*.yaml"))
 
 
-@pytest.fixture(scope="module", params=["helm", "helm4"])
+HELMS = ["helm", "helm4"]
+
+
+def alternating(cases: list[Any], names: Callable[[Any], str]) -> list[Any]:
+    """Return each case with one of the two Helms; with another change of the code, the other."""
+    return [
+        pytest.param(HELMS[(place + variation.NUMBER) % 2], case, id=names(case))
+        for place, case in enumerate(cases)
+    ]
+
+
+@pytest.fixture(scope="module", params=HELMS)
 def helm(request: pytest.FixtureRequest) -> Run:
     """Runs one of both; fails the test when it exits with another code than expected."""
     if shutil.which("go") is None:
@@ -180,7 +194,9 @@ def where(broken: BrokenValues) -> list[str]:
     return [f"at '{pointer}'", f"{broken.key}: ", f"at '{above}': missing property '{last}'"]
 
 
-@pytest.mark.parametrize("broken", BROKEN, ids=lambda broken: broken.title)
+@pytest.mark.parametrize(
+    ("helm", "broken"), alternating(BROKEN, lambda broken: broken.title), indirect=["helm"]
+)
 def test_what_the_command_refuses_is_refused_with_the_same_key(
     helm: Run, tmp_path: Path, broken: BrokenValues
 ) -> None:
