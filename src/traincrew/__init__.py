@@ -1,1 +1,40 @@
-"""Run distributed training jobs from their Kubernetes manifest, with or without a cluster."""
+"""Run distributed training jobs from their Kubernetes manifest, with or without a cluster.
+
+The names below are the public interface for Python programs (docs/guides/python.md). They are
+imported when they are first used, so that `import traincrew` costs nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from traincrew.sdk import (
+        ApiError,
+        BadInput,
+        ClusterClient,
+        CommandFailed,
+        LocalCluster,
+        NotFoundError,
+    )
+
+__all__ = [
+    "ApiError",
+    "BadInput",
+    "ClusterClient",
+    "CommandFailed",
+    "LocalCluster",
+    "NotFoundError",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module 'traincrew' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module("traincrew.sdk"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from traincrew.cli.errors import BadInput, CommandFailed
 from traincrew.cli.options import read_accelerators
@@ -88,9 +88,7 @@ class Embedded:
                     directory=self._directory,
                     nodes=tuple(nodes),
                     image_catalogs=image_catalogs(options),
-                    # Training jobs need more isolation than plain processes have: fail early where
-                    # they cannot run.
-                    sandbox="bare" if options.sandbox == "bare" else "namespaces",
+                    sandbox=self._sandbox(),
                     scheduler_names=options.scheduler_names,
                     pods=self._pods or PodOptions(host_directory=Path(options.directory)),
                     on_pull=self._on_pull,
@@ -103,10 +101,23 @@ class Embedded:
         except (NetworksTakenError, PortInUseError, StateInUseError) as error:
             raise CommandFailed(str(error)) from error
         try:
-            await self._install()
+            if self._options.kinds:
+                await self._install()
+            if self._options.operator:
+                await self._start_operator()
         except BaseException:
             await self.stop(keep_pods=self._directory is not None)
             raise
+
+    def _sandbox(self) -> Literal["auto", "namespaces", "bare"]:
+        """Return how pods are isolated.
+
+        Training jobs need more isolation than plain processes have: fail early where they cannot
+        run.
+        """
+        if self._options.sandbox == "auto" and self._options.kinds:
+            return "namespaces"
+        return self._options.sandbox
 
     def _removed(self, removed: Removed) -> None:
         if self._on_removed is not None:
@@ -134,8 +145,6 @@ class Embedded:
             except ApiError as error:
                 name = definition["metadata"]["name"]
                 raise CommandFailed(f"cannot install {name}: {error.message}") from error
-        if self._options.operator:
-            await self._start_operator()
 
     async def _start_operator(self) -> None:
         from traincrew.operator.app import run_operator

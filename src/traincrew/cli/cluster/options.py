@@ -17,6 +17,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     scheduler_names: tuple[str, ...] = ()
     controller_config_file: str | None = None
     operator: bool = True
+    kinds: bool = True
+    """Whether the training kinds are installed; the operator needs them."""
     verbose: bool = False
     directory: str = "/"
     """Working directory of `up`: relative `hostPath`s are relative to it."""

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import traincrew
 from traincrew.local.node.fields.environment import expand
 from traincrew.local.node.runtime.processes import Mount
 from traincrew.local.node.volumes.payloads import is_api_volume
@@ -37,6 +36,9 @@ KUBECONFIG = f"{_OWN}/kubeconfig"
 TOOLS = f"{_OWN}/bin"
 # Replaced by empty ones in every container, so what an image needs there must be mounted again.
 _FRESH = ("/tmp/", "/run/", "/dev/", "/var/run/")  # noqa: S108  # compared, not used
+
+# The directory that contains this package, where pods find it.
+_PACKAGES = Path(__file__).resolve().parents[4]
 
 # Larger files of images, in bytes, are mounted: copies are in memory, one for each container.
 _LARGEST_COPY = 1024 * 1024
@@ -152,7 +154,7 @@ def image_mounts(environment: Environment, hidden_by: Iterable[HostMount] = ()) 
         for target, source in environment.files.items()
         if not os.path.normpath(target).startswith(covered)
     ]
-    prefixes = {Path(sys.prefix), Path(sys.base_prefix), Path(traincrew.__file__).parents[1]}
+    prefixes = {Path(sys.prefix), Path(sys.base_prefix), _PACKAGES}
     if environment.prefix is not None:
         prefixes.add(environment.prefix)
         interpreter = (environment.prefix / "bin" / "python3").resolve()

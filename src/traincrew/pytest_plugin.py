@@ -1,0 +1,46 @@
+"""Fixtures for pytest: a Kubernetes API for the tests of a session, and a namespace for each test.
+
+Registered by the entry point ``pytest11``: a project that has traincrew installed can use
+`traincrew_cluster` without importing anything. Nothing is started, nor imported, before a test asks
+for it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from traincrew import LocalCluster
+
+
+@pytest.fixture(scope="session")
+def traincrew_cluster_options() -> dict[str, Any]:
+    """Arguments of the cluster; override this fixture in your ``conftest.py`` for other ones.
+
+    By default a plain cluster, without the training kinds and their operator.
+    """
+    return {"training": False}
+
+
+@pytest.fixture(scope="session")
+def traincrew_cluster(traincrew_cluster_options: dict[str, Any]) -> Iterator[LocalCluster]:
+    """Provide a running cluster, shared by all tests of the session."""
+    from traincrew import LocalCluster
+
+    with LocalCluster(**traincrew_cluster_options) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def traincrew_namespace(traincrew_cluster: LocalCluster) -> Iterator[str]:
+    """Provide a new namespace of the shared cluster; it is deleted after the test."""
+    created = traincrew_cluster.client.create(
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "test-"}}
+    )
+    name: str = created["metadata"]["name"]
+    yield name
+    traincrew_cluster.client.delete("Namespace", name)

@@ -1,0 +1,19 @@
+"""traincrew from Python: a cluster for programs, notebooks and tests.
+
+The names below are the public interface, exported by `traincrew` itself; everything else may change
+with any release. The package uses the parts below it as the commands do, and no part uses it.
+"""
+
+from traincrew.cli.errors import BadInput, CommandFailed
+from traincrew.engine.errors import ApiError, NotFoundError
+from traincrew.sdk.client import ClusterClient
+from traincrew.sdk.cluster import LocalCluster
+
+__all__ = [
+    "ApiError",
+    "BadInput",
+    "ClusterClient",
+    "CommandFailed",
+    "LocalCluster",
+    "NotFoundError",
+]
