@@ -75,6 +75,9 @@ class LocalCluster:
         """Start it; on return the API is served. A started cluster stays as it is."""
         if self._loop is not None:
             return self
+        for path in self._images:
+            if not Path(path).is_file():
+                raise BadInput(f"images: {path} is no file")
         self._loop = BackgroundLoop("traincrew-cluster")
         try:
             self._loop.call(self._start())
@@ -90,9 +93,6 @@ class LocalCluster:
         from traincrew.cli.cluster.options import Options
 
         assert self._loop is not None
-        for path in self._images:
-            if not Path(path).is_file():
-                raise BadInput(f"images: {path} is no file")
         self._embedded = Embedded(
             Options(
                 nodes=self._nodes,

@@ -1,0 +1,170 @@
+"""Reads progress and metrics from the lines that training programs print.
+
+For programs that report nothing by themselves. What is understood:
+
+- JSON objects, and the dictionaries that `transformers` prints: every finite number is a metric;
+- progress bars of tqdm: ``45%|####  | 9/20 [00:05<00:06, 1.8it/s, loss=0.41]``;
+- ``epoch 3/20``, ``Epoch [3/20]``, ``step 100 of 1000``: how far the program is;
+- ``name=0.41``, and ``loss 0.41`` or ``validation accuracy: 0.98`` for usual names;
+- tables as Chainer's `PrintReport` prints them: a line of names, then lines of numbers.
+
+Pure and bounded: lines come from programs that nobody has to trust. Only what a person reads on
+this machine is derived from it, never the status of a job.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import NamedTuple
+
+LONGEST_LINE = 4096
+"""Characters; a longer line is not read."""
+MOST_METRICS = 32
+"""Metrics taken from one line."""
+LONGEST_NAME = 64
+
+_NUMBER = r"[-+]?(?:\d{1,18}(?:\.\d{0,18})?|\.\d{1,18})(?:[eE][-+]?\d{1,3})?"
+_ONE_NUMBER = re.compile(_NUMBER)
+_EPOCHS = {"epoch", "epochs", "step", "steps", "iteration", "iterations", "iter", "batch"}
+# `epoch 3/20`, `Epoch [3/20]`, `step: 100 of 1000`
+_COUNT = re.compile(
+    r"\b(epoch|step|iteration|iter)s?\b[ :=]{0,4}\[?(\d{1,12})\]? ?(?:/|of) ?\[?(\d{1,12})\]?",
+    re.IGNORECASE,
+)
+_BAR = re.compile(
+    r"(\d{1,3})%\|[^|]{0,200}\| ?(\d{1,12})/(\d{1,12}) "
+    r"\[[\d:]{4,12}<([\d:]{4,12}|\?), {0,3}([^\]]{0,400})\]"
+)
+# No space before the number where the name ends in `:`, as in addresses and times.
+_ASSIGNED = re.compile(rf"(?<![\w./-])([A-Za-z_][\w./-]{{0,63}}) ?= ?({_NUMBER})(?![\w.:/])")
+_QUOTED = re.compile(rf"['\"]([A-Za-z_][\w./ -]{{0,63}})['\"]: ?['\"]?({_NUMBER})['\"]?(?=[,}} ])")
+_USUAL = (
+    r"loss|accuracy|acc|error|err|perplexity|ppl|lr|learning rate|throughput|reward|score|f1|auc"
+    r"|mse|mae|rmse|bleu|epoch|step|iteration|samples/s|images/s|tokens/s"
+)
+_WHICH = r"train|training|val|valid|validation|test|eval|avg|average|mean|running|total|top-?[15]"
+_SPOKEN = re.compile(
+    rf"(?<![\w./=-])((?:(?:{_WHICH})[ _/])?(?:{_USUAL}))"
+    rf"(?: ?: ?| is | {{1,8}})({_NUMBER})(?![\w:/]| of )",
+    re.IGNORECASE,
+)
+
+
+class Reading(NamedTuple):
+    """What one line says.
+
+    Attributes:
+        metrics: Values by name, in the order of the line; all finite.
+        done: Fraction of the training that is done, between 0 and 1; None if it does not say.
+        remaining: Seconds that are left; None if it does not say.
+    """
+
+    metrics: dict[str, float]
+    done: float | None = None
+    remaining: float | None = None
+
+
+class MetricReader:
+    """Reads the lines of one container, in their order."""
+
+    def __init__(self) -> None:
+        self._columns: list[str] = []
+
+    def read(self, line: str) -> Reading | None:
+        """Return what a line says; None for all other lines."""
+        if len(line) > LONGEST_LINE:
+            return None
+        text = line.strip()
+        if text.startswith("{") and text.endswith("}"):
+            return _dictionary(text)
+        if (table := self._table(text)) is not None:
+            return table
+        if bar := _BAR.search(text):
+            return _bar(bar)
+        done = _done(text)
+        found = _pairs(_SPOKEN, text) | _pairs(_ASSIGNED, text)
+        if done is None and not found.keys() - _EPOCHS:
+            return None
+        return Reading(_bounded(found), done)
+
+    def _table(self, text: str) -> Reading | None:
+        words = text.split()
+        if len(words) > 1 and words[0] in _EPOCHS and not any(map(_is_number, words)):
+            self._columns = words[:MOST_METRICS]
+            return None
+        if len(words) != len(self._columns) or not words or not all(map(_is_number, words)):
+            return None
+        values = [float(word) for word in words]
+        return Reading(_bounded(dict(zip(self._columns, values, strict=True))))
+
+
+def _is_number(word: str) -> bool:
+    return _ONE_NUMBER.fullmatch(word) is not None
+
+
+def _dictionary(text: str) -> Reading | None:
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        found = _pairs(_QUOTED, text)
+    else:
+        found = {
+            str(name): float(value)
+            for name, value in content.items()
+            if isinstance(value, int | float)
+            and not isinstance(value, bool)
+            and abs(value) < 1e300  # also integers that no float can hold
+        }
+    metrics = _bounded(found)
+    return Reading(metrics, _done_of(found)) if metrics else None
+
+
+def _done_of(found: dict[str, float]) -> float | None:
+    """Return the fraction of a dictionary that has a count and its total."""
+    for count, total in (("step", "total_steps"), ("epoch", "epochs"), ("epoch", "num_epochs")):
+        if count in found and found.get(total, 0) > 0:
+            return _fraction(found[count], found[total])
+    return None
+
+
+def _bar(bar: re.Match[str]) -> Reading:
+    count, total = int(bar[2]), int(bar[3])
+    left = None if bar[4] == "?" else _seconds(bar[4])
+    return Reading(_bounded(_pairs(_ASSIGNED, bar[5])), _fraction(count, total), left)
+
+
+def _seconds(text: str) -> float:
+    """Return the seconds of ``1:02:03`` or ``02:03``."""
+    seconds = 0.0
+    for part in text.split(":"):
+        seconds = seconds * 60 + int(part or 0)
+    return seconds
+
+
+def _done(text: str) -> float | None:
+    match = _COUNT.search(text)
+    return _fraction(int(match[2]), int(match[3])) if match else None
+
+
+def _fraction(count: float, total: float) -> float | None:
+    return min(max(count / total, 0.0), 1.0) if total > 0 else None
+
+
+def _pairs(pattern: re.Pattern[str], text: str) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for match in pattern.finditer(text):
+        name = match[1].lower() if pattern is _SPOKEN else match[1]
+        found.setdefault(name, float(match[2]))
+    return found
+
+
+def _bounded(found: dict[str, float]) -> dict[str, float]:
+    """Return the metrics that can be shown: finite values, few and short printable names."""
+    kept = {
+        name: value
+        for name, value in found.items()
+        if math.isfinite(value) and 0 < len(name) <= LONGEST_NAME and name.isprintable()
+    }
+    return dict(list(kept.items())[:MOST_METRICS])
