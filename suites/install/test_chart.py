@@ -44,6 +44,7 @@ EVERYTHING: Document = {
     "metrics": {
         "port": 9090,
         "serviceMonitor": {"enabled": True, "interval": "1m", "labels": {"release": "prometheus"}},
+        "prometheusRule": {"enabled": True, "labels": {"release": "prometheus"}},
     },
     "networkPolicy": {"enabled": False, "from": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]},
     "resources": {
@@ -93,8 +94,8 @@ def one_at_a_time() -> list[Document]:
         values = nested(path, at(EVERYTHING, path))
         if path == ("leaderElection", "enabled"):
             values["replicas"] = 1
-        if path[:2] == ("metrics", "serviceMonitor"):
-            values["metrics"]["serviceMonitor"]["enabled"] = True
+        if path[0] == "metrics" and path[1] in {"serviceMonitor", "prometheusRule"}:
+            values["metrics"][path[1]]["enabled"] = True
         found.append(values)
     return found
 

@@ -13,6 +13,7 @@ from traincrew.engine.errors import ApiError, ForbiddenError, NotFoundError
 from traincrew.engine.events import EventRecorder
 from traincrew.engine.gate import Gate
 from traincrew.engine.observability import HealthServer, get_logger
+from traincrew.operator.jobcounts import JobCounts
 from traincrew.operator.kinds import all_kinds
 from traincrew.operator.reconciler import Reconciler
 
@@ -81,9 +82,10 @@ async def run_operator(
         gate = Gate()  # one for all kinds: they share the API server
         events = EventRecorder(always, COMPONENT, gate=gate, metrics=manager.metrics)
         manager.add_runnable(events.run)
-        kinds = all_kinds(options)
+        kinds, counts = all_kinds(options), JobCounts()
+        manager.metrics.add(counts)
         for kind in kinds:
-            Reconciler(
+            reconciler = Reconciler(
                 client,
                 manager,
                 events,
@@ -92,6 +94,7 @@ async def run_operator(
                 namespace=options.namespace,
                 workers=options.workers,
             )
+            counts.add(kind.resource.kind, reconciler.jobs)
         if options.metrics_address is not None:
             host, port = listen_address(options.metrics_address)
             health = HealthServer(

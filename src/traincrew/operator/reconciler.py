@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from traincrew.api.meta import CustomObject
+    from traincrew.engine.cache import Store
     from traincrew.engine.client import Client
     from traincrew.engine.controller import Manager
     from traincrew.engine.events import EventRecorder
@@ -131,6 +132,11 @@ class Reconciler:
         for informer in self._observer.watched.values():
             self.controller.watch(informer, self._observer.job_of, priority=FOLLOWING)
         manager.add(self.controller)
+
+    @property
+    def jobs(self) -> Store[Any]:
+        """The cache of jobs."""
+        return self._observer.jobs.store
 
     # -- one reconcile ------------------------------------------------------------------------
 

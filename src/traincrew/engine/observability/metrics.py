@@ -7,13 +7,21 @@ first scraped, so that a one-shot run never pays for it.
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from prometheus_client import CollectorRegistry
     from prometheus_client.metrics_core import Metric
+
+    class Collector(Protocol):
+        """Yields metrics when they are scraped, as collectors of prometheus-client do."""
+
+        def collect(self) -> Iterable[Metric]:
+            """Yield the metrics."""
+            ...
+
 
 Labels = tuple[str, ...]
 
@@ -237,9 +245,22 @@ class Metrics:
             ["resource"],
         )
 
+        self._others: list[Collector] = []
+
+    def add(self, collector: Collector) -> None:
+        """Expose the metrics of a collector as well."""
+        self._others.append(collector)
+
+    def names(self) -> dict[str, tuple[str, ...]]:
+        """Return the names of this class's metrics with the names of their labels."""
+        return {family.name: family.label_names for family in self._families()}
+
+    def _families(self) -> Iterator[Family | Histogram]:
+        return (each for each in vars(self).values() if isinstance(each, Family | Histogram))
+
     def collect(self) -> Iterable[Metric]:
         """Yield all metrics; implements prometheus-client's ``Collector``."""
-        for family in vars(self).values():
+        for family in (*self._families(), *self._others):
             yield from family.collect()
 
     def registry(self) -> CollectorRegistry:

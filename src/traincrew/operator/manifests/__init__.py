@@ -54,6 +54,7 @@ def documents(values: Values = DEFAULTS, namespace: str = NAMESPACE) -> dict[str
     operator = [
         workload.service(),
         workload.service_monitor(),
+        workload.prometheus_rule(),
         workload.network_policy(),
         workload.disruption_budget(),
         workload.deployment(),

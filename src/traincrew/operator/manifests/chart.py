@@ -30,7 +30,7 @@ def files() -> dict[str, str]:
     templates: dict[str, list[Any]] = {
         "deployment": [workload.deployment()],
         "disruption-budget": [workload.disruption_budget()],
-        "metrics": [workload.service(), workload.service_monitor()],
+        "metrics": [workload.service(), workload.service_monitor(), workload.prometheus_rule()],
         "network-policy": [workload.network_policy()],
         "operator-role": [*rbac.operator_role(), *rbac.operator_binding()],
         "leader-election-role": [rbac.lease_role(), rbac.lease_binding()],

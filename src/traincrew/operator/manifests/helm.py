@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import textwrap
 from typing import TYPE_CHECKING, Any
 
@@ -110,7 +111,8 @@ class HelmWriter(Struct, frozen=True):
                 return f"{{{{ .Values.{path}{' | quote' if isinstance(default, str) else ''} }}}}"
             case Namespace() | Either() | Image() | Text() | Expression():
                 return f'"{self._inline(node)}"'
-        return dump(node).removesuffix("...\n").strip()
+        # On one line: the next one would not be indented.
+        return dump(node, width=math.inf).removesuffix("...\n").strip()
 
     def _inline(self, node: Any) -> str:
         """Return a node inside of a quoted string."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from traincrew.api.crd import definition
 from traincrew.api.kinds import KINDS
-from traincrew.operator.manifests import mxnet, rbac, workload
+from traincrew.operator.manifests import monitoring, mxnet, rbac, workload
 from traincrew.operator.manifests.template import Filling
 from traincrew.operator.manifests.yamltext import dump, dump_all
 
@@ -64,7 +64,16 @@ def files(filling: Filling) -> dict[str, str]:
             # For `kustomize edit set image`.
             images=[{"name": image["repository"], "newTag": image["tag"] or filling.version}],
         ),
-        **_directory("prometheus", {"monitor.yaml": filled(workload.service_monitor().node)}),
+        **_directory(
+            "prometheus",
+            {
+                "monitor.yaml": filled(workload.service_monitor().node),
+                "rules.yaml": filled(workload.prometheus_rule().node),
+            },
+        ),
+        # For a Prometheus and a Grafana that no operator configures.
+        "prometheus/alerts/traincrew.yaml": dump(monitoring.rule_groups()),
+        "grafana/dashboard.json": json.dumps(monitoring.dashboard(), indent=2) + "\n",
         **_directory(
             "default",
             {},

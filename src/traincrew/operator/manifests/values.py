@@ -102,6 +102,15 @@ class ServiceMonitor(_Values, frozen=True):
     ] = field(default_factory=dict)
 
 
+class PrometheusRule(_Values, frozen=True):
+    """Alerts for the Prometheus operator."""
+
+    enabled: Annotated[bool, Meta(description="Needs the CRDs of the Prometheus operator.")] = False
+    labels: Annotated[
+        dict[str, str], Meta(description="Labels by which your Prometheus selects it.")
+    ] = field(default_factory=dict)
+
+
 class Metrics(_Values, frozen=True):
     """Metrics and probes."""
 
@@ -111,6 +120,9 @@ class Metrics(_Values, frozen=True):
     service_monitor: Annotated[
         ServiceMonitor, Meta(description="Lets the Prometheus operator scrape the metrics.")
     ] = field(default_factory=ServiceMonitor)
+    prometheus_rule: Annotated[
+        PrometheusRule, Meta(description="Alerts about the operator (docs/guides/monitoring.md).")
+    ] = field(default_factory=PrometheusRule)
 
 
 def _prometheus() -> Documents:

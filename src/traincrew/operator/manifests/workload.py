@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from traincrew.operator.manifests import monitoring
 from traincrew.operator.manifests.template import (
     Document,
     Image,
@@ -219,8 +220,26 @@ def service_monitor() -> When:
             "spec": {
                 "selector": {"matchLabels": _labels()},
                 "endpoints": [
-                    {"port": _PORT, "interval": Value("metrics.serviceMonitor.interval")}
+                    {
+                        "port": _PORT,
+                        "interval": Value("metrics.serviceMonitor.interval"),
+                        # `namespace` is that of the jobs, not of the operator.
+                        "honorLabels": True,
+                    }
                 ],
             },
+        },
+    )
+
+
+def prometheus_rule() -> When:
+    """Return the alerts as an object of the Prometheus operator."""
+    return When(
+        "metrics.prometheusRule.enabled",
+        {
+            "apiVersion": "monitoring.coreos.com/v1",
+            "kind": "PrometheusRule",
+            "metadata": {**_metadata(), "labels": optional("metrics.prometheusRule.labels")},
+            "spec": monitoring.rule_groups(),
         },
     )

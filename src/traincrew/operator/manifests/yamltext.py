@@ -48,10 +48,10 @@ def is_flow(key: str, mapping: dict[str, Any]) -> bool:
     return "verbs" in mapping and key in {"apiGroups", "resources", "resourceNames", "verbs"}
 
 
-def dump(document: Any) -> str:
-    """Dump one document; keys keep their order."""
+def dump(document: Any, width: float = WIDTH) -> str:
+    """Dump one document; keys keep their order, and long texts are wrapped."""
     text: str = yaml.dump(
-        _with_flows(document), Dumper=_Dumper, sort_keys=False, width=WIDTH, allow_unicode=True
+        _with_flows(document), Dumper=_Dumper, sort_keys=False, width=width, allow_unicode=True
     )
     return text
 
