@@ -12,15 +12,18 @@ BIN    := $(VENV)/bin
 help: ## Show what can be done here
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
-$(VENV)/.run: requirements/run.txt pyproject.toml
+# Nothing is installed whose hash is not in requirements/.
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+$(VENV)/.run: requirements/run.txt requirements/build.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/run.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	$(INSTALL) --require-hashes -r requirements/run.txt -r requirements/build.txt
+	$(INSTALL) --no-deps --no-build-isolation -e .
 	$(BIN)/python -m compileall -q src  # also where PYTHONDONTWRITEBYTECODE is set
 	@touch $@
 
 $(VENV)/.dev: requirements/dev.txt $(VENV)/.run
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/dev.txt
+	$(INSTALL) --require-hashes -r requirements/dev.txt
 	@touch $@
 
 setup: $(VENV)/.dev ## Create the development environment
@@ -60,8 +63,8 @@ format: setup ## Format the code
 bench: setup ## Benchmarks, each beside its reference
 	$(BIN)/python -m benchmarks
 
-lock: ## Renew requirements/*.txt from pyproject.toml
-	$(PYTHON) hack/lock.py
+lock: $(VENV)/.run ## Renew all requirements with their hashes (requirements/, images/, environments)
+	$(BIN)/python hack/lock.py
 
 manifests: $(VENV)/.run ## Regenerate deploy/, config/, charts/ and the field reference from the types
 	$(BIN)/traincrew manifests --directory deploy
