@@ -24,7 +24,7 @@ import msgspec
 from msgspec import Struct
 
 from traincrew.local.directories import make_directory, write_new
-from traincrew.local.images import torch_builds
+from traincrew.local.images import hashes, torch_builds
 from traincrew.local.images.catalog import PACKAGES, PREFIX, Definition
 from traincrew.local.images.cleanup import DOWNLOADS_LOCK, MARKER, sweep, sweep_downloads
 from traincrew.local.images.errors import BuildError
@@ -39,7 +39,7 @@ from traincrew.local.images.uv import Uv
 from traincrew.local.images.uv_output import advice, failure_reason, is_network_failure
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from pathlib import Path
 
 __all__ = ["MARKER", "BuildError", "build", "check_writable", "environment_path", "is_built"]
@@ -78,6 +78,10 @@ def environment_path(cache: Path, definition: Definition) -> Path:
             for target, source in _own_files(definition).items()
         },
     }
+    if definition.hashes:
+        recipe["hashes"] = [
+            hashlib.sha256(file.read_bytes()).hexdigest() for file in definition.hashes
+        ]
     digest = hashlib.sha256(msgspec.json.encode(recipe, order="sorted")).hexdigest()
     return cache / "environments" / digest[:16]
 
@@ -127,7 +131,7 @@ async def build(path: Path, definition: Definition, progress: Progress) -> None:
                     log = path.with_suffix(".log")
                     write_new(log, b"")
                     uv = Uv(cache, temporary, log, progress, (lock, downloads))
-                    await _Build(path, definition, progress, uv, log).run()
+                    await _Build(path, definition, progress, uv, log, temporary=temporary).run()
             finally:
                 # Also on cancellation: everything is removed before the lock is released.
                 shutil.rmtree(temporary, ignore_errors=True)
@@ -187,8 +191,17 @@ def _unusable(cache: Path, name: str, error: OSError) -> BuildError:
 
 class _Build:
     def __init__(
-        self, path: Path, definition: Definition, progress: Progress, uv: Uv, log: Path
+        self,
+        path: Path,
+        definition: Definition,
+        progress: Progress,
+        uv: Uv,
+        log: Path,
+        *,
+        temporary: Path,
     ) -> None:
+        self.temporary = temporary
+        self.hashes = hashes.read(definition.hashes)
         self.path = path
         self.definition = definition
         self.progress = progress
@@ -260,24 +273,41 @@ class _Build:
     async def _install_requirements(self, arguments: tuple[str, ...]) -> None:
         requirements = self.definition.requirements
         for choice in torch_builds.choices(requirements, self.definition.pip_arguments):
-            tried = (*choice.arguments, *arguments, "--dry-run", "--", *choice.requirements)
+            # The hashes are those of the index, which has other builds.
+            wanted = self._wanted(choice.requirements, without=("torch",))
+            tried = (*choice.arguments, *arguments, "--dry-run", *wanted)
             variables = {"UV_HTTP_TIMEOUT": "5", "UV_HTTP_RETRIES": "0"}
             what = "asking for PyTorch without CUDA"
             if not await self.uv.run(what, *self._pip_install(), *tried, **variables):
                 await self._install(
-                    "requirement", choice.requirements, (*choice.arguments, *arguments)
+                    "requirement", choice.requirements, (*choice.arguments, *arguments), wanted
                 )
                 return
             self.progress(torch_builds.REFUSED)
         await self._install("requirement", requirements, arguments)
 
     async def _install(
-        self, what: str, requirements: tuple[str, ...], arguments: tuple[str, ...]
+        self,
+        what: str,
+        requirements: tuple[str, ...],
+        arguments: tuple[str, ...],
+        wanted: tuple[str, ...] = (),
     ) -> None:
         # All in one command: a second one could replace packages that the first one installed.
         count = len(requirements)
         words = f"installing {count} {what}{'s' if count != 1 else ''}"
-        await self._uv_pip(words, (*arguments, "--", *requirements))
+        await self._uv_pip(words, (*arguments, *(wanted or self._wanted(requirements))))
+
+    def _wanted(
+        self, requirements: tuple[str, ...], without: Collection[str] = ()
+    ) -> tuple[str, ...]:
+        """Return arguments for requirements, in a file with hashes if there are any."""
+        if not self.hashes:
+            return ("--", *requirements)
+        lines, complete = hashes.hashed(requirements, self.hashes, without)
+        file = self.temporary / "requirements.txt"
+        file.write_text("\n".join([*lines, ""]), encoding="utf-8")
+        return (*(("--require-hashes",) if complete else ()), "--requirements", str(file))
 
     def _pip_install(self) -> tuple[str, ...]:
         return ("pip", "install", "--python", str(self.path / "bin" / "python"))

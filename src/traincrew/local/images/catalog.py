@@ -58,6 +58,7 @@ class Definition(Struct, frozen=True):
     python: Python | None = None
     build_requirements: tuple[str, ...] = ()
     requirements: tuple[str, ...] = ()
+    hashes: tuple[Path, ...] = ()
     pip_arguments: tuple[str, ...] = ()
     files: Mapping[str, Path] = field(default_factory=dict)
     programs: Mapping[str, Path] = field(default_factory=dict)
@@ -144,6 +145,7 @@ class _Entry:
         "python",
         "buildRequirements",
         "requirements",
+        "hashes",
         "pipArguments",
         "files",
         "programs",
@@ -235,6 +237,7 @@ def _resolve(entry: _Entry, entries: Sequence[_Entry], children: tuple[_Entry, .
             base.build_requirements, _requirements(entry, "buildRequirements")
         ),
         requirements=_merge_requirements(base.requirements, _requirements(entry, "requirements")),
+        hashes=_hashes(entry) if "hashes" in entry.raw else base.hashes,
         pip_arguments=base.pip_arguments + entry.texts("pipArguments"),
         files={**base.files, **_files(entry, "files")},
         programs={**base.programs, **_files(entry, "programs")},
@@ -315,6 +318,14 @@ def _requirements(entry: _Entry, key: str) -> tuple[str, ...]:
         if "\n" in requirement:
             entry.fail(f"{key}[{index}]", "has more than one line: one requirement per entry")
     return requirements
+
+
+def _hashes(entry: _Entry) -> tuple[Path, ...]:
+    paths = tuple(entry.local_path(text) for text in entry.texts("hashes"))
+    for index, path in enumerate(paths):
+        if not path.is_file():
+            entry.fail(f"hashes[{index}]", f"{path}: there is no such file")
+    return paths
 
 
 def _merge_requirements(base: tuple[str, ...], own: tuple[str, ...]) -> tuple[str, ...]:

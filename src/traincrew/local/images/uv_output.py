@@ -35,6 +35,8 @@ _NETWORK = (
 )
 _CERTIFICATE = r"invalid peer certificate|UnknownIssuer|CERTIFICATE_VERIFY_FAILED"
 
+_HASH = r"Hash mismatch|mismatched hash|match any of the hashes"
+
 _ADVICE = (
     (
         _CERTIFICATE,
@@ -51,6 +53,17 @@ _ADVICE = (
             r"no wheels? with a matching"
         ),
         "Correct this requirement of the environment, or its python version",
+    ),
+    (
+        _HASH,
+        (
+            "The package index has another file than the one that the catalog was written with; "
+            "if you trust it, set hashes: [] in an environment of your own"
+        ),
+    ),
+    (
+        r"no trusted hash was provided",
+        "Name this package and its version under requirements, and its hashes in a file of hashes",
     ),
     (
         r"No solution found when resolving",
@@ -207,4 +220,4 @@ def advice(lines: Iterable[str]) -> str:
 def is_network_failure(lines: Iterable[str]) -> bool:
     """Return whether a network failure was the cause, so that a retry may succeed."""
     text = "\n".join(lines)
-    return bool(re.search(_NETWORK, text)) and not re.search(_CERTIFICATE, text)
+    return bool(re.search(_NETWORK, text)) and not re.search(f"{_CERTIFICATE}|{_HASH}", text)
