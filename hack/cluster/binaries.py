@@ -38,12 +38,14 @@ class Program:
     Attributes:
         seconds: Approximate duration of a first build on two cores, to be reported to the user.
         test: Built by ``go test -c``.
+        shipped: Part of an image, so nothing in it depends on the machine that built it.
     """
 
     module: str
     package: str
     seconds: int
     test: bool = False
+    shipped: bool = False
 
 
 PROGRAMS: dict[str, Program] = {
@@ -55,6 +57,7 @@ PROGRAMS: dict[str, Program] = {
     "kube-scheduler": Program("kubernetes", f"{KUBERNETES}/cmd/kube-scheduler", 5),
     "kubelet": Program("kubernetes", f"{KUBERNETES}/cmd/kubelet", 15),
     "kube-proxy": Program("kubernetes", f"{KUBERNETES}/cmd/kube-proxy", 12),
+    "kubectl": Program("kubectl", f"{KUBERNETES}/cmd/kubectl", 75, shipped=True),
     "containerd": Program("containerd", "github.com/containerd/containerd/v2/cmd/containerd", 85),
     "containerd-shim-runc-v2": Program(
         "containerd", "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2", 5
@@ -111,6 +114,24 @@ def path(name: str) -> Path:
     for source in sorted(directory.iterdir()):
         digest.update(source.read_bytes())
     return cache_directory() / f"{program.module}-{digest.hexdigest()[:12]}" / name
+
+
+def license_file(name: str) -> Path:
+    """Return the license of the module that a program is from.
+
+    Raises:
+        subprocess.CalledProcessError: The module is not there, and cannot be downloaded.
+    """
+    module = PROGRAMS[name].package.partition("/cmd/")[0]
+    listed = subprocess.run(
+        ["go", "list", "-mod=readonly", "-m", "-f", "{{.Dir}}", module],
+        cwd=MODULES / PROGRAMS[name].module,
+        env={**os.environ, "GOTOOLCHAIN": "local"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return Path(listed.stdout.strip(), "LICENSE")
 
 
 def unbuilt(names: Iterable[str]) -> list[str]:
@@ -189,7 +210,8 @@ def _flags(program: Program) -> list[str]:
             "gitTreeState": "clean",
         }.items():
             linker += ["-X", f"k8s.io/component-base/version.{key}={value}"]
-    return ["-buildvcs=false", "-mod=readonly", "-ldflags", " ".join(linker)]
+    paths = ["-trimpath"] if program.shipped else []
+    return ["-buildvcs=false", "-mod=readonly", *paths, "-ldflags", " ".join(linker)]
 
 
 def _go_version() -> str:

@@ -50,7 +50,7 @@ def missing(*, build: bool = True) -> list[str]:
         packages.append("containernetworking-plugins")
     if packages:
         found.append(f"Debian packages: apt-get install {' '.join(packages)}")
-    if build and (lacking := _go()):
+    if build and (lacking := missing_go()):
         found.append(lacking)
     found += _room(build=build)
     if not Path("/sys/fs/cgroup").is_mount() and not Path("/sys/fs/cgroup/cgroup.procs").exists():
@@ -70,11 +70,12 @@ def require(*, build: bool = True) -> None:
         raise Unavailable(f"a real cluster cannot run here; missing:\n{lines}")
 
 
-def _go() -> str:
+def missing_go() -> str:
+    """Return which Go this machine lacks for building programs; empty if it has one."""
     wanted = ".".join(map(str, GO))
     go = shutil.which("go")
     if go is None:
-        return f"Go {wanted} or newer, on PATH: the cluster's programs are built from source"
+        return f"Go {wanted} or newer, on PATH: programs are built from source"
     text = subprocess.run([go, "env", "GOVERSION"], capture_output=True, text=True, check=False)
     found = re.match(r"go(\d+)\.(\d+)", text.stdout)
     if found is None or (int(found[1]), int(found[2])) < GO:

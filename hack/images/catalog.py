@@ -29,6 +29,7 @@ class Image:
         dockerfile: Path in the repository.
         target: The stage of the Dockerfile; the last one if None.
         needs: Short names of images that the Dockerfile copies from.
+        programs: Programs of `hack.cluster.binaries`, each in the place of the stage of that name.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Image:
     dockerfile: str
     target: str | None = None
     needs: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()
 
     @property
     def tagged(self) -> str:
@@ -61,7 +63,7 @@ IMAGES: Mapping[str, Image] = {
     image.name: image
     for image in (
         Image("operator", "traincrew/traincrew", "images/operator/Dockerfile"),
-        Image("helper", "traincrew/helper", "images/helper/Dockerfile"),
+        Image("helper", "traincrew/helper", "images/helper/Dockerfile", programs=("kubectl",)),
         Image("git", "traincrew/git", "images/git/Dockerfile"),
         Image("chainermn", "traincrew/chainermn", "images/chainermn/Dockerfile"),
         Image("chainer", "traincrew/chainer", "images/chainermn/Dockerfile", target="chainer"),

@@ -2,7 +2,8 @@
 
 A release of Debian has one version of each package, and replaces it with security updates only. So
 exact versions cannot be pinned: they would disappear. The lock file ensures that no package is
-older than before, and that no package is added unnoticed.
+older than before, and that none is added unnoticed: such an image is not built. Newer ones are
+reported.
 """
 
 from __future__ import annotations
@@ -12,10 +13,13 @@ from typing import TYPE_CHECKING
 
 from hack.images import catalog
 from hack.images.archive import Archive
+from hack.images.errors import ImageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
+
+    from hack.images.workshop import Report
 
 FILE = catalog.REPOSITORY / "images" / "debian-packages.lock"
 HEADER = """\
@@ -65,6 +69,34 @@ def differences(packages: Mapping[str, str], release: str) -> list[str]:
         for package, version in packages.items()
         if package not in locked or older(version, locked[package])
     ]
+
+
+def newer(packages: Mapping[str, str], release: str) -> list[str]:
+    """Return the packages of an image that are newer than in the lock file, for people."""
+    locked = read().get(release, {})
+    return [
+        f"{package} {locked[package]} -> {version}"
+        for package, version in packages.items()
+        if package in locked and older(locked[package], version)
+    ]
+
+
+def check(name: str, packages: Mapping[str, str], release: str, report: Report) -> None:
+    """Refuse an image whose packages are not those of the lock file, and report newer ones.
+
+    Raises:
+        ImageError: A package is older, or is not in the lock file.
+    """
+    if found := differences(packages, release):
+        raise ImageError(
+            f"{name}: its Debian packages are not those that were reviewed: {'; '.join(found)}."
+            " If they are to be part of it: `python -m hack.images lock`, and commit the file"
+        )
+    if found := newer(packages, release):
+        report(
+            f"{name}: newer than in {FILE.name}, as security updates are: {', '.join(found)};"
+            " `python -m hack.images lock` records them"
+        )
 
 
 def older(version: str, other: str) -> bool:

@@ -14,6 +14,8 @@ import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
+# Modification time of files in the build context, so that layers depend only on content.
+EPOCH = 1_700_000_000
 GIBIBYTE = 1 << 30
 DISK = 4 * GIBIBYTE
 PROGRAMS = {"buildah": "buildah", "debootstrap": "debootstrap", "mount": "mount"}
@@ -39,6 +41,8 @@ def missing() -> list[str]:
     packages = sorted({package for name, package in PROGRAMS.items() if not shutil.which(name)})
     if packages:
         found.append(f"Debian packages: apt-get install {' '.join(packages)}")
+    if lacking := _go():
+        found.append(lacking)
     if not Path(KEYRING).exists():
         found.append("Debian's keys: apt-get install debian-archive-keyring")
     if not mirrors():
@@ -52,6 +56,13 @@ def missing() -> list[str]:
             f"disk: {DISK / GIBIBYTE:.0f} GiB free below {place}, there are {free / GIBIBYTE:.1f}"
         )
     return found
+
+
+def _go() -> str:
+    # Imported here: this module is used by programs without the development environment.
+    from hack.cluster import binaries, preflight
+
+    return preflight.missing_go() if binaries.unbuilt(["kubectl"]) else ""
 
 
 def mirrors() -> dict[str, str]:
