@@ -81,11 +81,11 @@ def _archive(wanted: Image, files: Mapping[str, File]) -> Path:
 
 
 def _describe(wanted: Image, archive: Path) -> None:
-    """Write the bill of materials of an image, unless it is there."""
+    """Write the bill of materials of an image, unless it is there and current."""
     # Imported here: the rest of this package needs no library.
     from hack.images import materials
 
-    if not materials.path(archive).exists():
+    if not materials.is_current(archive):
         materials.write(archive, catalog.suite(wanted), wanted.programs)
 
 

@@ -8,6 +8,8 @@ image in a registry.
 from __future__ import annotations
 
 import base64
+import hashlib
+import json
 import subprocess
 import tempfile
 import uuid
@@ -28,13 +30,21 @@ from packageurl import PackageURL
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-# For serial numbers: the same image has the same document.
+# For serial numbers.
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://traincrew.dev/images")
 
 
 def path(archive: Path) -> Path:
     """Return where the document of an image is."""
     return archive.with_suffix(".cdx.json")
+
+
+def is_current(archive: Path) -> bool:
+    """Return whether the document of an image is there, and this program would write it so."""
+    if not path(archive).exists():
+        return False
+    written = json.loads(path(archive).read_text())
+    return bool(written["serialNumber"] == _serial_number(Archive(archive)).urn)
 
 
 def write(archive: Path, suite: str, programs: Iterable[str] = ()) -> Path:
@@ -76,7 +86,7 @@ def document(archive: Archive, suite: str, programs: Iterable[str] = ()) -> str:
     )
     created = datetime.fromisoformat(archive.document["created"][:19] + "+00:00")
     bom = Bom(
-        serial_number=uuid.uuid5(_NAMESPACE, archive.identity),
+        serial_number=_serial_number(archive),
         metadata=BomMetaData(component=image, timestamp=created),
         components=components,
     )
@@ -85,6 +95,12 @@ def document(archive: Archive, suite: str, programs: Iterable[str] = ()) -> str:
     if error := JsonStrictValidator(SchemaVersion.V1_6).validate_str(text):
         raise ImageError(f"{archive.path.name}: its bill of materials is not CycloneDX: {error}")
     return text
+
+
+def _serial_number(archive: Archive) -> uuid.UUID:
+    """Return the number of a document: the same for the same image and program."""
+    program = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
+    return uuid.uuid5(_NAMESPACE, f"{archive.identity} {program}")
 
 
 def _debian(archive: Archive, suite: str) -> Iterator[Component]:

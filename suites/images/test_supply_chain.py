@@ -8,7 +8,8 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from cyclonedx.schema import SchemaVersion
@@ -16,14 +17,12 @@ from cyclonedx.validation.json import JsonStrictValidator
 from hack.cluster import binaries
 from hack.cluster.images import write_image
 from hack.images import ImageError, catalog, materials, signing
+from hack.images.archive import Archive
 from packageurl import PackageURL
 from suites.images.conftest import REQUIRE
 from suites.images.container import Container
 
 from hack import images
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 Containers = Callable[[str], Container]
 
@@ -76,7 +75,7 @@ def test_the_modules_of_kubectl_are_named(container: Containers) -> None:
     # Compiled with the paths of no machine.
     kubectl = container("helper").file("/usr/local/bin/kubectl").read_bytes()
     assert str(binaries.cache_directory().parent).encode() not in kubectl
-    assert os.path.expanduser("~/go/pkg").encode() not in kubectl
+    assert str(Path.home() / "go").encode() not in kubectl
 
 
 # -- signatures ----------------------------------------------------------------------------------
@@ -91,7 +90,7 @@ def keys(tmp_path: Path) -> tuple[Path, Path]:
             pytest.fail(text, pytrace=False)
         pytest.skip(text)
     secret, public = tmp_path / "secret.key", tmp_path / "public.key"
-    words = ["minisign", "-G", "-W", "-s", secret, "-p", public]
+    words = ["minisign", "-G", "-W", "-s", str(secret), "-p", str(public)]
     subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
     return secret, public
 
@@ -101,7 +100,7 @@ def image(tmp_path: Path) -> Path:
     """A small image with a bill of materials."""
     path = tmp_path / "small-1.tar"
     write_image(path, "docker.io/me/small:1", b"\0" * 10240, {})
-    described = {"metadata": {"component": {"bom-ref": signing.Archive(path).identity}}}
+    described = {"metadata": {"component": {"bom-ref": Archive(path).identity}}}
     materials.path(path).write_text(json.dumps(described))
     return path
 
@@ -135,7 +134,7 @@ def test_a_signature_is_of_one_image_and_one_key(
         signing.verify(image, public)
     signing.sign([image], secret)
     other = tmp_path / "other.pub"
-    words = ["minisign", "-G", "-W", "-s", tmp_path / "other.key", "-p", other]
+    words = ["minisign", "-G", "-W", "-s", str(tmp_path / "other.key"), "-p", str(other)]
     subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
     with pytest.raises(ImageError, match="not what was signed with this key"):
         signing.verify(image, other)
@@ -173,6 +172,8 @@ def test_images_are_signed_when_they_are_built(
     assert verified.returncode == 0, verified.stderr
     assert verified.stdout.startswith(f"{archive}: signed")
 
+    for file in (archive, materials.path(archive)):  # the key is thrown away
+        signing.path(file).unlink()
     missing = command("build", "busybox", key="/nowhere/key")
     assert missing.returncode == 1
     assert "/nowhere/key: there is no such file" in missing.stderr

@@ -1,5 +1,6 @@
 """The Helm chart renders the same objects as the program, whatever the values."""
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import yaml
 from traincrew.operator.manifests import documents
 from traincrew.operator.manifests.values import DEFAULTS, parse, plain
 
-from .support import CHART, KUBERNETES, Document, Run, by_name, committed, load_all
+from .support import CHART, KUBERNETES, ROOT, Document, Run, by_name, committed, load_all
 
 KEPT = {"helm.sh/resource-policy": "keep"}
 EVERYTHING: Document = {
@@ -133,6 +134,27 @@ def test_lint_finds_nothing(helm: Run) -> None:
 
 def test_with_its_defaults_it_is_deploy(helm: Run, tmp_path: Path) -> None:
     assert by_name(rendered(helm, {}, tmp_path)) == expected(committed())
+
+
+@pytest.mark.parametrize("page", ["docs/guides/install.md", "charts/traincrew/README.md"])
+def test_the_first_example_is_for_one_namespace(helm: Run, page: str) -> None:
+    text = (ROOT / page).read_text().replace("\\\n", " ")
+    command = next(line for line in text.splitlines() if line.startswith("helm install "))
+    words = shlex.split(command.removeprefix("helm install "))
+    words.remove("--create-namespace")
+    rendered = helm("template", "--kube-version", KUBERNETES, *words).stdout
+    found = by_name(load_all(rendered))
+
+    own = "chainer-operator"
+    roles = {key for key in found if "Role" in key[0] and "job-" not in key[2]}
+    roles -= {key for key in roles if key[2].startswith(f"{own}-mpicluster-")}
+    assert roles == {
+        (kind, "research", name)
+        for kind in ("Role", "RoleBinding")
+        for name in (own, f"{own}-leader-election")
+    }
+    (container,) = found["Deployment", own, own]["spec"]["template"]["spec"]["containers"]
+    assert "--namespace=research" in container["args"]
 
 
 @pytest.mark.parametrize("values", one_at_a_time(), ids=lambda values: ".".join(leaves(values)[0]))

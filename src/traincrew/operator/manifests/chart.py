@@ -39,6 +39,7 @@ def files() -> dict[str, str]:
     }
     return {
         "Chart.yaml": dump(_chart()),
+        "README.md": _readme(),
         "values.yaml": values_text(Values, plain(DEFAULTS)),
         "values.schema.json": schema_text(NAME, Values),
         "templates/NOTES.txt": _notes(),
@@ -123,12 +124,44 @@ def _and(words: Iterable[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
+def _readme() -> str:
+    """Return what ``helm show readme`` prints."""
+    return _README.replace("@KINDS@", _and(f"{kind.kind}s" for kind in DEFINITIONS))
+
+
+_README = """\
+# traincrew
+
+Operator for @KINDS@.
+
+For the jobs of one namespace:
+
+```
+kubectl create namespace research
+helm install traincrew charts/traincrew --namespace chainer-operator \\
+  --create-namespace --set watchNamespace=research
+```
+
+It may then run pods, write Secrets and read logs in that namespace, and nowhere else. It has a
+namespace of its own, so that nobody who may run pods beside its jobs can use its token.
+
+For the jobs of all namespaces, which is the default, leave `watchNamespace` out. It then may do
+the same in every namespace, `kube-system` included: whoever takes it over has the cluster. Choose
+that where all users trust each other, or limit it by admission policies
+(docs/design/operator-permissions.md).
+
+All values are explained in values.yaml; docs/guides/install.md has the rest.
+"""
+
 _NOTES = """\
 {{ .Values.name }} {{ .Chart.AppVersion }} is installed in namespace {{ .Release.Namespace }}.
 {{- if .Values.watchNamespace }}
-It serves the @KINDS@ of namespace {{ .Values.watchNamespace }}.
+It serves the @KINDS@ of namespace {{ .Values.watchNamespace }},
+and may run pods, write Secrets and read logs there only.
 {{- else }}
-It serves the @KINDS@ of all namespaces.
+It serves the @KINDS@ of all namespaces,
+and may run pods, write Secrets and read logs in each of them: whoever takes it over has the
+cluster. To limit it to one namespace, set watchNamespace.
 {{- end }}
 
 Wait until it is ready:

@@ -214,7 +214,8 @@ class Values(_Values, frozen=True):
             max_length=63,
             description=(
                 "Serve the jobs of this namespace only, with permissions in this namespace only."
-                " Empty: all namespaces."
+                " Empty: all namespaces, with permission to run pods and write Secrets in each, so"
+                " that whoever takes the operator over has the cluster."
             ),
         ),
     ] = ""
