@@ -12,7 +12,8 @@ def test_default_is_deploy(kubectl: Run) -> None:
 
 
 def test_the_monitor_watches_the_service(kubectl: Run) -> None:
-    monitor, rule = load_all(kubectl("kustomize", "config/prometheus").stdout)
+    found = load_all(kubectl("kustomize", "config/prometheus").stdout)
+    rule, monitor = sorted(found, key=lambda each: str(each["kind"]))
     assert (monitor["kind"], rule["kind"]) == ("ServiceMonitor", "PrometheusRule")
     service = by_name(committed())["Service", "chainer-operator", "chainer-operator-metrics"]
 
