@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import shlex
+import shutil
 import stat
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
 
-if TYPE_CHECKING:
-    from pathlib import Path
+__all__ = [
+    "check_trusted",
+    "is_safe_parent",
+    "make_directory",
+    "private_directory",
+    "remove_tree",
+    "write_new",
+]
 
-__all__ = ["is_safe_parent", "make_directory", "private_directory", "write_new"]
+_MAX_LINKS = 40
+"""Of one path, as in the kernel."""
 
 
 def is_safe_parent(directory: Path) -> bool:
@@ -69,3 +81,119 @@ def private_directory(path: Path) -> None:
         )
     if stat.S_IMODE(found.st_mode) & 0o077:
         path.chmod(0o700)
+
+
+def check_trusted(path: Path) -> None:
+    """Check that only this user and root can change a file, or what its path leads to.
+
+    Every directory on the way, and every symbolic link that is followed, must belong to one of the
+    two, and only a sticky directory may be writable for others. (The group of root may write, and
+    so may a group that is this user's own.) What does not exist is no error: nobody else can create
+    it.
+
+    Raises:
+        PermissionError: Another user could change it; one line that names the place and the fix.
+        OSError: It leads in a circle, or a part of it cannot be examined.
+    """
+    place, rest, links = Path("/"), list(reversed(path.absolute().parts[1:])), 0
+    _check_owner(place, place.lstat(), last=not rest)
+    while rest:
+        part = rest.pop()
+        if part == "..":
+            place = place.parent
+            continue
+        entry = place / part
+        try:
+            found = entry.lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        _check_owner(entry, found, last=not rest)
+        if not stat.S_ISLNK(found.st_mode):
+            place = entry
+            continue
+        links += 1
+        if links > _MAX_LINKS:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+        target = entry.readlink()
+        if target.is_absolute():
+            place = Path("/")
+        rest.extend(reversed(target.parts[1:] if target.is_absolute() else target.parts))
+
+
+def _check_owner(place: Path, found: os.stat_result, *, last: bool) -> None:
+    """Raise PermissionError if a user other than this one and root owns or can write a place."""
+    if found.st_uid not in _trusted_owners():
+        raise PermissionError(
+            f"{place} belongs to another user (uid {found.st_uid}), who could put any program "
+            "there: use a directory that is yours or root's"
+        )
+    if stat.S_ISLNK(found.st_mode):
+        return  # the kernel ignores its mode
+    mode = stat.S_IMODE(found.st_mode)
+    if mode & stat.S_ISVTX and stat.S_ISDIR(found.st_mode) and not last:
+        return  # others may create entries there, and replace none of ours
+    others = mode & stat.S_IWOTH
+    if mode & stat.S_IWGRP and found.st_gid != 0:
+        others |= found.st_gid != _own_group()
+    if others:
+        raise PermissionError(
+            f"{place} can be written by other users (mode {mode:04o}), who could put any program "
+            f"there: chmod go-w {shlex.quote(str(place))}"
+        )
+
+
+def _trusted_owners() -> frozenset[int]:
+    return frozenset({0, os.geteuid()}) | _unmapped_owners()
+
+
+@cache
+def _unmapped_owners() -> frozenset[int]:
+    """Return the user that stands for those which this user namespace does not know.
+
+    The machine's root, who owns the directories above ours, is one of them in most.
+    """
+    try:
+        maps = Path("/proc/self/uid_map").read_text(encoding="ascii").splitlines()
+        if [line.split() for line in maps] == [["0", "0", "4294967295"]]:
+            return frozenset()
+        return frozenset({int(Path("/proc/sys/kernel/overflowuid").read_text(encoding="ascii"))})
+    except (OSError, ValueError):
+        return frozenset()
+
+
+@cache
+def _own_group() -> int:
+    """Return the group that has this user as its only member by convention, or -1.
+
+    Where every user has a group of the same name, new directories are writable for it.
+    """
+    import grp
+    import pwd
+
+    try:
+        user = pwd.getpwuid(os.geteuid())
+        group = grp.getgrgid(user.pw_gid)
+    except KeyError:
+        return -1
+    alone = group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}
+    return group.gr_gid if alone else -1
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a directory with everything in it, also where directories are not writable.
+
+    Symbolic links are not followed.
+
+    Raises:
+        FileNotFoundError: It does not exist.
+        OSError: A part of it cannot be removed.
+    """
+    if not path.is_symlink():
+        path.chmod(0o700)
+    for directory, names, _ in os.walk(path):
+        for name in names:
+            below = Path(directory, name)
+            with suppress(OSError):
+                if not below.is_symlink():
+                    below.chmod(0o700)
+    shutil.rmtree(path)

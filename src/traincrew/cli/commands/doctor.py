@@ -90,7 +90,8 @@ def _network() -> Finding:
 
 def _environments(begin: Callable[[str], None]) -> Iterator[Finding]:
     from traincrew.local.cluster import default_cache
-    from traincrew.local.images import CatalogError, ImageStore, default_catalog
+    from traincrew.local.images import BuildError, CatalogError, ImageStore, default_catalog
+    from traincrew.local.images.builder import check_cache
     from traincrew.local.images.interpreters import InterpreterNotFoundError, find_interpreter
 
     try:
@@ -98,10 +99,20 @@ def _environments(begin: Callable[[str], None]) -> Iterator[Finding]:
     except CatalogError as error:
         yield Finding("your catalog of environments", "missing", str(error), "correct the file")
         return
+    try:
+        check_cache(store.cache)
+    except BuildError as error:
+        yield Finding(
+            "cache of environments", "missing", str(error), "correct it, or set TRAINCREW_CACHE"
+        )
     for status in store.environments():
         if status.path is None or not status.images:
             continue
         what = f"environment {status.name!r} ({', '.join(status.images)})"
+        if store.is_changed(status):
+            fix = f"traincrew images verify {status.name} --repair (or the next pull does it)"
+            yield Finding(what, "limited", "something has changed since it was built", fix)
+            continue
         if status.is_ready:
             yield Finding(what, "ok", "built")
             continue

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +13,11 @@ import click
 from traincrew.cli.errors import BadInput, CommandFailed
 
 if TYPE_CHECKING:
-    from traincrew.local.images import ImageStore
+    from traincrew.local.images import EnvironmentStatus, ImageStore
+    from traincrew.local.images.manifest import Damage
+
+_SHOWN = 20
+"""Differences of an environment that `verify` lists."""
 
 _catalogs = click.option(
     "--images",
@@ -45,7 +51,7 @@ def _complete_image(ctx: click.Context, _param: click.Parameter, incomplete: str
 
 @click.group("images")
 def images_command() -> None:
-    """List, prepare and remove the environments of images.
+    """List, prepare, verify and remove the environments of images.
 
     Pods are processes here, so an image name stands for an environment on this machine. It is
     built when a pod first needs it, or now by `pull`.
@@ -117,3 +123,84 @@ def prune_images(everything: bool, catalogs: tuple[Path, ...]) -> None:
         raise CommandFailed(str(error)) from error
     if not paths:
         click.echo("nothing to remove")
+
+
+def _complete_name(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the names of environments in the shell."""
+    try:
+        known = _store(ctx.params.get("catalogs") or ()).environments()
+    except BadInput:
+        return []
+    return sorted({status.name for status in known if status.name.startswith(incomplete)})
+
+
+@images_command.command("verify")
+@click.argument("name", required=False, shell_complete=_complete_name)
+@click.option("--repair", is_flag=True, help="Build damaged environments anew.")
+@_catalogs
+def verify_images(name: str | None, repair: bool, catalogs: tuple[Path, ...]) -> None:
+    """Compare every file of built environments, or of one, with what was built.
+
+    Exit code 1 if one is damaged and stays so. Pods that run keep the damaged one after a repair;
+    `prune` removes it.
+    """
+    from traincrew.local.images import BuildError
+    from traincrew.local.images.interpreters import InterpreterNotFoundError
+
+    store = _store(catalogs)
+    failed = 0
+    for tree, sharing in _built(store, name).items():
+        what = ", ".join(status.name for status in sharing)
+        try:
+            damage = store.verify(tree)
+            if not damage:
+                click.echo(f"{what}: unchanged since it was built ({tree})")
+                continue
+            click.echo(f"{what}: damaged ({tree})")
+            _show(damage)
+            if repair:
+                say = partial(click.echo, err=True)
+                repaired = asyncio.run(store.repair(sharing[0].name, say))
+                click.echo(f"{what}: built anew ({repaired})")
+                continue
+        except (BuildError, InterpreterNotFoundError) as error:
+            click.echo(f"{what}: {error}", err=True)
+        failed += 1
+    if failed and not repair:
+        raise CommandFailed(
+            f"{failed} damaged environment(s): the next pull builds them anew, and so does "
+            "`traincrew images verify --repair`"
+        )
+    if failed:
+        raise CommandFailed(f"{failed} environment(s) could not be repaired")
+
+
+def _built(store: ImageStore, name: str | None) -> dict[Path, list[EnvironmentStatus]]:
+    """Return the built environments by their directories, which several entries may share."""
+    known = store.environments()
+    if name is not None and all(status.name != name for status in known):
+        names = ", ".join(sorted({status.name for status in known}))
+        raise BadInput(f'there is no environment "{name}"; there are: {names}')
+    built: dict[Path, list[EnvironmentStatus]] = {}
+    for status in known:
+        if status.path is not None and status.is_ready:
+            built.setdefault(status.path, []).append(status)
+    if name is not None:
+        built = {
+            tree: sharing
+            for tree, sharing in built.items()
+            if any(status.name == name for status in sharing)
+        }
+    if not built:
+        click.echo("no environment is built" if name is None else f"{name}: not built by traincrew")
+    return built
+
+
+def _show(damage: list[Damage]) -> None:
+    for one in damage[:_SHOWN]:
+        detail = f"  ({one.detail})" if one.detail else ""
+        click.echo(f"  {one.change:<7}  {one.path}{detail}")
+    if rest := damage[_SHOWN:]:
+        counts = Counter(one.change for one in rest)
+        more = ", ".join(f"{count} {change}" for change, count in sorted(counts.items()))
+        click.echo(f"  and {len(rest)} more: {more}")

@@ -9,7 +9,7 @@ an image builds its environment once, into a cache.
 from traincrew.local.images.environment import Environment, EnvironmentStatus
 from traincrew.local.images.errors import BuildError, CatalogError, ImagePullError
 from traincrew.local.images.store import ImageStore, default_catalog
-from traincrew.local.images.uv import Measurement
+from traincrew.local.images.uv import Measurement, Notice
 
 __all__ = [
     "BuildError",
@@ -19,5 +19,6 @@ __all__ = [
     "ImagePullError",
     "ImageStore",
     "Measurement",
+    "Notice",
     "default_catalog",
 ]

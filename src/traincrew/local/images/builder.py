@@ -1,8 +1,9 @@
 """Building a Python environment into the cache: uv, and a few files.
 
 A virtual environment cannot be moved, so it is built at its final path, and a marker file, written
-last, marks it as complete. A lock file keeps other processes out; the programs that do the work
-inherit the lock, so that even those of a killed builder finish before the next one starts over.
+last, marks it as complete (`traincrew.local.images.trees`). A lock file keeps other processes out;
+the programs that do the work inherit the lock, so that even those of a killed builder finish before
+the next one starts over.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ import asyncio
 import contextlib
 import errno
 import hashlib
-import os
 import platform
 import shutil
+import subprocess
 import sys
 import time
 import uuid
@@ -21,12 +22,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import msgspec
-from msgspec import Struct
 
-from traincrew.local.directories import make_directory, write_new
+from traincrew.local.directories import check_trusted, make_directory, remove_tree, write_new
 from traincrew.local.images import hashes, torch_builds
 from traincrew.local.images.catalog import PACKAGES, PREFIX, Definition
-from traincrew.local.images.cleanup import DOWNLOADS_LOCK, MARKER, sweep, sweep_downloads
+from traincrew.local.images.cleanup import DOWNLOADS_LOCK, sweep, sweep_downloads
 from traincrew.local.images.errors import BuildError
 from traincrew.local.images.interpreters import (
     Interpreter,
@@ -35,31 +35,35 @@ from traincrew.local.images.interpreters import (
 )
 from traincrew.local.images.launchers import repair_scripts
 from traincrew.local.images.locks import hold, share
-from traincrew.local.images.uv import Uv
+from traincrew.local.images.manifest import summary
+from traincrew.local.images.trees import (
+    MARKER,
+    Marker,
+    Seals,
+    current_tree,
+    finish,
+    is_complete,
+    next_tree,
+    recipe_of,
+)
+from traincrew.local.images.uv import Notice, Uv
 from traincrew.local.images.uv_output import advice, failure_reason, is_network_failure
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from pathlib import Path
 
-__all__ = ["MARKER", "BuildError", "build", "check_writable", "environment_path", "is_built"]
+__all__ = ["BuildError", "build", "check_cache", "check_writable", "environment_path", "remove"]
 
-_FORMAT = 2
+_FORMAT = 3
+"""Raised when trees of earlier versions are not to be used any more; 3 has manifests."""
 _READ_ONLY = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 
 Progress = Callable[[str], None]
 
 
-class _Marker(Struct):
-    name: str
-    python: str
-    interpreter: str
-    requirements: tuple[str, ...]
-    seconds: float
-
-
 def environment_path(cache: Path, definition: Definition) -> Path:
-    """Return the path of the environment: the same recipe gives the same path.
+    """Return the path of an environment's first generation: the same recipe gives the same path.
 
     Name, images, variables and files in the pod are not part of the recipe, so environments
     that differ only in those share one directory.
@@ -86,9 +90,28 @@ def environment_path(cache: Path, definition: Definition) -> Path:
     return cache / "environments" / digest[:16]
 
 
-def is_built(path: Path) -> bool:
-    """Return whether the environment is complete and its interpreter still exists."""
-    return (path / MARKER).is_file() and os.access(path / "bin" / "python", os.X_OK)
+def check_cache(cache: Path, tree: Path | None = None) -> None:
+    """Check that nobody but this user and root can write what a cache holds.
+
+    It is executed and imported: packages that were downloaded, interpreters, environments.
+
+    Args:
+        cache: The cache.
+        tree: The environment that is to be used.
+
+    Raises:
+        BuildError: Another user can write there; one line with the place and the fix.
+    """
+    places = [cache / "downloads", cache / "python", cache / "programs", cache / "environments"]
+    if tree is not None:
+        places += [tree, tree / MARKER, tree / "bin"]
+    try:
+        for place in places:
+            check_trusted(place)
+    except OSError as error:
+        problem = error.strerror or str(error)
+        where = f"{error.filename}: " if error.filename else ""
+        raise BuildError(f"the cache is not safe to use: {where}{problem}") from error
 
 
 def check_writable(cache: Path, name: str) -> None:
@@ -107,13 +130,27 @@ def check_writable(cache: Path, name: str) -> None:
         raise _unusable(cache, name, error) from error
 
 
-async def build(path: Path, definition: Definition, progress: Progress) -> None:
-    """Build the environment at `path`, unless another process has built it meanwhile.
+async def build(
+    recipe: Path, definition: Definition, progress: Progress, seals: Seals, *, anew: bool = False
+) -> Path:
+    """Return the tree of a recipe that is complete and undamaged; build one if there is none.
+
+    A damaged tree is left to the pods that use it, and the next generation takes its place.
+
+    Args:
+        recipe: From `environment_path`.
+        definition: What to build.
+        progress: Receives lines for users.
+        seals: What this process knows of trees.
+        anew: Build one in any case.
 
     Raises:
         BuildError: It cannot be built.
     """
-    cache = path.parent.parent
+    cache = recipe.parent.parent
+    tree = current_tree(recipe)
+    if tree is not None and not anew and await _is_sound(tree, definition, progress, seals):
+        return tree
     check_writable(cache, definition.name)
 
     def wait() -> None:
@@ -121,29 +158,58 @@ async def build(path: Path, definition: Definition, progress: Progress) -> None:
 
     try:
         await asyncio.to_thread(sweep, cache)
-        async with hold(path.with_suffix(".lock"), wait) as lock:
-            if is_built(path):
-                return
-            temporary = cache / "temporary" / path.name
-            try:
-                async with share(cache / DOWNLOADS_LOCK) as downloads:
-                    make_directory(temporary)
-                    log = path.with_suffix(".log")
-                    write_new(log, b"")
-                    uv = Uv(cache, temporary, log, progress, (lock, downloads))
-                    await _Build(path, definition, progress, uv, log, temporary=temporary).run()
-            finally:
-                # Also on cancellation: everything is removed before the lock is released.
-                shutil.rmtree(temporary, ignore_errors=True)
-                if not is_built(path):
-                    shutil.rmtree(path, ignore_errors=True)
-                sweep_downloads(cache)
+        async with hold(recipe.with_suffix(".lock"), wait) as lock:
+            other = current_tree(recipe)
+            if other != tree and other is not None:
+                return other
+            return await _build(next_tree(recipe), definition, progress, lock)
     except OSError as error:
-        raise _failed(error, path) from error
+        raise _failed(error, recipe) from error
+
+
+async def _is_sound(tree: Path, definition: Definition, progress: Progress, seals: Seals) -> bool:
+    """Compare a tree with its manifest unless its seal agrees; report damage."""
+    if await asyncio.to_thread(seals.is_unchanged, tree):
+        return True
+    progress("comparing the environment with its manifest, because something has changed there")
+    try:
+        damage = await asyncio.to_thread(seals.damage, tree)
+    except OSError as error:
+        what = f"{error.filename}: {error.strerror}"
+    else:
+        if not damage:
+            return True
+        what = summary(damage)
+    progress(
+        Notice(
+            f'environment "{definition.name}" is damaged, so it is built anew: {what}; in {tree}'
+        )
+    )
+    return False
+
+
+async def _build(tree: Path, definition: Definition, progress: Progress, lock: int) -> Path:
+    cache, recipe = tree.parent.parent, recipe_of(tree)
+    temporary = cache / "temporary" / recipe.name
+    try:
+        async with share(cache / DOWNLOADS_LOCK) as downloads:
+            make_directory(temporary)
+            log = recipe.with_suffix(".log")
+            write_new(log, b"")
+            uv = Uv(cache, temporary, log, progress, (lock, downloads))
+            await _Build(tree, definition, progress, uv, log, temporary=temporary).run()
+        return tree
+    finally:
+        # Also on cancellation: everything is removed before the lock is released.
+        shutil.rmtree(temporary, ignore_errors=True)
+        if not is_complete(tree):
+            with contextlib.suppress(OSError):
+                remove_tree(tree)
+        sweep_downloads(cache)
 
 
 async def remove(path: Path, progress: Progress) -> None:
-    """Remove the environment at `path`; a missing one is no error.
+    """Remove the tree of an environment at `path`; a missing one is no error.
 
     Raises:
         BuildError: It cannot be removed.
@@ -153,9 +219,7 @@ async def remove(path: Path, progress: Progress) -> None:
         progress("waiting for another process that builds this environment")
 
     try:
-        async with hold(path.with_suffix(".lock"), wait):
-            # The marker is removed first, so that an interrupted removal leaves no complete one.
-            (path / MARKER).unlink(missing_ok=True)
+        async with hold(recipe_of(path).with_suffix(".lock"), wait):
             await _remove_tree(path)
             path.with_suffix(".log").unlink(missing_ok=True)
     except FileNotFoundError:
@@ -165,11 +229,12 @@ async def remove(path: Path, progress: Progress) -> None:
 
 
 async def _remove_tree(path: Path) -> None:
-    # Moved aside first: after a cancellation the thread continues to delete, but not at the path
-    # where the next build starts.
+    # Moved aside first, so that an interrupted removal leaves no complete one; and after a
+    # cancellation the thread continues to delete, but not at the path where the next build starts.
     aside = path.with_name(f"{path.name}.removed-{uuid.uuid4().hex[:8]}")
     path.rename(aside)  # noqa: ASYNC240 - an instant, unlike what follows
-    await asyncio.to_thread(shutil.rmtree, aside)
+    path.with_suffix(".seal").unlink(missing_ok=True)
+    await asyncio.to_thread(remove_tree, aside)
 
 
 def _failed(error: OSError, path: Path) -> BuildError:
@@ -221,23 +286,23 @@ class _Build:
             await self._install("build requirement", definition.build_requirements, ())
         if definition.requirements:
             isolation = ("--no-build-isolation",) if definition.build_requirements else ()
-            # Compiled here, because pods see the environment through an overlay of their own: each
-            # would compile again, and the result would be discarded with the pod.
+            # Compiled here (all packages are, pip too), because pods cannot write the environment,
+            # or write an overlay of their own: each would compile again.
             compiled = (*isolation, "--compile-bytecode", *definition.pip_arguments)
             await self._install_requirements(compiled)
-        await asyncio.to_thread(self._finish, interpreter)
+        await asyncio.to_thread(self._add_files, interpreter)
         seconds = time.monotonic() - started
-        marker = _Marker(
+        marker = Marker(
             name=definition.name,
+            recipe=recipe_of(self.path).name,
+            manifest="",
             python=interpreter.version,
             interpreter=str(interpreter.executable),
             requirements=definition.requirements,
             seconds=round(seconds, 1),
         )
-        temporary = self.path / (MARKER + ".new")
-        write_new(temporary, msgspec.json.format(msgspec.json.encode(marker)))
-        temporary.rename(self.path / MARKER)
-        self.progress(f"environment ready in {seconds:.1f} s")
+        await asyncio.to_thread(finish, self.path, marker)
+        self.progress(f"environment ready in {time.monotonic() - started:.1f} s")
 
     async def _interpreter(self, versions: tuple[str, ...]) -> Interpreter:
         downloaded = self.path.parent.parent / "python"
@@ -268,7 +333,8 @@ class _Build:
         # Jobs may use pip. The wheel bundled with every complete Python needs no network.
         bundled = [str(wheel) for wheel in interpreter.bundled_wheels]
         offline = ("--no-index", "--no-deps") if bundled else ()
-        await self._uv_pip("installing pip", (*offline, "--", *(bundled or ["pip"])))
+        compiled = () if self.definition.requirements else ("--compile-bytecode",)
+        await self._uv_pip("installing pip", (*offline, *compiled, "--", *(bundled or ["pip"])))
 
     async def _install_requirements(self, arguments: tuple[str, ...]) -> None:
         requirements = self.definition.requirements
@@ -322,14 +388,21 @@ class _Build:
                 permanent=not is_network_failure(lines),
             )
 
-    def _finish(self, interpreter: Interpreter) -> None:
+    def _add_files(self, interpreter: Interpreter) -> None:
         version = ".".join(interpreter.version.split(".")[:2])
         packages = self.path / "lib" / f"python{version}" / "site-packages"
+        modules = []
         for target, source in _own_files(self.definition).items():
             destination = packages / target[1:] if target.startswith("=") else self.path / target
             make_directory(destination.parent)
             write_new(destination, source.read_bytes())
+            if destination.suffix == ".py":
+                modules.append(str(destination))
         repair_scripts(self.path)
+        if modules:
+            # Later nobody can write the compiled modules, except root, whom the modes do not hold.
+            command = [str(interpreter.executable), "-I", "-m", "compileall", "-q", *modules]
+            subprocess.run(command, capture_output=True, check=False)
 
 
 def _own_files(definition: Definition) -> Mapping[str, Path]:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 from typing import TYPE_CHECKING
 
+from traincrew.local.directories import remove_tree
 from traincrew.local.images.locks import try_hold
+from traincrew.local.images.trees import MARKER, recipe_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["DOWNLOADS_LOCK", "MARKER", "sweep", "sweep_downloads"]
+__all__ = ["DOWNLOADS_LOCK", "sweep", "sweep_downloads"]
 
-MARKER = "traincrew-environment.json"
 DOWNLOADS_LOCK = "downloads.lock"
 
 
@@ -25,11 +25,10 @@ def sweep(cache: Path) -> None:
     """
     with contextlib.suppress(OSError):
         for path in (cache / "environments").iterdir():
-            name, _, removed = path.name.partition(".removed-")
-            if removed:
-                shutil.rmtree(path, ignore_errors=True)
+            if ".removed-" in path.name:
+                _remove(path)
             elif path.suffix == "" and not (path / MARKER).is_file() and path.is_dir():
-                _remove_unlocked(path, path.with_name(f"{name}.lock"))
+                _remove_unlocked(path, recipe_of(path).with_suffix(".lock"))
     with contextlib.suppress(OSError):
         for path in (cache / "temporary").iterdir():
             _remove_unlocked(path, cache / "environments" / f"{path.name}.lock")
@@ -57,8 +56,8 @@ def _remove_unlocked(path: Path, lock: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError):
+        if path.is_dir() and not path.is_symlink():
+            remove_tree(path)
+        else:
             path.unlink()

@@ -11,13 +11,14 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from traincrew.local.directories import make_directory
 from traincrew.local.images.builder import (
     build,
+    check_cache,
     check_writable,
     environment_path,
-    is_built,
     remove,
 )
 from traincrew.local.images.catalog import INSIDE, PREFIX, Catalog, Definition, load_catalogs
@@ -27,6 +28,10 @@ from traincrew.local.images.errors import BuildError, CatalogError, ImagePullErr
 from traincrew.local.images.interpreters import InterpreterNotFoundError, probe
 from traincrew.local.images.launchers import launcher
 from traincrew.local.images.reference import ImageReference, parse_reference
+from traincrew.local.images.trees import MARKER, Seals, current_tree, recipe_of
+
+if TYPE_CHECKING:
+    from traincrew.local.images.manifest import Damage
 
 Progress = Callable[[str], None]
 
@@ -59,6 +64,7 @@ class ImageStore:
         self._stamp = self._current_stamp()
         self._catalog = load_catalogs(self.catalogs)
         self._builds: dict[Path, _Build] = {}
+        self._seals = Seals()
         self._swept = False
         self._private: tempfile.TemporaryDirectory[str] | None = None
 
@@ -68,7 +74,7 @@ class ImageStore:
             definition = self._find(image, parse_reference(image))
         except ImagePullError:
             return False
-        return not definition.is_built or is_built(environment_path(self.cache, definition))
+        return not definition.is_built or self._tree(definition) is not None
 
     def check(self, image: str) -> None:
         """Check that `image` stands for an environment that is built or could be built.
@@ -80,13 +86,15 @@ class ImageStore:
         definition = self._find(image, parse_reference(image))
         try:
             self._check_files(definition)
-            if definition.is_built and not is_built(environment_path(self.cache, definition)):
+            tree = self._tree(definition)
+            check_cache(self.cache, tree)
+            if definition.is_built and tree is None:
                 check_writable(self.cache, definition.name)
         except BuildError as error:
             raise _pull_error(image, definition, error) from error
 
     async def pull(self, image: str, progress: Progress) -> Environment:
-        """Return the environment of `image`; build it first if needed.
+        """Return the environment of `image`; build it first if it is missing or damaged.
 
         Pulls of the same environment share one build; `progress` gets its lines from the moment
         it joins. Cancelling the last pull cancels the build.
@@ -100,6 +108,7 @@ class ImageStore:
             await asyncio.to_thread(sweep, self.cache)
         try:
             self._check_files(definition)
+            check_cache(self.cache, self._tree(definition))
             prefix, interpreter = await self._python(definition, progress)
             return self._environment(definition, prefix, interpreter)
         except (BuildError, InterpreterNotFoundError, OSError, ValueError) as error:
@@ -116,15 +125,65 @@ class ImageStore:
     def unused(self) -> list[Path]:
         """List built environments that no entry of these catalogs refers to any more.
 
+        Damaged ones that others have replaced are among them.
+
         Raises:
             CatalogError: A catalog has become invalid since it was last read.
         """
-        used = {status.path for status in self.environments()}
-        built = (self.cache / "environments").glob("*/")
-        return sorted(path for path in built if path not in used)
+        used = {status.path for status in self.environments() if status.path is not None}
+        recipes = {recipe_of(path) for path in used}
+        return sorted(
+            path
+            for path in (self.cache / "environments").glob("*/")
+            # One that another process is building has no marker yet.
+            if path not in used and (recipe_of(path) not in recipes or (path / MARKER).is_file())
+        )
+
+    def is_changed(self, status: EnvironmentStatus) -> bool:
+        """Return whether something has changed in a built environment; takes milliseconds.
+
+        The next pull, or `verify`, finds out whether that is damage.
+        """
+        return (
+            status.path is not None
+            and status.is_ready
+            and not self._seals.is_unchanged(status.path)
+        )
+
+    def verify(self, tree: Path) -> list[Damage]:
+        """Compare every file of a built environment with its manifest.
+
+        Raises:
+            BuildError: Another user can write it, or a file cannot be read.
+        """
+        check_cache(self.cache, tree)
+        try:
+            return self._seals.damage(tree)
+        except OSError as error:
+            raise BuildError(f"{error.filename}: {error.strerror}") from error
+
+    async def repair(self, name: str, progress: Progress) -> Path:
+        """Build the environment of an entry anew; pods keep the one they have.
+
+        Args:
+            name: Of the entry, which has an environment that is built.
+            progress: Receives lines for users.
+
+        Raises:
+            BuildError: It cannot be built.
+            InterpreterNotFoundError: There is no Python for it.
+            CatalogError: A catalog has become invalid since it was last read.
+        """
+        definition = next(one for one in self._reload().definitions if one.name == name)
+        recipe = environment_path(self.cache, definition)
+        return await build(recipe, definition, progress, self._seals, anew=True)
 
     async def remove(self, path: Path, progress: Progress) -> None:
         """Remove a built environment. Pods that use it will fail; it is rebuilt on demand.
+
+        Args:
+            path: As in `unused`, or in the status of an environment.
+            progress: Receives lines for users.
 
         Raises:
             BuildError: It cannot be removed.
@@ -161,9 +220,16 @@ class ImageStore:
             self._stamp = stamp
         return self._catalog
 
+    def _tree(self, definition: Definition) -> Path | None:
+        """Return the newest complete tree of a definition; None if there is or can be none."""
+        if not definition.is_built:
+            return None
+        return current_tree(environment_path(self.cache, definition))
+
     def _status(self, definition: Definition) -> EnvironmentStatus:
         python = definition.python
         path = environment_path(self.cache, definition) if definition.is_built else None
+        tree = None if path is None else current_tree(path)
         version = ""
         if python is not None:
             version = (
@@ -175,8 +241,8 @@ class ImageStore:
             name=definition.name,
             images=definition.images,
             origin=definition.origin,
-            path=path,
-            is_ready=path is None or is_built(path),
+            path=tree or path,
+            is_ready=path is None or tree is not None,
             python=version,
         )
 
@@ -231,10 +297,8 @@ class ImageStore:
                     f"correct python: ({definition.origin})"
                 ) from error
             return found.prefix, executable
-        path = environment_path(self.cache, definition)
-        if not is_built(path):
-            await self._build(path, definition, progress)
-        return path, path / "bin" / "python"
+        tree = await self._build(environment_path(self.cache, definition), definition, progress)
+        return tree, tree / "bin" / "python"
 
     def _environment(
         self, definition: Definition, prefix: Path | None, interpreter: Path | None
@@ -270,8 +334,9 @@ class ImageStore:
         content = launcher(interpreter, source.read_bytes(), "-IS")
         name = hashlib.sha256(content).hexdigest()[:16]
         path = self.cache / "programs" / name / source.stem
-        if path.exists():
-            return path
+        with contextlib.suppress(OSError):
+            if path.read_bytes() == content:
+                return path
         try:
             return _write_program(path, content)
         except OSError:
@@ -283,31 +348,32 @@ class ImageStore:
 
     # -- shared builds ------------------------------------------------------------------------
 
-    async def _build(self, path: Path, definition: Definition, progress: Progress) -> None:
-        shared = self._builds.get(path)
+    async def _build(self, recipe: Path, definition: Definition, progress: Progress) -> Path:
+        shared = self._builds.get(recipe)
         if shared is None:
-            shared = self._builds[path] = _Build(path, definition)
-            shared.task.add_done_callback(lambda _: self._builds.pop(path, None))
-        await shared.join(progress)
+            shared = self._builds[recipe] = _Build(recipe, definition, self._seals)
+            shared.task.add_done_callback(lambda _: self._builds.pop(recipe, None))
+        return await shared.join(progress)
 
 
 class _Build:
     """One build and the pulls that wait for it."""
 
-    def __init__(self, path: Path, definition: Definition) -> None:
+    def __init__(self, recipe: Path, definition: Definition, seals: Seals) -> None:
         self.listeners: list[Progress] = []
         self.task = asyncio.create_task(
-            build(path, definition, self._report), name=f"build environment {definition.name}"
+            build(recipe, definition, self._report, seals),
+            name=f"build environment {definition.name}",
         )
 
     def _report(self, line: str) -> None:
         for listener in self.listeners:
             listener(line)
 
-    async def join(self, progress: Progress) -> None:
+    async def join(self, progress: Progress) -> Path:
         self.listeners.append(progress)
         try:
-            await asyncio.shield(self.task)
+            return await asyncio.shield(self.task)
         finally:
             self.listeners.remove(progress)
             if not self.listeners and not self.task.done():

@@ -16,7 +16,7 @@ from traincrew.local.images.pip_settings import pip_settings, uv_variables
 from traincrew.local.images.process import run
 from traincrew.local.images.uv_output import Screen
 
-__all__ = ["Measurement", "Uv", "find_uv"]
+__all__ = ["Measurement", "Notice", "Uv", "find_uv"]
 
 # An index that does not answer fails after about (retries + 1) * seconds.
 _HTTP_SECONDS = 20
@@ -44,6 +44,12 @@ _UNWANTED_VARIABLES = frozenset(
 
 class Measurement(str):
     """A line of progress that the next one replaces."""
+
+    __slots__ = ()
+
+
+class Notice(str):
+    """A line of progress that users should see later, too: something was wrong."""
 
     __slots__ = ()
 
@@ -158,6 +164,8 @@ def _environment(cache: Path, temporary: Path) -> dict[str, str]:
         "TERM": "xterm",
         "TMPDIR": str(temporary),
         "UV_CACHE_DIR": str(cache / "downloads"),
+        # No file of an environment is one of uv's cache as well, whatever happens to either.
+        "UV_LINK_MODE": "copy",
         "UV_PYTHON_INSTALL_DIR": str(cache / "python"),
     }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from traincrew.local.images import ImagePullError
+from traincrew.local.images import ImagePullError, Notice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -35,7 +35,8 @@ async def pull_image(
     Args:
         context: The node.
         container: Of the pod's spec.
-        record_event: Records an event (type, reason, message): at most one `Pulling`, one `Pulled`.
+        record_event: Records an event (type, reason, message): at most one `Pulling`, one `Pulled`,
+            and `ImageDamaged` if the environment is there, but was damaged.
 
     Raises:
         ImagePullError: It cannot be pulled at present.
@@ -54,6 +55,10 @@ async def pull_image(
         record_event("Normal", "Pulling", f'Pulling image "{image}"')
 
     def progress(line: str) -> None:
+        nonlocal present
+        if isinstance(line, Notice):
+            record_event("Warning", "ImageDamaged", line)
+            present = False
         if context.on_progress is not None:
             context.on_progress(image, line)
 
