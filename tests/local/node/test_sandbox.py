@@ -30,7 +30,7 @@ from traincrew.local.node.runtime.processes import (
     Started,
     StartFailedError,
 )
-from traincrew.local.node.sandbox import files, mirror
+from traincrew.local.node.sandbox import files, mirror, syscalls
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -55,7 +55,7 @@ class Sandboxes:
         self.count += 1
         instance = Instance(self.directory / "containers" / str(self.count))
         instance.create(Launch(environment=PATH))
-        in_user = CAPABILITIES.user_namespace
+        in_user = options.pop("user_namespace", CAPABILITIES.user_namespace)
         process = ContainerProcess(
             directory=str(instance.directory),
             command=list(command),
@@ -428,7 +428,7 @@ def test_processes_without_procfs() -> None:
 
 
 def test_mount_points_with_odd_names() -> None:
-    assert mirror._unescape(rb"/a\040b\134c") == b"/a b\\c"
+    assert syscalls._unescape(rb"/a\040b\134c") == b"/a b\\c"
     assert mirror._escaped("/a:b,c\\d") == "/a\\:b\\,c\\\\d"
     assert mount_variable("my-data.0") == "TRAINCREW_MOUNT_MY_DATA_0"
     assert Process(1, 2) == Process(1, 2)

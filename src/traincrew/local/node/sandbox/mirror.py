@@ -40,7 +40,7 @@ class Mirror:
         self.writable = [("root", "/")]
         """Directories below the tmpfs, each with its path in the container."""
         self.own_proc = True
-        self._mount_points = _mount_points()
+        self._mount_points = syscalls.mount_points()
         self.overlays = 0
         self._serial = 0
 
@@ -203,24 +203,6 @@ class Mirror:
             else:
                 self._file(entry.path, target)
         syscalls.unmount(aside)
-
-
-def _mount_points() -> list[str]:
-    """Return all mount points of this namespace, outermost first."""
-    points = set()
-    with open("/proc/self/mountinfo", "rb") as file:
-        for line in file:
-            points.add(os.fsdecode(_unescape(line.split(b" ")[4])))
-    return sorted(points)
-
-
-def _unescape(field: bytes) -> bytes:
-    """Undo the kernel's octal escapes of blank, tab, newline and backslash."""
-    if b"\\" not in field:
-        return field
-    for code, character in ((b"040", b" "), (b"011", b"\t"), (b"012", b"\n"), (b"134", b"\\")):
-        field = field.replace(b"\\" + code, character)
-    return field
 
 
 def _escaped(path: str) -> str:

@@ -105,14 +105,21 @@ def mount(
 
 
 def bind(source: str, target: str, *, recursive: bool = True, read_only: bool = False) -> None:
-    """Bind-mount `source` on `target`, by default with the mounts below it."""
+    """Bind-mount `source` on `target`, by default with the mounts below it.
+
+    Where it cannot be made read-only as demanded, nothing is mounted.
+    """
     mount(source, target, None, MS_BIND | (MS_REC if recursive else 0))
     if read_only:
-        make_read_only(target, recursive=recursive)
+        try:
+            make_read_only(target, recursive=recursive)
+        except OSError:
+            unmount(target)
+            raise
 
 
 def make_read_only(target: str, *, recursive: bool) -> None:
-    """Make a mount read-only, and those below it where supported (Linux 5.12)."""
+    """Make a mount read-only, and those below it."""
     attributes = _MountAttributes(attr_set=_MOUNT_ATTR_RDONLY)
     result = _libc.syscall(
         ctypes.c_long(_SYS_MOUNT_SETATTR),
@@ -123,9 +130,13 @@ def make_read_only(target: str, *, recursive: bool) -> None:
         ctypes.c_size_t(ctypes.sizeof(attributes)),
     )
     if result < 0:
-        # In a user namespace a remount must repeat the locked flags of the mount.
-        flags = MS_REMOUNT | MS_BIND | MS_RDONLY | _locked_flags(target)
-        mount(None, target, None, flags)
+        # Before Linux 5.12 each mount by itself.
+        top = os.path.realpath(target)
+        below = [point for point in mount_points() if point.startswith(top.rstrip("/") + "/")]
+        for point in (target, *(below if recursive else ())):
+            # In a user namespace a remount must repeat the locked flags of the mount.
+            flags = MS_REMOUNT | MS_BIND | MS_RDONLY | _locked_flags(point)
+            mount(None, point, None, flags)
 
 
 def _locked_flags(target: str) -> int:
@@ -133,6 +144,24 @@ def _locked_flags(target: str) -> int:
     shown = os.statvfs(target).f_flag
     same = shown & (MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_NOATIME | MS_NODIRATIME)
     return same | (MS_RELATIME if shown & _ST_RELATIME else 0)
+
+
+def mount_points() -> list[str]:
+    """Return all mount points of this namespace, outermost first."""
+    points = set()
+    with open("/proc/self/mountinfo", "rb") as file:
+        for line in file:
+            points.add(os.fsdecode(_unescape(line.split(b" ")[4])))
+    return sorted(points)
+
+
+def _unescape(field: bytes) -> bytes:
+    """Undo the kernel's octal escapes of blank, tab, newline and backslash."""
+    if b"\\" not in field:
+        return field
+    for code, character in ((b"040", b" "), (b"011", b"\t"), (b"012", b"\n"), (b"134", b"\\")):
+        field = field.replace(b"\\" + code, character)
+    return field
 
 
 def unmount(target: str) -> None:
