@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from traincrew.local.images import ImageStore
-from traincrew.local.images.cleanup import MARKER, sweep
+from traincrew.local.images.cleanup import sweep
 from traincrew.local.images.locks import hold
+from traincrew.local.images.trees import MARKER
 
 HOLD = (
     "import fcntl, os, sys; d = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)\n"

@@ -1,130 +1,33 @@
 """Pulls: which environments are built and when, sharing of builds, and error messages.
 
-Most tests build with stand-ins for Python 3.99 and uv, shell scripts that take the same command
-lines, so that they need no network and no seconds.
+Most tests build with stand-ins for Python 3.99 and uv (`support`).
 """
 
 import asyncio
-import contextlib
 import os
 import signal
 import subprocess
 import sys
-import time
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
-from textwrap import dedent
 
 import pytest
 
+from local.images.support import (
+    BUILT,
+    PYTHON,
+    Catalog,
+    StandIn,
+    nothing,
+    refused,
+    until,
+)
 from traincrew.local.images import CatalogError, ImagePullError, ImageStore
-from traincrew.local.images.builder import MARKER
-
-Catalog = Callable[[str], Path]
-
-PYTHON = """\
-#!/bin/sh
-# Answers as Python 3.99 when it is asked what it is.
-echo '{"executable": "'"$0"'", "prefix": "/", "version": "3.99.1", "wheels": ["/pip.whl"]}'
-"""
-UV = """\
-#!/bin/sh
-# Understands what the builder says to uv: "venv ... PATH", "pip install ...", "python install ...".
-case "$*" in
-  venv*)
-    for path; do :; done
-    echo venv >> "$STAND_IN/log"
-    mkdir -p "$path/bin" && cp "$STAND_IN/python3.99" "$path/bin/python" ;;
-  *"-- /pip.whl") ;;
-  "pip install"*)
-    echo pip >> "$STAND_IN/log"
-    echo "$@" >> "$STAND_IN/arguments"
-    . "$STAND_IN/pip" ;;
-  *)
-    echo "$@" >> "$STAND_IN/arguments"
-    . "$STAND_IN/other" ;;
-esac
-"""
-
-
-class StandIn:
-    """The calls of the stand-in for uv, and its behaviour."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self.uv = directory / "uv"
-        for path, script in ((directory / "python3.99", PYTHON), (self.uv, UV)):
-            path.write_text(script, encoding="utf-8")
-            path.chmod(0o755)
-        self.pip("true")
-
-    def pip(self, script: str) -> None:
-        """Set the script of ``uv pip install``."""
-        (self.directory / "pip").write_text(script, encoding="utf-8")
-
-    def other(self, script: str) -> None:
-        """Set the script of all other commands."""
-        (self.directory / "other").write_text(script, encoding="utf-8")
-
-    def log(self) -> list[str]:
-        with contextlib.suppress(FileNotFoundError):
-            return (self.directory / "log").read_text(encoding="utf-8").split()
-        return []
-
-    def arguments(self) -> list[str]:
-        return (self.directory / "arguments").read_text(encoding="utf-8").splitlines()
-
-
-@pytest.fixture
-def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
-    directory = tmp_path / "bin"
-    directory.mkdir()
-    monkeypatch.setenv("PATH", f"{directory}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setenv("STAND_IN", str(directory))
-    stand_in = StandIn(directory)
-    monkeypatch.setattr("traincrew.local.images.uv.find_uv", lambda: str(stand_in.uv))
-    return stand_in
-
-
-@pytest.fixture
-def catalog(tmp_path: Path) -> Catalog:
-    def write(text: str) -> Path:
-        path = tmp_path / "environments.yaml"
-        path.write_text(dedent(text), encoding="utf-8")
-        return path
-
-    return write
-
-
-BUILT = """
-environments:
-- {name: built, images: [me/built], python: "3.99", requirements: [one==1, two==2]}
-- {name: same, images: [me/same], python: "3.99", requirements: [one==1, two==2], env: {A: b}}
-- {name: other, images: [me/other], python: "3.99", requirements: [one==1]}
-"""
+from traincrew.local.images.trees import MARKER
 
 
 def read(path: str) -> str:
     return Path(path).read_text(encoding="utf-8")
-
-
-def nothing(line: str) -> None:
-    """Ignore progress."""
-
-
-async def until(condition: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline, f"waited for: {what}"
-        await asyncio.sleep(0.01)
-
-
-async def refused(store: ImageStore, image: str) -> ImagePullError:
-    with pytest.raises(ImagePullError) as caught:
-        await store.pull(image, nothing)
-    assert "\n" not in caught.value.message
-    return caught.value
 
 
 # -- without building --------------------------------------------------------------------------
@@ -481,6 +384,8 @@ async def test_a_half_built_or_broken_environment_is_rebuilt(
     store = ImageStore(tmp_path / "cache", [catalog(BUILT)])
     prefix = (await store.pull("me/built", nothing)).prefix
     assert prefix is not None
+    for directory in (prefix, prefix / "bin"):
+        directory.chmod(0o755)
     (prefix / MARKER).unlink()
     (prefix / "left-over").touch()
     assert not store.is_present("me/built")
@@ -488,6 +393,7 @@ async def test_a_half_built_or_broken_environment_is_rebuilt(
     assert not (prefix / "left-over").exists()
 
     # The interpreter it was built with has been uninstalled.
+    (prefix / "bin").chmod(0o755)
     (prefix / "bin/python").unlink()
     (prefix / "bin/python").symlink_to("/nowhere/python3.99")
     assert not store.is_present("me/built")
