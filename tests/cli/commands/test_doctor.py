@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from local.images.support import stand_in_for_uv
 from traincrew.cli.commands.doctor import doctor_command
+from traincrew.cli.commands.images import images_command
 from traincrew.local.images.interpreters import Interpreter, InterpreterNotFoundError
 from traincrew.local.node.machine.capabilities import Capabilities
 
@@ -143,3 +145,30 @@ def test_json_output() -> None:
     assert code == 0
     findings = json.loads(output)
     assert {finding["level"] for finding in findings} <= {"ok", "limited", "missing"}
+
+
+def test_an_environment_that_has_changed_is_reported(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in_for_uv(machine / "bin", monkeypatch)
+    catalog = machine / "config/traincrew/environments.yaml"
+    catalog.parent.mkdir(parents=True)
+    catalog.write_text("environments: [{name: mine, images: [me/mine], python: '3.99'}]")
+    assert CliRunner().invoke(images_command, ["pull", "me/mine"]).exit_code == 0
+    assert "ok  environment 'mine' (me/mine): built\n" in doctor()[1]
+    (python,) = (machine / "cache/environments").glob("*/bin/python")
+    python.chmod(0o755)
+    assert (
+        "--  environment 'mine' (me/mine): something has changed since it was built\n"
+        "      fix: traincrew images verify mine --repair (or the next pull does it)\n"
+    ) in doctor()[1]
+
+
+def test_a_cache_that_others_can_write_is_reported(machine: Path) -> None:
+    (machine / "cache" / "environments").mkdir(parents=True)
+    (machine / "cache").chmod(0o777)
+    code, output = doctor()
+    assert code == 1
+    assert (
+        f"!!  cache of environments: the cache is not safe to use: {machine}/cache can be" in output
+    )

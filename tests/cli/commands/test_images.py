@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from local.images.support import StandIn, stand_in_for_uv
 from traincrew.cli.commands.images import images_command
 
 CATALOG = """environments:
@@ -66,3 +67,119 @@ def test_a_wrong_catalog_is_named(machine: Path) -> None:
     code, output = images("list", "--images", str(wrong))
     assert code == 2
     assert str(wrong) in output
+
+
+BUILT = """environments:
+- {name: one, images: [me/one], python: "3.99", requirements: [one==1]}
+- {name: same, images: [me/same], python: "3.99", requirements: [one==1], env: {A: b}}
+- {name: two, images: [me/two], python: "3.99", requirements: [two==2]}
+- {name: shell, images: [me/shell]}
+"""
+INSTALL = """\
+top="${4%/bin/python}"
+mkdir -p "$top/lib"
+for number in $(seq 10 39); do echo $number > "$top/lib/file$number"; done
+"""
+
+
+@pytest.fixture
+def built(machine: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
+    """Stand-ins that build, and two built environments, one of which two entries share."""
+    stand_in = stand_in_for_uv(machine / "bin", monkeypatch)
+    stand_in.pip(INSTALL)
+    (machine / "config/traincrew/environments.yaml").write_text(BUILT)
+    code, output = images("pull", "me/one", "me/two")
+    assert code == 0, output
+    return stand_in
+
+
+def harm(machine: Path, name: str) -> Path:
+    """Damage the environment that has been built for an entry; return its directory."""
+    (tree,) = (
+        path.parent
+        for path in (machine / "cache/environments").glob("*/traincrew-environment.json")
+        if f'"name": "{name}"' in path.read_text()
+    )
+    (tree / "lib").chmod(0o755)
+    for number in range(10, 34):
+        (tree / f"lib/file{number}").unlink()
+    (tree / "lib/file35").chmod(0o644)
+    (tree / "lib/file35").write_text("36\n")
+    (tree / "lib/evil\x1b[31m").touch()
+    (tree / "lib").chmod(0o555)
+    return tree
+
+
+@pytest.mark.usefixtures("built")
+def test_verify_lists_what_has_changed(machine: Path) -> None:
+    code, output = images("verify")
+    assert code == 0
+    assert [line.partition(" (")[0] for line in output.splitlines()] == [
+        "one, same: unchanged since it was built",
+        "two: unchanged since it was built",
+    ]
+    tree = harm(machine, "one")
+    code, output = images("verify")
+    assert code == 1
+    lines = output.splitlines()
+    assert lines[0] == f"one, same: damaged ({tree})"
+    assert lines[1] == r"  added    lib/evil\x1b[31m"
+    assert lines[2] == "  missing  lib/file10"
+    assert lines[21] == "  and 6 more: 1 changed, 5 missing"
+    assert lines[22].startswith("two: unchanged since it was built (")
+    assert lines[23] == (
+        "traincrew: 1 environment(s) not as they were built: the next pull builds them anew, "
+        "and so does `traincrew images verify --repair`"
+    )
+    assert images("verify", "same")[0] == 1
+    assert images("verify", "two")[0] == 0
+
+
+def test_verify_repairs(machine: Path, built: StandIn) -> None:
+    tree = harm(machine, "one")
+    built.pip("exit 1")
+    code, output = images("verify", "--repair")
+    assert code == 1
+    assert "one, same: uv could not install the requirements" in output
+    assert "traincrew: 1 environment(s) could not be repaired" in output
+    built.pip(INSTALL)
+    code, output = images("verify", "--repair")
+    assert code == 0
+    assert f"one, same: built anew ({tree}-1)" in output
+    assert images("verify")[0] == 0
+    # A pod may still be using the old one, so it stays until somebody decides.
+    code, output = images("prune")
+    assert output == f"removed {tree}\n"
+    assert images("verify", "one")[1].endswith(f"({tree}-1)\n")
+
+
+@pytest.mark.usefixtures("built")
+def test_verify_of_what_is_not_there() -> None:
+    code, output = images("verify", "three")
+    assert code == 2
+    assert 'there is no environment "three"; there are: chainer, ' in output
+    assert images("verify", "shell") == (0, "shell: not built by traincrew\n")
+    assert images("prune", "--all")[0] == 0
+    assert images("verify") == (0, "no environment is built\n")
+
+
+@pytest.mark.usefixtures("built")
+def test_prune_removes_all_generations(machine: Path) -> None:
+    harm(machine, "two")
+    assert images("verify", "--repair")[0] == 0
+    assert len(list((machine / "cache/environments").glob("*/"))) == 3
+    assert images("prune", "--all")[0] == 0
+    assert not list((machine / "cache/environments").glob("*/"))
+    assert not list((machine / "cache/environments").glob("*.seal"))
+
+
+@pytest.mark.usefixtures("built")
+def test_a_pull_says_that_it_repairs(machine: Path) -> None:
+    harm(machine, "two")
+    code, output = images("pull", "me/two")
+    assert code == 0
+    assert (
+        'me/two: environment "two" is damaged, so it is built anew: 1 changed (lib/file35)'
+        in output
+    )
+    assert "me/two: environment 'two' is ready" in output

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -63,6 +64,16 @@ class StandIn:
 
     def arguments(self) -> list[str]:
         return (self.directory / "arguments").read_text(encoding="utf-8").splitlines()
+
+
+def stand_in_for_uv(directory: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
+    """Install the stand-ins for uv and Python 3.99 in a new directory on PATH."""
+    directory.mkdir()
+    monkeypatch.setenv("PATH", f"{directory}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("STAND_IN", str(directory))
+    stand_in = StandIn(directory)
+    monkeypatch.setattr("traincrew.local.images.uv.find_uv", lambda: str(stand_in.uv))
+    return stand_in
 
 
 BUILT = """

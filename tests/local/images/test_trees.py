@@ -16,7 +16,7 @@ import pytest
 
 from local.images.support import BUILT, Catalog, StandIn, nothing, refused, until
 from traincrew.local.directories import remove_tree
-from traincrew.local.images import BuildError, ImageStore, Notice
+from traincrew.local.images import BuildError, ImagePullError, ImageStore, Notice
 from traincrew.local.images import builder as builder_module
 from traincrew.local.images import trees as trees_module
 from traincrew.local.images.manifest import Damage
@@ -451,3 +451,56 @@ async def test_a_repair_that_fails_keeps_what_is_there(place: Place, stand_in: S
     assert await place.pull(store) == repaired
     assert repaired != place.tree
     assert place.tree.is_dir()
+
+
+# -- a cache that others can write -------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "where", ["", "environments", "downloads", "python", "python/cpython-3.99.1/bin", "TREE/bin"]
+)
+@pytest.mark.parametrize("how", ["mode", "owner"])
+async def test_nothing_of_a_cache_that_others_can_write_is_used(
+    place: Place, where: str, how: str
+) -> None:
+    if how == "owner" and os.geteuid() != 0:
+        pytest.skip("only root can give files away")
+    path = place.cache / where.replace("TREE", f"environments/{place.tree.name}")
+    path.mkdir(parents=True, exist_ok=True)
+    before = path.stat()
+    if how == "mode":
+        path.chmod(0o777)
+        fix = f"chmod go-w {path}"
+    else:
+        os.chown(path, NOBODY, NOBODY)
+        fix = "use a directory that is yours or root's"
+    store = ImageStore(place.cache, [place.catalog])
+    error = await refused(store, "me/built")
+    assert error.message.startswith(
+        f'image "me/built": environment "built": the cache is not safe to use: {path} '
+    )
+    assert error.message.endswith(fix)
+    with pytest.raises(ImagePullError, match="not safe to use"):
+        store.check("me/built")
+    with pytest.raises(BuildError, match="not safe to use"):
+        store.verify(place.tree)
+    # One that would have to be built, too: packages and interpreters would come from there.
+    if "TREE" not in where:
+        assert "not safe to use" in (await refused(store, "me/other")).message
+    os.chown(path, before.st_uid, before.st_gid)
+    path.chmod(before.st_mode)
+    assert await place.pull(store) == place.tree
+
+
+async def test_a_program_is_what_the_catalog_names_whatever_lies_in_the_cache(
+    tmp_path: Path, catalog: Catalog
+) -> None:
+    (tmp_path / "tool.py").write_text("print(1)\n")
+    own = catalog(
+        "environments: [{name: x, images: [x], python: current, programs: {/bin/tool: tool.py}}]"
+    )
+    first = (await ImageStore(tmp_path / "cache", [own]).pull("x", nothing)).files["/bin/tool"]
+    good = first.read_bytes()
+    first.write_bytes(b"#!/bin/sh\necho evil\n")
+    again = (await ImageStore(tmp_path / "cache", [own]).pull("x", nothing)).files["/bin/tool"]
+    assert again.read_bytes() == good

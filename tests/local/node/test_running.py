@@ -23,10 +23,11 @@ from local.node.support import (
 )
 from traincrew.engine.resources import ENDPOINT_SLICES, LEASES, NODES, PODS, SERVICES
 from traincrew.local.apiserver.http.node_backend import StreamRefusedError
+from traincrew.local.images import Environment, Notice
 from traincrew.local.node import NodeSpec, end_pods
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
 SLEEP = "exec sleep 100"
 
@@ -474,6 +475,22 @@ async def test_progress_of_a_pull_is_reported(tmp_path: Path) -> None:
         await world.result("true")
         assert lines == [("any:1", "collecting")]
         await world.event("Pulling")
+        assert "Successfully pulled" in (await world.event("Pulled"))["message"]
+
+
+async def test_a_damaged_image_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with node_world(tmp_path / "node") as world:
+
+        async def pull(_image: str, progress: Callable[[str], None]) -> Environment:
+            progress(Notice('environment "any" is damaged, so it is built anew'))
+            return Environment("host")
+
+        monkeypatch.setattr(world.images, "pull", pull)
+        world.images.pulled.append("any:1")
+        await world.result("true")
+        event = await world.event("ImageDamaged")
+        assert event["type"] == "Warning"
+        assert event["message"] == 'environment "any" is damaged, so it is built anew'
         assert "Successfully pulled" in (await world.event("Pulled"))["message"]
 
 

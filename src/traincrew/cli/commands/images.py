@@ -79,7 +79,7 @@ def list_images(catalogs: tuple[Path, ...]) -> None:
 @_catalogs
 def pull_images(image: tuple[str, ...], catalogs: tuple[Path, ...]) -> None:
     """Build the environments of images now."""
-    from traincrew.local.images import ImagePullError
+    from traincrew.local.images import ImagePullError, Notice
 
     store = _store(catalogs)
 
@@ -88,6 +88,8 @@ def pull_images(image: tuple[str, ...], catalogs: tuple[Path, ...]) -> None:
             present = store.is_present(name)
 
             def say(line: str, name: str = name) -> None:
+                nonlocal present
+                present = present and not isinstance(line, Notice)
                 click.echo(f"{name}: {line}", err=True)
 
             environment = await store.pull(name, say)
@@ -168,8 +170,8 @@ def verify_images(name: str | None, repair: bool, catalogs: tuple[Path, ...]) ->
         failed += 1
     if failed and not repair:
         raise CommandFailed(
-            f"{failed} damaged environment(s): the next pull builds them anew, and so does "
-            "`traincrew images verify --repair`"
+            f"{failed} environment(s) not as they were built: the next pull builds them anew, and "
+            "so does `traincrew images verify --repair`"
         )
     if failed:
         raise CommandFailed(f"{failed} environment(s) could not be repaired")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from traincrew.cli.errors import BadInput
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from traincrew.cli.manifest.documents import Document
     from traincrew.local.images import ImageStore
@@ -69,16 +70,27 @@ def _has_peers(job: Document) -> bool:
     )
 
 
-async def prepare_images(documents: Sequence[Document], store: ImageStore) -> None:
+async def prepare_images(
+    documents: Sequence[Document], store: ImageStore, report: Callable[[str, str], None]
+) -> None:
     """Prepare the images of a run; never return.
 
     A kubelet retries forever, because somebody may fix the cause. In a run nobody can, and requests
     to the package index have been retried several times by then.
 
+    Args:
+        documents: The manifests.
+        store: The one of the node, which pulls the same images and reports the progress.
+        report: Called with an image and what was wrong with it before the node could say so.
+
     Raises:
         BadInput: An image cannot be prepared; the message has the reason and the fix.
     """
-    from traincrew.local.images import ImagePullError
+    from traincrew.local.images import ImagePullError, Notice
+
+    def progress(image: str, line: str) -> None:
+        if isinstance(line, Notice):
+            report(image, line)
 
     images = {
         container["image"]
@@ -89,8 +101,7 @@ async def prepare_images(documents: Sequence[Document], store: ImageStore) -> No
     try:
         async with asyncio.TaskGroup() as group:
             for image in sorted(images):
-                # The node pulls the same images, and reports the progress.
-                group.create_task(store.pull(image, lambda _: None))
+                group.create_task(store.pull(image, partial(progress, image)))
     except ExceptionGroup as errors:
         # Not except*: an exception raised in it becomes a group again in some Python versions.
         refused, others = errors.split(ImagePullError)

@@ -168,7 +168,8 @@ class Session:
             self._tasks.append(scaling)
         waiting = asyncio.create_task(self._until_finished())
         preparing = asyncio.create_task(
-            prepare_images(self._documents, self._embedded.cluster.images), name="prepare images"
+            prepare_images(self._documents, self._embedded.cluster.images, self._pulled),
+            name="prepare images",
         )
         self._tasks += [waiting, preparing]
         done, _ = await asyncio.wait(

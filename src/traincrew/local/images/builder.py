@@ -103,6 +103,7 @@ def check_cache(cache: Path, tree: Path | None = None) -> None:
         BuildError: Another user can write there; one line with the place and the fix.
     """
     places = [cache / "downloads", cache / "python", cache / "programs", cache / "environments"]
+    places += (cache / "python").glob("*/bin")
     if tree is not None:
         places += [tree, tree / MARKER, tree / "bin"]
     try:

@@ -57,7 +57,7 @@ async def pull_image(
     def progress(line: str) -> None:
         nonlocal present
         if isinstance(line, Notice):
-            record_event("Warning", "ImageDamaged", line)
+            record_event("Warning", "ImageDamaged", str(line))
             present = False
         if context.on_progress is not None:
             context.on_progress(image, line)
