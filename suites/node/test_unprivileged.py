@@ -11,7 +11,16 @@ import pytest
 from suites.nobody import NOBODY, as_nobody, usable_python
 
 PROJECT = Path(__file__).parents[2]
-FILES = ("pods", "running", "sandbox", "bare", "ports", "network", "ephemeral")
+FILES = (
+    "pods",
+    "running",
+    "sandbox",
+    "bare",
+    "ports",
+    "network",
+    "ephemeral",
+    "environment_attacks",
+)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can change the user")
