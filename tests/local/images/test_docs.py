@@ -3,7 +3,8 @@
 import re
 from pathlib import Path
 
-from traincrew.local.images.catalog import Catalog, _Entry, load_catalogs
+from traincrew.local.images.catalog import Catalog, load_catalogs
+from traincrew.local.images.entries import Entry
 
 DOCS = Path(__file__).parents[3] / "docs"
 
@@ -22,7 +23,7 @@ def test_the_examples_of_the_guide_are_catalogs(tmp_path: Path) -> None:
 def test_the_reference_lists_every_field() -> None:
     text = (DOCS / "reference/environments.md").read_text(encoding="utf-8")
     table = text.partition("| field |")[2].partition("\n\n")[0]
-    assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == set(_Entry.FIELDS)
+    assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == set(Entry.FIELDS)
 
 
 def test_the_reference_lists_every_shipped_environment() -> None:

@@ -567,8 +567,8 @@ async def test_programs_of_a_cache_that_cannot_be_written(tmp_path: Path) -> Non
     assert os.access(kubectl, os.X_OK)
     again = await store.pull("traincrew/helper:0.1.0", nothing)
     assert again.files["/usr/local/bin/kubectl"] == kubectl
-    assert store._private is not None
-    store._private.cleanup()
+    assert store._programs._private is not None
+    store._programs._private.cleanup()
 
 
 async def test_listing_and_removing(tmp_path: Path, catalog: Catalog, stand_in: StandIn) -> None:

@@ -91,7 +91,7 @@ def _network() -> Finding:
 def _environments(begin: Callable[[str], None]) -> Iterator[Finding]:
     from traincrew.local.cluster import default_cache
     from traincrew.local.images import BuildError, CatalogError, ImageStore, default_catalog
-    from traincrew.local.images.builder import check_cache
+    from traincrew.local.images.checks import check_cache
     from traincrew.local.images.interpreters import InterpreterNotFoundError, find_interpreter
 
     try:

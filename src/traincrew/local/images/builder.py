@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from traincrew.local.directories import check_trusted, make_directory, remove_tree, write_new
+from traincrew.local.directories import make_directory, remove_tree, write_new
 from traincrew.local.images import hashes, torch_builds
 from traincrew.local.images.catalog import PACKAGES, PREFIX, Definition
+from traincrew.local.images.checks import check_writable, is_copyable
 from traincrew.local.images.cleanup import DOWNLOADS_LOCK, sweep, sweep_downloads
 from traincrew.local.images.errors import BuildError
 from traincrew.local.images.interpreters import (
@@ -37,7 +38,6 @@ from traincrew.local.images.launchers import repair_scripts
 from traincrew.local.images.locks import hold, share
 from traincrew.local.images.manifest import summary
 from traincrew.local.images.trees import (
-    MARKER,
     Marker,
     Seals,
     current_tree,
@@ -53,11 +53,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from pathlib import Path
 
-__all__ = ["BuildError", "build", "check_cache", "check_writable", "environment_path", "remove"]
+__all__ = ["BuildError", "build", "environment_path", "remove"]
 
 _FORMAT = 3
 """Raised when trees of earlier versions are not to be used any more; 3 has manifests."""
-_READ_ONLY = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 
 Progress = Callable[[str], None]
 
@@ -78,7 +77,7 @@ def environment_path(cache: Path, definition: Definition) -> Path:
         "pip": definition.pip_arguments,
         "torch": torch_builds.variant(definition.requirements),
         "files": {
-            target: hashlib.sha256(source.read_bytes()).hexdigest() if source.is_file() else None
+            target: hashlib.sha256(source.read_bytes()).hexdigest() if is_copyable(source) else None
             for target, source in _own_files(definition).items()
         },
     }
@@ -88,47 +87,6 @@ def environment_path(cache: Path, definition: Definition) -> Path:
         ]
     digest = hashlib.sha256(msgspec.json.encode(recipe, order="sorted")).hexdigest()
     return cache / "environments" / digest[:16]
-
-
-def check_cache(cache: Path, tree: Path | None = None) -> None:
-    """Check that nobody but this user and root can write what a cache holds.
-
-    It is executed and imported: packages that were downloaded, interpreters, environments.
-
-    Args:
-        cache: The cache.
-        tree: The environment that is to be used.
-
-    Raises:
-        BuildError: Another user can write there; one line with the place and the fix.
-    """
-    places = [cache / "downloads", cache / "python", cache / "programs", cache / "environments"]
-    places += (cache / "python").glob("*/bin")
-    if tree is not None:
-        places += [tree, tree / MARKER, tree / "bin"]
-    try:
-        for place in places:
-            check_trusted(place)
-    except OSError as error:
-        problem = error.strerror or str(error)
-        where = f"{error.filename}: " if error.filename else ""
-        raise BuildError(f"the cache is not safe to use: {where}{problem}") from error
-
-
-def check_writable(cache: Path, name: str) -> None:
-    """Check that environment `name` could be built into `cache`.
-
-    Raises:
-        BuildError: The cache cannot be written; the message names a fix.
-    """
-    directory = cache / "environments"
-    try:
-        make_directory(directory)
-        probe = directory / f".{uuid.uuid4().hex}.lock"
-        probe.touch(mode=0o600)
-        probe.unlink()
-    except OSError as error:
-        raise _unusable(cache, name, error) from error
 
 
 async def build(
@@ -242,17 +200,6 @@ def _failed(error: OSError, path: Path) -> BuildError:
     full = error.errno == errno.ENOSPC
     fix = ": free some disk space, or move the cache (TRAINCREW_CACHE)" if full else ""
     return BuildError(f"{error.filename or path}: {error.strerror or error}{fix}")
-
-
-def _unusable(cache: Path, name: str, error: OSError) -> BuildError:
-    where = f"{error.filename or cache}: {error.strerror or error}"
-    if error.errno in _READ_ONLY:
-        return BuildError(
-            f"it is not built yet, and the cache {cache} cannot be written ({where}): build "
-            f'"{name}" where it can be written ("traincrew images pull IMAGE"), or set '
-            "TRAINCREW_CACHE to a directory of yours"
-        )
-    return BuildError(f"{where}: set TRAINCREW_CACHE to a directory that can be written")
 
 
 class _Build:

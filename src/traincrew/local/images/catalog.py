@@ -6,20 +6,20 @@ it is read; errors name the file, the entry and the field.
 
 from __future__ import annotations
 
-import difflib
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import yaml
 from msgspec import UNSET, Struct, UnsetType, field
 
+from traincrew.local.images.documents import read_entries
+from traincrew.local.images.entries import Entry
 from traincrew.local.images.environment import ImageUser
-from traincrew.local.images.errors import CatalogError
 from traincrew.local.images.reference import ImagePattern, ImageReference, parse_pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable
 
 SHIPPED_CATALOG = Path(__file__).with_name("catalog.yaml")
 PREFIX = "{prefix}"
@@ -29,8 +29,15 @@ INSIDE = (PREFIX, PACKAGES)
 
 _VERSION = re.compile(r"3\.[0-9]+(?:\.[0-9]+)?")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
-_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
 _USER = re.compile(r"([0-9]{1,10})(?::([0-9]{1,10}))?")
+_ELSEWHERE = re.compile(
+    r"--(?:target|prefix|root|python|system|user|cache-dir)(?:=|\Z)|-[A-Za-z]*?[tp](?!-)"
+)
+"""Options of `uv pip install` that choose another place than the environment."""
+_TOP = 2
+"""Parts of a path directly below `{prefix}`, the slash included."""
+_MAX_PARENTS = 20
+_MAX_PATTERN = 500
 _PROJECT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -95,132 +102,24 @@ def load_catalogs(paths: Iterable[Path]) -> Catalog:
     Raises:
         CatalogError: A file cannot be read or is invalid.
     """
-    documents = [(path, _read(path)) for path in paths if path.exists()]
-    documents.append((SHIPPED_CATALOG, _read(SHIPPED_CATALOG)))
-    parsed = [
-        _Entry(path, index, raw) for path, raws in documents for index, raw in enumerate(raws)
-    ]
+    documents = [(path, read_entries(path)) for path in paths if path.exists()]
+    documents.append((SHIPPED_CATALOG, read_entries(SHIPPED_CATALOG)))
+    parsed = [Entry(path, index, raw) for path, raws in documents for index, raw in enumerate(raws)]
     for path, _ in documents:
-        seen: dict[str, _Entry] = {}
+        seen: dict[str, Entry] = {}
         for entry in parsed:
             if entry.path == path and seen.setdefault(entry.name, entry) is not entry:
                 entry.fail("name", f'another entry of this file is called "{entry.name}" too')
-    return Catalog(tuple(_resolve(entry, parsed, ()) for entry in parsed))
+    by_name: dict[str, list[Entry]] = {}
+    for entry in parsed:
+        by_name.setdefault(entry.name, []).append(entry)
+    return Catalog(tuple(_resolve(entry, by_name, ()) for entry in parsed))
 
 
-def _read(path: Path) -> list[Any]:
-    try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise CatalogError(f"{path}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise CatalogError(f"{path}: is not UTF-8 text: {error}") from error
-    except yaml.YAMLError as error:
-        detail = " ".join(str(error).split())
-        raise CatalogError(f"{path}: is not valid YAML: {detail}") from error
-    if document is None:
-        return []
-    if not isinstance(document, dict) or set(document) - {"environments"}:
-        found = (
-            ", ".join(f'"{key}"' for key in document)
-            if isinstance(document, dict)
-            else type(document).__name__
-        )
-        raise CatalogError(f'{path}: the only top-level field is "environments"; found {found}')
-    entries = document.get("environments")
-    if entries is None:
-        return []
-    if not isinstance(entries, list):
-        raise CatalogError(f"{path}: environments: must be a list of entries")
-    return entries
+_ByName = Mapping[str, Sequence[Entry]]
 
 
-class _Entry:
-    """One raw entry: typed access to its fields, with errors that name the field."""
-
-    FIELDS = (
-        "name",
-        "images",
-        "from",
-        "python",
-        "buildRequirements",
-        "requirements",
-        "hashes",
-        "pipArguments",
-        "files",
-        "programs",
-        "machinePrograms",
-        "env",
-        "command",
-        "args",
-        "workingDir",
-        "user",
-        "ownPorts",
-    )
-
-    def __init__(self, path: Path, index: int, raw: Any) -> None:
-        self.path = path
-        self.where = f"{path}: environments[{index}]"
-        self.raw: dict[str, Any] = raw if isinstance(raw, dict) else {}
-        if not isinstance(raw, dict):
-            raise CatalogError(f"{self.where}: must be a mapping with name, images and python")
-        self.name = self.text("name") or self.fail("name", "is required")
-        if not _NAME.fullmatch(self.name):
-            self.fail("name", f'"{self.name}": only lower case letters, digits, "-" and "."')
-        self.where += f' ("{self.name}")'
-        for key in self.raw:
-            if key not in self.FIELDS:
-                close = difflib.get_close_matches(str(key), self.FIELDS, n=1)
-                hint = (
-                    f'did you mean "{close[0]}"?' if close else f"known: {', '.join(self.FIELDS)}"
-                )
-                self.fail(str(key), f"is not a field of an environment; {hint}")
-
-    def fail(self, key: str, problem: str) -> Any:
-        raise CatalogError(f"{self.where}.{key}: {problem}")
-
-    def text(self, key: str) -> str | None:
-        value = self.raw.get(key)
-        if value is None or isinstance(value, str):
-            return value or None
-        return str(self.fail(key, _not_text(value)))
-
-    def flag(self, key: str) -> bool | None:
-        value = self.raw.get(key)
-        if value is None or isinstance(value, bool):
-            return value
-        return bool(self.fail(key, f"must be true or false, not {_kind(value)}"))
-
-    def texts(self, key: str) -> tuple[str, ...]:
-        value = self.raw.get(key)
-        if value is None:
-            return ()
-        if not isinstance(value, list):
-            self.fail(key, f"must be a list, not {_kind(value)}")
-        for index, item in enumerate(value):
-            if not isinstance(item, str) or not item:
-                self.fail(f"{key}[{index}]", _not_text(item))
-        return tuple(value)
-
-    def text_map(self, key: str) -> dict[str, str]:
-        value = self.raw.get(key)
-        if value is None:
-            return {}
-        if not isinstance(value, dict):
-            self.fail(key, f"must be a mapping, not {_kind(value)}")
-        for name, item in value.items():
-            if not isinstance(name, str):
-                self.fail(f"{key}.{name}", f"the name {_not_text(name)}")
-            if not isinstance(item, str):
-                self.fail(f"{key}.{name}", _not_text(item))
-        return dict(value)
-
-    def local_path(self, text: str) -> Path:
-        """Resolve a path, relative to the directory of the catalog."""
-        return self.path.parent / Path(text).expanduser()
-
-
-def _resolve(entry: _Entry, entries: Sequence[_Entry], children: tuple[_Entry, ...]) -> Definition:
+def _resolve(entry: Entry, entries: _ByName, children: tuple[Entry, ...]) -> Definition:
     base = Definition(name=entry.name, origin=str(entry.path))
     parent_name = entry.text("from")
     if parent_name is not None:
@@ -238,7 +137,7 @@ def _resolve(entry: _Entry, entries: Sequence[_Entry], children: tuple[_Entry, .
         ),
         requirements=_merge_requirements(base.requirements, _requirements(entry, "requirements")),
         hashes=_hashes(entry) if "hashes" in entry.raw else base.hashes,
-        pip_arguments=base.pip_arguments + entry.texts("pipArguments"),
+        pip_arguments=base.pip_arguments + _pip_arguments(entry),
         files={**base.files, **_files(entry, "files")},
         programs={**base.programs, **_files(entry, "programs")},
         machine_programs={**base.machine_programs, **_machine_programs(entry)},
@@ -253,25 +152,27 @@ def _resolve(entry: _Entry, entries: Sequence[_Entry], children: tuple[_Entry, .
     return definition
 
 
-def _parent(
-    entry: _Entry, name: str, entries: Sequence[_Entry], children: tuple[_Entry, ...]
-) -> _Entry:
+def _parent(entry: Entry, name: str, entries: _ByName, children: tuple[Entry, ...]) -> Entry:
     # The same file first, then the others in their order. An entry may extend one of the same name
     # in a later file: that is how a shipped environment is adjusted.
-    candidates = [other for other in entries if other.name == name and other is not entry]
+    candidates = [other for other in entries.get(name, ()) if other is not entry]
     candidates.sort(key=lambda other: other.path != entry.path)
     if not candidates:
-        known = ", ".join(sorted({other.name for other in entries if other is not entry}))
+        known = ", ".join(sorted(entries.keys() - {entry.name}))
         entry.fail("from", f'there is no environment "{name}"; there are: {known}')
     parent = candidates[0]
     if parent in children:
         entry.fail("from", f'"{name}" is itself made from "{entry.name}"')
+    if len(children) >= _MAX_PARENTS:
+        children[0].fail("from", f"leads to more than {_MAX_PARENTS} others")
     return parent
 
 
-def _patterns(entry: _Entry) -> tuple[ImagePattern, ...]:
+def _patterns(entry: Entry) -> tuple[ImagePattern, ...]:
     patterns = []
     for index, text in enumerate(entry.texts("images")):
+        if len(text) > _MAX_PATTERN:
+            entry.fail(f"images[{index}]", f"has more than {_MAX_PATTERN} characters")
         try:
             patterns.append(parse_pattern(text))
         except ValueError as error:
@@ -279,7 +180,7 @@ def _patterns(entry: _Entry) -> tuple[ImagePattern, ...]:
     return tuple(patterns)
 
 
-def _python(entry: _Entry) -> Python | UnsetType | None:
+def _python(entry: Entry) -> Python | UnsetType | None:
     value = entry.raw.get("python", UNSET)
     if isinstance(value, UnsetType):
         return UNSET
@@ -306,7 +207,7 @@ def _python(entry: _Entry) -> Python | UnsetType | None:
     return Python(versions=tuple(versions))
 
 
-def _requirements(entry: _Entry, key: str) -> tuple[str, ...]:
+def _requirements(entry: Entry, key: str) -> tuple[str, ...]:
     requirements = entry.texts(key)
     for index, requirement in enumerate(requirements):
         if requirement.lstrip().startswith("-"):
@@ -315,17 +216,30 @@ def _requirements(entry: _Entry, key: str) -> tuple[str, ...]:
                 f'"{requirement}" is an option of pip, not a requirement; '
                 "write options under pipArguments",
             )
-        if "\n" in requirement:
+        if not requirement.isprintable():
             entry.fail(f"{key}[{index}]", "has more than one line: one requirement per entry")
     return requirements
 
 
-def _hashes(entry: _Entry) -> tuple[Path, ...]:
+def _hashes(entry: Entry) -> tuple[Path, ...]:
     paths = tuple(entry.local_path(text) for text in entry.texts("hashes"))
     for index, path in enumerate(paths):
         if not path.is_file():
             entry.fail(f"hashes[{index}]", f"{path}: there is no such file")
     return paths
+
+
+def _pip_arguments(entry: Entry) -> tuple[str, ...]:
+    arguments = entry.texts("pipArguments")
+    follows_option = False
+    for index, argument in enumerate(arguments):
+        key = f"pipArguments[{index}]"
+        if argument == "--" or not (follows_option or argument.startswith("-")):
+            entry.fail(key, f'"{argument}" is no option; write packages under requirements')
+        if _ELSEWHERE.match(argument):
+            entry.fail(key, f'"{argument}" would install outside of the environment')
+        follows_option = argument.startswith("-") and "=" not in argument
+    return arguments
 
 
 def _merge_requirements(base: tuple[str, ...], own: tuple[str, ...]) -> tuple[str, ...]:
@@ -339,7 +253,7 @@ def _project(requirement: str) -> str:
     return re.sub(r"[-_.]+", "-", match.group().lower()) if match else requirement
 
 
-def _files(entry: _Entry, key: str) -> dict[str, Path]:
+def _files(entry: Entry, key: str) -> dict[str, Path]:
     files = {}
     for target, source in entry.text_map(key).items():
         inside = next((prefix for prefix in INSIDE if target.startswith(prefix + "/")), "")
@@ -350,13 +264,15 @@ def _files(entry: _Entry, key: str) -> dict[str, Path]:
             )
         if not source:
             entry.fail(f"{key}.{target}", "the file of this machine is missing")
+        if inside == PREFIX and path.name.startswith("traincrew-") and len(path.parts) == _TOP:
+            entry.fail(f"{key}.{target}", "is one of traincrew's own files")
         if inside and key == "programs":
             entry.fail(f"{key}.{target}", f"programs cannot be inside {inside}; use files")
         files[inside + str(path)] = entry.local_path(source)
     return files
 
 
-def _machine_programs(entry: _Entry) -> dict[str, str]:
+def _machine_programs(entry: Entry) -> dict[str, str]:
     programs = entry.text_map("machinePrograms")
     for name, fix in programs.items():
         if not name or "/" in name:
@@ -366,7 +282,7 @@ def _machine_programs(entry: _Entry) -> dict[str, str]:
     return programs
 
 
-def _variables(entry: _Entry) -> dict[str, str]:
+def _variables(entry: Entry) -> dict[str, str]:
     variables = entry.text_map("env")
     for name in variables:
         if not _VARIABLE.fullmatch(name):
@@ -374,14 +290,14 @@ def _variables(entry: _Entry) -> dict[str, str]:
     return variables
 
 
-def _working_directory(entry: _Entry) -> str | None:
+def _working_directory(entry: Entry) -> str | None:
     directory = entry.text("workingDir")
     if directory is not None and not directory.startswith("/"):
         entry.fail("workingDir", f'"{directory}" must be an absolute path in the pod')
     return directory
 
 
-def _user(entry: _Entry) -> ImageUser | None:
+def _user(entry: Entry) -> ImageUser | None:
     value = entry.raw.get("user")
     if value is None:
         return None
@@ -396,7 +312,7 @@ def _user(entry: _Entry) -> ImageUser | None:
     return ImageUser(*numbers)
 
 
-def _check_whole(entry: _Entry, definition: Definition) -> None:
+def _check_whole(entry: Entry, definition: Definition) -> None:
     if definition.is_built:
         return
     for key, requirements in (
@@ -419,15 +335,3 @@ def _check_whole(entry: _Entry, definition: Definition) -> None:
         for name, value in definition.variables.items():
             if PREFIX in value:
                 entry.fail(f"env.{name}", f"{PREFIX} needs python:")
-
-
-def _kind(value: Any) -> str:
-    return {dict: "a mapping", list: "a list", str: "a string", type(None): "nothing"}.get(
-        type(value), f"{value!r}"
-    )
-
-
-def _not_text(value: Any) -> str:
-    if isinstance(value, bool | int | float):
-        return f'must be a string: write it in quotes, "{str(value).lower()}"'
-    return f"must be a string, not {_kind(value)}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+_MAX_MESSAGE = 3000
 PullReason = Literal["ErrImagePull", "InvalidImageName", "ErrImageNeverPull"]
 
 
@@ -18,9 +19,9 @@ class ImagePullError(Exception):
     """
 
     def __init__(self, reason: PullReason, message: str, *, permanent: bool = True) -> None:
-        super().__init__(message)
+        self.message = _shown(message)
+        super().__init__(self.message)
         self.reason: PullReason = reason
-        self.message = message
         self.permanent = permanent
 
 
@@ -37,4 +38,17 @@ class BuildError(Exception):
 
 
 class CatalogError(ValueError):
-    """A catalog of environments is invalid; the message names file, entry and field."""
+    """A catalog of environments is invalid; the message names file, entry and field.
+
+    What a catalog has in it may be long, or move the cursor of a terminal.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(_shown(message))
+
+
+def _shown(message: str) -> str:
+    """Return a message as one line that a terminal only prints."""
+    if len(message) > _MAX_MESSAGE:
+        message = message[:_MAX_MESSAGE] + "…"
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in message)

@@ -4,29 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from traincrew.local.directories import make_directory
-from traincrew.local.images.builder import (
-    build,
+from traincrew.local.images.builder import build, environment_path, remove
+from traincrew.local.images.catalog import INSIDE, PREFIX, Catalog, Definition, load_catalogs
+from traincrew.local.images.checks import (
+    MAX_COPY_BYTES,
     check_cache,
     check_writable,
-    environment_path,
-    remove,
+    is_copyable,
 )
-from traincrew.local.images.catalog import INSIDE, PREFIX, Catalog, Definition, load_catalogs
 from traincrew.local.images.cleanup import sweep
 from traincrew.local.images.environment import Environment, EnvironmentStatus
 from traincrew.local.images.errors import BuildError, CatalogError, ImagePullError
 from traincrew.local.images.interpreters import InterpreterNotFoundError, probe
-from traincrew.local.images.launchers import launcher
+from traincrew.local.images.programs import Programs
 from traincrew.local.images.reference import ImageReference, parse_reference
 from traincrew.local.images.trees import MARKER, Seals, current_tree, recipe_of
 
@@ -66,7 +63,7 @@ class ImageStore:
         self._builds: dict[Path, _Build] = {}
         self._seals = Seals()
         self._swept = False
-        self._private: tempfile.TemporaryDirectory[str] | None = None
+        self._programs = Programs(self.cache / "programs")
 
     def is_present(self, image: str) -> bool:
         """Return whether `pull` would have nothing to build. Unknown images are not present."""
@@ -266,6 +263,12 @@ class ImageStore:
                         f"{source}, which {key} puts at {target}, does not exist "
                         f"({definition.origin})"
                     )
+                copied = key == "programs" or target.startswith(INSIDE)
+                if copied and not is_copyable(source):
+                    raise BuildError(
+                        f"{source}, which {key} puts at {target}, is no file of at most "
+                        f"{MAX_COPY_BYTES >> 20} MiB ({definition.origin})"
+                    )
         lacking = [
             f"{name} ({fix})"
             for name, fix in definition.machine_programs.items()
@@ -313,7 +316,7 @@ class ImageStore:
         }
         for target, source in definition.programs.items():
             assert interpreter is not None
-            files[target] = self._program(source, interpreter)
+            files[target] = self._programs.make(source, interpreter)
         return Environment(
             name=definition.name,
             prefix=prefix,
@@ -325,26 +328,6 @@ class ImageStore:
             own_ports=definition.own_ports,
             user=definition.user,
         )
-
-    def _program(self, source: Path, interpreter: Path) -> Path:
-        """Return an executable copy of `source` that runs with `interpreter`.
-
-        ``-I -S`` makes it start in a few milliseconds, without installed packages.
-        """
-        content = launcher(interpreter, source.read_bytes(), "-IS")
-        name = hashlib.sha256(content).hexdigest()[:16]
-        path = self.cache / "programs" / name / source.stem
-        with contextlib.suppress(OSError):
-            if path.read_bytes() == content:
-                return path
-        try:
-            return _write_program(path, content)
-        except OSError:
-            # The cache is read-only: this process keeps a temporary copy of its own.
-            if self._private is None:
-                self._private = tempfile.TemporaryDirectory(prefix="traincrew-programs-")
-            path = Path(self._private.name) / name / source.stem
-            return path if path.exists() else _write_program(path, content)
 
     # -- shared builds ------------------------------------------------------------------------
 
@@ -380,15 +363,6 @@ class _Build:
                 self.task.cancel()
                 with contextlib.suppress(asyncio.CancelledError, BuildError):
                     await self.task
-
-
-def _write_program(path: Path, content: bytes) -> Path:
-    make_directory(path.parent)
-    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-        file.write(content)
-    Path(file.name).chmod(0o755)
-    Path(file.name).rename(path)
-    return path
 
 
 def _pull_error(image: str, definition: Definition, error: Exception) -> ImagePullError:
