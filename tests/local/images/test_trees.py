@@ -311,6 +311,7 @@ async def test_damage_is_noticed_at_the_next_pull_and_repaired(
     assert (place.lines, place.builds) == ([], 2)
     await store.remove(place.tree, nothing)
     assert not place.tree.exists()
+    assert place.tree.with_suffix(".log").exists()
     assert await place.pull() == repaired
     assert (place.lines, place.builds) == ([], 2)
 

@@ -180,7 +180,8 @@ async def remove(path: Path, progress: Progress) -> None:
     try:
         async with hold(recipe_of(path).with_suffix(".lock"), wait):
             await _remove_tree(path)
-            path.with_suffix(".log").unlink(missing_ok=True)
+            if current_tree(recipe_of(path)) is None:
+                recipe_of(path).with_suffix(".log").unlink(missing_ok=True)
     except FileNotFoundError:
         return
     except OSError as error:
