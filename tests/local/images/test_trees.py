@@ -480,7 +480,7 @@ async def test_nothing_of_a_cache_that_others_can_write_is_used(
     assert error.message.startswith(
         f'image "me/built": environment "built": the cache is not safe to use: {path} '
     )
-    assert error.message.endswith(fix)
+    assert error.message.endswith(f"{fix}; or set TRAINCREW_CACHE to another")
     with pytest.raises(ImagePullError, match="not safe to use"):
         store.check("me/built")
     with pytest.raises(BuildError, match="not safe to use"):

@@ -102,9 +102,7 @@ def _environments(begin: Callable[[str], None]) -> Iterator[Finding]:
     try:
         check_cache(store.cache)
     except BuildError as error:
-        yield Finding(
-            "cache of environments", "missing", str(error), "correct it, or set TRAINCREW_CACHE"
-        )
+        yield Finding("cache of environments", "missing", str(error))
     for status in store.environments():
         if status.path is None or not status.images:
             continue

@@ -52,7 +52,9 @@ def check_cache(cache: Path, tree: Path | None = None) -> None:
     except OSError as error:
         problem = error.strerror or str(error)
         where = f"{error.filename}: " if error.filename else ""
-        raise BuildError(f"the cache is not safe to use: {where}{problem}") from error
+        raise BuildError(
+            f"the cache is not safe to use: {where}{problem}; or set TRAINCREW_CACHE to another"
+        ) from error
 
 
 def check_writable(cache: Path, name: str) -> None:
