@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable
 
 __all__ = ["Document", "field", "items"]
 
@@ -16,14 +16,19 @@ Document = dict[str, Any]
 def field(document: Any, *keys: str) -> Document:
     """Return a nested object; a new empty one if there is none."""
     for key in keys:
-        document = document.get(key) if type(document) is dict else None
+        if type(document) is not dict:
+            return {}
+        document = document.get(key)
     return document if type(document) is dict else {}
 
 
-def items(document: Any, *keys: str) -> Iterator[Document]:
-    """Yield the objects in a nested list."""
-    found = field(document, *keys[:-1]).get(keys[-1])
-    if type(found) is list:
-        for item in found:
-            if type(item) is dict:
-                yield item
+def items(document: Any, *keys: str) -> Iterable[Document]:
+    """Return the objects in a nested list; nothing if there is none."""
+    for key in keys:
+        if type(document) is not dict:
+            return ()
+        document = document.get(key)
+    if type(document) is not list:
+        return ()
+    # A list and not a generator: these lists are short, and most fields have none.
+    return [item for item in document if type(item) is dict]
