@@ -14,6 +14,7 @@ from traincrew.local.apiserver.values.causes import MAX_CAUSES, Cause
 from traincrew.local.apiserver.values.codec import clone
 
 from . import lastapplied, managers
+from .fieldorder import in_order
 from .fieldsets import FieldSet, difference, exclude, intersection, paths, union
 from .managers import APPLY, UPDATE, Entry
 from .merge import merge, remove
@@ -204,7 +205,8 @@ def _updated(
         elif rest is not None:
             kept.append(rest)
     if owned:
-        kept.append(managers.entry(me, union(mine, owned), api_version=me.version, time=now))
+        fields = in_order(union(mine, owned)) if mine else owned
+        kept.append(managers.entry(me, fields, api_version=me.version, time=now))
     return kept
 
 
@@ -337,7 +339,7 @@ def _apply(
     unchanged = same(before, merged)
     if claimed:
         time = (mine.get("time") if mine is not None else None) if unchanged else now
-        kept.append(managers.entry(me, claimed, api_version=api_version, time=time))
+        kept.append(managers.entry(me, in_order(claimed), api_version=api_version, time=time))
     result: Document = clone(before if unchanged else merged)
     if kept:
         result.setdefault("metadata", {})["managedFields"] = managers.sort(kept)

@@ -13,7 +13,7 @@ import msgspec
 if TYPE_CHECKING:
     from .fieldsets import FieldSet
 
-__all__ = ["in_order"]
+__all__ = ["in_order", "sort_steps"]
 
 _decode = msgspec.json.decode
 # Numbers before strings before booleans; those of one type by their value.
@@ -26,6 +26,11 @@ def in_order(fields: FieldSet) -> FieldSet:
     for step, inner in fields.items():
         if inner and (ordered := in_order(inner)) is not inner:
             moved[step] = ordered
+    return sort_steps(fields | moved if moved else fields)
+
+
+def sort_steps(fields: FieldSet) -> FieldSet:
+    """Return the set with its first steps in order; the same object if they already are."""
     given = list(fields)
     if len(given) > 1:
         steps = sorted(given)
@@ -34,8 +39,8 @@ def in_order(fields: FieldSet) -> FieldSet:
         if steps[-1][:1] not in ".f":
             steps = sorted(given, key=_rank)
         if steps != given:
-            return {step: moved.get(step, fields[step]) for step in steps}
-    return fields | moved if moved else fields
+            return {step: fields[step] for step in steps}
+    return fields
 
 
 def _rank(step: str) -> tuple[Any, ...]:

@@ -72,7 +72,14 @@ def printed(who: Identity) -> bytes:
 
 
 def entry(who: Identity, fields: FieldSet, *, api_version: str, time: str | None) -> Entry:
-    """Return a new entry, with its keys in upstream's order."""
+    """Return a new entry, with its keys in upstream's order.
+
+    Args:
+        who: the manager.
+        fields: the fields it owns, in order.
+        api_version: API version of the write.
+        time: of the write; None for none.
+    """
     result: Entry = {
         "manager": who.manager,
         "operation": who.operation,
@@ -81,7 +88,7 @@ def entry(who: Identity, fields: FieldSet, *, api_version: str, time: str | None
     if time is not None:
         result["time"] = time
     result["fieldsType"] = "FieldsV1"
-    result["fieldsV1"] = in_order(fields)
+    result["fieldsV1"] = fields
     if who.subresource:
         result["subresource"] = who.subresource
     return result
@@ -146,7 +153,7 @@ def cap(items: list[Entry]) -> list[Entry]:
         if bucket is None:
             buckets[version] = item
             continue
-        fields = union(bucket["fieldsV1"], item["fieldsV1"])
+        fields = in_order(union(bucket["fieldsV1"], item["fieldsV1"]))
         merged |= {id(bucket), id(item)}
         ancient = Identity(_OLD_UPDATES, UPDATE, "", version)
         buckets[version] = entry(ancient, fields, api_version=version, time=item.get("time"))
