@@ -9,8 +9,9 @@ from traincrew.local.apiserver import defaults
 from traincrew.local.apiserver.values import causes as why
 
 from .checks import check
+from .complete import complete
 from .node import SchemaNode, builtin_kinds, builtin_node, crd_node
-from .prune import complete, fill_defaults, prune
+from .prune import Pruned, fill_defaults, prune, prune_and_check
 
 if TYPE_CHECKING:
     from traincrew.local.apiserver.values.causes import Cause
@@ -91,6 +92,16 @@ class ObjectSchema:
             Paths of the unknown fields, such as ``spec.template.spec.containers[0].imag``.
         """
         return prune(self.node, obj, emptied)
+
+    def prune_and_check(self, obj: Document, emptied: list[tuple[Path, Any]]) -> Pruned:
+        """Remove unknown fields and null fields, in place, and check the others.
+
+        Custom resources are only pruned: they are checked with their defaults, just before they
+        are stored. See `prune.prune_and_check`.
+        """
+        if self.custom:
+            return Pruned(prune(self.node, obj, emptied), valid=False)
+        return prune_and_check(self.node, obj, emptied)
 
     def default(self, obj: Document) -> None:
         """Fill in the static defaults, in place."""

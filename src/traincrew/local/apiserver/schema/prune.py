@@ -1,20 +1,64 @@
-"""Pruning of unknown fields, static defaults, and the fields Go always writes."""
+"""Pruning of unknown fields, static defaults, and Go's zero values."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from traincrew.local.apiserver.values.codec import clone
 from traincrew.local.apiserver.values.paths import Path, render
 
+from .checks import check
 from .node import ANY, SchemaNode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["complete", "drop_unknown", "fill_defaults", "fill_required", "prune", "restore", "zero"]
+    from traincrew.local.apiserver.values.causes import Cause
+
+__all__ = [
+    "Pruned",
+    "drop_unknown",
+    "fill_defaults",
+    "fill_required",
+    "prune",
+    "prune_and_check",
+    "restore",
+    "zero",
+]
+
+
+class Pruned(NamedTuple):
+    """What `prune_and_check` has found.
+
+    Attributes:
+        unknown: paths of the unknown fields, such as ``spec.containers[0].imag``, in document
+            order.
+        valid: whether `checks.check` has nothing to report about what is left.
+    """
+
+    unknown: list[str]
+    valid: bool
+
+
+def prune_and_check(
+    node: SchemaNode, value: dict[str, Any], emptied: list[tuple[Path, Any]] | None = None
+) -> Pruned:
+    """Remove unknown fields and meaningless values, in place, and check the others.
+
+    One pass over a document for both costs little more than for one, and nearly all documents are
+    valid. What is wrong with the others is for `checks.check` to say.
+
+    Args:
+        node: schema of the document, of a built-in kind.
+        value: the document.
+        emptied: see `prune`.
+    """
+    walk = _Walk(emptied, check=True)
+    _prune_object(node, value, None, walk)
+    return Pruned([render(path) for path in walk.unknown], walk.valid)
 
 
 def prune(
@@ -34,9 +78,9 @@ def prune(
     Returns:
         Paths of the unknown fields, such as ``spec.containers[0].imag``, in document order.
     """
-    unknown: list[Path] = []
-    _prune_object(node, value, None, unknown, emptied)
-    return [render(path) for path in unknown]
+    walk = _Walk(emptied, check=False)
+    _prune_object(node, value, None, walk)
+    return [render(path) for path in walk.unknown]
 
 
 def restore(value: dict[str, Any], emptied: Iterable[tuple[Path, Any]]) -> None:
@@ -80,50 +124,84 @@ def drop_unknown(node: SchemaNode, value: Any) -> list[str]:
     return found
 
 
-def _prune_object(
-    node: SchemaNode,
-    value: dict[str, Any],
-    path: Path,
-    unknown: list[Path],
-    emptied: list[tuple[Path, Any]] | None,
-) -> None:
+class _Walk:
+    """What one pass over a document collects; with `check` also whether it is valid so far."""
+
+    __slots__ = ("emptied", "unknown", "valid")
+
+    def __init__(self, emptied: list[tuple[Path, Any]] | None, *, check: bool) -> None:
+        self.emptied = emptied
+        self.unknown: list[Path] = []
+        self.valid = check
+
+    def check(self, node: SchemaNode, value: Any) -> None:
+        if self.valid:
+            found: list[Cause] = []
+            check(node, value, None, found)
+            self.valid = not found
+
+
+_NO_TEXTS: frozenset[str] = frozenset()
+
+
+@cache
+def _free_texts(node: SchemaNode) -> frozenset[str]:
+    """Return the fields of a built-in object that may be any string."""
+    return frozenset(
+        key for key, child in node.fields.items() if child.type == "string" and child.rules is None
+    )
+
+
+def _prune_object(node: SchemaNode, value: dict[str, Any], path: Path, walk: _Walk) -> None:
     fields, rest, omit_empty = node.fields, node.values, node.omit_empty
+    texts = _free_texts(node) if walk.valid else _NO_TEXTS
     drop: list[str] = []
     for key, item in value.items():
+        if key in texts and item and type(item) is str:
+            continue  # most values
         child = fields.get(key)
         if child is None:
             if rest is ANY:
                 continue
             if rest is None:
-                unknown.append((path, key))
+                walk.unknown.append((path, key))
                 drop.append(key)
                 continue
             child = rest
         if not item and key in omit_empty and _may_be_empty(child, item):
-            if emptied is not None and type(item) in _CONTAINERS:
-                emptied.append(((path, key), item))
+            if walk.emptied is not None and type(item) in _CONTAINERS:
+                walk.emptied.append(((path, key), item))
             drop.append(key)
             continue
         kind = type(item)
         if kind is str:
-            continue
-        if item is None:
+            if child.rules is not None or child.type != "string":
+                walk.check(child, item)
+        elif item is None:
             if child.nullable or child is ANY:
                 continue
             if child is rest and child.null_is_absent and key not in fields:
                 value[key] = _empty(child)
+                walk.valid = False  # it may lack what is required
             else:
                 drop.append(key)
         elif kind is dict:
             if child.type == "object" and child is not ANY:
-                _prune_object(child, item, (path, key), unknown, emptied)
-            elif _knows_no_field(child):
-                unknown.extend(((path, key), each) for each in item)
-                item.clear()
+                _prune_object(child, item, (path, key), walk)
+            else:
+                walk.valid = False
+                if _knows_no_field(child):
+                    walk.unknown.extend(((path, key), each) for each in item)
+                    item.clear()
         elif kind is list and child.items is not None:
-            _prune_list(child.items, item, (path, key), unknown, emptied)
+            _prune_list(child.items, item, (path, key), walk)
+        else:
+            walk.check(child, item)
     for key in drop:
         del value[key]
+    for key in node.required:
+        if value.get(key, "") == "":
+            walk.valid = False
 
 
 _CONTAINERS = (dict, list)
@@ -147,28 +225,26 @@ def _may_be_empty(node: SchemaNode, item: Any) -> bool:
     return item is None or not node.type or node.type in _EMPTY_VALUES.get(type(item), ())
 
 
-def _prune_list(
-    node: SchemaNode,
-    value: list[Any],
-    path: Path,
-    unknown: list[Path],
-    emptied: list[tuple[Path, Any]] | None,
-) -> None:
+def _prune_list(node: SchemaNode, value: list[Any], path: Path, walk: _Walk) -> None:
     if node is ANY:
         return
     for index, item in enumerate(value):
         kind = type(item)
         if kind is dict:
             if node.type == "object":
-                _prune_object(node, item, (path, index), unknown, emptied)
-            elif _knows_no_field(node):
-                unknown.extend(((path, index), each) for each in item)
-                item.clear()
-        elif kind is list:
-            if node.items is not None:
-                _prune_list(node.items, item, (path, index), unknown, emptied)
+                _prune_object(node, item, (path, index), walk)
+            else:
+                walk.valid = False
+                if _knows_no_field(node):
+                    walk.unknown.extend(((path, index), each) for each in item)
+                    item.clear()
+        elif kind is list and node.items is not None:
+            _prune_list(node.items, item, (path, index), walk)
         elif item is None and node.null_is_absent:
             value[index] = _empty(node)
+            walk.valid = False  # it may lack what is required
+        elif kind is not str or node.rules is not None or node.type != "string":
+            walk.check(node, item)
 
 
 def _empty(node: SchemaNode) -> Any:
@@ -215,44 +291,6 @@ def fill_defaults(node: SchemaNode, value: Any) -> None:
             if item is None and not node.items.nullable and node.items.default is not msgspec.UNSET:
                 value[index] = clone(node.items.default)
             fill_defaults(node.items, value[index])
-
-
-def complete(node: SchemaNode, value: Any) -> Any:
-    """Bring a document of a built-in kind into the form Go writes after reading it, in place.
-
-    Absent fields that Go always writes get their zero value, quantities and times their canonical
-    form.
-
-    Returns:
-        The document.
-    """
-    kind = type(value)
-    if kind is dict:
-        fields, rest = node.fields, node.values
-        for key, item in value.items():
-            child = fields.get(key) or rest
-            if child is None or item is None:
-                continue
-            kind = type(item)
-            if child.canonical is not None:
-                value[key] = _canonical(child, item)
-            elif kind is dict or kind is list:
-                complete(child, item)
-        for key, empty in node.zero.items():
-            if key not in value or (empty is None and value[key] == []):
-                value[key] = complete(fields[key], {}) if empty == {} else empty
-    elif kind is list and node.items is not None and node.items.type == "object":
-        for item in value:
-            complete(node.items, item)
-    return value
-
-
-def _canonical(node: SchemaNode, value: Any) -> Any:
-    assert node.canonical is not None
-    try:
-        return node.canonical(value)
-    except (ValueError, TypeError):
-        return value  # the checks report it
 
 
 def fill_required(node: SchemaNode, value: Any) -> None:

@@ -53,10 +53,10 @@ class Creation(Writer):
         options = write_options(call, "CreateOptions")
         pipeline.check_kind(resource, document)
         self.set_namespace(resource, meta_of(document), call.target.namespace)
-        pipeline.report_unknown(
+        valid = pipeline.report_unknown(
             resource, document, faults, options, call.warnings, body=json_body(call)
         )
-        return self.insert(resource, document, options)
+        return self.insert(resource, document, options, valid=valid)
 
     def _check_namespace_active(self, resource: ResourceType, namespace: str, name: str) -> None:
         entry = self.storage.get("namespaces", ("", namespace))
@@ -85,6 +85,7 @@ class Creation(Writer):
         document: Document,
         options: WriteOptions,
         *,
+        valid: bool = False,
         tracked: bool = False,
         unlimited: bool = False,
     ) -> Entry:
@@ -94,6 +95,7 @@ class Creation(Writer):
             resource: resource of the object.
             document: the object, with its namespace set and pruned; modified.
             options: options of the write.
+            valid: whether it is known to be valid by its schema.
             tracked: whether managedFields are already correct (apply).
             unlimited: whether to skip LimitRanges and quotas: for the server's own objects.
 
@@ -102,7 +104,7 @@ class Creation(Writer):
         """
         namespace = self._set_identity(resource, document)
         self._reset_status(resource, document)
-        complete = pipeline.default(resource, document, options)
+        complete = pipeline.default(resource, document, options, valid=valid)
         # What follows are the server's additions, which the client does not own.
         if not tracked:
             document = pipeline.track(

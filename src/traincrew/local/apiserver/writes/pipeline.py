@@ -110,7 +110,7 @@ def report_unknown(
     warnings: list[str],
     *,
     body: bytes = b"",
-) -> None:
+) -> bool:
     """Drop the fields that the schema does not know, and report them as ``fieldValidation`` asks.
 
     Args:
@@ -121,15 +121,19 @@ def report_unknown(
         warnings: extended in Warn mode.
         body: the document as it was sent, if it was sent as JSON.
 
+    Returns:
+        Whether the document is known to be valid by its schema.
+
     Raises:
         StatusError: 400 or 422 in Strict mode.
     """
     sent = clone(document) if resource.custom is None and options.validation == "Strict" else None
-    unknown = resource.schema.prune(document, options.dropped)
+    unknown, valid = resource.schema.prune_and_check(document, options.dropped)
+    valid = valid and resource.identifier not in _ANNOTATED_NUMBER
     if resource.custom is not None or (options.patched or "").startswith("{"):
         unknown.sort()  # upstream iterates over a map here
     if options.validation == "Ignore" or not (faults or unknown):
-        return
+        return valid
     if body and not options.patched:
         duplicate = [fault[len(_DUPLICATE) : -1] for fault in faults]
         found = in_order(body, duplicate, unknown)
@@ -141,8 +145,9 @@ def report_unknown(
             why = decode_fault(resource.schema.node, sent, converted=_is_converted(options)) or why
         raise _cannot_be_handled(resource, why, options)
     if resource.custom is None and decode_fault(resource.schema.node, document):
-        return  # rejected later, for the wrong type only
+        return False  # rejected later, for the wrong type only
     warnings.extend(found)
+    return valid
 
 
 def after_apply(
@@ -247,10 +252,18 @@ def _type_fault(
     return text, found
 
 
-def default(resource: ResourceType, document: Document, options: WriteOptions) -> bool:
+def default(
+    resource: ResourceType, document: Document, options: WriteOptions, *, valid: bool = False
+) -> bool:
     """Check types and set defaults, in place.
 
     Afterwards a built-in document is known to have the structure of its kind.
+
+    Args:
+        resource: resource of the document.
+        document: changed in place.
+        options: options of the write.
+        valid: result of `report_unknown`, if only metadata and status have changed since.
 
     Returns:
         Whether the document is known to have all required fields.
@@ -262,9 +275,10 @@ def default(resource: ResourceType, document: Document, options: WriteOptions) -
     complete = False
     if resource.custom is None:
         node = resource.schema.node
-        if "spec" in node.fields:
-            document.setdefault("spec", {})
-        faults = check_types(resource, document, options)
+        if "spec" in node.fields and "spec" not in document:
+            document["spec"] = {}
+            valid = False
+        faults = [] if valid else check_types(resource, document, options)
         if faults:
             _fill_required_lists(node, document)
         complete = not faults

@@ -63,7 +63,7 @@ class Verbs(Creation):
         self.set_namespace(resource, metadata, target.namespace)
         self.check_name(metadata, target.name)
         options = options._replace(emptied=updates.emptied(resource, document))
-        pipeline.report_unknown(
+        valid = pipeline.report_unknown(
             resource, document, faults, options, call.warnings, body=json_body(call)
         )
         entry = self.storage.get(resource.identifier, (target.namespace or "", target.name))
@@ -71,9 +71,10 @@ class Verbs(Creation):
             if not resource.create_on_update or target.subresource:
                 raise not_found(resource.plural, resource.group, target.name)
             metadata.pop("resourceVersion", None)
-            return Written(self.insert(resource, document, options), created=True)
+            return Written(self.insert(resource, document, options, valid=valid), created=True)
+        subresource = target.subresource
         return Written(
-            self.update(resource, entry, document, options, subresource=target.subresource)
+            self.update(resource, entry, document, options, valid=valid, subresource=subresource)
         )
 
     # -- patching
@@ -102,10 +103,13 @@ class Verbs(Creation):
         if resource.custom is None and metadata.get("name") != target.name:
             pipeline.check_types(resource, new, options)  # decoding errors come first
         options = options._replace(emptied=updates.emptied(resource, new))
-        pipeline.report_unknown(resource, new, faults, options, call.warnings)
+        valid = pipeline.report_unknown(resource, new, faults, options, call.warnings)
         self.set_namespace(resource, metadata, target.namespace)
         self.check_name(metadata, target.name)
-        return Written(self.update(resource, entry, new, options, subresource=target.subresource))
+        subresource = target.subresource
+        return Written(
+            self.update(resource, entry, new, options, valid=valid, subresource=subresource)
+        )
 
     def _apply(
         self, call: Call, resource: ResourceType, entry: Entry | None, options: WriteOptions

@@ -72,6 +72,7 @@ class Writer:
         new: Document,
         options: WriteOptions,
         *,
+        valid: bool = False,
         subresource: str | None = None,
         tracked: bool = False,
         tracking_subresource: str | None = None,
@@ -84,13 +85,14 @@ class Writer:
             entry: the stored state.
             new: the desired state, in the served version; may be modified.
             options: options of the write.
+            valid: whether the new state is known to be valid by its schema.
             subresource: None, ``status`` or ``ephemeralcontainers``; selects the written part.
             tracked: whether managedFields are already correct (apply).
             tracking_subresource: subresource for managedFields, when it differs from `subresource`.
             both_parts: whether to write both spec and status, without validation (binding).
         """
         old = convert(resource, entry).obj
-        complete = pipeline.default(resource, new, options)
+        complete = pipeline.default(resource, new, options, valid=valid)
         if not tracked:
             # What the server itself changes afterwards has no field manager.
             track_as = tracking_subresource or subresource
