@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from traincrew.local.apiserver.values import causes as why
@@ -186,6 +187,7 @@ def _mounts(found: list[Cause], container: Document, known: dict[str, Document],
             descending_path(found, expression, f"{here}.subPathExpr")
 
 
+@lru_cache(maxsize=1024)
 def resource_name_faults(name: str) -> tuple[str, ...]:
     """Return the errors of a container's resource name."""
     fault = qualified_name_fault(name)
@@ -225,6 +227,8 @@ def _resources(found: list[Cause], container: Document, path: str) -> None:
             if not overcommit:
                 detail = "Limit must be set for non overcommitable resources"
                 found.append(why.required(f"{path}.resources.limits", detail))
+        elif value == limit:
+            continue  # nearly always, and fractions take long to compare
         elif parse(value) > parse(limit):
             detail = f"must be less than or equal to {name} limit of {limit}"
             found.append(why.invalid(here, str(value), detail))

@@ -18,6 +18,7 @@ from traincrew.local.apiserver.values.names import (
     subdomain_fault,
 )
 
+from .affinity import affinity_rules
 from .containers import containers, one_of
 from .meta import annotation_rules, label_selector, labels
 from .security import host_process, host_users, operating_system, pod_security
@@ -57,52 +58,6 @@ def _address(found: list[Cause], value: str, path: str) -> None:
 
 
 _EFFECTS = ("NoExecute", "NoSchedule", "PreferNoSchedule")
-
-
-def _node_expressions(found: list[Cause], term: Document, path: str) -> None:
-    for index, expression in enumerate(items(term, "matchExpressions")):
-        here = f"{path}.matchExpressions[{index}]"
-        operator, values = expression.get("operator", ""), expression.get("values") or ()
-        if operator in ("In", "NotIn"):
-            if not values:
-                detail = "must be specified when `operator` is 'In' or 'NotIn'"
-                found.append(why.required(f"{here}.values", detail))
-        elif operator in ("Exists", "DoesNotExist"):
-            if values:
-                detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-                found.append(why.forbidden(f"{here}.values", detail))
-        elif operator in ("Gt", "Lt"):
-            if len(values) != 1:
-                detail = "must be specified single value when `operator` is 'Lt' or 'Gt'"
-                found.append(why.required(f"{here}.values", detail))
-        else:
-            found.append(why.invalid(f"{here}.operator", operator, "not a valid selector operator"))
-
-
-def _affinities(found: list[Cause], affinity: Document, path: str) -> None:
-    """Validate the terms of pod (anti-)affinities, and the weights of all preferred terms."""
-    name = "preferredDuringSchedulingIgnoredDuringExecution"
-    for kind in ("nodeAffinity", "podAffinity", "podAntiAffinity"):
-        here, of_pods = f"{path}.{kind}", kind != "nodeAffinity"
-        required = "requiredDuringSchedulingIgnoredDuringExecution"
-        for index, term in enumerate(items(affinity, kind, required) if of_pods else ()):
-            _pod_term(found, term, f"{here}.{required}[{index}]")
-        for index, weighted in enumerate(items(affinity, kind, name)):
-            weight, place = weighted.get("weight", 0), f"{here}.{name}[{index}]"
-            if not 1 <= weight <= 100:
-                found.append(why.invalid(f"{place}.weight", weight, "must be in the range 1-100"))
-            if of_pods:
-                _pod_term(found, field(weighted, "podAffinityTerm"), f"{place}.podAffinityTerm")
-
-
-def _pod_term(found: list[Cause], term: Document, path: str) -> None:
-    label_selector(found, term.get("labelSelector"), f"{path}.labelSelector")
-    label_selector(found, term.get("namespaceSelector"), f"{path}.namespaceSelector")
-    key = term.get("topologyKey", "")
-    if not key:
-        found.append(why.required(f"{path}.topologyKey", "can not be empty"))
-    here = f"{path}.topologyKey"
-    found.extend(why.invalid(here, key, fault) for fault in qualified_name_faults(key))
 
 
 def _tolerations(found: list[Cause], spec: Document, path: str) -> None:
@@ -225,6 +180,24 @@ def _gates(found: list[Cause], spec: Document, path: str) -> None:
         seen.add(name)
 
 
+def _host_aliases(found: list[Cause], spec: Document, path: str) -> None:
+    for index, alias in enumerate(items(spec, "hostAliases")):
+        here = f"{path}.hostAliases[{index}]"
+        _address(found, alias.get("ip", ""), f"{here}.ip")
+        for position, hostname in enumerate(alias.get("hostnames") or ()):
+            fault = subdomain_fault(hostname)
+            if fault:
+                found.append(why.invalid(f"{here}.hostnames[{position}]", hostname, fault))
+
+
+def _readiness_gates(found: list[Cause], spec: Document, path: str) -> None:
+    for index, gate in enumerate(items(spec, "readinessGates")):
+        name = gate.get("conditionType", "")
+        for fault in qualified_name_faults(name):
+            here = f"{path}.readinessGates[{index}].conditionType"
+            found.append(why.invalid(here, name, fault))
+
+
 def _host_network(found: list[Cause], spec: Document, path: str, *, is_pod: bool) -> None:
     for index, container in enumerate(items(spec, "containers")):
         for position, entry in enumerate(items(container, "ports")):
@@ -262,30 +235,13 @@ def pod_spec(found: list[Cause], spec: Document, path: str, *, is_pod: bool = Fa
         found.append(why.invalid(f"{path}.activeDeadlineSeconds", deadline, detail))
     if "tolerations" in spec:
         _tolerations(found, spec, path)
-    nodes = field(spec, "affinity", "nodeAffinity")
-    terms = nodes.get("requiredDuringSchedulingIgnoredDuringExecution")
-    if terms is not None and not terms.get("nodeSelectorTerms"):
-        where = f"{path}.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
-        detail = "must have at least one node selector term"
-        found.append(why.required(f"{where}.nodeSelectorTerms", detail))
-    elif terms is not None:
-        where = f"{path}.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
-        for index, term in enumerate(items(terms, "nodeSelectorTerms")):
-            _node_expressions(found, term, f"{where}.nodeSelectorTerms[{index}]")
+    # Most pods have none of these.
     if "affinity" in spec:
-        _affinities(found, spec["affinity"], f"{path}.affinity")
-    for index, alias in enumerate(items(spec, "hostAliases")):
-        here = f"{path}.hostAliases[{index}]"
-        _address(found, alias.get("ip", ""), f"{here}.ip")
-        for position, hostname in enumerate(alias.get("hostnames") or ()):
-            fault = subdomain_fault(hostname)
-            if fault:
-                found.append(why.invalid(f"{here}.hostnames[{position}]", hostname, fault))
-    for index, gate in enumerate(items(spec, "readinessGates")):
-        name = gate.get("conditionType", "")
-        for fault in qualified_name_faults(name):
-            here = f"{path}.readinessGates[{index}].conditionType"
-            found.append(why.invalid(here, name, fault))
+        affinity_rules(found, spec["affinity"], f"{path}.affinity")
+    if "hostAliases" in spec:
+        _host_aliases(found, spec, path)
+    if "readinessGates" in spec:
+        _readiness_gates(found, spec, path)
     if "schedulingGates" in spec:
         _gates(found, spec, path)
     if "topologySpreadConstraints" in spec:

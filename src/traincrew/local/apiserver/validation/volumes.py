@@ -43,6 +43,7 @@ _VOLUME_FIELDS = (
     "metadata.namespace",
     "metadata.uid",
 )
+_KNOWN_FIELDS = frozenset((*_ENV_FIELDS, *_VOLUME_FIELDS, "spec.restartPolicy", "status.phase"))
 _RESOURCES = (
     "limits.cpu",
     "limits.ephemeral-storage",
@@ -108,12 +109,17 @@ _MISSPELT = {"downwardAPI": "downwarAPI"}
 """Names that upstream misspells in this message."""
 
 
+_ORDER = {kind: index for index, kind in enumerate(_VOLUMES)}
+
+
 def _order(kind: str) -> int:
-    return _VOLUMES.index(kind) if kind in _VOLUMES else len(_VOLUMES)
+    return _ORDER.get(kind, len(_ORDER))
 
 
 def _source(found: list[Cause], volume: Document, path: str) -> None:
-    kinds = sorted((kind for kind in volume if kind != "name"), key=_order)
+    kinds = [kind for kind in volume if kind != "name"]
+    if len(kinds) > 1:
+        kinds.sort(key=_order)
     if not kinds:
         found.append(why.required(path, "must specify a volume type"))
         return
@@ -253,7 +259,9 @@ _SOURCES = {
 def _keys(found: list[Cause], source: Document, path: str) -> None:
     for index, item in enumerate(items(source, "items")):
         here = f"{path}.items[{index}]"
-        found.extend(why.required(f"{here}.{key}") for key in ("key", "path") if not item.get(key))
+        for key in ("key", "path"):
+            if not item.get(key):
+                found.append(why.required(f"{here}.{key}"))  # noqa: PERF401 - nearly always none
         _local_path(found, item.get("path", ""), f"{here}.path")
         _mode(found, item, "mode", here)
 
@@ -305,9 +313,8 @@ def field_reference(
         if fault:
             found.append(why.invalid(path, key, fault))
         return
-    known = set(_ENV_FIELDS) | set(_VOLUME_FIELDS)
     supported = _VOLUME_FIELDS if volume else _ENV_FIELDS
-    if wanted not in known and wanted not in ("spec.restartPolicy", "status.phase"):
+    if wanted not in _KNOWN_FIELDS:
         detail = f"error converting fieldPath: field label not supported: {wanted}"
         found.append(why.invalid(f"{path}.fieldPath", wanted, detail))
     elif wanted not in supported:

@@ -74,35 +74,45 @@ def pod_template(template: Document, path: str) -> Iterator[str]:
     spec, annotations = field(template, "spec"), field(template, "metadata", "annotations")
     prefix = f"{path}." if path else ""
     here, notes = f"{prefix}spec", f"{prefix}metadata.annotations"
-    yield from _placement(spec, here)
-    for key, text in _OLD_ANNOTATIONS.items():
-        if key in annotations:
-            yield f"{notes}[{key}]: {text}"
+    if not _PLACEMENT.isdisjoint(spec):
+        yield from _placement(spec, here)
+    if annotations:
+        for key, text in _OLD_ANNOTATIONS.items():
+            if key in annotations:
+                yield f"{notes}[{key}]: {text}"
     if "volumes" in spec:
         yield from _volumes(spec, here)
-    yield from _repeated(spec, "hostAliases", "ip", here)
-    yield from _repeated(spec, "imagePullSecrets", "name", here)
-    for index, secret in enumerate(items(spec, "imagePullSecrets")):
-        if not secret.get("name"):
-            yield f'{here}.imagePullSecrets[{index}].name: invalid empty name ""'
-    yield from _fractions(field(spec, "overhead"), f"{here}.overhead")
+    if "hostAliases" in spec:
+        yield from _repeated(spec, "hostAliases", "ip", here)
+    if "imagePullSecrets" in spec:
+        yield from _repeated(spec, "imagePullSecrets", "name", here)
+        for index, secret in enumerate(items(spec, "imagePullSecrets")):
+            if not secret.get("name"):
+                yield f'{here}.imagePullSecrets[{index}].name: invalid empty name ""'
+    if "overhead" in spec:
+        yield from _fractions(field(spec, "overhead"), f"{here}.overhead")
     key = "seccomp.security.alpha.kubernetes.io/pod"
     if key in annotations and not field(spec, "securityContext").get("seccompProfile"):
         yield f"{notes}[{key}]: {_SECCOMP}"
     containers = list(_containers(spec, here))
     for container, place in containers:
         yield from _container(container, place, annotations, notes)
-    yield from container_ports(containers)
+    if any("ports" in container for container, _ in containers):
+        yield from container_ports(containers)
     if spec.get("terminationGracePeriodSeconds", 0) < 0:
         text = "must be >= 0; negative values are invalid and will be treated as 1"
         yield f"{here}.terminationGracePeriodSeconds: {text}"
     if "affinity" in spec:
         for kind in ("podAffinity", "podAntiAffinity"):
             yield from _null_selectors(field(spec, "affinity", kind), f"{here}.affinity.{kind}")
-    for index, server in enumerate(field(spec, "dnsConfig").get("nameservers") or ()):
-        yield from ip_address(server, f"{here}.dnsConfig.nameservers[{index}]")
+    if "dnsConfig" in spec:
+        for index, server in enumerate(field(spec, "dnsConfig").get("nameservers") or ()):
+            yield from ip_address(server, f"{here}.dnsConfig.nameservers[{index}]")
     for index, alias in enumerate(items(spec, "hostAliases")):
         yield from ip_address(alias.get("ip", ""), f"{here}.hostAliases[{index}].ip")
+
+
+_PLACEMENT = frozenset({"affinity", "nodeSelector", "topologySpreadConstraints"})
 
 
 def _placement(spec: Document, here: str) -> Iterator[str]:
@@ -138,7 +148,10 @@ def _node_term(term: Document, path: str, *, values: bool) -> Iterator[str]:
 
 
 def _volumes(spec: Document, here: str) -> Iterator[str]:
-    for index, volume in enumerate(items(spec, "volumes")):
+    volumes = items(spec, "volumes")
+    for index, volume in enumerate(volumes):
+        if _OLD_VOLUMES.keys().isdisjoint(volume):
+            continue
         for kind, text in _OLD_VOLUMES.items():
             if kind not in volume:
                 continue
@@ -148,9 +161,13 @@ def _volumes(spec: Document, here: str) -> Iterator[str]:
             elif "volumeClaimTemplate" in volume[kind]:
                 claim = field(volume, kind, "volumeClaimTemplate", "spec")
                 yield from claim_spec(claim, f"{place}.volumeClaimTemplate.spec")
-    for volume in items(spec, "volumes"):
-        yield from _overlaps(volume)
+    for volume in volumes:
+        if not _PATHS.isdisjoint(volume):
+            yield from _overlaps(volume)
 
+
+_PATHS = frozenset({"configMap", "downwardAPI", "projected", "secret"})
+"""The volumes with paths."""
 
 _Place = tuple[str, str]
 """A path in a volume, and its source."""
@@ -215,6 +232,8 @@ _MAX_PAIRS = 500  # more than a response has room for
 def _colliding(places: list[_Place]) -> list[tuple[int, str]]:
     """Return the paths that equal, contain or are below an earlier one, with their positions."""
     paths = [(f"{path}/", index) for index, (raw, _) in enumerate(places) if (path := _bare(raw))]
+    if len(paths) < 2:
+        return []
     paths.sort()
     # In this order, what a path contains follows it directly.
     containing: list[tuple[str, int]] = []
@@ -283,7 +302,8 @@ def _container(container: Document, path: str, annotations: Document, notes: str
     if resources:
         for name in _BYTES:
             for part in ("limits", "requests"):
-                yield from _fractions(field(resources, part), f"{path}.resources.{part}", (name,))
+                if name in (amounts := field(resources, part)):
+                    yield from _fractions(amounts, f"{path}.resources.{part}", (name,))
     seen: set[str] = set()
     for index, variable in enumerate(container.get("env") or ()):
         name = variable.get("name", "")
