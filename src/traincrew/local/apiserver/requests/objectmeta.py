@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -25,7 +26,13 @@ def timestamp(seconds: float) -> str:
 
     What is later than the last moment that the format has becomes that one.
     """
-    return format_time(datetime.fromtimestamp(min(seconds, _LAST), UTC))
+    return _timestamp(int(min(seconds, _LAST)))
+
+
+# Many objects are written within a second, and each has the time twice.
+@lru_cache(maxsize=16)
+def _timestamp(seconds: int) -> str:
+    return format_time(datetime.fromtimestamp(seconds, UTC))
 
 
 _LAST = 253402300799  # 9999-12-31T23:59:59Z
