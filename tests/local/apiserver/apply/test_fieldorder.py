@@ -8,7 +8,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from traincrew.local.apiserver import schema
 from traincrew.local.apiserver.apply.fieldorder import in_order
+from traincrew.local.apiserver.apply.valuefields import compare
 
 KEYS = st.dictionaries(
     st.sampled_from(["name", "port", "protocol"]),
@@ -57,3 +59,39 @@ def test_ordering_loses_nothing_and_is_idempotent(fields: dict[str, Any]) -> Non
     found = in_order(fields)
     assert found == fields
     assert in_order(found) is found
+
+
+POD = schema.load_builtin("", "v1", "Pod")
+TEXTS = st.dictionaries(st.sampled_from(["b", "a", "a/b", "B", "é"]), st.sampled_from(["x", "y"]))
+PORTS = st.fixed_dictionaries(
+    {"containerPort": st.sampled_from([443, 80, 8080])},
+    optional={"protocol": st.sampled_from(["UDP", "TCP"]), "name": st.just("p")},
+)
+CONTAINERS = st.fixed_dictionaries(
+    {"name": st.sampled_from(["b", "a", 'a"b', "a b"]), "image": st.sampled_from(["i", "j"])},
+    optional={
+        "ports": st.lists(PORTS, max_size=4),
+        "env": st.lists(
+            st.fixed_dictionaries({"name": st.sampled_from(["Z", "A", "é", "A_B"])}, optional={}),
+            max_size=5,
+        ),
+        "resources": st.fixed_dictionaries({}, optional={"limits": TEXTS, "claims": st.just([])}),
+    },
+)
+PODS = st.fixed_dictionaries(
+    {
+        "metadata": st.fixed_dictionaries(
+            {}, optional={"labels": TEXTS, "finalizers": st.lists(st.sampled_from("cab"))}
+        ),
+        "spec": st.fixed_dictionaries({"containers": st.lists(CONTAINERS, max_size=3)}),
+    }
+)
+
+
+@given(PODS, PODS)
+def test_the_changes_between_two_objects_are_in_order(
+    old: dict[str, Any], new: dict[str, Any]
+) -> None:
+    for before in (old, {}, POD.empty):
+        changed = compare(POD.node, before, new).changed
+        assert in_order(changed) is changed

@@ -254,3 +254,49 @@ def test_an_object_reads_back_as_go_writes_it() -> None:
     obj = {"spec": {"resources": {"requests": {"storage": "1024Mi"}}}}
     claim.complete(obj)
     assert obj["spec"]["resources"]["requests"] == {"storage": "1Gi"}
+
+
+def _errors(loaded: schema.ObjectSchema, obj: dict[str, Any]) -> list[str]:
+    """Return the errors of a document, and check that pruning has seen whether there are any."""
+    pruned = loaded.prune_and_check(obj, [])
+    found = [cause.field for cause in loaded.validate(obj)]
+    assert not (found and pruned.valid)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("change", "errors"),
+    [
+        ({"hostNetwork": "yes"}, ["spec.hostNetwork"]),
+        ({"terminationGracePeriodSeconds": 2**70}, ["spec.terminationGracePeriodSeconds"]),
+        ({"nodeName": 5}, ["spec.nodeName"]),
+        ({"tolerations": {"key": "a"}}, ["spec.tolerations"]),
+        ({"tolerations": ["a"]}, ["spec.tolerations[0]"]),
+        ({"overhead": {"cpu": "a lot"}}, ["spec.overhead.cpu"]),
+        ({"nodeSelector": {"a": {"b": "c"}}}, ["spec.nodeSelector.a"]),
+        ({"nodeSelector": "a=b"}, ["spec.nodeSelector"]),
+        ({"containers": [{"image": "a"}]}, ["spec.containers[0].name"]),
+        ({"containers": [{"name": "", "image": "a"}]}, ["spec.containers[0].name"]),
+        ({"containers": [{"name": "a", "command": [1]}]}, ["spec.containers[0].command[0]"]),
+        # Go decodes null to an object without the name that is required.
+        ({"containers": [None]}, ["spec.containers[0].name"]),
+    ],
+)
+def test_pruning_sees_that_a_document_is_invalid(change: dict[str, Any], errors: list[str]) -> None:
+    assert _errors(POD, pod(**change)) == errors
+
+
+def test_pruning_sees_that_a_document_is_valid() -> None:
+    obj = pod(
+        nodeName="",
+        hostNetwork=None,
+        unknown={"a": 1},
+        activeDeadlineSeconds=5,
+        overhead={"cpu": "1"},
+        volumes=[{"name": "a", "emptyDir": {}}],
+        nodeSelector={"a": "", "b": None},
+    )
+    obj["metadata"]["creationTimestamp"] = None  # as Go clients send it
+    del obj["spec"]["nodeSelector"]["b"]
+    assert POD.prune_and_check(obj, []) == (["spec.unknown"], True)
+    assert _errors(POD, obj) == []
