@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from traincrew.local.apiserver import schema
 from traincrew.local.apiserver.apply import apply as ssa
-from traincrew.local.apiserver.apply import lastapplied
+from traincrew.local.apiserver.apply import lastapplied, managers
 from traincrew.local.apiserver.values.codec import clone
 
 NOW = "2027-01-15T08:00:00Z"
@@ -581,3 +581,24 @@ def test_a_withdrawn_apply_restores_the_object(history: Any) -> None:
     back = apply_body(extra, "guest", thing())
     assert back.get("spec", {}) == live.get("spec", {})
     assert owners(back) == owners(live)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"f:spec": "x"},
+        {"f:spec": {"f:a": 1}},
+        {"f:spec": {"f:a": {}, "f:b": None}},
+        {"f:metadata": {"f:labels": []}},
+        "x",
+        None,
+        [],
+    ],
+    ids=str,
+)
+def test_managed_fields_of_another_structure_are_not_readable(fields: Any) -> None:
+    """A client may send anything; the server ignores what it cannot read."""
+    entry = {"manager": "m", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1"}
+
+    assert managers.readable([{**entry, "fieldsV1": {"f:spec": {"f:a": {}}}}])
+    assert managers.readable([{**entry, "fieldsV1": fields}]) is None

@@ -104,10 +104,15 @@ def readable(items: Any) -> list[Entry] | None:
             or item.get("operation") not in (APPLY, UPDATE)
             or not item.get("apiVersion")
             or item.get("fieldsType") != "FieldsV1"
-            or type(item.get("fieldsV1")) is not dict
+            or not _is_field_set(item.get("fieldsV1"))
         ):
             return None
     return items
+
+
+def _is_field_set(value: Any) -> bool:
+    """Return whether a value has the structure of ``fieldsV1``: objects in objects."""
+    return type(value) is dict and all(map(_is_field_set, value.values()))
 
 
 def without(item: Entry, *gone: FieldSet) -> Entry | None:
