@@ -125,3 +125,25 @@ async def test_a_command_gets_the_last_of_many_terminal_sizes(api: Api, node: No
         assert await socket.receive_bytes() == b"\1end"
     assert node.sizes == [(4_999, 24)]
     await socket.close()
+
+
+@pytest.mark.parametrize("path", [EXEC, "attach", "log?follow=true", "portforward?ports=80"])
+@pytest.mark.parametrize(
+    ("header", "value", "reason"),
+    [
+        ("Sec-WebSocket-Version", "x", "Unsupported version: x"),
+        ("Sec-WebSocket-Key", "short", "Handshake error: 'short'"),
+    ],
+)
+async def test_a_malformed_handshake_is_refused(
+    api: Api, node: Node, path: str, header: str, value: str, reason: str
+) -> None:
+    headers = {
+        "Connection": "Upgrade",
+        "Upgrade": "websocket",
+        "Sec-WebSocket-Version": "13",
+        "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+        "Sec-WebSocket-Protocol": "binary.k8s.io" if "log" in path else "v4.channel.k8s.io",
+    }
+    answer = await api.get(f"{PODS}/p/{path}", headers=headers | {header: value})
+    assert answer.refused(400, "BadRequest")["message"] == f"unable to upgrade: {reason}"

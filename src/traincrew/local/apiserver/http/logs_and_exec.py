@@ -168,8 +168,7 @@ async def _next_chunk(chunks: AsyncIterator[bytes]) -> bytes | None:
 async def _log_over_websocket(
     request: web.BaseRequest, first: asyncio.Future[bytes | None], chunks: AsyncIterator[bytes]
 ) -> web.StreamResponse:
-    socket = open_websocket(_LOG_PROTOCOL)
-    await socket.prepare(request)
+    socket = await open_websocket(request, _LOG_PROTOCOL)
     chunk = await first
     while chunk is not None and not socket.closed:
         await socket.send_bytes(chunk)
@@ -361,8 +360,7 @@ async def _run_over_websocket(
     call: Call, request: web.BaseRequest, run: Callable[[_Channels], Awaitable[Document]]
 ) -> web.StreamResponse:
     """Open the websocket, run something with its channels and send the resulting Status."""
-    socket = open_websocket(*_PROTOCOLS)
-    await socket.prepare(request)
+    socket = await open_websocket(request, *_PROTOCOLS)
     channels = _Channels(socket, call)
     receiving = asyncio.ensure_future(channels.receive())
     running = asyncio.ensure_future(run(channels))

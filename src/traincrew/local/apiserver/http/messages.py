@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from aiohttp import web
 
+from traincrew.local.apiserver.values.errors import bad_request
+
 __all__ = ["open_websocket"]
 
 # Upstream: 32 MiB. kubectl sends at most 32 KiB at a time, the Python client what it is given, or
@@ -11,12 +13,20 @@ __all__ = ["open_websocket"]
 _MAX_MESSAGE_BYTES = 4 * 1024 * 1024
 
 
-def open_websocket(*protocols: str) -> web.WebSocketResponse:
-    """Return a websocket for one of the subprotocols.
+async def open_websocket(request: web.BaseRequest, *protocols: str) -> web.WebSocketResponse:
+    """Answer a request with a websocket for one of the subprotocols.
 
     It never compresses: a small compressed message may be a huge one. A longer
     message than `_MAX_MESSAGE_BYTES` closes it (1009).
+
+    Raises:
+        StatusError: 400 for a handshake that is not one of RFC 6455.
     """
-    return web.WebSocketResponse(
+    socket = web.WebSocketResponse(
         protocols=protocols, max_msg_size=_MAX_MESSAGE_BYTES, compress=False
     )
+    try:
+        await socket.prepare(request)
+    except web.HTTPBadRequest as error:
+        raise bad_request(f"unable to upgrade: {error.text}") from None
+    return socket

@@ -82,8 +82,7 @@ async def _over_websocket(
 ) -> web.StreamResponse:
     offered = _split(request, "Sec-WebSocket-Protocol")
     if _TUNNEL in offered:
-        tunnel = open_websocket(_TUNNEL)
-        await tunnel.prepare(request)
+        tunnel = await open_websocket(request, _TUNNEL)
         await _serve(WebSocketTransport(tunnel), forwarder)
         await tunnel.close()
         return tunnel
@@ -92,8 +91,7 @@ async def _over_websocket(
             f"unsupported websocket protocol {', '.join(offered)!r}: use {_TUNNEL}, {_CHANNELS}"
         )
     ports = _ports(call)
-    socket = open_websocket(_CHANNELS)
-    await socket.prepare(request)
+    socket = await open_websocket(request, _CHANNELS)
     await serve_channels(socket, forwarder, ports)
     return socket
 
