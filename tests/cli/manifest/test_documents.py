@@ -83,6 +83,9 @@ def test_anchors_and_merges_work(tmp_path: Path) -> None:
         ("? {a: b}\n: c", ":1:3: not valid YAML: a key must be plain text"),
         ("a: !!python/object:os.system {}", ":1:4: not valid YAML: could not determine"),
         ("[" * 1200, "nested too deeply"),
+        ("a: \x04", "not valid YAML: unacceptable character"),
+        ("a: !!int ''", "not valid YAML"),
+        ("a: !!bool x", "not valid YAML"),
     ],
 )
 def test_errors_have_a_position(tmp_path: Path, text: str, said: str) -> None:

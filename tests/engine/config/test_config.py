@@ -225,6 +225,9 @@ def test_errors_name_the_field(broken: Document, message: str) -> None:
     ("content", "message"),
     [
         ("a: [", "is not YAML"),
+        ("a: " + "1" * 5_000, "is not YAML"),
+        ("a: !!int ''", "is not YAML"),
+        ("a: !!bool x", "is not YAML"),
         ("- a", "must be a mapping, not list"),
         ("", "current-context is not set"),
     ],

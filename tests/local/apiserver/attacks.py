@@ -122,6 +122,21 @@ ATTACKS = {
     ),
     "aliases of a long text": Attack(long_alias, (400, 413), kind="application/yaml"),
     "merge keys": Attack(merged_keys, (400,), kind="application/yaml"),
+    "a long text in YAML": Attack(
+        lambda: b'{"metadata":{"name":"a"},"data":{"a":"' + b"[" * 3_000_000,
+        (413,),
+        kind="application/yaml",
+    ),
+    "a long text in YAML, applied": Attack(
+        lambda: b'{"metadata":{"name":"a"},"data":{"a":"' + b"[" * 3_000_000,
+        (413,),
+        "PATCH",
+        f"{MAPS}/a?fieldManager=me",
+        APPLY,
+    ),
+    "empty lines of YAML": Attack(
+        lambda: b"\n" * 500_000 + b"metadata: {name: a}", (201,), kind="application/yaml"
+    ),
     "doubling copies": Attack(
         doubling, (422,), "PATCH", f"{MAPS}/a", JSON_PATCH, stored=STORED_MAP
     ),

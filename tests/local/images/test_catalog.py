@@ -182,6 +182,8 @@ WRONG = {
         'the only top-level field is "environments"; found "images"',
     ),
     "not YAML": ("environments: [\n", "is not valid YAML"),
+    "a huge number": ("environments: " + "1" * 5_000, "is not valid YAML"),
+    "no integer": ("environments: !!int ''", "is not valid YAML"),
     "environments not a list": ("environments: {a: b}\n", "environments: must be a list"),
     "entry not a mapping": ("environments: [x]\n", "environments[0]: must be a mapping"),
     "no name": ("environments: [{images: [x]}]\n", "environments[0].name: is required"),

@@ -165,7 +165,10 @@ def parsed(name: str, text: str) -> Iterable[tuple[yaml.Node | None, Any]]:
     Raises:
         BadInput: It is not YAML; the message has the position.
     """
-    loader = _Loader(text)
+    try:
+        loader = _Loader(text)
+    except yaml.YAMLError as error:  # a character that YAML does not allow
+        raise BadInput(f"{name}: not valid YAML: {' '.join(str(error).split())}") from error
     try:
         while loader.check_node():
             node = loader.get_node()
@@ -175,7 +178,8 @@ def parsed(name: str, text: str) -> Iterable[tuple[yaml.Node | None, Any]]:
         where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark is not None else name
         problem = error.problem or error.context or "it cannot be parsed"
         raise BadInput(f"{where}: not valid YAML: {problem}") from error
-    except (yaml.YAMLError, ValueError) as error:
+    # The other errors are those of PyYAML's constructors: `!!int ''`, `!!bool x`, `!!timestamp x`.
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError) as error:
         raise BadInput(f"{name}: not valid YAML: {error}") from error
     except RecursionError as error:
         raise BadInput(f"{name}: nested too deeply") from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import binascii
 from base64 import b64decode
 from collections.abc import Mapping
 from pathlib import Path
@@ -77,7 +76,7 @@ class Section:
         if data is not None:
             try:
                 return b64decode(data, validate=True)
-            except binascii.Error as error:
+            except ValueError as error:  # binascii.Error, or characters that are not ASCII
                 raise ConfigError(f"{self.where}.{key}-data is not base64: {error}") from error
         return self.file(key)
 
@@ -107,7 +106,8 @@ def read(path: Path) -> dict[str, Any]:
         )
     except OSError as error:
         raise ConfigError(f"kubeconfig {path}: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    # The other errors are those of PyYAML's constructors: `!!int ''`, `!!bool x`, `!!timestamp x`.
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError, RecursionError) as error:
         raise ConfigError(f"kubeconfig {path} is not YAML: {error}") from error
     if document is None:
         return {}

@@ -151,3 +151,51 @@ async def test_invalid_values_anywhere_are_rejected(api: Api, path: str) -> None
             codes[answer.code // 100] += 1
     assert codes[2] > 10  # not everything was refused for a trivial reason
     assert codes[4] > 60
+
+
+@pytest.mark.parametrize("place", ["items", "additionalProperties"])
+@pytest.mark.parametrize(
+    ("inner", "fault"),
+    [
+        (
+            {"x-kubernetes-validations": [[{"rule": "true"}]]},
+            "JSONSchemaProps.x-kubernetes-validations of type v1.ValidationRule",
+        ),
+        ({"pattern": 1}, "json: cannot unmarshal number into Go struct field"),
+        ({"properties": {"a": {"additionalProperties": "x"}}}, "boolean or JSON schema expected"),
+    ],
+)
+async def test_types_below_items_of_a_definition(
+    api: Api, place: str, inner: dict[str, Any], fault: str
+) -> None:
+    document = definition()
+    outer = {"type": "array" if place == "items" else "object", place: {"type": "object"} | inner}
+    schema = {"type": "object", "properties": {"a": outer}}
+    document["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = schema
+    assert fault in (await api.post(DEFINITIONS, document)).refused(400)["message"]
+
+
+async def test_an_applied_configuration_with_null_as_metadata(api: Api) -> None:
+    (await api.post(MAPS, config_map("a", {"x": "1"}))).ok(201)
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": None, "data": {"y": "2"}}
+    found = await api.patch(f"{MAPS}/a?fieldManager=me", config, APPLY)
+    assert found.ok()["data"] == {"x": "1", "y": "2"}
+
+
+@pytest.mark.parametrize("subresource", ["binding", "eviction"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"metadata": {"labels": ["a"]}},
+        {"metadata": 1},
+        {"target": {"kind": {"a": "Node"}, "name": "n"}, "deleteOptions": []},
+        {"target": {"kind": ["Node"], "name": "n"}, "deleteOptions": {"dryRun": "All"}},
+    ],
+)
+async def test_bodies_of_wrong_types_for_pods(
+    api: Api, subresource: str, change: dict[str, Any]
+) -> None:
+    (await api.post(PODS, pod("a"))).ok(201)
+    body = {"target": {"name": "n"}} | change
+    message = (await api.post(f"{PODS}/a/{subresource}", body)).refused(400)["message"]
+    assert "json: cannot unmarshal" in message

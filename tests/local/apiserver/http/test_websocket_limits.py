@@ -129,14 +129,14 @@ async def test_a_command_gets_the_last_of_many_terminal_sizes(api: Api, node: No
 
 @pytest.mark.parametrize("path", [EXEC, "attach", "log?follow=true", "portforward?ports=80"])
 @pytest.mark.parametrize(
-    ("header", "value", "reason"),
+    ("changed", "reason"),
     [
-        ("Sec-WebSocket-Version", "x", "Unsupported version: x"),
-        ("Sec-WebSocket-Key", "short", "Handshake error: 'short'"),
+        ({"Sec-WebSocket-Version": "x"}, "Unsupported version: x"),
+        ({"Sec-WebSocket-Key": "short"}, "Handshake error: 'short'"),
     ],
 )
 async def test_a_malformed_handshake_is_refused(
-    api: Api, node: Node, path: str, header: str, value: str, reason: str
+    api: Api, node: Node, path: str, changed: dict[str, str], reason: str
 ) -> None:
     headers = {
         "Connection": "Upgrade",
@@ -145,5 +145,5 @@ async def test_a_malformed_handshake_is_refused(
         "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
         "Sec-WebSocket-Protocol": "binary.k8s.io" if "log" in path else "v4.channel.k8s.io",
     }
-    answer = await api.get(f"{PODS}/p/{path}", headers=headers | {header: value})
+    answer = await api.get(f"{PODS}/p/{path}", headers=headers | changed)
     assert answer.refused(400, "BadRequest")["message"] == f"unable to upgrade: {reason}"

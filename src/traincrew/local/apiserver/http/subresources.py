@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from traincrew.local.apiserver.requests import write_options
 from traincrew.local.apiserver.requests.negotiation import decode_body
+from traincrew.local.apiserver.schema import load_builtin
+from traincrew.local.apiserver.schema.decoding import decode_fault
 from traincrew.local.apiserver.values.errors import bad_request
 from traincrew.local.apiserver.writes import podactions
 from traincrew.local.apiserver.writes.pipeline import check_kind
@@ -34,10 +36,18 @@ def _entry(responder: Responder, call: Call, resource: ResourceType) -> Entry:
     return responder.verbs.find(resource, call.target.namespace, call.target.name)
 
 
-def _body(call: Call, kind: str) -> Document:
+def _body(call: Call, kind: str, group: str = "") -> Document:
+    """Decode a body of a built-in kind.
+
+    Raises:
+        StatusError: 400 for a body of another kind, or with values of a wrong type.
+    """
     document, _ = decode_body(call.body, call.content_type)
     if document.get("kind", kind) != kind:
         raise bad_request(f"the body must be a {kind}, not a {document['kind']}")
+    if fault := decode_fault(load_builtin(group, "v1", kind).node, document):
+        text = f'{kind} in version "v1" cannot be handled as a {kind}: {fault}'
+        raise bad_request(text)
     return document
 
 
@@ -71,7 +81,7 @@ async def _eviction(
     responder: Responder, call: Call, resource: ResourceType, *_: Any
 ) -> web.StreamResponse:
     entry = _entry(responder, call, resource)
-    podactions.evict(responder.verbs, call, resource, entry, _body(call, "Eviction"))
+    podactions.evict(responder.verbs, call, resource, entry, _body(call, "Eviction", "policy"))
     return await responder.send_document(call, podactions.created_status(), code=201)
 
 
@@ -80,7 +90,7 @@ async def _token(
 ) -> web.StreamResponse:
     entry = _entry(responder, call, resource)
     write_options(call, "CreateOptions")
-    request = _body(call, "TokenRequest")
+    request = _body(call, "TokenRequest", "authentication.k8s.io")
     content = tokenrequests.issue(responder.tokens, responder.verbs.storage, entry, request)
     return await responder.send_document(call, content, code=201)
 

@@ -17,12 +17,12 @@ from traincrew.local import quantity
 from traincrew.local.apiserver.values import times
 from traincrew.local.apiserver.values.names import TEMPLATE_GENERATION
 
-from .node import ANY
+from .node import ANY, builtin_node
 
 if TYPE_CHECKING:
     from .node import SchemaNode
 
-__all__ = ["annotated_number_fault", "decode_fault"]
+__all__ = ["annotated_number_fault", "decode_fault", "nested_schema_fault"]
 
 _JSON_NAMES = {str: "string", bool: "bool", int: "number", float: "number", dict: "object"}
 _GO_KINDS = {"string": "string", "boolean": "bool", "integer": "", "number": "float64"}
@@ -185,3 +185,33 @@ def annotated_number_fault(document: dict[str, Any]) -> str:
 
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
+
+
+_JSON_SCHEMA = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
+_FREE = frozenset({"default", "enum", "example"})
+
+
+def nested_schema_fault(definition: dict[str, Any]) -> str:
+    """Return Go's first error for the schemas in a CustomResourceDefinition; empty without one.
+
+    ``items`` and ``additionalProperties`` have any type in the published schema, because each is a
+    schema or something else (``JSONSchemaPropsOrArray``, ``JSONSchemaPropsOrBool``).
+    """
+    node = builtin_node(_JSON_SCHEMA)
+    remaining: list[Any] = [definition.get("spec")]
+    while remaining:
+        value = remaining.pop()
+        if type(value) is list:
+            remaining += value
+            continue
+        if type(value) is not dict:
+            continue
+        extra = value.get("additionalProperties")
+        if extra is not None and type(extra) not in {dict, bool}:
+            return "boolean or JSON schema expected"
+        inner = value.get("items")
+        for schema in (extra, *(inner if type(inner) is list else (inner,))):
+            if type(schema) is dict and (fault := decode_fault(node, schema)):
+                return fault
+        remaining += (item for key, item in value.items() if key not in _FREE)
+    return ""

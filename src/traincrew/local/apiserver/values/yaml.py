@@ -9,9 +9,14 @@ from typing import Any
 import yaml
 
 from .codec import DecodeError
+from .errors import StatusError
 from .limits import MAX_DEPTH, MAX_VALUES, too_many_values
 
-__all__ = ["from_yaml", "to_yaml"]
+__all__ = ["MAX_YAML_BYTES", "from_yaml", "to_yaml"]
+
+MAX_YAML_BYTES = 512 * 1024
+"""Bytes of a body that is not JSON. Reading YAML takes half a second for each mebibyte, in which
+nobody else is served; all clients of Kubernetes send JSON, with a YAML media type, too."""
 
 
 def to_yaml(document: Any) -> bytes:
@@ -171,8 +176,11 @@ def from_yaml(data: bytes) -> tuple[Any, list[str]]:
 
     Raises:
         DecodeError: the bytes are not YAML, are nested too deeply, or have too many aliases.
-        StatusError: 413 for too many values.
+        StatusError: 413 for too many values, or more than `MAX_YAML_BYTES`.
     """
+    if len(data) > MAX_YAML_BYTES:
+        message = f"Request entity too large: YAML is limited to {MAX_YAML_BYTES} bytes; send JSON"
+        raise StatusError(413, "RequestEntityTooLarge", message)
     try:
         loader = _JsonLoader(data)
         loader.duplicates = []

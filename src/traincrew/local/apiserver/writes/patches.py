@@ -174,6 +174,8 @@ def applied_configuration(call: Call) -> tuple[Document, list[str]]:
         raise bad_request(f"error decoding YAML: {error}") from None
     if not isinstance(config, dict):
         raise bad_request("an applied configuration must be an object")
+    if config.get("metadata", config) is None:  # as if it had none
+        del config["metadata"]
     return config, ["yaml: unmarshal errors:\n  " + "\n  ".join(found)] if found else []
 
 

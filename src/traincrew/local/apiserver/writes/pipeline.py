@@ -12,7 +12,11 @@ from traincrew.local.apiserver import validation
 from traincrew.local.apiserver.apply import apply as ssa
 from traincrew.local.apiserver.requests.objectmeta import timestamp
 from traincrew.local.apiserver.schema import checks
-from traincrew.local.apiserver.schema.decoding import annotated_number_fault, decode_fault
+from traincrew.local.apiserver.schema.decoding import (
+    annotated_number_fault,
+    decode_fault,
+    nested_schema_fault,
+)
 from traincrew.local.apiserver.schema.node import object_meta
 from traincrew.local.apiserver.schema.prune import drop_unknown, fill_required, prune, restore, zero
 from traincrew.local.apiserver.values import causes
@@ -213,6 +217,7 @@ def after_apply(
 
 # Upstream's internal type has a number that users see as an annotation.
 _ANNOTATED_NUMBER = frozenset({"daemonsets.apps"})
+_DEFINITION = "customresourcedefinitions.apiextensions.k8s.io"
 
 
 def check_types(resource: ResourceType, document: Document, options: WriteOptions) -> list[Cause]:
@@ -246,6 +251,8 @@ def _type_fault(
     wrong = [cause for cause in found if cause.reason == "FieldValueTypeInvalid"]
     if not wrong and resource.identifier in _ANNOTATED_NUMBER:
         return annotated_number_fault(document), found
+    if not wrong and resource.identifier == _DEFINITION:
+        return nested_schema_fault(document), found
     text = decode_fault(node, document, converted=converted) if wrong else None
     if text is None:
         text = ", ".join(f"{cause.field}: {cause.message}" for cause in wrong)
