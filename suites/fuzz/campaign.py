@@ -75,7 +75,6 @@ class Campaign:
         self.longest_stall = 0.0
         self._in_flight: dict[int, Request] = {}
         self._suspects: dict[int, Request] = {}
-        self._stalled_with: set[int] = set()
 
     async def run(self, numbers: range) -> None:
         """Send the requests with these numbers; clean the cluster in between and afterwards."""
@@ -123,7 +122,6 @@ class Campaign:
         data = Request(-1, "GET", "/readyz").encoded(self._token)
         try:
             while True:
-                before = set(self._in_flight)
                 requests = dict(self._in_flight)
                 start = self.process.seconds()
                 await connection.send(data)
@@ -134,7 +132,6 @@ class Campaign:
                     self.longest_stall = max(self.longest_stall, stall)
                     if stall > STALL_SECONDS:
                         self._suspects |= requests | self._in_flight
-                        self._stalled_with |= before
                 await asyncio.sleep(PROBE_SECONDS)
         finally:
             connection.close()
