@@ -44,6 +44,7 @@ EVERYTHING: Document = {
     "log": {"level": "debug", "format": "json"},
     "metrics": {
         "port": 9090,
+        "secure": {"enabled": True, "port": 9443},
         "serviceMonitor": {"enabled": True, "interval": "1m", "labels": {"release": "prometheus"}},
         "prometheusRule": {"enabled": True, "labels": {"release": "prometheus"}},
     },
@@ -95,7 +96,7 @@ def one_at_a_time() -> list[Document]:
         values = nested(path, at(EVERYTHING, path))
         if path == ("leaderElection", "enabled"):
             values["replicas"] = 1
-        if path[0] == "metrics" and path[1] in {"serviceMonitor", "prometheusRule"}:
+        if path[0] == "metrics" and path[1] in {"secure", "serviceMonitor", "prometheusRule"}:
             values["metrics"][path[1]]["enabled"] = True
         found.append(values)
     return found

@@ -167,6 +167,37 @@ def test_who_reaches_the_port_of_the_operator_can_be_chosen() -> None:
     assert policy(networkPolicy={"enabled": False}) is None
 
 
+def test_secure_metrics_have_a_port_and_permissions_of_their_own() -> None:
+    roles = {
+        ("ClusterRole", "", "chainer-operator-metrics-auth"),
+        ("ClusterRoleBinding", "", "chainer-operator-metrics-auth"),
+        ("ClusterRole", "", "chainer-operator-metrics-reader"),
+    }
+    assert not roles & set(installed())
+    # Also for one namespace: reviews have none.
+    for watched in ("", "team"):
+        values = {
+            "watchNamespace": watched,
+            "metrics": {"secure": {"enabled": True}, "serviceMonitor": {"enabled": True}},
+        }
+        found = installed(**values)
+        assert roles <= set(found)
+        (container,) = the_pod(**values)["containers"]
+        assert "--metrics-secure-address=$(POD_IP):8443" in container["args"]
+        ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+        assert ports == {"metrics": 8080, "metrics-secure": 8443}
+        assert container["livenessProbe"]["httpGet"]["port"] == "metrics"
+        name = "chainer-operator"
+        (port,) = found["Service", name, f"{name}-metrics"]["spec"]["ports"]
+        assert port == {"name": "metrics-secure", "port": 8443, "targetPort": "metrics-secure"}
+        (rule,) = found["NetworkPolicy", name, name]["spec"]["ingress"]
+        assert rule["ports"] == [{"protocol": "TCP", "port": "metrics-secure"}]
+        (endpoint,) = found["ServiceMonitor", name, name]["spec"]["endpoints"]
+        assert (endpoint["port"], endpoint["scheme"]) == ("metrics-secure", "https")
+        files = render(parse(values), layout="kustomize")
+        assert "metrics_roles.yaml" in yaml.safe_load(files["rbac/kustomization.yaml"])["resources"]
+
+
 def test_every_installation_has_the_network_policy() -> None:
     assert policy() is not None
     for chart in ("traincrew", "mx-job-operator-chart"):

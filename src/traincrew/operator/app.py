@@ -12,13 +12,13 @@ from traincrew.engine.election import LeaderElector
 from traincrew.engine.errors import ApiError, ForbiddenError, NotFoundError
 from traincrew.engine.events import EventRecorder
 from traincrew.engine.gate import Gate
-from traincrew.engine.observability import HealthServer, get_logger
+from traincrew.engine.observability import Access, HealthServer, get_logger
 from traincrew.operator.jobcounts import JobCounts
 from traincrew.operator.kinds import all_kinds
 from traincrew.operator.reconciler import Reconciler
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from traincrew.engine.config import ClientConfig
     from traincrew.operator.kind import Kind
@@ -95,12 +95,8 @@ async def run_operator(
                 workers=options.workers,
             )
             counts.add(kind.resource.kind, reconciler.jobs)
-        if options.metrics_address is not None:
-            host, port = listen_address(options.metrics_address)
-            health = HealthServer(
-                manager.metrics, ready={"caches": lambda: manager.synced}, host=host, port=port
-            )
-            manager.add_runnable(health.run, needs_leadership=False)
+        for server in _servers(options, manager, always):
+            manager.add_runnable(server.run, needs_leadership=False)
         work = [
             asyncio.create_task(manager.run(), name="manager"),
             asyncio.create_task(_missing_definitions(client, kinds, options), name="definitions"),
@@ -156,6 +152,31 @@ async def _announce(manager: Manager, on_ready: Callable[[], None] | None) -> No
     get_logger().info("operator is ready")
     if on_ready is not None:
         on_ready()
+
+
+def _servers(options: OperatorOptions, manager: Manager, client: Client) -> Iterator[HealthServer]:
+    """Yield the servers of metrics and health.
+
+    Args:
+        options: The addresses.
+        manager: Has the metrics.
+        client: Asks who may read them; it writes without being the leader.
+    """
+    secure = options.metrics_secure_address
+    if options.metrics_address is not None:
+        host, port = listen_address(options.metrics_address)
+        yield HealthServer(
+            manager.metrics if secure is None else None,
+            ready={"caches": lambda: manager.synced},
+            host=host,
+            port=port,
+        )
+    if secure is not None:
+        from traincrew.operator.metricsaccess import MetricsAccess, self_signed
+
+        host, port = listen_address(secure)
+        access = Access(self_signed(host), MetricsAccess(client).check)
+        yield HealthServer(manager.metrics, host=host, port=port, access=access)
 
 
 def listen_address(text: str) -> tuple[str, int]:

@@ -47,6 +47,8 @@ class OperatorOptions(Struct, frozen=True, kw_only=True):
         retry_period: Seconds between renewals; less than `renew_deadline`.
         identity: Identity in the election, unique to this process.
         metrics_address: ``host:port`` of metrics and health endpoints; none if None.
+        metrics_secure_address: ``host:port`` of the metrics over HTTPS, for clients whose token
+            may read them; `metrics_address` then serves the health endpoints only.
     """
 
     namespace: str | None = None
@@ -62,3 +64,4 @@ class OperatorOptions(Struct, frozen=True, kw_only=True):
     retry_period: float = 1.0
     identity: str = field(default_factory=identity)
     metrics_address: str | None = None
+    metrics_secure_address: str | None = None

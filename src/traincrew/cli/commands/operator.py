@@ -145,6 +145,11 @@ class _Command(click.Command):
 @click.option("--git-image", metavar="IMAGE", help="Image of the init containers that fetch code.")
 @options.controller_config_file
 @click.option("--metrics-address", metavar="HOST:PORT", help="Serve /metrics, /healthz, /readyz.")
+@click.option(
+    "--metrics-secure-address",
+    metavar="HOST:PORT",
+    help="Serve /metrics here instead, over HTTPS, to those whose bearer token may GET it.",
+)
 @click.option("--health-port", type=click.IntRange(1, 65535), metavar="PORT",
               help="The same on every address: --metrics-address=:PORT.")  # fmt: skip
 @click.option(
@@ -177,6 +182,7 @@ def operator_command(  # noqa: PLR0917 - click passes by name
     gc_interval: str | None,
     chaos_level: str | None,
     metrics_address: str | None,
+    metrics_secure_address: str | None,
     health_port: int | None,
     log_format: Literal["text", "json"],
     log_level: str,
@@ -229,6 +235,7 @@ def operator_command(  # noqa: PLR0917 - click passes by name
         identity=identity(os.environ.get("MY_POD_NAME")),
         accelerators=accelerators,
         metrics_address=metrics_address,
+        metrics_secure_address=metrics_secure_address,
         helper_image=helper_image or HELPER_IMAGE,
         git_image=git_image or GIT_IMAGE,
     )

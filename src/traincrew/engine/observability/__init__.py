@@ -3,9 +3,17 @@
 Everything in the engine may use these packages; they depend on nothing else in it.
 """
 
-from traincrew.engine.observability.health import HealthServer
+from traincrew.engine.observability.health import Access, HealthServer
 from traincrew.engine.observability.logs import Logger, configure_logging, get_logger
 from traincrew.engine.observability.metrics import Metrics
 from traincrew.engine.observability.serverlog import server_logger
 
-__all__ = ["HealthServer", "Logger", "Metrics", "configure_logging", "get_logger", "server_logger"]
+__all__ = [
+    "Access",
+    "HealthServer",
+    "Logger",
+    "Metrics",
+    "configure_logging",
+    "get_logger",
+    "server_logger",
+]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from traincrew.engine.observability.serverlog import server_logger
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    import ssl
+    from collections.abc import Awaitable, Callable, Mapping
 
     from aiohttp import web
     from prometheus_client import CollectorRegistry
@@ -21,6 +22,20 @@ _LINGERING_SECONDS = 1.0
 
 _SHUTDOWN_SECONDS = 0.5
 
+_HANDSHAKE_SECONDS = 5.0
+
+
+class Access(NamedTuple):
+    """Who may read the metrics, and the TLS settings under which they say who they are.
+
+    Attributes:
+        tls: With the server's certificate.
+        check: Returns the status for an ``Authorization`` header: 200, or 401, 403 or 503.
+    """
+
+    tls: ssl.SSLContext
+    check: Callable[[str], Awaitable[int]]
+
 
 class HealthServer:
     """Answers probes and scrapes from the event loop.
@@ -29,27 +44,30 @@ class HealthServer:
     body are refused with 413 before the body is read. Connections are limited in number and time.
 
     Args:
-        metrics: The metrics that ``/metrics`` exposes.
+        metrics: The metrics that ``/metrics`` exposes; None does not serve them.
         alive: Checks of ``/healthz`` by name, besides the implicit one that the loop responds.
         ready: Checks of ``/readyz`` by name, such as ``{"caches": lambda: manager.synced}``.
         host: Address to listen on; the kubelet's probes come from outside the pod.
         port: 0 means any free one.
+        access: Serve the metrics alone, over HTTPS, to those who may read them.
     """
 
     def __init__(
         self,
-        metrics: Metrics,
+        metrics: Metrics | None,
         *,
         alive: Mapping[str, Callable[[], bool]] | None = None,
         ready: Mapping[str, Callable[[], bool]] | None = None,
         host: str = "0.0.0.0",  # noqa: S104 - see above
         port: int = 0,
+        access: Access | None = None,
     ) -> None:
         self._metrics = metrics
         self._alive = dict(alive or {})
         self._ready = dict(ready or {})
         self._host = host
         self._port = port
+        self._access = access
         self._server: BoundedServer | None = None
         self._listening: asyncio.Server | None = None
         self._registry: CollectorRegistry | None = None
@@ -83,7 +101,10 @@ class HealthServer:
             logger=server_logger("health"),
         )
         loop = asyncio.get_running_loop()
-        self._listening = await loop.create_server(server, self._host, self._port)
+        options: dict[str, Any] = {}
+        if self._access is not None:
+            options = {"ssl": self._access.tls, "ssl_handshake_timeout": _HANDSHAKE_SECONDS}
+        self._listening = await loop.create_server(server, self._host, self._port, **options)
         self._server = server
 
     async def stop(self) -> None:
@@ -110,22 +131,29 @@ class HealthServer:
             response = web.Response(status=413, text="requests with a body are not served here\n")
             response.force_close()
             return response
-        answers = {
-            "/healthz": lambda: _answer(self._alive),
-            "/readyz": lambda: _answer(self._ready),
-            "/metrics": self._expose,
-        }
+        answers: dict[str, Callable[[], web.Response]] = {}
+        if self._access is None:
+            answers["/healthz"] = lambda: _answer(self._alive)
+            answers["/readyz"] = lambda: _answer(self._ready)
+        if self._metrics is not None:
+            answers["/metrics"] = self._expose
         answer = answers.get(request.rel_url.path)
         if answer is None:
             return web.Response(status=404, text=f"served here: {', '.join(answers)}\n")
         if request.method not in {"GET", "HEAD"}:
             return web.Response(status=405, headers={"Allow": "GET, HEAD"})
+        if self._access is not None:
+            status = await self._access.check(request.headers.get("Authorization", ""))
+            if status != 200:
+                headers = {"WWW-Authenticate": "Bearer"} if status == 401 else None
+                return web.Response(status=status, headers=headers)
         return answer()
 
     def _expose(self) -> web.Response:
         from aiohttp import web
         from prometheus_client import generate_latest
 
+        assert self._metrics is not None
         if self._registry is None:
             self._registry = self._metrics.registry()
         text = generate_latest(self._registry)

@@ -49,6 +49,7 @@ def documents(values: Values = DEFAULTS, namespace: str = NAMESPACE) -> dict[str
         *rbac.operator_binding(),
         rbac.lease_role(),
         rbac.lease_binding(),
+        *rbac.metrics_roles(),
         *rbac.user_roles().values(),
     ]
     operator = [

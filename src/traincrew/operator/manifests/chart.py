@@ -31,6 +31,7 @@ def files() -> dict[str, str]:
         "deployment": [workload.deployment()],
         "disruption-budget": [workload.disruption_budget()],
         "metrics": [workload.service(), workload.service_monitor(), workload.prometheus_rule()],
+        "metrics-roles": rbac.metrics_roles(),
         "network-policy": [workload.network_policy()],
         "operator-role": [*rbac.operator_role(), *rbac.operator_binding()],
         "leader-election-role": [rbac.lease_role(), rbac.lease_binding()],

@@ -33,6 +33,7 @@ def files(filling: Filling) -> dict[str, str]:
         return dump_all(filling.fill(list(nodes)))
 
     network_policy = filled(workload.network_policy())
+    metrics_roles = filled(*rbac.metrics_roles())
     return {
         **_directory(
             "crd",
@@ -46,6 +47,7 @@ def files(filling: Filling) -> dict[str, str]:
                 "role_binding.yaml": filled(*rbac.operator_binding()),
                 "leader_election_role.yaml": filled(rbac.lease_role()),
                 "leader_election_role_binding.yaml": filled(rbac.lease_binding()),
+                **({"metrics_roles.yaml": metrics_roles} if metrics_roles.strip() else {}),
                 **{
                     f"{kind}_{who}_role.yaml": filled(role)
                     for (kind, who), role in rbac.user_roles().items()

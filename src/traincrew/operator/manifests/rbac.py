@@ -122,6 +122,32 @@ def operator_binding() -> list[When]:
     ]
 
 
+def metrics_roles() -> list[When]:
+    """Return the roles for secure metrics: to review clients, and to be one; the first is bound.
+
+    Reviews have no namespace, so an operator of one namespace needs the ClusterRole as well.
+    """
+    enabled = "metrics.secure.enabled"
+    reviewer: Document = {"name": text(_NAME, "-metrics-auth")}
+    reader: Document = {"name": text(_NAME, "-metrics-reader")}
+    return [
+        When(enabled, _role("ClusterRole", reviewer, metrics_rules())),
+        When(enabled, _binding("ClusterRole", reviewer)),
+        When(
+            enabled,
+            _role("ClusterRole", reader, [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]),
+        ),
+    ]
+
+
+def metrics_rules() -> list[Document]:
+    """Return the rules for reviewing the clients of secure metrics."""
+    return [
+        _rule("authentication.k8s.io", "tokenreviews", "create"),
+        _rule("authorization.k8s.io", "subjectaccessreviews", "create"),
+    ]
+
+
 def _lease_metadata() -> Document:
     return {"name": text(_NAME, "-leader-election"), "namespace": _LEASE_NAMESPACE}
 

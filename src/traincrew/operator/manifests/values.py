@@ -111,12 +111,31 @@ class PrometheusRule(_Values, frozen=True):
     ] = field(default_factory=dict)
 
 
+class SecureMetrics(_Values, frozen=True):
+    """Metrics over HTTPS, for clients whose token may read them."""
+
+    enabled: Annotated[
+        bool,
+        Meta(
+            description=(
+                "Ask the API server about each client (TokenReview, SubjectAccessReview); the"
+                " operator gets the permissions for it. The port for metrics and probes then serves"
+                " probes only. Bind the ClusterRole NAME-metrics-reader to your Prometheus."
+            )
+        ),
+    ] = False
+    port: Annotated[int, Meta(ge=1, le=65535, description="Port of /metrics over HTTPS.")] = 8443
+
+
 class Metrics(_Values, frozen=True):
     """Metrics and probes."""
 
     port: Annotated[
         int, Meta(ge=1, le=65535, description="Port of /metrics, /healthz and /readyz.")
     ] = 8080
+    secure: Annotated[
+        SecureMetrics, Meta(description="Metrics over HTTPS, for those who may read them.")
+    ] = field(default_factory=SecureMetrics)
     service_monitor: Annotated[
         ServiceMonitor, Meta(description="Lets the Prometheus operator scrape the metrics.")
     ] = field(default_factory=ServiceMonitor)

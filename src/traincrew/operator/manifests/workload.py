@@ -17,6 +17,9 @@ from traincrew.operator.manifests.values import NAME
 
 _NAME = Value("name")
 _PORT = "metrics"
+_SECURE_PORT = "metrics-secure"
+_SECURE = "metrics.secure.enabled"
+_SCRAPER_TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount/token"  # noqa: S105
 _USER = 65532
 """User and group ID: no particular account; "nonroot" in many base images."""
 POD_SECURITY = "restricted"
@@ -49,6 +52,7 @@ def _arguments() -> list[object]:
         "operator",
         # The pod's own address: on a network that pods share, each replica needs a port of its own.
         text("--metrics-address=$(POD_IP):", Value("metrics.port")),
+        When(_SECURE, text("--metrics-secure-address=$(POD_IP):", Value("metrics.secure.port"))),
         text("--helper-image=", Image("helperImage")),
         text("--git-image=", Image("gitImage")),
         text("--workers=", Value("workers")),
@@ -99,7 +103,10 @@ def _container() -> Document:
         "imagePullPolicy": Value("image.pullPolicy"),
         "args": _arguments(),
         "env": [{"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}],
-        "ports": [{"name": _PORT, "containerPort": Value("metrics.port")}],
+        "ports": [
+            {"name": _PORT, "containerPort": Value("metrics.port")},
+            When(_SECURE, {"name": _SECURE_PORT, "containerPort": Value("metrics.secure.port")}),
+        ],
         # Ready when the caches are synced, leader or not; a standby must be ready to take over.
         "startupProbe": _probe("/healthz", periodSeconds=1, failureThreshold=60),
         "livenessProbe": _probe("/healthz", periodSeconds=10, timeoutSeconds=5),
@@ -179,7 +186,21 @@ def service() -> Document:
         "spec": {
             "clusterIP": "None",
             "selector": _labels(),
-            "ports": [{"name": _PORT, "port": Value("metrics.port"), "targetPort": _PORT}],
+            "ports": [
+                When(
+                    _SECURE,
+                    {"name": _PORT, "port": Value("metrics.port"), "targetPort": _PORT},
+                    negated=True,
+                ),
+                When(
+                    _SECURE,
+                    {
+                        "name": _SECURE_PORT,
+                        "port": Value("metrics.secure.port"),
+                        "targetPort": _SECURE_PORT,
+                    },
+                ),
+            ],
         },
     }
 
@@ -190,7 +211,10 @@ def network_policy() -> When:
     Probes need no rule: a pod's own node may always connect to it. What the operator connects to is
     not restricted, because no selector names the API server.
     """
-    port = {"protocol": "TCP", "port": _PORT}
+    ports = [
+        When(_SECURE, {"protocol": "TCP", "port": _PORT}, negated=True),
+        When(_SECURE, {"protocol": "TCP", "port": _SECURE_PORT}),
+    ]
     return When(
         "networkPolicy.enabled",
         {
@@ -202,7 +226,7 @@ def network_policy() -> When:
                 "policyTypes": ["Ingress"],
                 # A rule without peers would allow everybody; no rule allows nobody.
                 "ingress": When(
-                    "networkPolicy.from", [{"from": Value("networkPolicy.from"), "ports": [port]}]
+                    "networkPolicy.from", [{"from": Value("networkPolicy.from"), "ports": ports}]
                 ),
             },
         },
@@ -211,6 +235,11 @@ def network_policy() -> When:
 
 def service_monitor() -> When:
     """Return the ServiceMonitor that lets the Prometheus operator scrape the metrics."""
+    scraped = {
+        "interval": Value("metrics.serviceMonitor.interval"),
+        # `namespace` is that of the jobs, not of the operator.
+        "honorLabels": True,
+    }
     return When(
         "metrics.serviceMonitor.enabled",
         {
@@ -220,12 +249,18 @@ def service_monitor() -> When:
             "spec": {
                 "selector": {"matchLabels": _labels()},
                 "endpoints": [
-                    {
-                        "port": _PORT,
-                        "interval": Value("metrics.serviceMonitor.interval"),
-                        # `namespace` is that of the jobs, not of the operator.
-                        "honorLabels": True,
-                    }
+                    When(_SECURE, {"port": _PORT, **scraped}, negated=True),
+                    When(
+                        _SECURE,
+                        {
+                            "port": _SECURE_PORT,
+                            "scheme": "https",
+                            "bearerTokenFile": _SCRAPER_TOKEN,
+                            # The operator makes its certificate itself.
+                            "tlsConfig": {"insecureSkipVerify": True},
+                            **scraped,
+                        },
+                    ),
                 ],
             },
         },
