@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import socket
 import ssl
 import stat
@@ -129,16 +130,21 @@ def _connect(port: str) -> ssl.SSLSocket:
     return context.wrap_socket(socket.create_connection(("127.0.0.1", int(port)), timeout=30))
 
 
-def idle(port: str, count: str, seconds: str) -> int:
-    """Hold connections that say nothing; return how many were opened."""
-    held = []
-    for _ in range(int(count)):
-        with contextlib.suppress(OSError):
-            held.append(socket.create_connection(("127.0.0.1", int(port)), timeout=5))
-    sys.stdout.write(f"{len(held)}\n")
-    sys.stdout.flush()
-    time.sleep(float(seconds))
-    return len(held)
+def idle(port: str, count: str) -> None:
+    """Hold connections that say nothing, each opened again when it is closed, until killed."""
+    held: list[socket.socket] = []
+    told = False
+    while True:
+        for connection in select.select(held, [], [], 0)[0]:
+            held.remove(connection)
+            connection.close()
+        for _ in range(min(50, int(count) - len(held))):
+            with contextlib.suppress(OSError):
+                held.append(socket.create_connection(("127.0.0.1", int(port)), timeout=0.2))
+        if len(held) > int(count) * 0.2 and not told:
+            told = bool(sys.stdout.write("holding\n"))
+            sys.stdout.flush()
+        time.sleep(0.01)
 
 
 def bombs(port: str) -> list[int]:

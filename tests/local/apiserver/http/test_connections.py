@@ -184,3 +184,23 @@ async def test_a_disconnect_before_the_response_is_not_an_error(
     monkeypatch.undo()
     assert (await api.get("/readyz")).code == 200
     assert not caplog.records
+
+
+async def test_many_unfinished_handshakes_do_not_block_others(
+    secure: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "MAX_UNAUTHENTICATED", 8)
+    monkeypatch.setattr(connections, "_HANDSHAKE_SECONDS", 0.2)
+    monkeypatch.setattr(connections, "UNAUTHENTICATED_SECONDS", 600)
+    crowd = [await asyncio.open_connection("127.0.0.1", secure.port) for _ in range(40)]
+    tls = ssl.create_default_context(cadata=secure.authority)
+    async with asyncio.timeout(DEADLINE):
+        reader, writer = await asyncio.open_connection("127.0.0.1", secure.port, ssl=tls)
+        writer.write(GET)
+        assert (await reader.readuntil(b"ok")).startswith(b"HTTP/1.1 200 ")
+        # The oldest have made way.
+        for idle, _ in crowd[:24]:
+            assert await until_closed(idle) == b""
+    for _, idle_writer in crowd:
+        idle_writer.close()
+    writer.transport.abort()

@@ -3,7 +3,8 @@
 Every user of this machine can connect. Until a connection has carried a request with a valid token
 it counts as unauthenticated: it is closed after `UNAUTHENTICATED_SECONDS`, and the oldest one is
 closed when there are more than `MAX_UNAUTHENTICATED`, so that they cannot use up the file
-descriptors.
+descriptors. The same limits hold before the end of the TLS handshake: asyncio's own server does not
+count connections until then.
 """
 
 from __future__ import annotations
@@ -26,6 +27,14 @@ UNAUTHENTICATED_SECONDS = 10.0
 
 MAX_UNAUTHENTICATED = 256
 
+_ACCEPTED_AT_ONCE = 100
+
+# What a handshake may take while others wait for its place; alone it has UNAUTHENTICATED_SECONDS.
+_HANDSHAKE_SECONDS = 1.0
+
+# Seconds until a connection is accepted again after that failed.
+_ACCEPT_DELAY = 0.05
+
 # For a peer to answer the TLS close_notify.
 _TLS_SHUTDOWN_SECONDS = 2.0
 
@@ -42,12 +51,68 @@ class Connections(web.Server):
         super().__init__(handler, **options)
         self._transports: dict[RequestHandler, asyncio.Transport] = {}
         self._unauthenticated: dict[RequestHandler, asyncio.TimerHandle] = {}
-        self._listening: list[asyncio.Server] = []
-        self._connecting: set[asyncio.Task[Any]] = set()
+        self._listeners: list[socket.socket] = []
+        # Handshakes, and when they began, in this order.
+        self._connecting: dict[asyncio.Task[Any], float] = {}
         self._closed = False
 
     async def listen(self, listener: socket.socket, tls: ssl.SSLContext | None) -> None:
         """Serve the connections of a listening socket."""
+        listener.setblocking(False)
+        self._listeners.append(listener)
+        asyncio.get_running_loop().add_reader(listener, self._accept, listener, tls)
+
+    def _accept(self, listener: socket.socket, tls: ssl.SSLContext | None) -> None:
+        for _ in range(_ACCEPTED_AT_ONCE):
+            if (delay := self._make_room()) > 0:
+                self._pause(delay, listener, tls)
+                return
+            try:
+                connection, _ = listener.accept()
+            except BlockingIOError:
+                return
+            except OSError:  # no descriptor is left, or the client has gone
+                self._pause(_ACCEPT_DELAY, listener, tls)
+                return
+            self.serve(connection, tls)
+
+    def _make_room(self) -> float:
+        """Close the oldest connection without a handshake, if there are too many.
+
+        Returns:
+            Seconds until there is room: each connection has `_HANDSHAKE_SECONDS`, however many
+            others come. 0 if there is room.
+        """
+        if len(self._connecting) < MAX_UNAUTHENTICATED:
+            return 0.0
+        oldest, since = next(iter(self._connecting.items()))
+        age = asyncio.get_running_loop().time() - since
+        if age < _HANDSHAKE_SECONDS:
+            return _HANDSHAKE_SECONDS - age
+        del self._connecting[oldest]  # it ends in the next iteration of the loop
+        oldest.cancel()
+        return 0.0
+
+    def _pause(self, seconds: float, listener: socket.socket, tls: ssl.SSLContext | None) -> None:
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(listener)
+        loop.call_later(seconds, self._resume, listener, tls)
+
+    def _resume(self, listener: socket.socket, tls: ssl.SSLContext | None) -> None:
+        if not self._closed:
+            asyncio.get_running_loop().add_reader(listener, self._accept, listener, tls)
+
+    def serve(self, connection: socket.socket, tls: ssl.SSLContext | None = None) -> None:
+        """Serve a connected socket; to be called on the loop's thread."""
+        if self._closed:
+            connection.close()
+            return
+        connection.setblocking(False)
+        connecting = asyncio.create_task(self._connect(connection, tls))
+        self._connecting[connecting] = asyncio.get_running_loop().time()
+        connecting.add_done_callback(lambda task: self._connecting.pop(task, None))
+
+    async def _connect(self, connection: socket.socket, tls: ssl.SSLContext | None) -> None:
         options: dict[str, Any] = {}
         if tls is not None:
             options = {
@@ -56,24 +121,22 @@ class Connections(web.Server):
                 "ssl_shutdown_timeout": _TLS_SHUTDOWN_SECONDS,
             }
         loop = asyncio.get_running_loop()
-        server = await loop.create_server(self, sock=listener, backlog=1024, **options)
-        self._listening.append(server)
-
-    def serve(self, connection: socket.socket) -> None:
-        """Serve a connected socket; to be called on the loop's thread."""
-        if self._closed:
+        try:
+            await loop.connect_accepted_socket(self, connection, **options)
+        except OSError:  # also ssl.SSLError, and a handshake that takes too long
             connection.close()
-            return
-        loop = asyncio.get_running_loop()
-        connecting = loop.create_task(loop.connect_accepted_socket(self, connection))
-        self._connecting.add(connecting)
-        connecting.add_done_callback(self._connecting.discard)
+        except asyncio.CancelledError:
+            connection.close()
+            raise
 
     async def close(self, seconds: float) -> None:
         """Stop listening and close all connections; requests get `seconds` to finish."""
         self._closed = True
-        for server in self._listening:
-            server.close()
+        for listener in self._listeners:
+            asyncio.get_running_loop().remove_reader(listener)
+            listener.close()
+        for task in self._connecting:
+            task.cancel()
         await asyncio.gather(*self._connecting, return_exceptions=True)
         self.pre_shutdown()
         await self.shutdown(seconds)
