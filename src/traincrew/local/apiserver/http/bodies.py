@@ -7,6 +7,7 @@ have. Upstream reads plain bodies only; gzip and deflate are what HTTP clients o
 
 from __future__ import annotations
 
+import asyncio
 import zlib
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from traincrew.local.apiserver.values.errors import StatusError, bad_request
 if TYPE_CHECKING:
     from aiohttp import web
 
-__all__ = ["MAX_BODY_BYTES", "as_text", "read_body", "too_large"]
+__all__ = ["MAX_BODY_BYTES", "as_text", "prepared", "read_body", "too_large"]
 
 MAX_BODY_BYTES = 3 * 1024 * 1024
 """Bytes, both as sent and decompressed; upstream's limit (``MaxRequestBodyBytes``)."""
@@ -50,6 +51,20 @@ async def read_body(request: web.BaseRequest) -> bytes:
     except HTTPRequestEntityTooLarge:
         raise too_large() from None
     return _inflate(body, encodings[0]) if encodings and body else body
+
+
+async def prepared(body: bytes, *, may_be_json: bool) -> bytes:
+    """Return a YAML body; a large one has been read in a thread, while others are served.
+
+    Args:
+        body: the body.
+        may_be_json: whether it is decoded as JSON if it is JSON.
+    """
+    from traincrew.local.apiserver.values.yaml import LARGE, prepare
+
+    if len(body) <= LARGE:
+        return body
+    return await asyncio.to_thread(prepare, body, may_be_json=may_be_json)
 
 
 def too_large() -> StatusError:

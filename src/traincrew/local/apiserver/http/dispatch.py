@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING
 
 from traincrew.local.apiserver.reads.lists import Page, list_page
 from traincrew.local.apiserver.requests import Call, parse_path, write_options
-from traincrew.local.apiserver.requests.negotiation import JSON, READABLE, decode_body, negotiate
+from traincrew.local.apiserver.requests.negotiation import (
+    APPLY,
+    JSON,
+    READABLE,
+    YAML,
+    decode_body,
+    negotiate,
+)
 from traincrew.local.apiserver.values.errors import (
     StatusError,
     bad_request,
@@ -17,7 +24,7 @@ from traincrew.local.apiserver.values.errors import (
 from traincrew.local.apiserver.webhooks import Webhooks
 
 from . import answers, discovery, reviews, version
-from .bodies import as_text, read_body
+from .bodies import as_text, prepared, read_body
 from .openapi.documents import OpenApiDocuments
 from .openapi.v2 import SwaggerDocument
 from .proxying import proxy_path, serve_proxy
@@ -117,6 +124,8 @@ class Dispatcher:
             body=body,
             user=user,
         )
+        if call.content_type in {YAML, APPLY}:
+            call.body = await prepared(body, may_be_json=call.content_type == APPLY)
         if body and call.content_type not in READABLE:
             # Also rejects what a web page can send without a CORS preflight: forms and plain text.
             decode_body(body, call.content_type)

@@ -23,6 +23,7 @@ __all__ = [
     "has_more_values",
     "refuse_deep",
     "refuse_large",
+    "too_many_bytes",
     "too_many_values",
 ]
 
@@ -96,6 +97,12 @@ def refuse_large(data: bytes) -> None:
 def too_many_values() -> StatusError:
     """Return 413 for a body of more than `MAX_VALUES` values."""
     message = f"Request entity too large: more than {MAX_VALUES} values"
+    return StatusError(413, "RequestEntityTooLarge", message)
+
+
+def too_many_bytes() -> StatusError:
+    """Return 413 for a body whose aliases expand to more than `MAX_OBJECT_BYTES`."""
+    message = f"Request entity too large: limit is {MAX_OBJECT_BYTES}, with aliases expanded"
     return StatusError(413, "RequestEntityTooLarge", message)
 
 
