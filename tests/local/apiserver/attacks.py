@@ -63,6 +63,8 @@ class Attack:
         body: the body, of at most 3 MiB.
         codes: the codes that it may be answered with.
         stored: paths and documents.
+        unlimited: whether stored definitions may have rules of any estimated cost: an object may
+            cost less than the estimate, and rules that are stored already are kept.
     """
 
     body: Callable[[], bytes]
@@ -71,6 +73,7 @@ class Attack:
     path: str = MAPS
     kind: str = "application/json"
     stored: tuple[tuple[str, Callable[[], Any]], ...] = ()
+    unlimited: bool = False
 
 
 WIDGET = '{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a"},"spec":'

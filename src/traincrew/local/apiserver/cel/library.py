@@ -1,4 +1,4 @@
-"""CEL functions that Kubernetes adds and the CEL library does not have.
+"""CEL functions: those of cel-go's extensions and of Kubernetes, and `conversions`.
 
 See "Kubernetes CEL libraries" in the Kubernetes documentation. URLs, addresses and quantities are
 represented as maps with one entry; only these functions read them.
@@ -6,40 +6,25 @@ represented as maps with one entry; only these functions read them.
 
 from __future__ import annotations
 
-import base64
 import ipaddress
 import itertools
-import math
 import re
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 from traincrew.local import quantity
+from traincrew.local.apiserver.values.regex import Pattern, RegexError, compile_pattern
+
+from .conversions import CONVERSIONS, string
+from .operators import CelError, CostExceededError, Optional
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-__all__ = ["BUILT_IN", "FUNCTIONS"]
-
-# What the CEL library provides itself (operators aside).
-BUILT_IN = frozenset(
-    re.findall(
-        r"[\w.]+",
-        "bytes contains double duration dyn endsWith getDate getDayOfMonth getDayOfWeek"
-        " getDayOfYear getFullYear getHours getMilliseconds getMinutes getMonth getSeconds has"
-        " hasValue int matches optional.none optional.of orValue startsWith string timestamp type"
-        " uint value all exists exists_one filter map",
-    )
-)
-
+__all__ = ["FUNCTIONS"]
 
 # --- strings ------------------------------------------------------------------------------------
-
-
-def _size(value: Any) -> int:
-    # The library counts the bytes of a string; CEL counts its characters.
-    return len(value)
 
 
 def _substring(text: str, start: int, end: int | None = None) -> str:
@@ -96,47 +81,81 @@ def _quote(text: str) -> str:
     return '"' + text.encode("unicode_escape").decode().replace('"', '\\"') + '"'
 
 
+_MAX_FORMATTED = 1024 * 1024  # characters
+_FORMAT = re.compile(r"%(?:\.(\d{1,3}))?(.?)", re.DOTALL)
+
+
 def _format(template: str, arguments: list[Any]) -> str:
     values = iter(arguments)
+    size = len(template)
 
     def show(match: re.Match[str]) -> str:
-        precision, kind = match.groups()
-        if kind == "%":
-            return "%"
-        value = next(values)
-        if kind == "s":
-            return _text(value)
-        if kind == "d":
-            return str(int(value))
-        if kind in "fe":
-            return f"{value:.{precision or 6}{kind}}"
-        if kind in "xX" and isinstance(value, str):
-            return value.encode().hex() if kind == "x" else value.encode().hex().upper()
-        return format(int(value), kind)
+        nonlocal size
+        text = _formatted(match, values)
+        size += len(text)
+        if size > _MAX_FORMATTED:
+            raise CostExceededError
+        return text
 
-    return re.sub(r"%(?:\.(\d+))?([%sdfexXob])", show, template)
+    return _FORMAT.sub(show, template)
+
+
+def _formatted(match: re.Match[str], values: Iterator[Any]) -> str:
+    precision, kind = match.groups()
+    if kind == "%":
+        return "%"
+    if not kind or kind not in "sdfexXob":
+        raise CelError(
+            f'could not parse formatting clause: unrecognized formatting clause "{kind}"'
+        )
+    try:
+        value = next(values)
+    except StopIteration:
+        raise CelError("index 0 out of range") from None
+    if kind == "s":
+        return _text(value)
+    if kind == "d":
+        return _text(value) if isinstance(value, float) else str(int(value))
+    if kind in "fe":
+        return f"{value:.{precision or 6}{kind}}"
+    if kind in "xX" and isinstance(value, (str, bytes)):
+        shown = (value.encode() if isinstance(value, str) else value).hex()
+        return shown if kind == "x" else shown.upper()
+    return format(int(value), kind)
 
 
 def _text(value: Any) -> str:
     if value is None:
         return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
     if isinstance(value, list):
         return "[" + ", ".join(map(_text, value)) + "]"
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{_text(key)}: {_text(value[key])}" for key in sorted(value)) + "}"
-    return str(value)
+        entries = sorted((_text(key), _text(item)) for key, item in value.items())
+        return "{" + ", ".join(f"{key}: {item}" for key, item in entries) + "}"
+    return string(value)
+
+
+def _pattern(pattern: str, text: str) -> Pattern:
+    try:
+        compiled = compile_pattern(pattern)
+    except RegexError as error:
+        raise CelError(str(error)) from None
+    if not compiled.allows(text):
+        raise CostExceededError
+    return compiled
+
+
+def _matches(text: str, pattern: str) -> bool:
+    return _pattern(pattern, text).search(text)
 
 
 def _find(text: str, pattern: str) -> str:
-    match = re.search(pattern, text)
-    return match[0] if match else ""
+    return next(_pattern(pattern, text).find(text), "")
 
 
 def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
-    found = [match[0] for match in re.finditer(pattern, text)]
-    return found if limit < 0 else found[:limit]
+    found = _pattern(pattern, text).find(text)
+    return list(found if limit < 0 else itertools.islice(found, limit))
 
 
 # --- lists, sets, numbers -----------------------------------------------------------------------
@@ -191,7 +210,8 @@ def _least(*values: Any) -> Any:
 
 def _url(text: str) -> dict[str, str]:
     if not _is_url(text):
-        raise ValueError(f"URL parse error during conversion from string: {text}")
+        shown = f'parse "{text[:100]}": invalid URI for request'
+        raise ValueError(f"URL parse error during conversion from string: {shown}")
     return {"url": text}
 
 
@@ -251,7 +271,11 @@ def _contains_network(outer: Any, inner: Any) -> bool:
 
 
 def _quantity(text: str) -> dict[str, str]:
-    return {"quantity": str(quantity.parse(text))}
+    try:
+        return {"quantity": str(quantity.parse(text))}
+    except ValueError:
+        form = "'^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+        raise CelError(f"quantities must match the regular expression {form}") from None
 
 
 def _number(value: Any) -> Fraction:
@@ -271,8 +295,13 @@ def _as_integer(value: Any) -> int:
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "size": _size,
+    **CONVERSIONS,
+    "size": len,
     # strings
+    "contains": lambda text, part: part in text,
+    "startsWith": lambda text, start: text.startswith(start),
+    "endsWith": lambda text, end: text.endswith(end),
+    "matches": _matches,
     "charAt": _char_at,
     "find": _find,
     "findAll": _find_all,
@@ -288,10 +317,10 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "substring": _substring,
     "trim": lambda text: text.strip(),
     "upperAscii": lambda text: _map_ascii(text, str.upper),
-    "base64.encode": lambda value: base64.b64encode(value).decode(),
-    "base64.decode": base64.b64decode,
     # lists
     "distinct": _distinct,
+    "first": lambda values: Optional(values[0]) if values else Optional(),
+    "last": lambda values: Optional(values[-1]) if values else Optional(),
     "flatten": _flatten,
     "isSorted": _is_sorted,
     "lists.range": lambda count: list(range(count)),
@@ -308,13 +337,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "sets.intersects": lambda left, right: any(value in left for value in right),
     # numbers
     "math.abs": abs,
-    "math.ceil": lambda value: float(math.ceil(value)),
-    "math.floor": lambda value: float(math.floor(value)),
     "math.greatest": _greatest,
     "math.least": _least,
-    "math.round": lambda value: float(math.floor(abs(value) + 0.5)) * (1 if value >= 0 else -1),
-    "math.sign": lambda value: type(value)((value > 0) - (value < 0)),
-    "math.trunc": lambda value: float(math.trunc(value)),
     # URLs
     "getEscapedPath": lambda url: urlsplit(url["url"]).path,
     "getHost": lambda url: urlsplit(url["url"]).netloc.rpartition("@")[2],

@@ -15,11 +15,13 @@ from traincrew.local.apiserver.values import times
 from traincrew.local.apiserver.values.codec import encode_sorted
 from traincrew.local.apiserver.values.formats import is_format
 from traincrew.local.apiserver.values.paths import Path, render
+from traincrew.local.apiserver.values.regex import MAX_STEPS
 
 from .node import ANY, SchemaNode, crd_node
 
 if TYPE_CHECKING:
     from traincrew.local.apiserver.values.causes import Cause
+    from traincrew.local.apiserver.values.regex import StoredPattern
 
 __all__ = ["check"]
 
@@ -95,12 +97,25 @@ def check(node: SchemaNode, value: Any, path: Path, found: list[Cause]) -> None:
             _check_object(node, value, path, found)
     elif kind is list and node.items is not None and node.items is not ANY:
         _check_list(node, value, path, found)
-    if node.pattern is not None and kind is str and not node.pattern.search(value):
-        where = render(path)
-        detail = f"{where} in body should match '{node.schema['pattern']}'"
-        found.append(why.invalid(where, value, detail))
+    if node.pattern is not None and kind is str:
+        _check_pattern(node.pattern, value, path, found)
     if node.rules is not None:
         _check_rules(node.rules, value, path, found)
+
+
+def _check_pattern(stored: StoredPattern, value: str, path: Path, found: list[Cause]) -> None:
+    pattern = stored.compiled
+    if pattern is None:
+        return
+    if not pattern.allows(value):
+        where = render(path)
+        limit = MAX_STEPS // pattern.size
+        detail = f"{where} in body is too long for '{pattern.source}': at most {limit} characters"
+        found.append(why.invalid(where, f"{value[:100]}…", detail))
+    elif not pattern.search(value):
+        where = render(path)
+        detail = f"{where} in body should match '{pattern.source}'"
+        found.append(why.invalid(where, value, detail))
 
 
 def _wrong_type(

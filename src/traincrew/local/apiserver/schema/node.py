@@ -17,6 +17,7 @@ import msgspec
 
 from traincrew.local import quantity
 from traincrew.local.apiserver.values import times
+from traincrew.local.apiserver.values.regex import StoredPattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -124,7 +125,7 @@ class SchemaNode:
         self.patch_strategy: frozenset[str] = frozenset()
         self.merge_key = ""
         self.rules: dict[str, Any] | None = None
-        self.pattern: re.Pattern[str] | None = None
+        self.pattern: StoredPattern | None = None
         self.schema: dict[str, Any] = _NO_FIELDS
 
     @property
@@ -369,7 +370,7 @@ def crd_node(schema: dict[str, Any], *, root: bool = True) -> SchemaNode:
         del rules["anyOf"]  # the type already implies it
     node.rules = rules or None
     if "pattern" in schema:
-        node.pattern = re.compile(schema["pattern"])
+        node.pattern = StoredPattern(schema["pattern"])
     return node
 
 

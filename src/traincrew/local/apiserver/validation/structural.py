@@ -18,6 +18,7 @@ from traincrew.local.apiserver.schema.prune import prune
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.causes import Cause
 from traincrew.local.apiserver.values.documents import field, items
+from traincrew.local.apiserver.values.regex import RegexError, compile_pattern
 
 __all__ = ["check"]
 
@@ -100,10 +101,26 @@ def check(schema: Schema, path: str, *, status_subresource: bool = False) -> lis
                 break
     if schema.get("nullable"):
         found.append(why.forbidden(f"{path}.nullable", "nullable cannot be true at the root"))
+    if (count := _patterns(schema)) > _MAX_PATTERNS:
+        detail = f"a version has {count} patterns; this server allows {_MAX_PATTERNS}"
+        found.append(why.forbidden(path, detail))
+        return found
     _schema(found, schema, _Place(path, _ROOT))
     if not found:
         _defaults(found, schema, path)
     return found
+
+
+_MAX_PATTERNS = 5_000  # each takes some microseconds to compile
+
+
+def _patterns(value: Any) -> int:
+    """Return how many patterns a schema has."""
+    if type(value) is list:
+        return sum(map(_patterns, value))
+    if type(value) is not dict:
+        return 0
+    return (type(value.get("pattern")) is str) + sum(map(_patterns, value.values()))
 
 
 def _children(schema: Schema) -> list[tuple[str, str, Schema]]:
@@ -332,8 +349,8 @@ def _values(found: list[Cause], schema: Schema, path: str, structure: Schema) ->
     pattern = schema.get("pattern")
     if pattern is not None:
         try:
-            re.compile(pattern)
-        except re.error as error:
+            compile_pattern(pattern)
+        except RegexError as error:
             detail = f"must be a valid regular expression, but isn't: {error}"
             found.append(why.invalid(f"{path}.pattern", pattern, detail))
     int_or_string = bool(structure.get("x-kubernetes-int-or-string"))

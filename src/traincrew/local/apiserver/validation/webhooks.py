@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traincrew.local.apiserver.cel import compilation_fault
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field, items
 
@@ -42,6 +41,8 @@ def configuration(found: list[Cause], obj: Document, _old: Document | None) -> N
             detail = "must include at least one of v1, v1beta1"
             found.append(why.invalid(f"{here}.admissionReviewVersions", versions, detail))
         for number, condition in enumerate(items(webhook, "matchConditions")):
+            from traincrew.local.apiserver.cel import compilation_fault
+
             path = f"{here}.matchConditions[{number}]"
             source = condition.get("expression", "")
             if not source.strip():

@@ -74,7 +74,8 @@ class _Scalars(_Loader):  # type: ignore[misc]
         return _finite(self.construct_yaml_float(node), node)
 
 
-_MAX_NUMBER = 1_000  # characters; longer scalars are strings, and are not compared with patterns
+_MAX_NUMBER = 1_000  # characters; longer scalars are not compared with YAML's patterns
+_LONG_NUMBER = re.compile(r"[-+]?[0-9][0-9_]*+(?:\.[0-9_]*+)?(?:[eE][-+]?[0-9]++)?")
 
 # libyaml compares each tag handle with all others. Only a line before the document can be one.
 _MAX_HANDLES = 50
@@ -199,6 +200,8 @@ class _Document:
     def _scalar(self, event: yaml.ScalarEvent) -> _Value:
         tag, text = event.tag, event.value
         if len(text) > _MAX_NUMBER and tag in {None, "!"}:
+            if event.implicit[0] and _LONG_NUMBER.fullmatch(text):
+                raise DecodeError(f"json: unsupported value: {text[:100]}")
             tag = _STRING
         elif tag is None or tag == "!":
             tag = self.loader.resolve(yaml.ScalarNode, text, event.implicit)

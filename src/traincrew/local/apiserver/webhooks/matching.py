@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from traincrew.local.apiserver.cel import evaluate
 from traincrew.local.apiserver.values.selectors import SelectorError, from_label_selector
 
 if TYPE_CHECKING:
@@ -123,6 +122,8 @@ def conditions_hold(webhook: Webhook, variables: Document) -> bool:
     """
     failed = ""
     for condition in webhook.spec.get("matchConditions") or ():
+        from traincrew.local.apiserver.cel import evaluate
+
         try:
             if evaluate(condition["expression"], variables) is not True:
                 return False
