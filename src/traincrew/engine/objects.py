@@ -96,7 +96,8 @@ class AnyObject(View, frozen=True, gc=False, kw_only=True):
     address_type: str = ""
     endpoints: list[dict[str, Any]] = field(default_factory=list)
     ports: list[dict[str, Any]] = field(default_factory=list)
-    rules: list[dict[str, Any]] = field(default_factory=list)
+    rules: list[dict[str, Any]] | None = None
+    aggregation_rule: dict[str, Any] | None = None
     subjects: list[dict[str, Any]] = field(default_factory=list)
     role_ref: dict[str, Any] = field(default_factory=dict)
     secrets: list[dict[str, Any]] = field(default_factory=list)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from traincrew.local.controllers.aggregation import add_aggregation_controller
 from traincrew.local.controllers.deployment.controller import add_deployment_controller
 from traincrew.local.controllers.disruption import add_disruption_controller
 from traincrew.local.controllers.endpoints.controller import add_endpoints_controller
@@ -46,3 +47,4 @@ def add_controllers(manager: Manager, events: EventRecorder, *, authority: str =
     add_disruption_controller(manager, events)
     add_ttl_controller(manager, events)
     add_volume_claim_controller(manager, events)
+    add_aggregation_controller(manager, events)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from traincrew.engine.objects import AnyObject, controller_of
 from traincrew.engine.resources import (
+    CLUSTER_ROLES,
     CONTROLLER_REVISIONS,
     DEPLOYMENTS,
     ENDPOINT_SLICES,
@@ -61,6 +62,7 @@ _INDEXERS: Mapping[str, Indexer[AnyObject]] = {
 
 SHARED = frozenset(
     {
+        CLUSTER_ROLES,
         CONTROLLER_REVISIONS,
         DEPLOYMENTS,
         ENDPOINTS,

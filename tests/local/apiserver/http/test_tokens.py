@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from local.apiserver.support import DEADLINE, MAPS, PODS, SECRET, Answer, Api, pod
+from local.apiserver.support import DEADLINE, PODS, SECRET, Answer, Api, pod
 
 ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
 REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
@@ -28,7 +28,7 @@ async def issued(api: Api, **spec: Any) -> str:
     return str((await requested(api, **spec)).ok(201)["status"]["token"])
 
 
-async def code(api: Api, token: str, path: str = MAPS) -> int:
+async def code(api: Api, token: str, path: str = "/version") -> int:
     return (await api.get(path, headers={"Authorization": f"Bearer {token}"})).code
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from aiohttp import web
 
 from traincrew.engine.observability import server_logger
+from traincrew.local.apiserver.authorization import Authorizer, Policies
 from traincrew.local.apiserver.reads.watch import WatchHub
 from traincrew.local.apiserver.registry import Registry
 from traincrew.local.apiserver.registry.builtins import builtin_resources
@@ -17,6 +18,7 @@ from traincrew.local.apiserver.requests import split_path
 from traincrew.local.apiserver.storage import StorageError
 from traincrew.local.apiserver.values.errors import StatusError, internal
 from traincrew.local.apiserver.writes.addresses import DEFAULT_RANGE, Addresses
+from traincrew.local.apiserver.writes.bootstrap import create_bootstrap_roles
 from traincrew.local.apiserver.writes.definitions import Definitions
 from traincrew.local.apiserver.writes.housekeeping import Housekeeping
 from traincrew.local.apiserver.writes.own_service import publish_own_service
@@ -109,7 +111,11 @@ class ApiServer:
         self._verbs = verbs
         self._definitions = Definitions(storage, registry, self._hub, verbs.deleter, clock)
         self._housekeeping = Housekeeping(verbs)
-        self._dispatcher = Dispatcher(verbs, self._hub, self._definitions, tokens, users)
+        self._policies = Policies(storage)
+        authorizer = Authorizer(self._policies)
+        self._dispatcher = Dispatcher(
+            verbs, self._hub, self._definitions, tokens, users=users, authorizer=authorizer
+        )
         self._dispatcher.responder.node = node
         self._connections: Connections | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -165,6 +171,8 @@ class ApiServer:
         tls = None if certificate is None else certificate.context()
         listener = listen(_ADDRESS, port)
         self._definitions.start()
+        self._policies.start()
+        create_bootstrap_roles(self._verbs)
         self._housekeeping.start()
         self._authority = "" if certificate is None else certificate.authority
         self._loop = asyncio.get_running_loop()
@@ -211,6 +219,7 @@ class ApiServer:
         """Stop serving; watches, logs and commands end at once, writes are completed."""
         self._hub.close()
         self._definitions.stop()
+        self._policies.stop()
         await self._housekeeping.stop()
         connections, self._connections = self._connections, None
         if connections is not None:

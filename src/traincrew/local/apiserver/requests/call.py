@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from traincrew.local.apiserver.values.paths import Path
 
     from .proposals import AdmissionAnswers
+    from .rights import Rights
 
 __all__ = [
     "Call",
@@ -24,6 +25,7 @@ __all__ = [
     "Target",
     "WriteOptions",
     "delete_options",
+    "is_true",
     "parse_path",
     "split_path",
     "write_options",
@@ -66,6 +68,11 @@ def _pad(rest: list[str], namespace: str | None) -> tuple[str, str | None, str |
     return rest[0], namespace, name, subresource
 
 
+def is_true(text: str) -> bool:
+    """Return the value of a boolean parameter, as lenient as upstream: an empty one is true."""
+    return text.lower() not in {"false", "0", "f"}
+
+
 class Call:
     """One API request, as the verbs see it.
 
@@ -78,6 +85,7 @@ class Call:
         body: the raw body.
         admission: answers of the admission webhooks so far; None where no webhook may match.
         user: who sent it.
+        rights: what the user may do; None for the administrator, who may do everything.
         warnings: texts for the Warning headers of the response.
     """
 
@@ -89,6 +97,7 @@ class Call:
         "content_type",
         "method",
         "raw_query",
+        "rights",
         "target",
         "user",
         "user_agent",
@@ -106,6 +115,7 @@ class Call:
         content_type: str = "",
         body: bytes = b"",
         user: Document = USER,
+        rights: Rights | None = None,
     ) -> None:
         self.method = method
         self.target = target
@@ -115,6 +125,7 @@ class Call:
         self.content_type = content_type
         self.body = body
         self.user = user
+        self.rights = rights
         self.admission: AdmissionAnswers | None = None
         self.warnings: list[str] = []
         self._query: dict[str, list[str]] | None = None
@@ -140,7 +151,7 @@ class Call:
         values = self.query.get(name)
         if not values:
             return None
-        return values[0].lower() not in {"false", "0", "f"}
+        return is_true(values[0])
 
     def number(self, name: str) -> int | None:
         """Return a parameter that is a whole number of 64 bits; None when it is missing.
@@ -174,6 +185,7 @@ class WriteOptions(NamedTuple):
         dropped: paths of the empty lists and maps that were sent and are not stored.
         hidden: fields of which upstream stores more than it returns; see `pipeline.after_apply`.
         admission: answers of the admission webhooks so far; None where no webhook may match.
+        rights: what the user may do; None for the administrator, who may do everything.
     """
 
     manager: str
@@ -186,6 +198,7 @@ class WriteOptions(NamedTuple):
     emptied: frozenset[str] = frozenset()
     hidden: tuple[str, ...] = ()
     admission: AdmissionAnswers | None = None
+    rights: Rights | None = None
 
 
 def _dry_run(values: list[str], faults: list[Cause]) -> bool:
@@ -209,7 +222,13 @@ def write_options(
     query = call.query
     if not query and not apply:
         return WriteOptions(
-            _manager_of(call), False, "Warn", call.warnings, [], admission=call.admission
+            _manager_of(call),
+            False,
+            "Warn",
+            call.warnings,
+            [],
+            admission=call.admission,
+            rights=call.rights,
         )
     faults: list[Cause] = []
     dry_run = _dry_run([value for value in query.get("dryRun", []) if value], faults)
@@ -239,6 +258,7 @@ def write_options(
         [],
         force,
         admission=call.admission,
+        rights=call.rights,
     )
 
 

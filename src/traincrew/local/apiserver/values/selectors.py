@@ -13,7 +13,13 @@ from typing import Any
 from .names import label_value_fault, qualified_name_fault
 from .numbers import int64
 
-__all__ = ["SelectorError", "field_selector", "from_label_selector", "label_selector"]
+__all__ = [
+    "SelectorError",
+    "field_selector",
+    "from_label_selector",
+    "label_selector",
+    "selected_name",
+]
 
 Labels = Mapping[str, str]
 LabelPredicate = Callable[[Labels], bool]
@@ -353,6 +359,18 @@ def field_selector(
         source = (selectable or {}).get(path, path).lstrip(".")
         predicates.append(_field_term(_getter(source, kind), value, equal=operator != "!="))
     return _all(predicates)
+
+
+def selected_name(text: str) -> str:
+    """Return the name that all objects selected by a field selector have; empty if unknown."""
+    for term in _split_terms(text):
+        match = re.match(r"(.*?)(!=|==|=)(.*)\Z", term, re.DOTALL)
+        if match is not None and match[1].strip() == "metadata.name" and match[2] != "!=":
+            try:
+                return _unescape(match[3])
+            except SelectorError:
+                return ""
+    return ""
 
 
 def _field_term(

@@ -7,7 +7,6 @@ import uuid
 from typing import TYPE_CHECKING
 
 from traincrew.local.apiserver.requests.proposals import AdmissionAnswers, Proposal
-from traincrew.local.apiserver.requests.user import USER
 from traincrew.local.apiserver.values.errors import (
     MODIFIED,
     StatusError,
@@ -214,7 +213,7 @@ class Webhooks:
             "name": name,
             "namespace": name if resource.identifier == "namespaces" else namespace,
             "operation": proposal.operation,
-            "userInfo": USER,
+            "userInfo": call.user,
             "object": proposal.new,
             "oldObject": proposal.old,
             "dryRun": answers.dry_run,

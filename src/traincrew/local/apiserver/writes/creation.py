@@ -112,6 +112,8 @@ class Creation(Writer):
             )
         pipeline.drop_repeated_owners(document, options, changed=tracked)
         document, complete = self.mutate(resource, document, None, 0, options, complete=complete)
+        if options.rights is not None:
+            options.rights.check_grant(resource.identifier, document, None)
         if create := kinds.CREATE.get(resource.identifier):
             create(self, document)
         if resource.custom is None:

@@ -71,6 +71,8 @@ class Verbs(Creation):
             if not resource.create_on_update or target.subresource:
                 raise not_found(resource.plural, resource.group, target.name)
             metadata.pop("resourceVersion", None)
+            if options.rights is not None:
+                options.rights.check_create()
             return Written(self.insert(resource, document, options, valid=valid), created=True)
         subresource = target.subresource
         return Written(
@@ -139,6 +141,8 @@ class Verbs(Creation):
         self.check_name(metadata, target.name)
         if entry is None:
             metadata.pop("resourceVersion", None)
+            if options.rights is not None:
+                options.rights.check_create()
             return Written(self.insert(resource, merged, options, tracked=True), created=True)
         return Written(
             self.update(

@@ -102,6 +102,8 @@ class Writer:
         changed = tracked or options.patched is not None
         pipeline.drop_repeated_owners(new, options, changed=changed)
         new, complete = self.mutate(resource, new, old, entry.revision, options, complete=complete)
+        if options.rights is not None:
+            options.rights.check_grant(resource.identifier, new, old)
         if not both_parts:
             self._check_resource_version(resource, new)
         updates.keep_identity(resource, entry, new, patched=changed)
