@@ -115,6 +115,11 @@ def cluster_options(command: F) -> F:
             help="Also place the pods with this schedulerName; may be repeated.",
         ),
         controller_config_file,
+        click.option(
+            "--admin-in-pods",
+            is_flag=True,
+            help="Give all pods the administrator's kubeconfig, not only their ServiceAccount.",
+        ),
     )
     for decorator in reversed(decorators):
         command = decorator(command)

@@ -45,7 +45,7 @@ from traincrew.local.scheduler import add_scheduler
 from traincrew.local.statelock import StateLock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from concurrent.futures import Future
     from types import TracebackType
 
@@ -81,6 +81,8 @@ class ClusterOptions(msgspec.Struct, frozen=True, kw_only=True):
     scheduler_names: tuple[str, ...] = ()
     """Values of `spec.schedulerName` the scheduler handles besides `default-scheduler`."""
     pods: PodOptions = PodOptions()
+    secrets: Callable[[], Iterable[Path]] = tuple
+    """Returns paths that pods must not see, besides `directory` and the user's `~/.kube`."""
     on_pull: Callable[[str, str], None] | None = None
     """Called with the image and a line of progress while an environment is built."""
     on_removed: Callable[[Removed], None] | None = None
@@ -159,6 +161,7 @@ class LocalCluster:
             self.directory / "node",
             nodes=options.nodes,
             kubeconfig=self.server.kubeconfig,
+            secrets=self._secrets,
             api_port=self.server.port,
             events=events,
             sandbox=options.sandbox,
@@ -172,6 +175,12 @@ class LocalCluster:
             self._tasks.append(asyncio.create_task(part.run(), name=name))
         await self._wait_ready(manager.wait_synced())
         lock.write(self.server.url)
+
+    def _secrets(self) -> list[Path]:
+        """Return where credentials of this cluster and others may be."""
+        named = os.environ.get("KUBECONFIG", "").split(os.pathsep)
+        files = [Path(each) for each in named if each and Path(each).is_file()]
+        return [self.directory, Path.home() / ".kube", *files, *self.options.secrets()]
 
     def _remove_directory(self) -> None:
         with contextlib.suppress(OSError):

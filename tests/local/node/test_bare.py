@@ -36,7 +36,7 @@ async def test_volumes_are_reached_by_links_or_variables(world: World, tmp_path:
             "containers": [
                 shell(
                     "main",
-                    f"cat {inside}/a; cat $TRAINCREW_MOUNT_C/a; echo $KUBECONFIG; pwd",
+                    f"cat {inside}/a; cat $TRAINCREW_MOUNT_C/a; echo; pwd",
                     volumeMounts=[
                         {"name": "c", "mountPath": str(inside)},
                         {"name": "c", "mountPath": "/proc/not/here"},
@@ -47,7 +47,7 @@ async def test_volumes_are_reached_by_links_or_variables(world: World, tmp_path:
         }
     )
     first, directory = text.splitlines()
-    assert first.startswith("11/")
+    assert first == "11"
     assert directory.startswith(str(world.state))
     assert not inside.is_symlink()
     message = (await world.event("NotEmulated"))["message"]

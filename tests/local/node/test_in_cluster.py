@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from aiohttp import ClientSession
 
-from traincrew.engine.resources import CONFIG_MAPS, PODS
+from traincrew.engine.resources import CONFIG_MAPS, PODS, ROLE_BINDINGS, ROLES
 from traincrew.local.cluster import ClusterOptions, LocalCluster
 from traincrew.local.node.machine.capabilities import detect
 
@@ -35,6 +35,21 @@ with urllib.request.urlopen(request, context=trusted) as answer:
 """
 
 
+async def _let_read_pods(cluster: LocalCluster) -> None:
+    group, metadata = "rbac.authorization.k8s.io", {"name": "reader"}
+    rules = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]
+    role = {"apiVersion": f"{group}/v1", "kind": "Role", "metadata": metadata, "rules": rules}
+    binding = {
+        "apiVersion": f"{group}/v1",
+        "kind": "RoleBinding",
+        "metadata": metadata,
+        "roleRef": {"apiGroup": group, "kind": "Role", "name": "reader"},
+        "subjects": [{"kind": "ServiceAccount", "name": "default"}],
+    }
+    await cluster.client.create(ROLES, role, "default")
+    await cluster.client.create(ROLE_BINDINGS, binding, "default")
+
+
 @pytest.mark.skipif(not detect().namespaces, reason=f"no namespaces: {detect().reason}")
 async def test_a_program_in_a_pod_reads_its_own_pod(tmp_path: Path) -> None:
     catalog = tmp_path / "images.yaml"
@@ -48,6 +63,7 @@ async def test_a_program_in_a_pod_reads_its_own_pod(tmp_path: Path) -> None:
             "metadata": {"name": "reader"},
             "spec": {"restartPolicy": "Never", "containers": [container]},
         }
+        await _let_read_pods(cluster)
         await cluster.client.create(PODS, pod, "default")
         phase = ""
         async with asyncio.timeout(DEADLINE):

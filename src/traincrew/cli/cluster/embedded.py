@@ -8,6 +8,9 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+import msgspec
+
+from traincrew.cli.cluster.merging import credential_files
 from traincrew.cli.errors import BadInput, CommandFailed
 from traincrew.cli.options import read_accelerators
 
@@ -90,7 +93,11 @@ class Embedded:
                     image_catalogs=image_catalogs(options),
                     sandbox=self._sandbox(),
                     scheduler_names=options.scheduler_names,
-                    pods=self._pods or PodOptions(host_directory=Path(options.directory)),
+                    pods=msgspec.structs.replace(
+                        self._pods or PodOptions(host_directory=Path(options.directory)),
+                        admin_kubeconfig=options.admin_in_pods,
+                    ),
+                    secrets=credential_files,
                     on_pull=self._on_pull,
                     on_removed=self._removed,
                 )

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from traincrew.cli.cluster.files import write_file
+from traincrew.cli.cluster.files import all_clusters, home, write_file
 
 if TYPE_CHECKING:
     from traincrew.cli.cluster.files import ClusterFiles
@@ -56,6 +56,12 @@ def unmerge(files: ClusterFiles) -> None:
         remove_from(Path(path), context_name(files.name), server)
 
 
+def credential_files() -> list[Path]:
+    """Return where the user's clusters, all of them, keep credentials."""
+    merged = {path for each in all_clusters() for path in _merged_files(each)}
+    return [home() / "clusters", *map(Path, sorted(merged))]
+
+
 def server_of(files: ClusterFiles) -> str | None:
     """Return the server address in the cluster's own kubeconfig."""
     import yaml
@@ -68,6 +74,7 @@ def server_of(files: ClusterFiles) -> str | None:
 
 
 def _merged_files(files: ClusterFiles) -> list[str]:
+    """Return the kubeconfig files of the user that a cluster was merged into."""
     try:
         return list(json.loads(files.merged.read_text()))
     except (OSError, ValueError):

@@ -20,5 +20,6 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     kinds: bool = True
     """Whether the training kinds are installed; the operator needs them."""
     verbose: bool = False
+    admin_in_pods: bool = False
     directory: str = "/"
     """Working directory of `up`: relative `hostPath`s are relative to it."""

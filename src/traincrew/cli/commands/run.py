@@ -92,6 +92,7 @@ def run_command(  # noqa: PLR0917 - click passes by name
     sandbox: Literal["auto", "namespaces", "bare"],
     scheduler_name: tuple[str, ...],
     controller_config_file: Path | None,
+    admin_in_pods: bool,
     verbose: bool,
     no_colour: bool,
 ) -> None:
@@ -129,6 +130,7 @@ def run_command(  # noqa: PLR0917 - click passes by name
         sandbox=sandbox,
         scheduler_names=scheduler_name,
         controller_config_file=options.absolute(controller_config_file),
+        admin_in_pods=admin_in_pods,
         verbose=verbose,
     )
     import asyncio

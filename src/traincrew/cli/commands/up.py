@@ -42,6 +42,7 @@ def up_command(  # noqa: PLR0917 - click passes by name
     sandbox: Literal["auto", "namespaces", "bare"],
     scheduler_name: tuple[str, ...],
     controller_config_file: Path | None,
+    admin_in_pods: bool,
     no_operator: bool,
     foreground: bool,
     verbose: bool,
@@ -72,6 +73,7 @@ def up_command(  # noqa: PLR0917 - click passes by name
         sandbox=sandbox,
         scheduler_names=scheduler_name,
         controller_config_file=options.absolute(controller_config_file),
+        admin_in_pods=admin_in_pods,
         operator=not no_operator,
         verbose=verbose,
         directory=str(options.current_directory()),
@@ -118,6 +120,7 @@ _PARAMETERS = {
     "sandbox": "sandbox",
     "scheduler_name": "scheduler_names",
     "controller_config_file": "controller_config_file",
+    "admin_in_pods": "admin_in_pods",
     "no_operator": "operator",
     "verbose": "verbose",
 }

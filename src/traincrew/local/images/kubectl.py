@@ -56,6 +56,9 @@ SHORT_NAMES = {
     "sts": "statefulset",
 }
 
+# Of the service account of a pod, as on any cluster.
+ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+
 STDIN, STDOUT, STDERR, STATUS, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
 CHUNK = 1 << 16
 
@@ -144,26 +147,13 @@ class Api:
     """A client of one API server: a bearer token, over TLS with the cluster's own CA."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        path = options.get("kubeconfig") or os.environ.get("KUBECONFIG") or "~/.kube/config"
-        # `pathlib` would take longer to import than reading the file.
-        path = os.path.expanduser(path.split(os.pathsep)[0])  # noqa: PTH111
-        try:
-            with open(path, encoding="utf-8") as file:  # noqa: PTH123
-                config = json.load(file)
-        except OSError as error:
-            raise KubectlError(
-                f"error: the kubeconfig {path} cannot be read: {error.strerror}"
-            ) from None
-        except ValueError:
-            raise KubectlError(
-                f"error: the kubeconfig {path} is not JSON; this kubectl reads no YAML"
-            ) from None
+        path, config = configuration(options)
         try:
             context = named(config["contexts"], options.get("context") or config["current-context"])
             cluster = named(config["clusters"], context["context"]["cluster"])["cluster"]
             server = cluster["server"]
             name = context["context"].get("user")
-            user = named(config["users"], name)["user"] if name else {}
+            user = named(config["users"], name)["user"] if name is not None else {}
         except (KeyError, TypeError) as error:
             raise KubectlError(f"error: the kubeconfig {path} has no usable {error}") from None
         scheme, _, rest = server.partition("://")
@@ -175,8 +165,11 @@ class Api:
         self.host = address
         self.base = (slash + path).rstrip("/")
         self.authorization = ""
-        if user.get("token"):
-            self.authorization = f"Authorization: Bearer {user['token']}\r\n"
+        token = user.get("token")
+        if not token and user.get("tokenFile"):
+            token = contents(user["tokenFile"])
+        if token:
+            self.authorization = f"Authorization: Bearer {token}\r\n"
         self.authority = cluster.get("certificate-authority-data", "")
         self.tls = scheme == "https"
         self.namespace = (
@@ -238,6 +231,45 @@ class Api:
         if status != 200:
             raise refusal(document, status)
         return document
+
+
+def configuration(options: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
+    """Return the kubeconfig and its path; without one, that of the pod's service account."""
+    given = options.get("kubeconfig") or os.environ.get("KUBECONFIG")
+    # `pathlib` would take longer to import than reading the file.
+    path = os.path.expanduser((given or "~/.kube/config").split(os.pathsep)[0])  # noqa: PTH111
+    if not given and not os.path.exists(path) and os.environ.get("KUBERNETES_SERVICE_HOST"):  # noqa: PTH110
+        return f"{ACCOUNT}/token", account_configuration()
+    try:
+        return path, json.loads(contents(path))
+    except ValueError:
+        raise KubectlError(
+            f"error: the kubeconfig {path} is not JSON; this kubectl reads no YAML"
+        ) from None
+
+
+def account_configuration() -> dict[str, Any]:
+    """Return a kubeconfig of the service account of the pod that this program runs in."""
+    host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ.get("KUBERNETES_SERVICE_PORT")
+    authority = b2a_base64(contents(f"{ACCOUNT}/ca.crt").encode()).decode()
+    cluster = {"server": f"https://{host}:{port}", "certificate-authority-data": authority}
+    context = {"cluster": "", "user": "", "namespace": contents(f"{ACCOUNT}/namespace")}
+    return {
+        "clusters": [{"name": "", "cluster": cluster}],
+        "users": [{"name": "", "user": {"tokenFile": f"{ACCOUNT}/token"}}],
+        "contexts": [{"name": "", "context": context}],
+        "current-context": "",
+    }
+
+
+def contents(path: str) -> str:
+    """Return the contents of a file of credentials."""
+    try:
+        with open(path, encoding="utf-8") as file:  # noqa: PTH123
+            return file.read()
+    except OSError as error:
+        what = "file" if path.startswith(ACCOUNT) else "kubeconfig"
+        raise KubectlError(f"error: the {what} {path} cannot be read: {error.strerror}") from None
 
 
 def named(items: list[dict[str, Any]], name: str) -> dict[str, Any]:

@@ -35,7 +35,8 @@ class Context:
 
     Attributes:
         host_ip: address of all virtual nodes.
-        kubeconfig: the kubeconfig of a namespace, as a document.
+        kubeconfig: the administrator's kubeconfig of a namespace, as a document.
+        secrets: returns paths of the machine that no container may see.
         api_port: port of the API server on 127.0.0.1, with TLS; 0 for none.
         pod_options: what is added to every pod.
         services: all Services, for the variables of containers.
@@ -60,6 +61,7 @@ class Context:
     written: WrittenFiles
     host_ip: str
     kubeconfig: Callable[[str], dict[str, Any]]
+    secrets: Callable[[], list[Path]]
     api_port: int
     pod_options: PodOptions
     services: Callable[[], Iterable[AnyObject]]

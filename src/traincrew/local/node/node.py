@@ -48,7 +48,7 @@ from traincrew.local.node.volumes.shared_memory import claim_directory, sweep
 from traincrew.local.node.waiting import in_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from traincrew.engine.client import Client
     from traincrew.engine.events import EventRecorder
@@ -68,7 +68,9 @@ class Node:
         images: Resolves image names to environments.
         state: Directory of everything that outlives the node; created if missing, mode 0700.
         nodes: The virtual nodes; at least one.
-        kubeconfig: The kubeconfig of a namespace, as a document.
+        kubeconfig: The administrator's kubeconfig of a namespace, as a document.
+        secrets: Returns further paths of the machine that no container may see, such as keys. They
+            are hidden where pods have a file system of their own. `state` always is.
         api_port: Port of the API server on 127.0.0.1, with TLS; 0 for none.
         events: Records events.
         sandbox: `auto` uses what this machine allows; `namespaces` requires namespaces; `bare`
@@ -87,6 +89,7 @@ class Node:
         *,
         nodes: Sequence[NodeSpec],
         kubeconfig: Callable[[str], dict[str, Any]],
+        secrets: Callable[[], Iterable[Path]] = tuple,
         api_port: int = 0,
         events: EventRecorder,
         sandbox: Literal["auto", "namespaces", "bare"] = "auto",
@@ -103,6 +106,7 @@ class Node:
         self._images = images
         self._events = events
         self._kubeconfig = kubeconfig
+        self._secrets = secrets
         self._api_port = api_port
         self._sandbox = sandbox
         self._options = pods or PodOptions()
@@ -194,6 +198,7 @@ class Node:
             sources=self._sources,
             host_ip=LOOPBACK,
             kubeconfig=self._kubeconfig,
+            secrets=self._hidden,
             api_port=self._api_port,
             pod_options=self._options,
             written=self._written,
@@ -202,6 +207,11 @@ class Node:
             on_progress=self._on_progress,
             kubectl=_find_kubectl(),
         )
+
+    def _hidden(self) -> list[Path]:
+        """Return the paths that no container may see, without links and repetitions."""
+        paths = {self._paths.state, *self._secrets()}
+        return sorted({path.resolve() for path in paths})
 
     async def _start_dns(self) -> None:
         """Serve DNS on port 53, or on the previous port, which running pods use."""

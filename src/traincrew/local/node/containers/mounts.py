@@ -21,6 +21,7 @@ __all__ = [
     "KUBECONFIG",
     "TOOLS",
     "VolumeMount",
+    "hidden_mounts",
     "host_mounts",
     "image_mounts",
     "is_within",
@@ -141,12 +142,22 @@ def _kind(source: Path) -> str:
     return "copy" if source.stat().st_size <= _LARGEST_COPY else "bind"
 
 
-def image_mounts(environment: Environment, hidden_by: Iterable[HostMount] = ()) -> list[Mount]:
+def hidden_mounts(paths: Iterable[Path]) -> list[Mount]:
+    """Return the mounts that hide what no container may see, such as keys of the cluster."""
+    return [Mount("hidden", str(path)) for path in paths]
+
+
+def image_mounts(
+    environment: Environment,
+    hidden_by: Iterable[HostMount] = (),
+    hidden: Iterable[Path] = (),
+) -> list[Mount]:
     """Return the mounts of the image's files, and of its interpreter where it would be hidden.
 
     Args:
         environment: The image.
         hidden_by: Mounts that hide the image's files below them.
+        hidden: What is hidden from all containers.
     """
     covered = tuple(f"{mount.target.rstrip('/')}/" for mount in hidden_by)
     mounts = [
@@ -159,11 +170,12 @@ def image_mounts(environment: Environment, hidden_by: Iterable[HostMount] = ()) 
         prefixes.add(environment.prefix)
         interpreter = (environment.prefix / "bin" / "python3").resolve()
         prefixes.add(interpreter.parents[1])
-    hidden = {str(prefix) for prefix in prefixes if str(prefix).startswith(_FRESH)}
+    empty = (*_FRESH, *(f"{path}/" for path in hidden))
+    needed = {str(prefix) for prefix in prefixes if str(prefix).startswith(empty)}
     mounts += [
         Mount("overlay", prefix, str(Path(prefix).resolve()))
-        for prefix in hidden
-        if not any(prefix.startswith(other + "/") for other in hidden)
+        for prefix in needed
+        if not any(prefix.startswith(other + "/") for other in needed)
     ]
     return mounts
 
@@ -175,17 +187,19 @@ def node_mounts(
     hostname: str,
     shared_memory: Path,
     kubectl: Path | None,
+    kubeconfig: bool,
     termination_log: str,
     working_directory: str,
 ) -> list[Mount]:
     """Return the mounts that the node adds to every container.
 
     Args:
-        instance: Directory of the instance, with its `kubeconfig` and `termination-log`.
+        instance: Directory of the instance, with its `termination-log`.
         hosts: Directory whose file `hosts` is to be `/etc/hosts`.
         hostname: For `/etc/hostname`.
         shared_memory: For `/dev/shm`, shared by the pod's containers.
         kubectl: Path of the program, if there is one.
+        kubeconfig: Whether the instance has a `kubeconfig`.
         termination_log: `terminationMessagePath`.
         working_directory: Created if it is missing.
     """
@@ -195,10 +209,11 @@ def node_mounts(
         Mount("symlink", "/etc/hosts", to=f"{_OWN}/etc/hosts"),
         Mount("file", "/etc/hostname", content=f"{hostname}\n"),
         Mount("bind", "/dev/shm", str(shared_memory)),  # noqa: S108  # the pod's own
-        Mount("bind", KUBECONFIG, str(instance / "kubeconfig"), read_only=True),
         Mount("bind", os.path.normpath(termination_log), str(instance / "termination-log")),
         Mount("directory", os.path.normpath(working_directory)),
     ]
+    if kubeconfig:
+        mounts.append(Mount("bind", KUBECONFIG, str(instance / "kubeconfig"), read_only=True))
     if kubectl is not None:
         mounts.append(Mount("bind", f"{TOOLS}/kubectl", str(kubectl), read_only=True))
     return mounts

@@ -20,6 +20,7 @@ from traincrew.local.node.containers.identity import (
 from traincrew.local.node.containers.mounts import (
     KUBECONFIG,
     TOOLS,
+    hidden_mounts,
     host_mounts,
     image_mounts,
     is_within,
@@ -27,6 +28,7 @@ from traincrew.local.node.containers.mounts import (
     ordered,
     volume_mounts,
 )
+from traincrew.local.node.containers.privileges import kept_capabilities
 from traincrew.local.node.fields.downward import all_containers
 from traincrew.local.node.fields.environment import (
     api_variables,
@@ -62,6 +64,7 @@ __all__ = ["Prepared", "prepare"]
 Document = Mapping[str, Any]
 
 _PASSWD, _SHADOW = Path("/etc/passwd"), Path("/etc/shadow")
+_TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105  # no token itself
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -99,6 +102,11 @@ class _Subject(NamedTuple):
     def isolated(self) -> bool:
         """Whether it has namespaces of its own; otherwise it runs in bare mode."""
         return self.context.capabilities.namespaces
+
+    @property
+    def kubeconfig(self) -> Path:
+        """Its kubeconfig, if it gets one."""
+        return self.instance.directory / "kubeconfig"
 
     @property
     def security(self) -> Document:
@@ -156,21 +164,24 @@ async def prepare(
         )
         pod.not_emulated([f"{path}: it cannot be made on this machine" for path in missing])
     instance.create(launch)
-    _write_files(instance.directory, context.kubeconfig(facts.namespace), identity)
+    _write_files(instance.directory, _kubeconfig(what, volumes), identity)
     return Prepared(instance, _process(what, launch, command, rootfs, volumes))
 
 
 def _variables(what: _Subject, sources: Sources, identity: Identity) -> dict[str, str]:
     """Return the variables of the container: from the node, the image, Services, and its spec."""
     context, facts = what.context, what.facts
-    kubeconfig = what.instance.directory / "kubeconfig"
     base = {
         "PATH": _SYSTEM_PATH,
         "HOME": home_of(context.isolation.uid if identity.uid is None else identity.uid),
         "HOSTNAME": what.pod.hostname,
-        "KUBECONFIG": KUBECONFIG if what.isolated else str(kubeconfig),
         **what.image.variables,
     }
+    if context.pod_options.admin_kubeconfig:
+        base["KUBECONFIG"] = KUBECONFIG if what.isolated else str(what.kubeconfig)
+    elif not what.isolated and _mounts_token(what.container):
+        # Its token is not where programs look for it.
+        base["KUBECONFIG"] = str(what.kubeconfig)
     if context.api_port:
         base |= api_variables(LOOPBACK, context.api_port)
     if context.gpus.any:
@@ -207,9 +218,16 @@ def _launch(what: _Subject, variables: dict[str, str], identity: Identity) -> La
         gid=identity.gid,
         groups=identity.groups,
         no_new_privileges=what.security.get("allowPrivilegeEscalation") is False,
+        capabilities=_capabilities(what, identity) if what.isolated else None,
         own_ports=_own_ports(what.facts, what.image, what.context) if what.isolated else None,
         gpus=what.devices,
     )
+
+
+def _capabilities(what: _Subject, identity: Identity) -> list[int] | None:
+    """Return the capabilities that it may have; None for all."""
+    reads_all = what.context.isolation.root and identity.uid not in {None, 0}
+    return kept_capabilities(what.security, reads_all=reads_all)
 
 
 def _user_mounts(what: _Subject, identity: Identity) -> list[Mount]:
@@ -247,7 +265,8 @@ def _root_filesystem(
     context, facts = what.context, what.facts
     termination_log = what.container.get("terminationMessagePath") or "/dev/termination-log"
     mounts = ordered(
-        image_mounts(what.image, context.pod_options.mounts),
+        hidden_mounts(hidden := context.secrets()),
+        image_mounts(what.image, context.pod_options.mounts, hidden),
         users,
         node_mounts(
             instance=what.instance.directory,
@@ -255,6 +274,7 @@ def _root_filesystem(
             hostname=what.pod.hostname,
             shared_memory=what.pod.shared_memory(),
             kubectl=context.kubectl,
+            kubeconfig=context.pod_options.admin_kubeconfig,
             termination_log=termination_log,
             working_directory=launch.working_directory,
         ),
@@ -292,6 +312,7 @@ def _process(
         gid=launch.gid,
         groups=launch.groups,
         no_new_privileges=launch.no_new_privileges,
+        capabilities=launch.capabilities,
         own_ports=launch.own_ports,
         tty=bool(container.get("tty")),
         report=_report(what, volumes) if what.isolated else None,
@@ -338,11 +359,31 @@ def _own_ports(facts: PodFacts, environment: Environment, context: Context) -> O
     return OwnPorts(facts.pod_ip, ports, declared, redirects)
 
 
-def _write_files(directory: Path, kubeconfig: dict[str, Any], identity: Identity) -> None:
-    for name, content, mode in (
-        ("kubeconfig", msgspec.json.encode(kubeconfig), 0o600),
-        ("termination-log", b"", 0o666),
-    ):
+def _mounts_token(container: Document) -> bool:
+    mounts = container.get("volumeMounts") or ()
+    return any(mount["mountPath"] == _TOKEN_PATH for mount in mounts)
+
+
+def _kubeconfig(what: _Subject, volumes: list[VolumeMount]) -> dict[str, Any] | None:
+    """Return the kubeconfig of a container: the administrator's only if that was asked for.
+
+    In bare mode it is that of its ServiceAccount, if it has the account's token.
+    """
+    document = what.context.kubeconfig(what.facts.namespace)
+    if what.context.pod_options.admin_kubeconfig:
+        return document
+    source = next((each.source for each in volumes if each.target == _TOKEN_PATH), None)
+    if what.isolated or source is None:
+        return None
+    user = {**document["users"][0], "user": {"tokenFile": str(source / "token")}}
+    return {**document, "users": [user]}
+
+
+def _write_files(directory: Path, kubeconfig: dict[str, Any] | None, identity: Identity) -> None:
+    files = [("termination-log", b"", 0o666)]
+    if kubeconfig is not None:
+        files.append(("kubeconfig", msgspec.json.encode(kubeconfig), 0o600))
+    for name, content, mode in files:
         path = directory / name
         path.write_bytes(content)
         path.chmod(mode)

@@ -55,6 +55,7 @@ class PodOptions(Struct, frozen=True, kw_only=True):
         claims: directory that holds one directory per PersistentVolumeClaim, named after it, which
             outlives the claim; None for a directory of the node's own.
         claims_namespace: claims of other namespaces are directories NAME@NAMESPACE.
+        admin_kubeconfig: give every container the kubeconfig of the administrator.
     """
 
     mounts: tuple[HostMount, ...] = ()
@@ -64,3 +65,4 @@ class PodOptions(Struct, frozen=True, kw_only=True):
     collect: tuple[tuple[str, Path], ...] = ()
     claims: Path | None = None
     claims_namespace: str = "default"
+    admin_kubeconfig: bool = False

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from traincrew.local.node.containers.privileges import DEFAULT, names_of
 from traincrew.local.node.machine.gpus import RESOURCES
 from traincrew.local.node.volumes.payloads import is_api_volume
 
@@ -54,7 +55,6 @@ _POD: dict[str, tuple[str, _Rule]] = {
 # Fields of `spec.securityContext` and of a container's.
 _SECURITY: dict[str, tuple[str, _Rule]] = {
     "privileged": ("containers have the rights of the user who runs the cluster", _set),
-    "capabilities": ("containers have the capabilities of the user who runs the cluster", _set),
     "seLinuxOptions": ("no SELinux label is set", _set),
     "appArmorProfile": (
         "no profile is loaded",
@@ -159,6 +159,33 @@ def _users(path: str, context: Document, isolation: Isolation) -> Iterator[Unsup
             yield Unsupported(f"{path}.{field}", "changing the user needs root")
 
 
+def _capabilities(
+    path: str, spec: Document, context: Document, isolation: Isolation
+) -> Iterator[Unsupported]:
+    """Yield what of a container's `capabilities` is not as asked for."""
+    capabilities: Document = context.get("capabilities") or {}
+    if not any(capabilities.values()):
+        return
+    if not isolation.namespaces:
+        why = "the process has the capabilities of the user who runs the cluster"
+        yield Unsupported(f"{path}.capabilities", why)
+        return
+    if not isolation.root:
+        if names_of(capabilities, "add") - DEFAULT:
+            why = "capabilities are those of a user namespace: they change nothing of the machine"
+            yield Unsupported(f"{path}.capabilities.add", why)
+        return
+    user = context.get("runAsUser")
+    if user is None:
+        user = (spec.get("securityContext") or {}).get("runAsUser")
+    if user and {"ALL", "DAC_READ_SEARCH"} & names_of(capabilities, "drop"):
+        why = (
+            "DAC_READ_SEARCH is kept, because files of the image are this machine's, and readable "
+            "for root only"
+        )
+        yield Unsupported(f"{path}.capabilities.drop", why)
+
+
 def _volumes(spec: Document) -> Iterator[Unsupported]:
     for index, volume in enumerate(spec.get("volumes") or ()):
         path = f"spec.volumes[{index}]"
@@ -181,6 +208,7 @@ def _containers(
             context: Document = container.get("securityContext") or {}
             yield from _table(f"{path}.securityContext", context, _SECURITY)
             yield from _users(f"{path}.securityContext", context, isolation)
+            yield from _capabilities(f"{path}.securityContext", spec, context, isolation)
             if context.get("readOnlyRootFilesystem") and not isolation.namespaces:
                 yield Unsupported(
                     f"{path}.securityContext.readOnlyRootFilesystem",

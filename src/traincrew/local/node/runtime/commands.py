@@ -53,6 +53,7 @@ def _process(instance: Instance, command: list[str], *, tty: bool) -> CommandPro
         gid=launch.gid,
         groups=launch.groups,
         no_new_privileges=launch.no_new_privileges,
+        capabilities=launch.capabilities,
         own_ports=launch.own_ports,
         tty=tty,
     )

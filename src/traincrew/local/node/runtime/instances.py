@@ -37,8 +37,8 @@ class Launch(Struct, frozen=True, kw_only=True):
     """How an instance was started, kept so that commands can be run in it later.
 
     Attributes:
+        capabilities: numbers of those that it may have; None for all of the node's.
         gpus: devices of this machine allocated to it.
-
     """
 
     environment: dict[str, str]
@@ -49,6 +49,7 @@ class Launch(Struct, frozen=True, kw_only=True):
     gid: int | None = None
     groups: list[int] | None = None
     no_new_privileges: bool = False
+    capabilities: list[int] | None = None
     own_ports: OwnPorts | None = None
     gpus: list[int] = []
     links: list[str] = []

@@ -27,7 +27,8 @@ class Mount(Struct, frozen=True, omit_defaults=True):
 
     Attributes:
         kind: `bind` and `overlay` (of `source`), `tmpfs` (of `size` bytes), `symlink` (to `to`),
-            `file` (with `content`), `copy` (of the file `source`), `directory` (only created).
+            `file` (with `content`), `copy` (of the file `source`), `directory` (only created),
+            `hidden` (what the machine has there is replaced by something empty).
         target: the path in the container.
         source: a path of the machine, without symbolic links.
     """
@@ -119,6 +120,7 @@ class ContainerProcess(Struct, frozen=True, kw_only=True, tag="run", tag_field="
             then the IDs inside the user namespace, and are required.
         together: end with the fork server, however it ends.
         uid: user to run as, None for the node's; likewise `gid` and the supplementary `groups`.
+        capabilities: numbers of those that the program may have; None for all of the node's.
         stdin: the program reads the input of attached clients; otherwise it has no input.
         stdin_once: its input ends with that of the first such client.
     """
@@ -135,6 +137,7 @@ class ContainerProcess(Struct, frozen=True, kw_only=True, tag="run", tag_field="
     gid: int | None = None
     groups: list[int] | None = None
     no_new_privileges: bool = False
+    capabilities: list[int] | None = None
     tty: bool = False
     stdin: bool = False
     stdin_once: bool = False
@@ -166,6 +169,7 @@ class CommandProcess(Struct, frozen=True, kw_only=True, tag="exec", tag_field="t
     gid: int | None = None
     groups: list[int] | None = None
     no_new_privileges: bool = False
+    capabilities: list[int] | None = None
     tty: bool = False
     own_ports: OwnPorts | None = None
 

@@ -118,6 +118,7 @@ def _become_command(
         from . import syscalls
 
         syscalls.setns(own_user, syscalls.CLONE_NEWUSER)
+        program.limit_capabilities(specification)
     else:
         program.become_user(specification)
     program.run(specification)

@@ -29,6 +29,7 @@ class PodMounts:
     - `file`: `content`
     - `copy`: `source`; a file that can be written and moved without affecting the source
     - `directory`: nothing is mounted, the directory is only created
+    - `hidden`: a directory becomes empty, a file like `/dev/null`; nothing is created
     """
 
     def __init__(self, tree: Mirror, mounts: list[dict[str, Any]]) -> None:
@@ -48,6 +49,8 @@ class PodMounts:
         own = [mount for mount in self.mounts if not self._inside_another(mount)]
         blocked = set()
         for mount in own:
+            if mount["kind"] == "hidden":
+                continue
             if mount["kind"] in _ENTRIES:
                 # The entry itself is replaced, whatever it points to.
                 needed = _deepest_existing(os.path.realpath(os.path.dirname(mount["target"])))
@@ -61,13 +64,14 @@ class PodMounts:
             if not os.access(directory, os.W_OK):
                 self.tree.make_writable(directory)
         for mount in own:
-            self._make_target(mount)
+            if mount["kind"] != "hidden":
+                self._make_target(mount)
 
     def _inside_another(self, mount: dict[str, Any]) -> bool:
         return any(
             mount["target"].startswith(other["target"].rstrip("/") + "/")
             for other in self.mounts
-            if other["kind"] in {"bind", "overlay", "tmpfs"}
+            if other["kind"] in {"bind", "overlay", "tmpfs", "hidden"}
         )
 
     def _make_target(self, mount: dict[str, Any]) -> str:
@@ -99,6 +103,9 @@ class PodMounts:
         """Mount everything, outermost first."""
         for mount in self.mounts:
             kind = mount["kind"]
+            if kind == "hidden":
+                _hide(mount["target"])
+                continue
             if kind in _ENTRIES or kind == "directory":
                 if self._inside_another(mount):
                     self._make_target(mount)
@@ -113,6 +120,14 @@ class PodMounts:
                     syscalls.bind(source, target, read_only=True)
             else:
                 syscalls.bind(source, target, read_only=mount.get("read_only", False))
+
+
+def _hide(path: str) -> None:
+    """Mount something empty on a path, if there is anything."""
+    if os.path.isdir(path):
+        syscalls.mount("traincrew", path, "tmpfs", 0, "mode=755")
+    elif os.path.exists(path):
+        syscalls.bind("/dev/null", path, read_only=True)
 
 
 def _copy(source: str, target: str) -> None:

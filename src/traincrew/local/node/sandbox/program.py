@@ -48,8 +48,12 @@ def _write(path: str, text: str) -> None:
 
 
 def become_user(specification: dict[str, Any]) -> None:
-    """Change to the user and group of the specification, if any (root only)."""
+    """Change to the user and group of the specification, if any (root only).
+
+    Its programs have no capabilities but those of the specification.
+    """
     uid, gid = specification.get("uid"), specification.get("gid")
+    limit_capabilities(specification)
     groups = specification.get("groups")
     if groups is not None:
         os.setgroups(groups)
@@ -63,6 +67,15 @@ def become_user(specification: dict[str, Any]) -> None:
         syscalls.set_user_keeping_read_access(uid)
     else:
         os.setuid(uid)
+
+
+def limit_capabilities(specification: dict[str, Any]) -> None:
+    """Limit the capabilities of the programs that this process executes, if it is asked for."""
+    kept = specification.get("capabilities")
+    if kept is not None:
+        from . import syscalls
+
+        syscalls.limit_capabilities(kept)
 
 
 def open_terminal() -> tuple[int, int]:

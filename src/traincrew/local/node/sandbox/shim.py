@@ -263,6 +263,7 @@ def _become_program(
 
         syscalls.unshare(syscalls.CLONE_NEWUSER)
         program.map_user(specification["uid"], specification["gid"], 0, 0)
+        program.limit_capabilities(specification)
     else:
         program.become_user(specification)
     program.run(specification)

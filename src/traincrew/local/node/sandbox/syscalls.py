@@ -34,6 +34,7 @@ MNT_DETACH = 0x2
 PR_SET_PDEATHSIG = 1
 _PR_SET_KEEPCAPS = 8
 PR_SET_NAME = 15
+_PR_CAPBSET_DROP = 24
 PR_SET_CHILD_SUBREAPER = 36
 PR_SET_NO_NEW_PRIVS = 38
 _PR_CAP_AMBIENT = 47
@@ -200,6 +201,18 @@ class _CapabilitySets(ctypes.Structure):
         ("permitted", ctypes.c_uint32),
         ("inheritable", ctypes.c_uint32),
     )
+
+
+def limit_capabilities(kept: list[int]) -> None:
+    """Take all other capabilities from the programs that this process executes.
+
+    Only those of the kernel are dropped, so a newer one that has no name here is dropped as well.
+    """
+    with open("/proc/sys/kernel/cap_last_cap", encoding="ascii") as file:
+        last = int(file.read())
+    for number in range(last + 1):
+        if number not in kept:
+            process_control(_PR_CAPBSET_DROP, number)
 
 
 def set_user_keeping_read_access(uid: int) -> None:
