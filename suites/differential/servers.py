@@ -42,6 +42,11 @@ class Server:
         self._headers = headers or {}
         self._options = options
 
+    def acting_as(self, user: str) -> Server:
+        """Return the same server, with requests on behalf of another user."""
+        headers = self._headers | {"Impersonate-User": user}
+        return Server(self.name, self._url, self._session, headers=headers, **self._options)
+
     async def send(
         self, method: str, path: str, body: bytes | None = None, content_type: str = ""
     ) -> Answer:
@@ -79,6 +84,10 @@ class Pair:
         for server in (self.real, self.embedded):
             answer = await server.send("POST", path, body, "application/json")
             assert answer.code in {201, 409}, f"{server.name}: {answer.text}"
+
+    def acting_as(self, user: str) -> Pair:
+        """Return the same servers, with requests on behalf of another user."""
+        return Pair(self.real.acting_as(user), self.embedded.acting_as(user))
 
     async def offer(self, resource: Resource, document: Document) -> list[Answer]:
         """Create an object in both; return the responses of the real and the embedded one."""

@@ -399,6 +399,14 @@ async def test_unusable_kubeconfigs(pod: Pod, config: str | None, message: str) 
     assert message in result.errors
 
 
+async def test_a_token_in_a_file(pod: Pod, tmp_path: Path) -> None:
+    document = json.loads(pod.config.read_text())
+    document["users"][0]["user"] = {"tokenFile": str(tmp_path / "token")}
+    pod.config.write_text(json.dumps(document))
+    (tmp_path / "token").write_text("a-token")
+    assert (await pod.kubectl("get", "pods", "-o", "name")).code == 0
+
+
 async def test_another_program_on_the_port_gets_no_token(pod: Pod, tmp_path: Path) -> None:
     heard = asyncio.Queue[bytes]()
 

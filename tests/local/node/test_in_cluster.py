@@ -12,6 +12,7 @@ from aiohttp import ClientSession
 
 from traincrew.engine.resources import CONFIG_MAPS, PODS, ROLE_BINDINGS, ROLES
 from traincrew.local.cluster import ClusterOptions, LocalCluster
+from traincrew.local.images import kubectl
 from traincrew.local.node.machine.capabilities import detect
 
 if TYPE_CHECKING:
@@ -51,28 +52,24 @@ async def _let_read_pods(cluster: LocalCluster) -> None:
 
 
 @pytest.mark.skipif(not detect().namespaces, reason=f"no namespaces: {detect().reason}")
-async def test_a_program_in_a_pod_reads_its_own_pod(tmp_path: Path) -> None:
+async def test_programs_in_a_pod_read_their_own_pod(tmp_path: Path) -> None:
     catalog = tmp_path / "images.yaml"
     catalog.write_text('{"environments": [{"name": "any", "images": ["any"]}]}')
     options = ClusterOptions(image_catalogs=(catalog,), image_cache=tmp_path / "cache")
+    small_kubectl = [sys.executable, "-IS", kubectl.__file__]
     async with LocalCluster(options) as cluster:
-        container = {"name": "main", "image": "any:1", "command": [sys.executable, "-c", PROGRAM]}
-        pod = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": "reader"},
-            "spec": {"restartPolicy": "Never", "containers": [container]},
-        }
         await _let_read_pods(cluster)
-        await cluster.client.create(PODS, pod, "default")
-        phase = ""
-        async with asyncio.timeout(DEADLINE):
-            while phase not in {"Succeeded", "Failed"}:
-                await asyncio.sleep(0.05)
-                found = await cluster.client.get(PODS, "reader", "default")
-                phase = found["status"].get("phase", "")
-        chunks = cluster.client.logs("reader", "default")
-        assert b"".join([chunk async for chunk in chunks]) == b"reader\n"
+        assert await _output(cluster, "reader", sys.executable, "-c", PROGRAM) == b"reader\n"
+        own = [*small_kubectl, "get", "pod", "small", "-o", "name"]
+        assert await _output(cluster, "small", *own) == b"pod/small\n"
+        forbidden = await _output(
+            cluster, "curious", *small_kubectl, "get", "secrets", "-o", "name"
+        )
+        assert forbidden.decode() == (
+            "Error from server (Forbidden): secrets is forbidden: User "
+            '"system:serviceaccount:default:default" cannot list resource "secrets" in API group '
+            '"" in the namespace "default"\n'
+        )
 
         # Without a token requests are rejected.
         config_map = await cluster.client.get(CONFIG_MAPS, "kube-root-ca.crt", "default")
@@ -80,3 +77,21 @@ async def test_a_program_in_a_pod_reads_its_own_pod(tmp_path: Path) -> None:
         url = f"{cluster.server.url}/api/v1/pods"
         async with ClientSession() as session, session.get(url, ssl=trusted) as answer:
             assert answer.status == 401
+
+
+async def _output(cluster: LocalCluster, name: str, *command: str) -> bytes:
+    container = {"name": "main", "image": "any:1", "command": list(command)}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {"restartPolicy": "Never", "containers": [container]},
+    }
+    await cluster.client.create(PODS, pod, "default")
+    phase = ""
+    async with asyncio.timeout(DEADLINE):
+        while phase not in {"Succeeded", "Failed"}:
+            await asyncio.sleep(0.05)
+            found = await cluster.client.get(PODS, name, "default")
+            phase = found["status"].get("phase", "")
+    return b"".join([chunk async for chunk in cluster.client.logs(name, "default")])

@@ -74,7 +74,7 @@ async def test_a_binding_grants_what_its_author_has(robot: Robot) -> None:
     assert greedy["message"].startswith(f'rolebindings.{GROUP} "b" is forbidden: user "{ROBOT}"')
     (await robot.create_object(binding("b", "ClusterRole", "cluster-admin"))).refused(403)
     missing = (await robot.create_object(binding("b", "Role", "none"))).refused(404, "NotFound")
-    assert missing["message"] == f'role.{GROUP} "none" not found'
+    assert missing["message"] == f'rolebindings.{GROUP} "none" not found'
     # Another subject of a binding gets what the author has to have.
     (
         await robot.api.post(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .policies import Granted, Policies
     from .rules import Rule
 
-__all__ = ["Authorizer", "Decision", "is_master"]
+__all__ = ["Authorizer", "Decision", "aggregate", "is_master"]
 
 _MASTERS = "system:masters"
 
@@ -49,7 +49,7 @@ class Authorizer:
         if is_master(user):
             return Decision(allowed=True)
         errors = []
-        for granted in self._granted(user, attributes.namespace):
+        for granted in self.granted(user, attributes.namespace):
             if granted.error:
                 errors.append(granted.error)
             for rule in granted.rules:
@@ -69,11 +69,12 @@ class Authorizer:
 
     def rules(self, user: Document, namespace: str) -> tuple[list[Rule], str]:
         """Return the rules that apply to a user in a namespace, and what is unknown about them."""
-        granted = self._granted(user, namespace)
+        granted = self.granted(user, namespace)
         errors = [each.error for each in granted if each.error]
         return [rule for each in granted for rule in each.rules], aggregate(errors)
 
-    def _granted(self, user: Document, namespace: str) -> tuple[Granted, ...]:
+    def granted(self, user: Document, namespace: str) -> tuple[Granted, ...]:
+        """Return what bindings grant to a user: cluster-wide, and in a namespace if it is given."""
         return self.policies.granted(user.get("username", ""), user.get("groups") or (), namespace)
 
 

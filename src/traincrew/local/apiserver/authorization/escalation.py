@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from traincrew.local.apiserver.values.causes import quote
 from traincrew.local.apiserver.values.documents import field
-from traincrew.local.apiserver.values.errors import StatusError, forbidden
+from traincrew.local.apiserver.values.errors import forbidden, not_found
 
 from .attributes import Attributes
+from .authorizer import aggregate
 from .policies import MissingRoleError
 from .rules import EVERYTHING, TooManyRulesError, describe, missing, rules_of
 
@@ -78,9 +79,9 @@ class UserRights:
             return
         try:
             rules = self._authorizer.policies.role_rules(kind, role, namespace)
-        except MissingRoleError as error:
-            details = {"name": role, "group": _GROUP, "kind": error.resource}
-            raise StatusError(404, "NotFound", str(error), details) from None
+        except MissingRoleError:
+            # Upstream's storage takes the resource of the request for that of the Role.
+            raise not_found(plural, _GROUP, role) from None
         self._check_covered(plural, name, rules)
 
     def _may(self, attributes: Attributes) -> bool:
@@ -103,10 +104,14 @@ class UserRights:
             f"user {quote(self._user.get('username', ''))} (groups=[{groups}]) is attempting to "
             f"grant RBAC permissions not currently held:\n{describe(lacking)}"
         )
-        _, errors = self._authorizer.rules(self._user, self._attributes.namespace)
-        raise forbidden(
-            plural, _GROUP, name, f"{why}; resolution errors: {errors}" if errors else why
-        )
+        errors = [
+            not_found(plural, _GROUP, granted.role).message
+            for granted in self._authorizer.granted(self._user, self._attributes.namespace)
+            if granted.error
+        ]
+        if errors:
+            why += f"; resolution errors: [{aggregate(errors)}]"
+        raise forbidden(plural, _GROUP, name, why)
 
 
 def _aggregates(document: Document | None) -> bool:

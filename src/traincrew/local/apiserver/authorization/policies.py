@@ -29,17 +29,10 @@ Subject = tuple[str, str]  # kind and name; ServiceAccounts are users
 
 
 class MissingRoleError(Exception):
-    """A binding refers to a Role that does not exist; the message is upstream's.
-
-    Attributes:
-        resource: ``role`` or ``clusterrole``.
-        name: name of the Role.
-    """
+    """A binding refers to a Role that does not exist; the message is upstream's."""
 
     def __init__(self, resource: str, name: str) -> None:
         super().__init__(f"{resource}.{_GROUP} {quote(name)} not found")
-        self.resource = resource
-        self.name = name
 
 
 class Granted(NamedTuple):
@@ -49,11 +42,13 @@ class Granted(NamedTuple):
         source: the binding, as messages name it.
         rules: the rules of its Role.
         error: why they are unknown; empty if they are not.
+        role: name of the Role.
     """
 
     source: str
     rules: tuple[Rule, ...]
-    error: str = ""
+    error: str
+    role: str
 
 
 class _Binding(NamedTuple):
@@ -146,9 +141,10 @@ class Policies:
             try:
                 rules = self.role_rules(*binding.role, namespace=binding.namespace)
             except MissingRoleError as error:
-                yield Granted("", (), str(error))
+                yield Granted("", (), str(error), binding.role[1])
             else:
-                yield Granted(f"{binding.source} to {sources[key]}", rules)
+                source = f"{binding.source} to {sources[key]}"
+                yield Granted(source, rules, "", binding.role[1])
 
 
 def _binding(key: Key, document: Document) -> _Binding:
