@@ -78,7 +78,12 @@ def test_a_process_that_cannot_be_started_is_explained(user: User) -> None:
     command = "mpiexec --allow-run-as-root --host lost-worker-7.lost -n 1 hostname"
     user.create(without_ssh(one_shot("lost", command, backoffLimit=0), IMAGE))
     condition = user.until_condition("lost", "Failed")
-    why = 'Error from server (NotFound): pods "lost-worker-7" not found'
+    # The Role of a master names its workers.
+    why = (
+        'Error from server (Forbidden): pods "lost-worker-7" is forbidden: User '
+        '"system:serviceaccount:default:lost-master" cannot get resource "pods/exec" in API group '
+        '"" in the namespace "default"'
+    )
     assert condition["message"].endswith(f"exited with code 1: {why}"), condition
     user.gone("lost")
 

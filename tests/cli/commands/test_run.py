@@ -4,6 +4,8 @@ import signal
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from cli.programs import PROGRAM, manifest, nothing_is_left, run
 
 
@@ -77,3 +79,15 @@ def test_the_next_run_removes_what_a_killed_one_left_and_says_so(
     assert "removed what 1 killed process had left in" in line
     assert line.rstrip().endswith("MiB")
     assert nothing_is_left(environment)
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_pods_have_the_administrators_kubeconfig_only_on_request(
+    tmp_path: Path, environment: dict[str, str], *, asked: bool
+) -> None:
+    path = manifest(tmp_path, 'grep -c clusters "${KUBECONFIG:-/dev/null}"')
+    options = ["--admin-in-pods"] if asked else []
+    result = run(environment, "-f", path, *options)
+    logs = [line.partition(" | ")[2] for line in result.stdout.splitlines() if " | " in line]
+    assert (logs[-1] != "0") is asked, result.stdout
+    assert result.returncode == (0 if asked else 1)
