@@ -516,3 +516,31 @@ def test_cp_reports_that_it_needs_tar(kubectl: Kubectl) -> None:
     path = kubectl.file("data", "text")
     refused = kubectl("cp", path, "worker:/tmp/data", code=1)
     assert "executable file not found" in refused.err
+
+
+def test_permissions(kubectl: Kubectl) -> None:
+    kubectl("create", "serviceaccount", "robot")
+    kubectl("create", "role", "reader", "--verb=get,list", "--resource=pods,pods/log")
+    kubectl("create", "rolebinding", "reader", "--role=reader", "--serviceaccount=default:robot")
+    robot = "--as=system:serviceaccount:default:robot"
+    for question, answer in (
+        (("list", "pods"), "yes"),
+        (("get", "pods/anyone", "--subresource=log"), "yes"),
+        (("delete", "pods"), "no"),
+        (("list", "pods", "--namespace=kube-system"), "no"),
+        (("get", "/version"), "yes"),
+        (("get", "/metrics"), "no"),
+    ):
+        result = kubectl("auth", "can-i", *question, robot, code=None)
+        assert result.out.split()[:1] == [answer], (question, result)
+        assert result.code == (answer == "no")
+    assert kubectl("auth", "can-i", "*", "*", "--all-namespaces").out == "yes\n"
+    listed = kubectl("auth", "can-i", "--list", robot).out
+    assert re.search(r"^pods/log +\[\] +\[\] +\[get list\]$", listed, re.MULTILINE), listed
+    assert kubectl("get", "pods", robot).code == 0
+    refused = kubectl("get", "secrets", robot, code=1)
+    assert refused.err == (
+        "Error from server (Forbidden): secrets is forbidden: User "
+        '"system:serviceaccount:default:robot" cannot list resource "secrets" in API group "" in '
+        'the namespace "default"\n'
+    )

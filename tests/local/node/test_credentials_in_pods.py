@@ -168,7 +168,11 @@ async def test_who_wants_no_token_gets_none(
     state: Path, tmp_path: Path, of_account: bool | None, of_pod: bool | None, mounted: bool
 ) -> None:
     async with running(state, tmp_path) as cluster:
-        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "own"}}
+        account: dict[str, Any] = {
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {"name": "own"},
+        }
         if of_account is not None:
             account |= {"automountServiceAccountToken": of_account}
         await cluster.client.create(SERVICE_ACCOUNTS, account, "default")
@@ -186,8 +190,8 @@ async def test_bare_pods_have_their_account_as_kubeconfig(state: Path, tmp_path:
         user = json.loads(text)["users"][0]["user"]
         assert list(user) == ["tokenFile"]
         assert user["tokenFile"].startswith(str(state))
-        without = {"automountServiceAccountToken": False, "name": "q"}
-        assert "KeyError" in await output(cluster, program, **without)
+        text = await output(cluster, program, name="q", automountServiceAccountToken=False)
+        assert "KeyError" in text
 
 
 STATUS = """
@@ -210,7 +214,7 @@ CHOWN, NET_ADMIN = 1 << 0, 1 << 12
         ({"capabilities": {"add": ["NET_ADMIN"]}}, DEFAULT | NET_ADMIN, 0),
     ],
 )
-async def test_capabilities_of_a_container_and_of_commands_in_it(
+async def test_capabilities_of_a_container(
     state: Path,
     tmp_path: Path,
     security: dict[str, Any],

@@ -512,3 +512,12 @@ async def test_files_of_an_image_are_mounted(tmp_path: Path) -> None:
         assert await world.result(spec) == "trained\n"
         container["args"] = ["-c", "import os; print(os.environ['FROM'])"]
         assert await world.result(spec, "q") == "image\n"
+
+
+async def test_a_command_has_the_capabilities_of_its_container(world: World) -> None:
+    security = {"runAsUser": 0, "capabilities": {"drop": ["ALL"], "add": ["KILL"]}}
+    await world.pod({"containers": [shell("main", SLEEP, securityContext=security)]})
+    await world.ready()
+    streams = Streams()
+    assert await execute(world, streams, "grep", "Cap[EB]", "/proc/self/status") == 0
+    assert streams.out.split() == [b"CapEff:", b"0000000000000020", b"CapBnd:", b"0000000000000020"]
