@@ -209,9 +209,9 @@ class Node:
         )
 
     def _hidden(self) -> list[Path]:
-        """Return the paths that no container may see, without links and repetitions."""
-        paths = {self._paths.state, *self._secrets()}
-        return sorted({path.resolve() for path in paths})
+        """Return the paths that no container may see, without links and without inner ones."""
+        paths = {path.resolve() for path in (self._paths.state, *self._secrets())}
+        return sorted(path for path in paths if paths.isdisjoint(path.parents))
 
     async def _start_dns(self) -> None:
         """Serve DNS on port 53, or on the previous port, which running pods use."""

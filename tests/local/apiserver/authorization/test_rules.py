@@ -108,6 +108,8 @@ def test_rules_with_too_many_combinations_are_not_compared() -> None:
     many = tuple(f"r{number}" for number in range(1000))
     with pytest.raises(TooManyRulesError):
         missing([ALL], [Rule(many, many, many)])
+    with pytest.raises(TooManyRulesError):
+        missing([ALL] * 1000, [Rule(many, ("",), ("pods",))])
 
 
 @pytest.mark.parametrize("document", [{}, {"rules": None}, {"rules": []}])

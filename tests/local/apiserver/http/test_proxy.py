@@ -28,6 +28,7 @@ async def program() -> AsyncIterator[int]:
             return web.Response(status=302, headers={"Location": "/page?a=b"})
         text = f"{request.method} {request.path_qs} {await request.text()}"
         assert "Authorization" not in request.headers
+        assert "Impersonate-User" not in request.headers
         return web.Response(text=text, headers={"X-Mine": "yes"})
 
     application = web.Application()
@@ -66,6 +67,9 @@ async def test_requests_are_forwarded_to_a_pod(api: Api, port: int) -> None:
         assert answer.headers["X-Mine"] == "yes"
     answer = await api.post(f"{PODS}/a/proxy", {"a": 1})
     assert answer.body.decode().startswith("POST / {")
+    jane = {"Impersonate-User": "jane", "Impersonate-Group": "system:masters"}
+    assert (await api.get(f"{PODS}/a/proxy/x", headers=jane)).code == 200
+    (await api.get(f"{PODS}/a/proxy/x", headers={"Impersonate-User": "jane"})).refused(403)
 
 
 async def test_requests_are_forwarded_to_a_service(api: Api, port: int) -> None:

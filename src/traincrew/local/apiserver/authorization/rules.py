@@ -23,6 +23,8 @@ __all__ = ["EVERYTHING", "Rule", "TooManyRulesError", "describe", "missing", "ru
 
 # Comparisons of single permissions; some 0.2 s.
 _MAX_COMPARISONS = 200_000
+# Single permissions; a message may have to name them all.
+_MAX_PERMISSIONS = 10_000
 
 
 class TooManyRulesError(Exception):
@@ -117,7 +119,8 @@ def missing(owned: Sequence[Rule], wanted: Sequence[Rule]) -> list[Rule]:
     Raises:
         TooManyRulesError: they are too many to be compared.
     """
-    if sum(rule.size() for rule in wanted) * max(1, len(owned)) > _MAX_COMPARISONS:
+    size = sum(rule.size() for rule in wanted)
+    if size > _MAX_PERMISSIONS or size * len(owned) > _MAX_COMPARISONS:
         raise TooManyRulesError
     return [
         single

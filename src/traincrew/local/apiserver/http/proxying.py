@@ -97,7 +97,9 @@ async def serve_proxy(
     rest = quote(path.rest or "/", safe="/:@!$&()*+,;=~")
     url = f"{endpoint.scheme}://{endpoint.address}:{endpoint.port}{rest}{query}"
     headers = {
-        key: value for key, value in request.headers.items() if key.lower() not in _NOT_FORWARDED
+        key: value
+        for key, value in request.headers.items()
+        if key.lower() not in _NOT_FORWARDED and not key.lower().startswith("impersonate-")
     }
     body = await request.read() if request.body_exists else None
     # A program in a pod may have any certificate, which cannot be known beforehand.

@@ -29,7 +29,7 @@ class PodMounts:
     - `file`: `content`
     - `copy`: `source`; a file that can be written and moved without affecting the source
     - `directory`: nothing is mounted, the directory is only created
-    - `hidden`: a directory becomes empty, a file like `/dev/null`; nothing is created
+    - `hidden`: a directory becomes empty, a file like `/dev/null`
     """
 
     def __init__(self, tree: Mirror, mounts: list[dict[str, Any]]) -> None:
@@ -123,7 +123,10 @@ class PodMounts:
 
 
 def _hide(path: str) -> None:
-    """Mount something empty on a path, if there is anything."""
+    """Mount something empty on a path, also if there is nothing yet."""
+    if not os.path.lexists(path):
+        with suppress(OSError):  # a parent is missing, or nothing can be created there
+            os.mkdir(path, 0o755)
     if os.path.isdir(path):
         syscalls.mount("traincrew", path, "tmpfs", 0, "mode=755")
     elif os.path.exists(path):
