@@ -12,18 +12,20 @@ BIN    := $(VENV)/bin
 help: ## Show what can be done here
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
-# Nothing is installed whose hash is not in requirements/.
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Nothing is installed whose hash is not in requirements/. These files are complete: with dependencies, pip
+# would look at newer releases of what is asked for with an extra, and refuse them for their lack of a hash.
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
 
 $(VENV)/.run: requirements/run.txt requirements/build.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(INSTALL) --require-hashes -r requirements/run.txt -r requirements/build.txt
-	$(INSTALL) --no-deps --no-build-isolation -e .
+	$(INSTALL) --no-build-isolation -e .
 	$(BIN)/python -m compileall -q src  # also where PYTHONDONTWRITEBYTECODE is set
 	@touch $@
 
 $(VENV)/.dev: requirements/dev.txt $(VENV)/.run
 	$(INSTALL) --require-hashes -r requirements/dev.txt
+	$(BIN)/python -m pip check >/dev/null
 	@touch $@
 
 setup: $(VENV)/.dev ## Create the development environment

@@ -126,7 +126,7 @@ def test_it_is_installed_by_manifests_kustomize_and_chart(tree: Tree) -> None:
     tree.traincrew("manifests", "--format", "helm", "--directory", chart)
     notes = (chart / "templates" / "NOTES.txt").read_text()
     kinds = "ChainerJobs, ElasticJobs, MPIClusters, MxJobs and SweepJobs"
-    assert f"It serves the {kinds} of all namespaces." in notes
+    assert f"It serves the {kinds} of all namespaces," in notes
     plurals = (
         "chainerjobs,elasticjobs,mpiclusters,mxjobs.mxnet.mlkube.io,mxjobs.mlkube.io,sweepjobs"
     )

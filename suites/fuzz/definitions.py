@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from suites.differential.random_choice import RandomChoice
     from suites.differential.requests import Document
 
-HOSTILE_RULES = False
+HOSTILE_RULES = True
 """Whether rules and patterns may be such that evaluating them is expensive or crashes a library.
 
 As long as a CEL library and regular expressions with back-tracking run in the API server's

@@ -68,4 +68,4 @@ def test_make_installs_nothing_without_a_hash() -> None:
     installs = re.findall(r"^\t.*(?:\$\(INSTALL\)|pip install) (.*)", text, re.MULTILINE)
     assert installs
     for options in installs:
-        assert "--require-hashes" in options or options == "--no-deps --no-build-isolation -e ."
+        assert "--require-hashes" in options or options == "--no-build-isolation -e ."

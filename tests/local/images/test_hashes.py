@@ -172,3 +172,13 @@ def test_shipped_environments_have_hashes_of_all_they_name() -> None:
         for requirements in (definition.requirements, definition.build_requirements):
             lines, complete = hashes.hashed(requirements, known)
             assert complete, [line for line in lines if "--hash" not in line]
+
+
+def test_dependencies_of_pytorch_need_no_hashes() -> None:
+    """They are those of CUDA or not, depending on the index; PyTorch itself is still compared."""
+    known = {("torch", "2.0"): ("sha256:aa",), ("numpy", "2.0"): ("sha256:bb",)}
+
+    lines, complete = hashes.hashed(["torch==2.0", "numpy==2.0"], known)
+    assert lines == ["torch==2.0 --hash=sha256:aa", "numpy==2.0 --hash=sha256:bb"]
+    assert not complete
+    assert hashes.hashed(["numpy==2.0"], known)[1]

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = ["hashed", "read"]
 
+OPEN = frozenset({"torch"})
+"""Packages whose dependencies differ between indexes and builds, so that they cannot be pinned."""
+
 _PIN = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*==\s*([^\s;,*]+)\s*(?:;.*)?")
 _HASH = re.compile(r"\s--hash=(sha(?:256|384|512):[0-9a-f]+)")
 
@@ -63,13 +66,14 @@ def hashed(
         without: Normalized names of packages that get none.
 
     Returns:
-        The lines of a requirements file, and whether all of them have hashes.
+        The lines of a requirements file, and whether all of them have hashes, and so can their
+        dependencies: nothing without one needs to be installed.
     """
     lines, complete = [], True
     for requirement in requirements:
         pinned = _pin(requirement)
         known = hashes.get(pinned, ()) if pinned and pinned[0] not in without else ()
-        complete &= bool(known)
+        complete &= pinned is not None and bool(known) and pinned[0] not in OPEN
         lines.append(" ".join([requirement.strip(), *(f"--hash={one}" for one in known)]))
     return lines, complete
 
