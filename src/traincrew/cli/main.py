@@ -19,6 +19,7 @@ COMMANDS = {
     "up": "Start a cluster that stays, for kubectl and friends.",
     "down": "End a cluster, its pods and everything it left behind.",
     "status": "Show the clusters of this user and what runs in them.",
+    "list": "List the training jobs of any cluster.",
     "restart": "Restart a cluster's control plane; its pods keep running.",
     "operator": "Run the operator for any Kubernetes cluster.",
     "orphans": "Find, and delete, what an older mxnet-operator left behind.",

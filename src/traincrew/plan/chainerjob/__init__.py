@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from traincrew.api.kinds.chainerjob.definition import DEFINITION
-from traincrew.plan.chainerjob.children import LABEL_NAME, PATHS
+from traincrew.plan.chainerjob.children import LABEL_NAME, LABEL_SET, PATHS, ROLE_MASTER
 from traincrew.plan.chainerjob.planner import plan
 from traincrew.plan.shared.kind import (
     CONFIG_MAPS,
@@ -14,9 +16,27 @@ from traincrew.plan.shared.kind import (
     STATEFUL_SETS,
     Kind,
     Permission,
+    PodPlace,
+    labelled_place,
+    replicas_in,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 __all__ = ["KIND"]
+
+
+def _roles(spec: dict[str, Any]) -> dict[str, int]:
+    sets = spec.get("workerSets")
+    named = sets if isinstance(sets, dict) else {}
+    return {ROLE_MASTER: 1, **{name: replicas_in(one) for name, one in named.items()}}
+
+
+def _place(labels: Mapping[str, str]) -> PodPlace:
+    place = labelled_place(labels)
+    return PodPlace(labels.get(LABEL_SET, place.role), place.rank)
+
 
 KIND = Kind(
     definition=DEFINITION,
@@ -28,4 +48,6 @@ KIND = Kind(
     plan=plan,
     mounts=(PATHS.base,),
     has_peers=lambda spec: bool(spec.get("workerSets")),
+    roles=_roles,
+    place=_place,
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from traincrew.api.kinds.mpicluster.definition import DEFINITION
 from traincrew.api.kinds.mpicluster.transport import OWN_MOUNTS
 from traincrew.api.kinds.mpicluster.types import DEFAULT_REPLICAS
@@ -21,6 +23,7 @@ from traincrew.plan.shared.kind import (
     STATEFUL_SETS,
     Kind,
     Permission,
+    replicas_in,
 )
 
 __all__ = ["KIND"]
@@ -46,12 +49,11 @@ KIND = Kind(
     plan=plan,
     completes=False,
     mounts=OWN_MOUNTS,
-    has_peers=lambda spec: _replicas(spec) != 0,
+    has_peers=lambda spec: _workers(spec) != 0,
+    roles=lambda spec: {"master": 1, "worker": _workers(spec)},
 )
 
 
-def _replicas(spec: object) -> object:
+def _workers(spec: dict[str, Any]) -> int:
     """Return the number of workers as written in a spec that may be invalid."""
-    workers = spec.get("workers") if isinstance(spec, dict) else None
-    given = workers.get("replicas") if isinstance(workers, dict) else None
-    return DEFAULT_REPLICAS if given is None else given
+    return replicas_in(spec.get("workers"), DEFAULT_REPLICAS)

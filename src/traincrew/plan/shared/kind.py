@@ -18,7 +18,7 @@ from traincrew.plan.shared.model import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
     from traincrew.api import kind as api
@@ -54,6 +54,45 @@ STATEFUL_SETS = Child("apps", "v1", "statefulsets", "StatefulSet", StatefulSetVi
 JOBS = Child("batch", "v1", "jobs", "Job", JobView)
 POD_DISRUPTION_BUDGETS = Child("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
 NETWORK_POLICIES = Child(NETWORKING, "v1", "networkpolicies", "NetworkPolicy")
+
+
+class PodPlace(NamedTuple):
+    """The place of a pod in its job.
+
+    Attributes:
+        role: Name of the role, as in ``status.replicaStatuses``.
+        rank: Number of the pod within its role, from 0.
+    """
+
+    role: str
+    rank: int = 0
+
+
+def labelled_place(labels: Mapping[str, str]) -> PodPlace:
+    """Return the place of a pod by the labels that most kinds of jobs have."""
+    role = next(
+        (value for key, value in labels.items() if key == "role" or key.endswith("/role")), ""
+    )
+    for key in ("apps.kubernetes.io/pod-index", "batch.kubernetes.io/job-completion-index"):
+        if labels.get(key, "").isdecimal():
+            return PodPlace(role, int(labels[key]))
+    return PodPlace(role)
+
+
+def place_by(role: str, index: str) -> Callable[[Mapping[str, str]], PodPlace]:
+    """Return a function that reads the place of a pod from these two labels."""
+
+    def place(labels: Mapping[str, str]) -> PodPlace:
+        number = labels.get(index, "")
+        return PodPlace(labels.get(role, ""), int(number) if number.isdecimal() else 0)
+
+    return place
+
+
+def replicas_in(spec: object, default: int = 1) -> int:
+    """Return ``replicas`` as written in a part of a spec that may be invalid."""
+    given = spec.get("replicas") if isinstance(spec, dict) else None
+    return given if isinstance(given, int) else default
 
 
 class Permission(NamedTuple):
@@ -97,6 +136,9 @@ class Kind(Struct, frozen=True, kw_only=True):
         mounts: Directories of containers in which the kind mounts volumes of its own.
         has_peers: Returns whether the pods of a job with this ``spec``, which may be invalid, need
             to find each other by name.
+        roles: Returns the number of pods of each role that a job with this ``spec``, which may be
+            invalid, asks for, in the order in which they are shown.
+        place: Returns the place of a pod of a job with these labels.
     """
 
     definition: api.Kind
@@ -111,3 +153,5 @@ class Kind(Struct, frozen=True, kw_only=True):
     completes: bool = True
     mounts: tuple[str, ...] = ()
     has_peers: Callable[[dict[str, Any]], bool] = lambda _spec: True
+    roles: Callable[[dict[str, Any]], dict[str, int]] = lambda _spec: {}
+    place: Callable[[Mapping[str, str]], PodPlace] = labelled_place

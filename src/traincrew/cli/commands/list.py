@@ -1,0 +1,88 @@
+"""`traincrew list`: the jobs of a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from traincrew.cli import options
+from traincrew.cli.errors import BadInput, CommandFailed
+
+if TYPE_CHECKING:
+    from traincrew.cli.jobview.model import JobSummary
+    from traincrew.cli.watching.target import Target
+
+
+@click.command("list")
+@options.target_options
+@click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="In all namespaces.")
+@options.output_option
+def list_command(
+    kubeconfig: str | None,
+    context: str | None,
+    namespace: str | None,
+    everywhere: bool,
+    output: str,
+) -> None:
+    """List the training jobs of a cluster.
+
+    Exit code 0 if they were listed, also if there are none; 1 if the cluster refused something or
+    does not answer; 2 if an option cannot be used.
+    """
+    from datetime import UTC, datetime
+
+    from msgspec import to_builtins
+
+    from traincrew.cli.display.console import cut
+    from traincrew.cli.display.folding import columns_of, say
+    from traincrew.cli.jobview.tables import table
+    from traincrew.cli.watching.target import choose
+
+    if namespace and everywhere:
+        raise BadInput("--namespace and --all-namespaces: choose one of them")
+    target = choose(kubeconfig, context)
+    if target.doubt:
+        say(f"traincrew: {target.name}; {target.doubt}")
+    where = None if everywhere else namespace or target.config.namespace
+    found, absent = asyncio.run(_list(target, where))
+    if output == "json":
+        document = {
+            "cluster": target.name,
+            "namespace": where,
+            "jobs": [to_builtins(job) for job in found],
+            "kindsNotInstalled": absent,
+        }
+        click.echo(json.dumps(document, indent=2))
+        return
+    if not found:
+        place = f"in namespace {where}" if where else "in any namespace"
+        say(f"there is no job {place} of {target.name}")
+        return
+    columns = columns_of(sys.stdout)
+    for line in table(found, datetime.now(UTC), namespaces=where is None):
+        click.echo(line if columns is None else cut(line, columns))
+
+
+async def _list(target: Target, namespace: str | None) -> tuple[list[JobSummary], list[str]]:
+    from traincrew.cli.jobview.model import summary
+    from traincrew.cli.watching.kinds import ALL, jobs, not_installed
+    from traincrew.engine.client import Client
+    from traincrew.engine.errors import NotFoundError
+
+    found, absent = [], []
+    async with Client(target.config, user_agent="traincrew-list") as client:
+        for served in ALL:
+            try:
+                found += [
+                    summary(served.kind, job) async for job in jobs(client, served, namespace)
+                ]
+            except NotFoundError:
+                absent.append(served)
+    if len(absent) == len(ALL):
+        raise CommandFailed(f"{target.name}: {not_installed(absent)}")
+    found.sort(key=lambda job: (job.namespace, job.name, job.kind))
+    return found, [f"{each.resource.plural}.{each.resource.group}" for each in absent]

@@ -1,0 +1,276 @@
+"""The view model: what there is to see of one job, and how it is derived from API objects.
+
+All texts are printable: a program, a message of an event or a name cannot change the terminal.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from traincrew.cli.display.text import pod_state
+from traincrew.plan.shared.text import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from traincrew.cli.jobview.objects import Event, Job, Pod
+    from traincrew.plan.shared.kind import Kind, PodPlace
+
+__all__ = ["Condition", "JobSummary", "JobView", "PodView", "RoleView", "Warned", "summary", "view"]
+
+WARNINGS_KEPT = 50
+PENDING = "Pending"
+"""Phase of a job that no operator has seen yet."""
+
+
+class Plain(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Base of the model: frozen, with the field names of the API in JSON."""
+
+
+class JobSummary(Plain, frozen=True, kw_only=True):
+    """One job of a list.
+
+    Attributes:
+        kind: Its kind.
+        api_version: Group and version.
+        namespace: Its namespace.
+        name: Its name.
+        phase: Its phase; `PENDING` while no operator has seen it.
+        ready: Number of ready pods.
+        desired: Number of pods that its spec asks for.
+        restarts: Number of restarts of its pods and containers.
+        created_at: Creation time, RFC 3339.
+        started_at: Start of this execution, if it has started.
+        ended_at: Its end, if it has ended.
+        reason: Reason of the phase, one word.
+        message: The same for people.
+    """
+
+    kind: str
+    api_version: str
+    namespace: str
+    name: str
+    phase: str
+    ready: int
+    desired: int
+    restarts: int
+    created_at: str
+    started_at: str | None
+    ended_at: str | None
+    reason: str
+    message: str
+
+
+class Condition(Plain, frozen=True, kw_only=True):
+    """A condition, with the time of its last transition."""
+
+    type: str
+    status: str
+    reason: str
+    message: str
+    since: str | None
+
+
+class PodView(Plain, frozen=True, kw_only=True):
+    """One pod: an attempt of one place of a job.
+
+    Attributes:
+        name: Its name.
+        uid: Its UID.
+        rank: Its number within the role, from 0.
+        attempt: 1 for the first pod of this place that still exists, 2 for the next one.
+        node: Name of its node, if it has one.
+        state: Its state in a few plain words (`traincrew.cli.display.text.pod_state`).
+        detail: The reason as reported by the cluster, or empty.
+        tone: ``good``, ``busy``, ``bad`` or ``plain``.
+        ready: Whether it is ready.
+        restarts: Number of restarts of its containers.
+        started_at: When its first container started, if known.
+        ended_at: When its last container ended, if all have.
+        exit_code: The exit code of a container that has failed, else 0 if all have ended.
+    """
+
+    name: str
+    uid: str
+    rank: int
+    attempt: int
+    node: str
+    state: str
+    detail: str
+    tone: str
+    ready: bool
+    restarts: int
+    started_at: str | None
+    ended_at: str | None
+    exit_code: int | None
+
+
+class RoleView(Plain, frozen=True, kw_only=True):
+    """The pods of one role, by rank and attempt."""
+
+    name: str
+    desired: int
+    ready: int
+    pods: tuple[PodView, ...]
+
+
+class Warned(Plain, frozen=True, kw_only=True):
+    """A Warning event about the job or one of its pods."""
+
+    about: str
+    reason: str
+    message: str
+    count: int
+
+
+class JobView(Plain, frozen=True, kw_only=True):
+    """Everything there is to see of one job."""
+
+    job: JobSummary
+    conditions: tuple[Condition, ...]
+    roles: tuple[RoleView, ...]
+    warnings: tuple[Warned, ...]
+
+
+def summary(kind: Kind, job: Job) -> JobSummary:
+    """Return a job as a row of a list."""
+    status, metadata = job.status, job.metadata
+    return JobSummary(
+        kind=kind.definition.kind,
+        api_version=kind.definition.api_version,
+        namespace=metadata.namespace,
+        name=metadata.name,
+        phase=one_line(status.phase) or PENDING,
+        ready=_ready(status.replica_statuses),
+        desired=sum(kind.roles(job.spec).values()),
+        restarts=status.restarts,
+        created_at=metadata.creation_timestamp,
+        started_at=status.start_time,
+        ended_at=status.completion_time,
+        reason=one_line(status.reason),
+        message=one_line(status.message),
+    )
+
+
+def _ready(counts: Any) -> int:
+    """Return the number of ready pods in ``status.replicaStatuses``, a mapping or a list."""
+    roles = counts.values() if isinstance(counts, dict) else counts or ()
+    ready = [one.get("ready") for one in roles if isinstance(one, dict)]
+    return sum(count for count in ready if isinstance(count, int))
+
+
+def view(kind: Kind, job: Job, pods: Sequence[Pod], events: Iterable[Event] = ()) -> JobView:
+    """Return the model of a job.
+
+    Args:
+        kind: Its kind.
+        job: The job.
+        pods: Its pods, in any order.
+        events: Events of its namespace; those about others are left out.
+    """
+    conditions = tuple(
+        Condition(
+            type=one.type,
+            status=one.status,
+            reason=one_line(one.reason),
+            message=one_line(one.message),
+            since=one.last_transition_time,
+        )
+        for one in job.status.conditions
+    )
+    short = summary(kind, job)
+    return JobView(
+        job=short,
+        conditions=conditions,
+        roles=_roles(kind, job, pods),
+        warnings=_warnings(job, pods, events),
+    )
+
+
+def _roles(kind: Kind, job: Job, pods: Sequence[Pod]) -> tuple[RoleView, ...]:
+    desired = kind.roles(job.spec)
+    found: dict[str, list[tuple[PodPlace, Pod]]] = {name: [] for name in desired}
+    for pod in sorted(pods, key=_age):
+        place = kind.place(pod.metadata.labels)
+        found.setdefault(place.role, []).append((place, pod))
+    roles = []
+    for name, members in found.items():
+        attempts: dict[int, int] = {}
+        views = []
+        for place, pod in members:
+            attempts[place.rank] = attempts.get(place.rank, 0) + 1
+            views.append(_pod(pod, place.rank, attempts[place.rank]))
+        views.sort(key=lambda one: (one.rank, one.attempt))
+        ready = sum(one.ready for one in views)
+        role = RoleView(name=name, desired=desired.get(name, 0), ready=ready, pods=tuple(views))
+        roles.append(role)
+    return tuple(roles)
+
+
+def _age(pod: Pod) -> tuple[str, str]:
+    return pod.metadata.creation_timestamp, pod.metadata.name
+
+
+def _pod(pod: Pod, rank: int, attempt: int) -> PodView:
+    state, status = pod_state(pod), pod.status
+    starts, ends, codes = [], [], []
+    for container in status.container_statuses:
+        running, ended = container.state.running, container.state.terminated
+        if running is not None and running.started_at:
+            starts.append(running.started_at)
+        if ended is not None:
+            codes.append(ended.exit_code)
+            starts += [ended.started_at] if ended.started_at else []
+            ends += [ended.finished_at] if ended.finished_at else []
+    finished = bool(codes) and len(codes) == len(pod.spec.containers)
+    failed = next((code for code in codes if code), None)
+    return PodView(
+        name=pod.metadata.name,
+        uid=pod.metadata.uid,
+        rank=rank,
+        attempt=attempt,
+        node=pod.spec.node_name,
+        state=one_line(state.word),
+        detail=one_line(state.detail),
+        tone=state.tone,
+        ready=any(one.type == "Ready" and one.status == "True" for one in status.conditions),
+        restarts=sum(container.restart_count for container in status.container_statuses),
+        started_at=min(starts, default=None),
+        ended_at=max(ends, default=None) if finished else None,
+        exit_code=failed if failed is not None else 0 if finished else None,
+    )
+
+
+def _warnings(job: Job, pods: Iterable[Pod], events: Iterable[Event]) -> tuple[Warned, ...]:
+    names = {pod.metadata.name for pod in pods}
+    relevant = [
+        event for event in events if event.type == "Warning" and concerns(event, job, names)
+    ]
+    found: dict[tuple[str, str, str], int] = {}
+    for event in relevant:
+        about = f"{event.involved_object.kind} {event.involved_object.name}"
+        key = (about, one_line(event.reason), one_line(event.message))
+        found[key] = found.get(key, 0) + (event.count or 1)
+    newest = list(found.items())[-WARNINGS_KEPT:]
+    return tuple(
+        Warned(about=about, reason=reason, message=message, count=count)
+        for (about, reason, message), count in newest
+    )
+
+
+def concerns(event: Event, job: Job, pods: Iterable[str] | Mapping[str, Any]) -> bool:
+    """Return whether an event is about a job, one of its pods or one of its other children."""
+    about = event.involved_object
+    name = job.metadata.name
+    if about.namespace not in {"", job.metadata.namespace}:
+        return False
+    if about.kind == job.kind:
+        return about.name == name
+    return about.name in pods or (about.kind != "Pod" and about.name.startswith(f"{name}-"))
+
+
+def one_line(text: str) -> str:
+    """Return a text as one printable line."""
+    return " ".join(printable(text).split())

@@ -1,0 +1,95 @@
+"""Typed views of the API objects that the view model and explanations are made of.
+
+Those of `traincrew.cli.display.objects`, and what a list, a model or an explanation needs besides.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import field
+
+from traincrew.cli.display import objects
+from traincrew.cli.display.objects import ContainerStatus, Event, Pod
+from traincrew.engine.objects import ObjectMeta, View
+
+__all__ = ["Condition", "ContainerStatus", "Event", "Job", "Node", "Pod", "Quota", "Status"]
+
+
+class Condition(objects.Condition, frozen=True, gc=False, kw_only=True):
+    """A condition, with the time of its last transition."""
+
+    last_transition_time: str | None = None
+
+
+class Status(View, frozen=True, gc=False, kw_only=True):
+    """``status``, as far as all kinds share it."""
+
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    conditions: list[Condition] = field(default_factory=list)
+    start_time: str | None = None
+    completion_time: str | None = None
+    observed_generation: int = 0
+    restarts: int = 0
+    replica_statuses: Any = None
+    """A mapping or a list of counts, one for each role."""
+
+    def true(self, kind: str) -> Condition | None:
+        """Return a condition if it is true."""
+        return next((one for one in self.conditions if one.type == kind and one.status == "True"),
+                    None)  # fmt: skip
+
+
+class Job(View, frozen=True, gc=False, kw_only=True):
+    """A training job of any kind."""
+
+    kind: str = ""
+    api_version: str = ""
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: dict[str, Any] = field(default_factory=dict)
+    status: Status = field(default_factory=Status)
+
+
+class Taint(View, frozen=True, gc=False, kw_only=True):
+    """A taint of a node."""
+
+    key: str = ""
+    effect: str = ""
+
+
+class NodeSpec(View, frozen=True, gc=False, kw_only=True):
+    """The part of a node's spec that keeps pods away."""
+
+    unschedulable: bool = False
+    taints: list[Taint] = field(default_factory=list)
+
+
+class NodeStatus(View, frozen=True, gc=False, kw_only=True):
+    """What a node offers, and whether it is there."""
+
+    allocatable: dict[str, Any] = field(default_factory=dict)
+    conditions: list[Condition] = field(default_factory=list)
+
+
+class Node(View, frozen=True, gc=False, kw_only=True):
+    """A node."""
+
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: NodeSpec = field(default_factory=NodeSpec)
+    status: NodeStatus = field(default_factory=NodeStatus)
+
+
+class QuotaStatus(View, frozen=True, gc=False, kw_only=True):
+    """What a quota allows, and what is used of it."""
+
+    hard: dict[str, Any] = field(default_factory=dict)
+    used: dict[str, Any] = field(default_factory=dict)
+
+
+class Quota(View, frozen=True, gc=False, kw_only=True):
+    """A ResourceQuota."""
+
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    status: QuotaStatus = field(default_factory=QuotaStatus)

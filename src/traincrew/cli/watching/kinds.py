@@ -1,0 +1,185 @@
+"""The kinds of this project on a cluster, and finding a job among them by what a user writes."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from traincrew.cli.display.text import plain
+from traincrew.cli.errors import BadInput, CommandFailed
+from traincrew.cli.jobview.objects import Job
+from traincrew.cli.watching.rights import refused
+from traincrew.engine.cache.views import ViewDecoder
+from traincrew.engine.errors import ApiError, GoneError, NotFoundError
+from traincrew.operator.kinds import RESOURCES
+from traincrew.plan.kinds import KINDS
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from traincrew.engine.client import Client
+    from traincrew.engine.resources import Resource
+    from traincrew.plan.shared.kind import Kind
+
+__all__ = ["Served", "find", "jobs", "named", "not_installed", "read"]
+
+PAGE = 500
+"""Jobs in one answer of a list, which bounds the memory."""
+
+
+class Served(NamedTuple):
+    """A kind, and where the API has its objects."""
+
+    kind: Kind
+    resource: Resource
+
+    @property
+    def selector(self) -> str:
+        """The label selector of the children of all jobs of the kind."""
+        return self.kind.selector or self.kind.label
+
+    def selector_of(self, name: str) -> str:
+        """Return the label selector of the pods of one job."""
+        own = f"{self.kind.label}={name}"
+        others = [part for part in self.selector.split(",") if part != self.kind.label]
+        return ",".join([*others, own])
+
+
+ALL = tuple(map(Served, KINDS, RESOURCES))
+
+
+async def jobs(client: Client, served: Served, namespace: str | None) -> AsyncIterator[Job]:
+    """Yield the jobs of a kind, page by page.
+
+    Args:
+        client: The API server.
+        served: The kind.
+        namespace: The namespace; None for all of them.
+
+    Raises:
+        NotFoundError: The kind is not installed.
+        CommandFailed: The request was refused; the message has the missing right.
+    """
+    decoder = ViewDecoder(served.resource, Job)
+    path = served.resource.path(namespace)
+    token = ""
+    while True:
+        params = {"limit": PAGE, "continue": token or None}
+        try:
+            body = await client.request("GET", path, params=params)
+        except NotFoundError:
+            raise
+        except GoneError as error:
+            raise CommandFailed("the jobs changed while they were listed; try again") from error
+        except ApiError as error:
+            raise refused(error, "list", served.resource, namespace) from error
+        items, raw, metadata = decoder.page(body)
+        for item in items:
+            yield item
+        for one in raw:
+            yield decoder.object(one)
+        token = metadata.continue_
+        if not token:
+            return
+
+
+def named(word: str) -> list[Served]:
+    """Return the kinds that a word means: a kind, a plural, a short name, ``plural.group``.
+
+    Raises:
+        BadInput: There is no such kind.
+    """
+    low = word.lower()
+    found = []
+    for served in ALL:
+        defined = served.kind.definition
+        names = {defined.kind.lower(), defined.plural, *defined.short_names}
+        if low in names | {f"{name}.{defined.group}" for name in names}:
+            found.append(served)
+    if not found:
+        kinds = ", ".join(dict.fromkeys(one.kind.definition.kind.lower() for one in ALL))
+        raise BadInput(f"there is no kind {plain(word)!r} here; there are: {kinds}")
+    return found
+
+
+async def read(client: Client, served: Served, namespace: str, name: str) -> Job | None:
+    """Return a job; None if there is none of this name.
+
+    Raises:
+        NotFoundError: The kind is not installed.
+        CommandFailed: The request was refused.
+    """
+    path = served.resource.path(namespace, name)
+    try:
+        body = await client.request("GET", path)
+    except NotFoundError as error:
+        if error.is_about(name):
+            return None
+        raise
+    except ApiError as error:
+        raise refused(error, "get", served.resource, namespace) from error
+    return ViewDecoder(served.resource, Job).object(body)
+
+
+async def find(client: Client, word: str, namespace: str) -> tuple[Served, Job]:
+    """Return the job that ``[KIND/]NAME`` means.
+
+    Raises:
+        BadInput: The kind does not exist, or several jobs have the name.
+        CommandFailed: There is no such job, or a request was refused.
+    """
+    kind, slash, name = word.rpartition("/")
+    if not name:
+        raise BadInput(f"{plain(word)!r} is not the name of a job: write KIND/NAME or NAME")
+    candidates = named(kind) if slash else list(ALL)
+    found: list[tuple[Served, Job]] = []
+    refusal: CommandFailed | None = None
+    installed = []
+    for served in candidates:
+        try:
+            job = await read(client, served, namespace, name)
+        except NotFoundError:
+            continue
+        except CommandFailed as error:
+            refusal = refusal or error
+            continue
+        installed.append(served)
+        if job is not None:
+            found.append((served, job))
+    if len(found) == 1:
+        return found[0]
+    if found:
+        words = " or ".join(f"{each.resource.plural}.{each.resource.group}/{name}"
+                            for each, _ in found)  # fmt: skip
+        raise BadInput(f"several jobs have the name {plain(name)!r}: write {plain(words)}")
+    if refusal is not None:
+        raise refusal
+    if not installed:
+        raise CommandFailed(not_installed(candidates))
+    raise CommandFailed(await _no_such_job(client, installed, name, namespace))
+
+
+async def _no_such_job(client: Client, candidates: list[Served], name: str, namespace: str) -> str:
+    names: list[str] = []
+    for served in candidates:
+        try:
+            names += [job.metadata.name async for job in jobs(client, served, namespace)]
+        except (CommandFailed, ApiError, msgspec.MsgspecError):
+            continue  # a suggestion is not worth another error
+    near = difflib.get_close_matches(name, names, n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    if not names:
+        hint = f"; there is no job in namespace {namespace}: choose another with -n"
+    kinds = "/".join(dict.fromkeys(one.kind.definition.kind for one in candidates))
+    return plain(f"there is no {kinds} {name!r} in namespace {namespace}{hint}")
+
+
+def not_installed(kinds: list[Served]) -> str:
+    """Return the message for kinds that a cluster does not have."""
+    names = ", ".join(dict.fromkeys(one.kind.definition.kind for one in kinds))
+    return (
+        f"the cluster has no {names}: the CustomResourceDefinitions are not installed "
+        "(traincrew manifests | kubectl create -f -)"
+    )

@@ -1,0 +1,140 @@
+"""The view model of a job: plain data, whatever the API contains."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from cli import builders
+from cli.builders import ended, event, running, waiting
+from traincrew.cli.display.objects import Event, decode
+from traincrew.cli.display.text import moment
+from traincrew.cli.jobview.model import JobView, summary, view
+from traincrew.cli.jobview.objects import Job
+from traincrew.cli.jobview.tables import age
+from traincrew.plan.kinds import KINDS
+
+CHAINER = next(kind for kind in KINDS if kind.definition.kind == "ChainerJob")
+CREATED = "2026-01-01T00:00:00Z"
+
+
+SPEC = {"master": {}, "workerSets": {"ws0": {"replicas": 2}}}
+
+
+def job(spec: Any = None, **status: Any) -> Job:
+    return decode(
+        {
+            "kind": "ChainerJob",
+            "metadata": {"name": "digits", "namespace": "default", "creationTimestamp": CREATED},
+            "spec": {"master": {}, "workerSets": {"ws0": {"replicas": 2}}}
+            if spec is None
+            else spec,
+            "status": status,
+        },
+        Job,
+    )
+
+
+def member(name: str, role: str, *states: dict[str, Any], rank: int = 0, created: int = 0,
+           phase: str = "Running") -> Any:  # fmt: skip
+    labels = {"chainerjob.kubeflow.org/role": role, "apps.kubernetes.io/pod-index": str(rank)}
+    if role == "workerset":
+        labels["chainerjob.kubeflow.org/workersetname"] = "ws0"
+    made = builders.pod(name, phase, *states, conditions=[
+        {"type": "Ready", "status": "True" if phase == "Running" else "False"}])  # fmt: skip
+    meta = msgspec.structs.replace(
+        made.metadata, labels=labels, creation_timestamp=f"2026-01-01T00:00:{created:02}Z"
+    )
+    return msgspec.structs.replace(made, metadata=meta)
+
+
+def test_roles_ranks_and_attempts() -> None:
+    pods = [
+        member("digits-master-b", "master", running(), created=9),
+        member("digits-master-a", "master", ended(3), created=1, phase="Failed"),
+        member("digits-workerset-ws0-1", "workerset", waiting("ErrImagePull", "no"), rank=1,
+               phase="Pending"),
+        member("digits-workerset-ws0-0", "workerset", running(restarts=2)),
+    ]  # fmt: skip
+    found = view(CHAINER, job(phase="Running", restarts=3), pods)
+    master, workers = found.roles
+    assert [(one.name, one.attempt, one.exit_code) for one in master.pods] == [
+        ("digits-master-a", 1, 3),
+        ("digits-master-b", 2, None),
+    ]
+    assert (master.desired, master.ready) == (1, 1)
+    assert (workers.name, workers.desired, workers.ready) == ("ws0", 2, 1)
+    assert [(one.rank, one.restarts) for one in workers.pods] == [(0, 2), (1, 0)]
+    assert workers.pods[1].state == "image cannot be prepared"
+    assert workers.pods[1].detail == "no"
+    assert found.job.restarts == 3
+
+
+def test_it_is_plain_frozen_data_for_json() -> None:
+    found = view(CHAINER, job(), [member("digits-master-a", "master", running())])
+    with pytest.raises(AttributeError):
+        found.job.phase = "Running"  # type: ignore[misc]
+    document = msgspec.json.encode(found)
+    assert msgspec.json.decode(document, type=JobView) == found
+    assert b'"startedAt":"2026-01-01T00:00:01Z"' in document
+
+
+def test_warnings_about_others_are_left_out() -> None:
+    def about(kind: str, name: str, message: str = "no", count: int = 1) -> Event:
+        return event(message, about=(kind, name), count=count)
+
+    pods = [member("digits-master-a", "master", running())]
+    found = view(
+        CHAINER,
+        job(),
+        pods,
+        [
+            about("ChainerJob", "digits", "broken\x1b[31m\nline", 2),
+            about("Pod", "digits-master-a"),
+            about("StatefulSet", "digits-workerset-ws0"),
+            about("Pod", "digits-of-another"),
+            about("ChainerJob", "other"),
+            about("ElasticJob", "digits"),
+        ],
+    )
+    assert [one.about for one in found.warnings] == [
+        "ChainerJob digits",
+        "Pod digits-master-a",
+        "StatefulSet digits-workerset-ws0",
+    ]
+    assert found.warnings[0].count == 2
+    assert found.warnings[0].message.isprintable()
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        {"master": {"ready": 1}, "ws0": {"ready": 2}},
+        [{"ready": 1}, {"ready": 2}],
+        {"master": {"ready": 3}, "ws0": {"ready": "x"}, "broken": 5},
+    ],
+)
+def test_ready_pods_whatever_the_shape_of_the_status(counts: object) -> None:
+    assert summary(CHAINER, job(replicaStatuses=counts)).ready == 3
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.definition.api_version)
+@pytest.mark.parametrize(
+    "spec",
+    [{}, {"workerSets": 5}, {"replicaSpecs": "x"}, {"workers": []}, {"workers": {"replicas": "x"}}],
+)
+def test_an_invalid_spec_does_no_harm(kind: Any, spec: Any) -> None:
+    row = summary(kind, job(spec))
+    assert row.desired >= 0
+    assert row.phase == "Pending"
+
+
+@pytest.mark.parametrize(
+    ("at", "text"),
+    [("00:00:59", "59s"), ("00:01:59", "119s"), ("00:02:00", "2m"), ("02:00:01", "2h")],
+)
+def test_ages(at: str, text: str) -> None:
+    now = moment(f"2026-01-01T{at}Z")
+    assert now is not None
+    assert age(CREATED, now) == text
+    assert age("", now) == "?"

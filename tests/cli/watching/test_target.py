@@ -1,0 +1,67 @@
+"""Which cluster a command is for."""
+
+from pathlib import Path
+
+import pytest
+
+from cli.anycluster import own_home
+from traincrew.cli.cluster.files import ClusterFiles
+from traincrew.cli.errors import BadInput
+from traincrew.cli.watching import target
+
+__all__ = ["own_home"]
+
+KUBECONFIG = (
+    "clusters: [{{name: a, cluster: {{server: 'https://{0}:1'}}}}]\n"
+    "contexts: [{{name: {0}, context: {{cluster: a}}}}]\ncurrent-context: {0}\n"
+)
+
+
+def write(path: Path, host: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(KUBECONFIG.format(host))
+    return path
+
+
+def embedded(monkeypatch: pytest.MonkeyPatch, *names: str) -> list[ClusterFiles]:
+    """Let these embedded clusters seem to run."""
+    clusters = [ClusterFiles(name) for name in names]
+    for files in clusters:
+        write(files.kubeconfig, f"embedded-{files.name}")
+    monkeypatch.setattr(target, "_running", lambda: clusters)
+    return clusters
+
+
+def test_a_given_kubeconfig_is_the_one(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    embedded(monkeypatch, "default")
+    monkeypatch.setenv("KUBECONFIG", str(write(own_home / "b", "b.example")))
+    chosen = target.choose(str(write(own_home / "a", "a.example")), None)
+    assert chosen.name == "context a.example (https://a.example:1)"
+    assert chosen.doubt == ""
+    assert target.choose(None, None).name == "context b.example (https://b.example:1)"
+    with pytest.raises(BadInput, match="contexts has no entry named 'c'"):
+        target.choose(None, "c")
+
+
+def test_the_users_own_comes_before_the_embedded_one_and_says_so(
+    own_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (files,) = embedded(monkeypatch, "default")
+    write(own_home / ".kube" / "config", "real.example")
+    chosen = target.choose(None, None)
+    assert chosen.name == "context real.example (https://real.example:1)"
+    assert chosen.doubt == (
+        f"an embedded cluster is running as well: --kubeconfig {files.kubeconfig}"
+    )
+
+
+def test_the_running_embedded_cluster(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    embedded(monkeypatch, "mine")
+    assert target.choose(None, None).name == "the embedded cluster 'mine'"
+    _, files = embedded(monkeypatch, "default", "mine")
+    chosen = target.choose(None, None)
+    assert chosen.config.server == "https://embedded-default:1"
+    assert chosen.doubt == f"others are running as well: --kubeconfig {files.kubeconfig}"
+    embedded(monkeypatch, "mine", "yours")
+    with pytest.raises(BadInput, match="several embedded clusters are running"):
+        target.choose(None, None)
