@@ -2,24 +2,32 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterator
+import subprocess
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
+from typing import Any, TypeVar
 from unittest import mock
 
 import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from harness import Cluster
+from cli.programs import PROGRAM, Machine, kubeconfig_of
+from harness import CHAINER_JOBS, Cluster
 from traincrew.cli.main import cli
+from traincrew.engine.client import Client
+from traincrew.engine.config import load_config
+from traincrew.engine.resources import Resource
+
+T = TypeVar("T")
 
 IMAGE = "busybox:1"
 CONTAINERS = [{"name": "chainer", "image": IMAGE, "command": ["sleep", "600"]}]
 
 
-def job(name: str, workers: int = 0, **policy: object) -> dict[str, object]:
+def job(name: str, workers: int = 0, **policy: object) -> dict[str, Any]:
     template = {"spec": {"containers": CONTAINERS}}
-    spec: dict[str, object] = {"master": {"template": template}}
+    spec: dict[str, Any] = {"master": {"template": template}}
     if workers:
         spec["workerSets"] = {"ws0": {"replicas": workers, "template": template}}
     if policy:
@@ -30,6 +38,59 @@ def job(name: str, workers: int = 0, **policy: object) -> dict[str, object]:
         "metadata": {"name": name},
         "spec": spec,
     }
+
+
+def script(name: str, text: str, workers: int = 0) -> dict[str, Any]:
+    """A ChainerJob whose master runs a script of the shell, and is not retried."""
+    document: dict[str, Any] = job(name, workers)
+    run = [{"name": "chainer", "image": IMAGE, "command": ["sh", "-c", text]}]
+    document["spec"]["master"] = {"template": {"spec": {"containers": run}}, "backoffLimit": 0}
+    return document
+
+
+class Embedded:
+    """An embedded cluster with pods, which commands know by its kubeconfig only."""
+
+    def __init__(self, kubeconfig: Path, home: Path) -> None:
+        self.kubeconfig = kubeconfig
+        self._environment = {**os.environ, "HOME": str(home), "TRAINCREW_HOME": str(home)}
+        self._environment.pop("KUBECONFIG", None)
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        command, *rest = words
+        line = [PROGRAM, command, "--kubeconfig", str(self.kubeconfig), *rest]
+        return subprocess.Popen(
+            line,
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def __call__(self, *words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+        with self.start(*words) as process:
+            output, errors = process.communicate(timeout=90)
+        assert process.returncode == code, output + errors
+        return subprocess.CompletedProcess(process.args, code, output, errors)
+
+    def ask(self, work: Callable[[Client], Awaitable[T]]) -> T:
+        async def run() -> T:
+            async with Client(load_config(str(self.kubeconfig)), user_agent="test") as client:
+                return await work(client)
+
+        return asyncio.run(run())
+
+    def create(self, document: dict[str, Any], resource: Resource = CHAINER_JOBS) -> None:
+        self.ask(lambda client: client.create(resource, document, "default"))
+
+
+@pytest.fixture(scope="module")
+def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
+    machine = Machine(tmp_path_factory.mktemp("machine"))
+    kubeconfig = kubeconfig_of(machine("up"))
+    yield Embedded(kubeconfig, tmp_path_factory.mktemp("user"))
+    machine("down", "--all")
 
 
 class Commands:

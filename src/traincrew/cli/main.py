@@ -20,6 +20,7 @@ COMMANDS = {
     "down": "End a cluster, its pods and everything it left behind.",
     "status": "Show the clusters of this user and what runs in them.",
     "list": "List the training jobs of any cluster.",
+    "watch": "Watch a job of any cluster until it ends.",
     "restart": "Restart a cluster's control plane; its pods keep running.",
     "operator": "Run the operator for any Kubernetes cluster.",
     "orphans": "Find, and delete, what an older mxnet-operator left behind.",

@@ -10,7 +10,7 @@ from traincrew.cli.display.objects import Pod
 from traincrew.cli.display.records import Line
 from traincrew.cli.display.summary import summary
 from traincrew.cli.display.view import View
-from traincrew.cli.run.outcome import exit_code
+from traincrew.cli.watching.outcome import exit_code
 
 MASTER = "digits-master-x"
 WORKER = "digits-workerset-ws0-0"

@@ -94,8 +94,10 @@ def test_warnings_about_others_are_left_out() -> None:
             about("StatefulSet", "digits-workerset-ws0"),
             about("Pod", "digits-of-another"),
             about("ChainerJob", "other"),
+            about("StatefulSet", "digits-b-workerset-ws0"),
             about("ElasticJob", "digits"),
         ],
+        [builders.workload("StatefulSet", "digits-workerset-ws0")],
     )
     assert [one.about for one in found.warnings] == [
         "ChainerJob digits",

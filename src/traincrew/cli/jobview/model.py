@@ -5,7 +5,7 @@ All texts are printable: a program, a message of an event or a name cannot chang
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
 
@@ -13,9 +13,11 @@ from traincrew.cli.display.text import pod_state
 from traincrew.plan.shared.text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
-    from traincrew.cli.jobview.objects import Event, Job, Pod
+    from traincrew.cli.display.objects import Event, Workload
+    from traincrew.cli.jobview.objects import Job, Pod
+    from traincrew.engine.objects import HasMetadata
     from traincrew.plan.shared.kind import Kind, PodPlace
 
 __all__ = ["Condition", "JobSummary", "JobView", "PodView", "RoleView", "Warned", "summary", "view"]
@@ -161,7 +163,13 @@ def _ready(counts: Any) -> int:
     return sum(count for count in ready if isinstance(count, int))
 
 
-def view(kind: Kind, job: Job, pods: Sequence[Pod], events: Iterable[Event] = ()) -> JobView:
+def view(
+    kind: Kind,
+    job: Job,
+    pods: Sequence[Pod],
+    events: Iterable[Event] = (),
+    children: Iterable[Workload] = (),
+) -> JobView:
     """Return the model of a job.
 
     Args:
@@ -169,6 +177,7 @@ def view(kind: Kind, job: Job, pods: Sequence[Pod], events: Iterable[Event] = ()
         job: The job.
         pods: Its pods, in any order.
         events: Events of its namespace; those about others are left out.
+        children: Its Jobs and StatefulSets, as far as they are known.
     """
     conditions = tuple(
         Condition(
@@ -185,7 +194,7 @@ def view(kind: Kind, job: Job, pods: Sequence[Pod], events: Iterable[Event] = ()
         job=short,
         conditions=conditions,
         roles=_roles(kind, job, pods),
-        warnings=_warnings(job, pods, events),
+        warnings=_warnings(about(job, pods, children), events),
     )
 
 
@@ -243,32 +252,44 @@ def _pod(pod: Pod, rank: int, attempt: int) -> PodView:
     )
 
 
-def _warnings(job: Job, pods: Iterable[Pod], events: Iterable[Event]) -> tuple[Warned, ...]:
-    names = {pod.metadata.name for pod in pods}
-    relevant = [
-        event for event in events if event.type == "Warning" and concerns(event, job, names)
-    ]
-    found: dict[tuple[str, str, str], int] = {}
-    for event in relevant:
-        about = f"{event.involved_object.kind} {event.involved_object.name}"
-        key = (about, one_line(event.reason), one_line(event.message))
-        found[key] = found.get(key, 0) + (event.count or 1)
-    newest = list(found.items())[-WARNINGS_KEPT:]
-    return tuple(
-        Warned(about=about, reason=reason, message=message, count=count)
-        for (about, reason, message), count in newest
+class About(NamedTuple):
+    """The objects that events may be about, by UID, and by kind and name."""
+
+    uids: frozenset[str]
+    names: frozenset[tuple[str, str]]
+
+    def covers(self, event: Event) -> bool:
+        """Return whether an event is about one of the objects."""
+        involved = event.involved_object
+        if involved.uid:
+            return involved.uid in self.uids
+        return (involved.kind, involved.name) in self.names
+
+
+def about(job: Job, pods: Iterable[Pod], children: Iterable[Workload]) -> About:
+    """Return a job, its pods and its children, to select their events."""
+    objects: list[tuple[str, HasMetadata]] = [(job.kind, job), *(("Pod", pod) for pod in pods)]
+    children = list(children)
+    objects += [(kind, child) for kind in ("Job", "StatefulSet") for child in children]
+    return About(
+        frozenset(obj.metadata.uid for _, obj in objects),
+        frozenset((kind, obj.metadata.name) for kind, obj in objects),
     )
 
 
-def concerns(event: Event, job: Job, pods: Iterable[str] | Mapping[str, Any]) -> bool:
-    """Return whether an event is about a job, one of its pods or one of its other children."""
-    about = event.involved_object
-    name = job.metadata.name
-    if about.namespace not in {"", job.metadata.namespace}:
-        return False
-    if about.kind == job.kind:
-        return about.name == name
-    return about.name in pods or (about.kind != "Pod" and about.name.startswith(f"{name}-"))
+def _warnings(about: About, events: Iterable[Event]) -> tuple[Warned, ...]:
+    found: dict[tuple[str, str, str], int] = {}
+    for event in events:
+        if event.type != "Warning" or not about.covers(event):
+            continue
+        name = f"{event.involved_object.kind} {event.involved_object.name}"
+        key = (name, one_line(event.reason), one_line(event.message))
+        found[key] = found.get(key, 0) + (event.count or 1)
+    newest = list(found.items())[-WARNINGS_KEPT:]
+    return tuple(
+        Warned(about=name, reason=reason, message=message, count=count)
+        for (name, reason, message), count in newest
+    )
 
 
 def one_line(text: str) -> str:

@@ -22,15 +22,10 @@ class Condition(objects.Condition, frozen=True, gc=False, kw_only=True):
     last_transition_time: str | None = None
 
 
-class Status(View, frozen=True, gc=False, kw_only=True):
+class Status(objects.JobStatus, frozen=True, gc=False, kw_only=True):
     """``status``, as far as all kinds share it."""
 
-    phase: str = ""
-    reason: str = ""
-    message: str = ""
-    conditions: list[Condition] = field(default_factory=list)
-    start_time: str | None = None
-    completion_time: str | None = None
+    conditions: list[Condition] = field(default_factory=list)  # type: ignore[assignment]
     observed_generation: int = 0
     restarts: int = 0
     replica_statuses: Any = None
@@ -38,16 +33,13 @@ class Status(View, frozen=True, gc=False, kw_only=True):
 
     def true(self, kind: str) -> Condition | None:
         """Return a condition if it is true."""
-        return next((one for one in self.conditions if one.type == kind and one.status == "True"),
-                    None)  # fmt: skip
+        found = (one for one in self.conditions if one.type == kind and one.status == "True")
+        return next(found, None)
 
 
-class Job(View, frozen=True, gc=False, kw_only=True):
+class Job(objects.TrainingJob, frozen=True, gc=False, kw_only=True):
     """A training job of any kind."""
 
-    kind: str = ""
-    api_version: str = ""
-    metadata: ObjectMeta = field(default_factory=ObjectMeta)
     spec: dict[str, Any] = field(default_factory=dict)
     status: Status = field(default_factory=Status)
 

@@ -5,36 +5,26 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import os
 import shlex
-import sys
-import time
 from typing import TYPE_CHECKING, Any
 
 from traincrew.cli.cluster.embedded import Embedded
 from traincrew.cli.cluster.gpus import warn_of_pretended
-from traincrew.cli.display.console import Console, ConsoleStream, wants_colour
-from traincrew.cli.display.objects import Event, Pod, TrainingJob, Workload
 from traincrew.cli.display.records import Line
-from traincrew.cli.display.summary import summary
 from traincrew.cli.display.text import duration
-from traincrew.cli.display.view import View
 from traincrew.cli.errors import BadInput
-from traincrew.cli.run.catch_up import catch_up
-from traincrew.cli.run.interrupt import Interrupt
-from traincrew.cli.run.logs import Logs
-from traincrew.cli.run.outcome import TIMED_OUT, exit_code, with_outputs
 from traincrew.cli.run.preflight import check_bare, check_images, prepare_images
 from traincrew.cli.run.readiness import until_ready
 from traincrew.cli.run.results import Results
 from traincrew.cli.run.scaling import require_scalable, scale
 from traincrew.cli.run.submit import Submitter, jobs_among
-from traincrew.engine.cache import Informer
+from traincrew.cli.watching.interrupt import Interrupt
+from traincrew.cli.watching.live import Live
+from traincrew.cli.watching.outcome import TIMED_OUT, exit_code, with_outputs
 from traincrew.engine.errors import ApiError
-from traincrew.engine.resources import EVENTS, JOBS, PODS, STATEFUL_SETS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from traincrew.cli.cluster.options import Options
     from traincrew.cli.manifest.documents import Document
@@ -42,9 +32,6 @@ if TYPE_CHECKING:
     from traincrew.engine.client import Client
     from traincrew.engine.resources import Resource
     from traincrew.local.node import PodOptions
-
-DRAIN_SECONDS = 3.0
-STATUS_EVERY_SECONDS = 0.5
 
 
 class Session:
@@ -84,25 +71,16 @@ class Session:
         self._scalings = sorted(scalings, key=lambda scaling: scaling.after)
         self._results = results or Results((), namespace or "default")
         self._keep = keep
-        self._verbose = verbose
-        self._started = time.monotonic()
         self._interrupt = Interrupt()
         self._staying = False
         self._created_any = False
-        self._changed = asyncio.Event()
-        self._running = asyncio.Event()
         self._tasks: list[asyncio.Task[Any]] = []
-        colour = wants_colour(sys.stdout, forbidden=no_colour)
-        self._view = View(verbose=verbose, colour=colour)
-        self._live = sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
-        self._console = Console(
-            colour=colour, live=self._live, on_broken=self._interrupt.reader_left
-        )
-        self._logs = Logs(self._view, self._console)
+        self._live = Live(self._interrupt, verbose=verbose, no_colour=no_colour)
+        self._view = self._live.view
+        self._console = self._live.console
         self._embedded = Embedded(chosen, None, self._pulled, pods, self._removed)
         self._client: Client
         self._jobs: list[Document] = []
-        self._watched: list[Informer[Any]] = []
 
     # -- the run ------------------------------------------------------------------------------
 
@@ -113,16 +91,8 @@ class Session:
             BadInput: An object is refused.
             CommandFailed: The cluster does not start.
         """
-        from traincrew.engine.observability import configure_logging
-
-        configure_logging("text", "warning" if self._verbose else "error")
-        stderr = sys.stderr
-        if self._live and stderr.isatty():
-            sys.stderr = ConsoleStream(self._console)
-        try:
+        with self._live.shown():
             return await self._run()
-        finally:
-            sys.stderr = stderr
 
     async def _run(self) -> int:
         self._interrupt.listen()
@@ -159,14 +129,14 @@ class Session:
         self._client = self._embedded.cluster.client
         serving = asyncio.create_task(self._embedded.run(), name="embedded")
         self._tasks.append(serving)
-        self._say(f"cluster ready: {self._describe_cluster()}")
+        self._live.say(f"cluster ready: {self._describe_cluster()}")
         if text := await asyncio.to_thread(warn_of_pretended, self._chosen.gpus):
-            self._show([Line(text, "bad", at=self._now())])
+            self._live.show([Line(text, "bad", at=self._live.now())])
         following = await self._create()
         if self._scalings:
             scaling = asyncio.create_task(self._scale(following[0]), name="scale")
             self._tasks.append(scaling)
-        waiting = asyncio.create_task(self._until_finished())
+        waiting = asyncio.create_task(self._live.until_finished())
         preparing = asyncio.create_task(
             prepare_images(self._documents, self._embedded.cluster.images, self._pulled),
             name="prepare images",
@@ -182,11 +152,11 @@ class Session:
         in_time = waiting in done
         if in_time:
             waiting.result()
-            await self._drain()
+            await self._live.drain(self._client)
         elif preparing in done:
             preparing.result()
         code = exit_code(self._view) if in_time else TIMED_OUT
-        self._console.show(summary(self._view, self._now(), self._console.columns))
+        self._live.show_summary()
         if not in_time:
             limit = duration(self._timeout or 0)
             self._console.show([Line(f"Ended by --timeout after {limit}.", "bad")])
@@ -195,7 +165,7 @@ class Session:
         return code
 
     def _removed(self, text: str) -> None:
-        self._show([Line(text, at=self._now())])
+        self._live.show([Line(text, at=self._live.now())])
 
     def _check_images(self) -> None:
         from traincrew.cli.cluster.embedded import image_catalogs
@@ -225,47 +195,29 @@ class Session:
             ]
         )
         self._console.set_status("")
-        self._live = False
+        self._live.live = False
         self._staying = True
         await self._interrupt.wait()
 
-    async def _until_finished(self) -> None:
-        while not self._view.finished:
-            self._changed.clear()
-            if self._live:
-                self._console.set_status(self._view.status(self._now()))
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(STATUS_EVERY_SECONDS):
-                        await self._changed.wait()
-            else:
-                await self._changed.wait()
-
     async def _scale(self, resource: Resource) -> None:
         (job,) = self._view.jobs
-        await self._running.wait()
-        began = self._now()
+        await self._live.running.wait()
+        began = self._live.now()
         for replicas, after in self._scalings:
-            await asyncio.sleep(began + after - self._now())
+            await asyncio.sleep(began + after - self._live.now())
             try:
                 await scale(self._client, resource, job.namespace, job.name, replicas)
             except ApiError as error:
                 text = f"{job.name}: not scaled to {replicas}: {error.message}"
-                self._show([Line(text, "bad", at=self._now())])
+                self._live.show([Line(text, "bad", at=self._live.now())])
             else:
-                self._say(f"{job.name} scaled to {replicas}")
-
-    async def _drain(self) -> None:
-        """Wait for a limited time until the watches are up to date, and for the last log lines."""
-        with contextlib.suppress(TimeoutError, ApiError):
-            async with asyncio.timeout(DRAIN_SECONDS):
-                await catch_up(self._client, self._watched)
-        await self._logs.drain(DRAIN_SECONDS)
+                self._live.say(f"{job.name} scaled to {replicas}")
 
     async def _end(self) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._logs.stop()
+        await self._live.stop()
         try:
             if self._created_any:
                 self._console.show(self._results.lines(*await self._embedded.end_pods()))
@@ -274,7 +226,7 @@ class Session:
             await self._embedded.stop()
 
     def _show_interrupted(self) -> int:
-        self._console.show(summary(self._view, self._now(), self._console.columns))
+        self._live.show_summary()
         text = f"Ended by {self._interrupt.name}; everything is removed."
         self._console.show([Line(text, "bad")])
         return self._interrupt.exit_code
@@ -290,82 +242,25 @@ class Session:
                 metadata = (await submitter.submit(document, again=True))["metadata"]
                 if (document.api_version, document.kind) == ("v1", "Pod"):
                     pods.append((metadata["namespace"], metadata["name"]))
-        await until_ready(self._client, pods, self._say)
+        await until_ready(self._client, pods, self._live.say)
         resources = [await submitter.resource(job) for job in self._jobs]
-        await self._watch(dict.fromkeys(resources))
+        await self._live.watch(self._client, resources)
         for job in self._jobs:
             metadata = (await submitter.submit(job))["metadata"]
-            self._view.follow(job.kind, metadata["namespace"], metadata["name"], self._now())
-        if len(self._view.jobs) == 1:
-            self._console.abbreviate(f"{self._view.jobs[0].name}-")
-        for informer in self._informers.values():
-            for obj in informer.store.list():
-                self._show(self._view.job(obj, self._now()))
+            self._live.follow(job.kind, metadata["namespace"], metadata["name"])
+        self._live.begin()
         return resources
 
     def _created(self, kind: str, name: str) -> None:
         self._created_any = True
-        self._say(f"{kind} {name} created")
-
-    # -- watching -------------------------------------------------------------------------------
-
-    async def _watch(self, followed: dict[Resource, None]) -> None:
-        view = self._view
-        self._informers = {
-            resource: Informer(self._client, resource, TrainingJob) for resource in followed
-        }
-        for informer in self._informers.values():
-            informer.add_handler(self._handler(view.job))
-        pods = Informer(self._client, PODS, Pod)
-        pods.add_handler(self._pod_changed)
-        events = Informer(self._client, EVENTS, Event)
-        events.add_handler(self._event_changed)
-        workloads = [Informer(self._client, r, Workload) for r in (JOBS, STATEFUL_SETS)]
-        for workload in workloads:
-            workload.add_handler(self._handler(view.workload))
-        self._watched = [*self._informers.values(), *workloads, pods, events]
-        for one in self._watched:
-            self._tasks.append(asyncio.create_task(one.run(), name=f"watch {one.resource.plural}"))
-        await asyncio.gather(*(one.wait_synced() for one in self._watched))
-
-    def _handler(self, note: Callable[..., list[Line]]) -> Callable[[Any, Any], None]:
-        def handle(old: Any, new: Any) -> None:
-            self._show(note(new or old, self._now(), deleted=new is None))
-
-        return handle
-
-    def _event_changed(self, _old: Event | None, new: Event | None) -> None:
-        if new is not None:
-            self._show(self._view.event(new, self._now()))
-
-    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
-        pod = new or old
-        assert pod is not None
-        lines = self._view.pod(pod, self._now(), deleted=new is None)
-        self._logs.follow(self._client, pod, gone=new is None)
-        if not (lines and self._logs.show_after_logs(pod, lines)):
-            self._show(lines)
+        self._live.say(f"{kind} {name} created")
 
     # -- showing --------------------------------------------------------------------------------
-
-    def _now(self) -> float:
-        return time.monotonic() - self._started
-
-    def _say(self, text: str) -> None:
-        self._show([Line(text, at=self._now())])
-
-    def _show(self, lines: list[Line]) -> None:
-        self._logs.show(lines)
-        if any(job.phase == "Running" for job in self._view.jobs):
-            self._running.set()
-        if self._live and lines:
-            self._console.set_status(self._view.status(self._now()))
-        self._changed.set()
 
     def _pulled(self, image: str, message: str) -> None:
         from traincrew.local.images import Measurement
 
-        lines = self._view.pull(image, message, self._now())
+        lines = self._view.pull(image, message, self._live.now())
         # A terminal shows them in the status line; elsewhere no output would look like a hang.
-        if not (self._live and isinstance(message, Measurement)):
-            self._show(lines)
+        if not (self._live.live and isinstance(message, Measurement)):
+            self._live.show(lines)

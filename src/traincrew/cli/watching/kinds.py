@@ -35,15 +35,11 @@ class Served(NamedTuple):
     kind: Kind
     resource: Resource
 
-    @property
-    def selector(self) -> str:
-        """The label selector of the children of all jobs of the kind."""
-        return self.kind.selector or self.kind.label
-
     def selector_of(self, name: str) -> str:
-        """Return the label selector of the pods of one job."""
+        """Return the label selector of the pods and children of one job."""
         own = f"{self.kind.label}={name}"
-        others = [part for part in self.selector.split(",") if part != self.kind.label]
+        parts = self.kind.selector.split(",")
+        others = [part for part in parts if part not in {"", self.kind.label}]
         return ",".join([*others, own])
 
 

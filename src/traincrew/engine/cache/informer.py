@@ -25,6 +25,7 @@ from traincrew.engine.cache.store import Key
 T = TypeVar("T", bound=HasMetadata)
 
 Handler = Callable[[T | None, T | None], None]
+StateHandler = Callable[[Exception | None], None]
 
 # Objects of a list that are processed before other tasks get a turn.
 _BATCH = 500
@@ -49,6 +50,8 @@ class Informer(Generic[T]):
         clock: Source of time.
         rng: Source of jitter.
         metrics: Where the watch is recorded, if anywhere.
+        on_state: Called with failures of the watch that repeat or that waiting may not cure, and
+            with None once the server works again. The watch is retried in any case.
     """
 
     @overload
@@ -65,6 +68,7 @@ class Informer(Generic[T]):
         clock: Clock = ...,
         rng: random.Random | None = ...,
         metrics: Metrics | None = ...,
+        on_state: StateHandler | None = ...,
     ) -> None: ...
 
     @overload
@@ -82,6 +86,7 @@ class Informer(Generic[T]):
         clock: Clock = ...,
         rng: random.Random | None = ...,
         metrics: Metrics | None = ...,
+        on_state: StateHandler | None = ...,
     ) -> None: ...
 
     def __init__(
@@ -98,8 +103,12 @@ class Informer(Generic[T]):
         clock: Clock = SYSTEM_CLOCK,
         rng: random.Random | None = None,
         metrics: Metrics | None = None,
+        on_state: StateHandler | None = None,
     ) -> None:
         self.resource = resource
+        self.namespace = namespace
+        self.label_selector = label_selector
+        self.field_selector = field_selector
         self.store: Store[T] = Store(indexers)
         self.delivering_list = False
         """True while handlers are called for objects of a list and not for live changes."""
@@ -119,6 +128,7 @@ class Informer(Generic[T]):
             clock=clock,
             rng=rng,
             metrics=metrics,
+            on_state=on_state,
         )
 
     @property

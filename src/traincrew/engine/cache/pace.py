@@ -9,6 +9,7 @@ from traincrew.engine.errors import UnreachableError
 
 if TYPE_CHECKING:
     import random
+    from collections.abc import Callable
 
     from traincrew.engine.clock import Clock
     from traincrew.engine.observability import Logger
@@ -29,14 +30,23 @@ class Pace:
         rng: Source of jitter.
         log: Where failures are logged.
         errors: Counts them, if anywhere.
+        on_state: Called with each failure that is logged as a warning, and with None once the
+            server works again.
     """
 
     def __init__(
-        self, clock: Clock, rng: random.Random, log: Logger, errors: Number | None
+        self,
+        clock: Clock,
+        rng: random.Random,
+        log: Logger,
+        errors: Number | None,
+        on_state: Callable[[Exception | None], None] | None = None,
     ) -> None:
         self._clock = clock
         self._log = log
         self._errors = errors
+        self._on_state = on_state
+        self._failing = False
         self._refused, self._short, self._expired = (
             Backoff(0.2, 30.0, jitter=1.0, rng=rng) for _ in range(3)
         )
@@ -53,10 +63,18 @@ class Pace:
     def connected(self) -> None:
         """Record that the server has accepted the watch."""
         self._connected_at = self._clock.monotonic()
+        self._works()
 
     def listed(self) -> None:
         """Record that a whole list has arrived, which is a successful response."""
         self._refused.reset()
+        self._works()
+
+    def _works(self) -> None:
+        if self._failing:
+            self._failing = False
+            if self._on_state is not None:
+                self._on_state(None)
 
     def advanced(self) -> None:
         """Record that something new has arrived, so the server works again."""
@@ -102,3 +120,6 @@ class Pace:
         else:
             self._log.warning("watch failed", error=text, retry_in=round(delay, 1))
             self._last_error = text
+            self._failing = True
+            if self._on_state is not None:
+                self._on_state(error)

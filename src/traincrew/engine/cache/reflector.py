@@ -41,7 +41,7 @@ from traincrew.engine.objects import HasMetadata
 from traincrew.engine.observability import get_logger
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from traincrew.engine.cache.store import Key
     from traincrew.engine.cache.views import ListMeta, ViewDecoder
@@ -108,6 +108,7 @@ class Reflector(Generic[T]):
         clock: Source of time.
         rng: Source of jitter.
         metrics: Where relists and errors are counted, if anywhere.
+        on_state: Called with failures that repeat, and with None once the server works again.
     """
 
     def __init__(
@@ -124,6 +125,7 @@ class Reflector(Generic[T]):
         clock: Clock = SYSTEM_CLOCK,
         rng: random.Random | None = None,
         metrics: Metrics | None = None,
+        on_state: Callable[[Exception | None], None] | None = None,
     ) -> None:
         self._client = client
         self._path = resource.path(namespace)
@@ -145,7 +147,7 @@ class Reflector(Generic[T]):
             self._relists = metrics.relists.labels(resource.plural)
             self._undecodable = metrics.undecodable.labels(resource.plural)
             errors = metrics.watch_errors.labels(resource.plural)
-        self._pace = Pace(clock, self._rng, self._log, errors)
+        self._pace = Pace(clock, self._rng, self._log, errors, on_state)
 
     async def run(self) -> None:
         """Reflect until cancelled."""

@@ -11,7 +11,7 @@ import asyncio
 import re
 from typing import TYPE_CHECKING
 
-from traincrew.engine.errors import ApiError, NotFoundError
+from traincrew.engine.errors import ApiError, ForbiddenError, NotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -40,10 +40,14 @@ def split_stamp(line: bytes) -> tuple[tuple[str, str] | None, bytes]:
 
 
 class Position:
-    """The position up to which a log has been read."""
+    """The position up to which a log has been read.
 
-    def __init__(self) -> None:
-        self.last: tuple[str, str] | None = None
+    Args:
+        since: The time before which lines are of no interest, in the form of `split_stamp`.
+    """
+
+    def __init__(self, since: tuple[str, str] | None = None) -> None:
+        self.last = since
         self._at_last = 0
         self._resume: tuple[str, str] | None = None
         self._skip = 0
@@ -83,6 +87,11 @@ class LogFollower:
         container: Name of the container.
         deliver: Called with each line, without its line break.
         room: Awaited between chunks, to let a slow reader catch up.
+        position: The position from which to read; the beginning by default.
+        earlier: Also deliver the log of an earlier run that has not been read, if it still exists.
+        tail: Number of lines of the first log with which to begin; None for all.
+        timestamps: Deliver each line with its time.
+        refused: Called once if the log may not be read; following ends then.
     """
 
     def __init__(
@@ -92,6 +101,12 @@ class LogFollower:
         container: str,
         deliver: Callable[[str], None],
         room: Callable[[], Awaitable[None]] | None = None,
+        *,
+        position: Position | None = None,
+        earlier: bool = True,
+        tail: int | None = None,
+        timestamps: bool = False,
+        refused: Callable[[ForbiddenError], None] | None = None,
     ) -> None:
         self._client = client
         self._pod = pod
@@ -100,7 +115,11 @@ class LogFollower:
         self._room = room
         self._gone = False
         self._changed = asyncio.Event()
-        self._position = Position()
+        self._position = position or Position()
+        self._earlier = earlier
+        self._tail = tail
+        self._timestamps = timestamps
+        self._refused = refused
         self.settled = asyncio.Event()
         """Set when everything has been delivered and the container is not running."""
 
@@ -111,7 +130,7 @@ class LogFollower:
 
     async def run(self) -> None:
         """Deliver lines until the container has ended and will not be restarted."""
-        complete = -1  # the last run of the container whose log was read to its end
+        complete = self._before_first()  # the last run of which the log was read to its end
         delay = RETRY_SECONDS
         while True:
             status = self._status()
@@ -149,18 +168,28 @@ class LogFollower:
                     # Get the pod, so that the log of the next run is not mistaken for this one's.
                     await self._wait(RETRY_SECONDS)
                     await self._refresh_pod()
-            except NotFoundError:
-                if self._gone:
+            except ApiError as error:
+                if self._gone or self._is_refused(error):
                     break
                 await self._wait(delay)
-            except ApiError:
-                if self._gone:
-                    break
-                await self._wait(delay)
-                delay = min(delay * 2, LONGEST_RETRY_SECONDS)
+                if not isinstance(error, NotFoundError):
+                    delay = min(delay * 2, LONGEST_RETRY_SECONDS)
             if self._gone:
                 break
         self.settled.set()
+
+    def _before_first(self) -> int:
+        """Return the number of the run before the first one to deliver."""
+        status = None if self._earlier else self._status()
+        return -1 if status is None else status.restart_count - 1
+
+    def _is_refused(self, error: ApiError) -> bool:
+        """Return whether trying again is useless, after reporting it."""
+        if not isinstance(error, ForbiddenError):
+            return False
+        if self._refused is not None:
+            self._refused(error)
+        return True
 
     async def _read(self, *, previous: bool, follow: bool, to_end: bool) -> None:
         """Deliver the new lines of one stream.
@@ -180,7 +209,9 @@ class LogFollower:
             since_time=position.since,
             timestamps=True,
             previous=previous,
+            tail=self._tail,
         )
+        self._tail = None
         async for chunk in chunks:
             *lines, rest = (rest + chunk).split(b"\n")
             for line in lines:
@@ -208,7 +239,7 @@ class LogFollower:
     def _take(self, line: bytes) -> None:
         stamp, text = split_stamp(line)
         if self._position.is_new(stamp):
-            self._deliver(text.decode(errors="replace"))
+            self._deliver((line if self._timestamps else text).decode(errors="replace"))
 
     def _status(self) -> ContainerStatus | None:
         status = self._pod.status

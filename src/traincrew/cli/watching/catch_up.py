@@ -29,7 +29,12 @@ async def catch_up(client: Client, informers: Iterable[Informer[Any]]) -> None:
         while True:
             changed.clear()
             # List again after each change, because objects may have been deleted since.
-            listed = await client.list(informer.resource)
+            listed = await client.list(
+                informer.resource,
+                informer.namespace,
+                label_selector=informer.label_selector,
+                field_selector=informer.field_selector,
+            )
             if not any(_is_newer(informer, item["metadata"]) for item in listed["items"]):
                 break
             await changed.wait()

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, cast
 
 from traincrew.cli.display.objects import Pod, decode
-from traincrew.cli.run.catch_up import catch_up
+from traincrew.cli.watching.catch_up import catch_up
 from traincrew.engine.cache import Informer
 from traincrew.engine.resources import PODS
 
@@ -23,7 +23,7 @@ class Server:
         self.versions = list(versions)
         self.asked = asyncio.Event()
 
-    async def list(self, _resource: object) -> dict[str, Any]:
+    async def list(self, _resource: object, _namespace: object, **_: object) -> dict[str, Any]:
         """Everything there is."""
         self.asked.set()
         return {"items": [document(version) for version in self.versions]}

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from traincrew.cli.run.interrupt import Interrupt
+from traincrew.cli.watching.interrupt import Interrupt
 
 
 @pytest.mark.parametrize(

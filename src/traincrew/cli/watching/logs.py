@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from traincrew.cli.run.follow import LogFollower
+from traincrew.cli.watching.follow import LogFollower
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from traincrew.cli.display.console import Console
     from traincrew.cli.display.objects import Pod
     from traincrew.cli.display.records import Line
     from traincrew.cli.display.view import View
     from traincrew.engine.client import Client
+    from traincrew.engine.errors import ForbiddenError
 
 LAST_LINES_SECONDS = 1.0
 
@@ -27,15 +28,29 @@ class Logs:
     Args:
         view: Converts log lines.
         console: Shows the lines.
+        tail: Number of lines with which to begin each log that exists already; None for all.
+        refused: Called if a log may not be read.
     """
 
-    def __init__(self, view: View, console: Console) -> None:
+    def __init__(
+        self,
+        view: View,
+        console: Console,
+        tail: int | None = None,
+        refused: Callable[[ForbiddenError], None] | None = None,
+    ) -> None:
         self._view = view
         self._console = console
+        self._tail = tail
+        self._refused = refused
         self._followers: dict[tuple[str, str], tuple[LogFollower, asyncio.Task[None]]] = {}
         self._waiting: list[asyncio.Task[None]] = []
         self._holding = 0
         self._held: list[Line] = []
+
+    def begin(self) -> None:
+        """Show the logs of pods that appear from now on from their beginning."""
+        self._tail = None
 
     def follow(self, client: Client, pod: Pod, *, gone: bool) -> None:
         """Record a new state of a pod, and follow its containers."""
@@ -54,7 +69,16 @@ class Logs:
         def deliver(text: str) -> None:
             self._console.show(self._view.log(uid, container, text))
 
-        follower = LogFollower(client, pod, container, deliver, self._console.room)
+        follower = LogFollower(
+            client,
+            pod,
+            container,
+            deliver,
+            self._console.room,
+            earlier=self._tail is None,
+            tail=self._tail,
+            refused=self._refused,
+        )
         task = asyncio.create_task(follower.run(), name=f"logs {pod.metadata.name}")
         self._followers[uid, container] = (follower, task)
 

@@ -10,7 +10,7 @@ import pytest
 
 from cli.builders import ended, pod, running, waiting
 from traincrew.cli.display.objects import Pod
-from traincrew.cli.run.follow import LogFollower, Position, split_stamp
+from traincrew.cli.watching.follow import LogFollower, Position, split_stamp
 from traincrew.engine.errors import NotFoundError, UnreachableError
 
 NAME = "digits-master-x"
@@ -105,8 +105,8 @@ class FakeNode:
 async def test_every_line_arrives_once_through_breaks_and_restarts(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("traincrew.cli.run.follow.RETRY_SECONDS", 0.001)
-    monkeypatch.setattr("traincrew.cli.run.follow.LONGEST_RETRY_SECONDS", 0.002)
+    monkeypatch.setattr("traincrew.cli.watching.follow.RETRY_SECONDS", 0.001)
+    monkeypatch.setattr("traincrew.cli.watching.follow.LONGEST_RETRY_SECONDS", 0.002)
     node = FakeNode(seed)
     node.breaking = 0.2
     received: list[str] = []

@@ -1,0 +1,362 @@
+"""What is shown of jobs while they run: watches feed the view, lines and logs go to the console."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
+
+from traincrew.cli.display.console import Console, ConsoleStream, wants_colour
+from traincrew.cli.display.objects import Event, Pod, Workload
+from traincrew.cli.display.records import Line
+from traincrew.cli.display.summary import summary
+from traincrew.cli.display.text import moment, plain
+from traincrew.cli.display.view import View
+from traincrew.cli.jobview import model
+from traincrew.cli.jobview.objects import Job
+from traincrew.cli.watching.catch_up import catch_up
+from traincrew.cli.watching.logs import Logs
+from traincrew.cli.watching.rights import missing_right, refused
+from traincrew.engine.cache import Informer
+from traincrew.engine.errors import ApiError, ForbiddenError
+from traincrew.engine.resources import EVENTS, JOBS, PODS, STATEFUL_SETS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from traincrew.cli.errors import CommandFailed
+    from traincrew.cli.watching.interrupt import Interrupt
+    from traincrew.engine.client import Client
+    from traincrew.engine.resources import Resource
+    from traincrew.plan.shared.kind import Kind
+
+DRAIN_SECONDS = 3.0
+STATUS_EVERY_SECONDS = 0.5
+EARLY_EVENTS = 1000
+"""Number of objects of which events are kept until it is known whose they are."""
+
+
+def seconds_ago(timestamp: str | None) -> float:
+    """Return how long ago a time of the cluster was; 0 if it is missing, or in the future."""
+    then = moment(timestamp)
+    return 0.0 if then is None else max(0.0, (datetime.now(UTC) - then).total_seconds())
+
+
+class Scope(NamedTuple):
+    """What to watch.
+
+    Attributes:
+        namespace: The namespace; None for all of them.
+        name: Name of the only job; empty for all.
+        labels: Label selector of pods, Jobs and StatefulSets; None for all.
+    """
+
+    namespace: str | None = None
+    name: str = ""
+    labels: str | None = None
+
+
+EVERYTHING = Scope()
+
+
+class Live:
+    """The view of jobs while they run.
+
+    Args:
+        interrupt: Ends the command when nobody reads its output.
+        verbose: Show every step.
+        no_colour: Never use colours.
+        tail: Number of lines with which to begin each log that exists already; None for all.
+        stream: Where everything is written; standard output by default.
+    """
+
+    def __init__(
+        self,
+        interrupt: Interrupt,
+        *,
+        verbose: bool = False,
+        no_colour: bool = False,
+        tail: int | None = None,
+        stream: TextIO | None = None,
+    ) -> None:
+        stream = stream or sys.stdout
+        colour = wants_colour(stream, forbidden=no_colour)
+        self.live = stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+        """Whether there is a status line."""
+        self.console = Console(
+            stream, colour=colour, live=self.live, on_broken=interrupt.reader_left
+        )
+        self.view = View(verbose=verbose, colour=colour)
+        self.logs = Logs(self.view, self.console, tail, self._log_refused)
+        self.running = asyncio.Event()
+        """Set when a job runs for the first time."""
+        self._verbose = verbose
+        self._started = time.monotonic()
+        self._changed = asyncio.Event()
+        self._tasks: list[asyncio.Task[Any]] = []
+        self._jobs: list[Informer[Job]] = []
+        self._pods: Informer[Pod]
+        self._events: Informer[Event]
+        self._workloads: list[Informer[Workload]] = []
+        self._failed = asyncio.Event()
+        self._failure: CommandFailed | None = None
+        self._only_own_events = False
+        self._early: dict[str, list[Event]] = {}
+        self._unreachable = ""
+        self._said: set[str] = set()
+
+    @contextlib.contextmanager
+    def shown(self) -> Iterator[None]:
+        """Show log messages and warnings of this process above the status line."""
+        from traincrew.engine.observability import configure_logging
+
+        configure_logging("text", "warning" if self._verbose else "error")
+        stderr = sys.stderr
+        if self.live and stderr.isatty():
+            sys.stderr = ConsoleStream(self.console)
+        try:
+            yield
+        finally:
+            sys.stderr = stderr
+
+    # -- watching -------------------------------------------------------------------------------
+
+    async def watch(
+        self, client: Client, resources: Iterable[Resource], scope: Scope = EVERYTHING
+    ) -> None:
+        """Watch jobs, their pods, events and children; return when all of it is known.
+
+        Args:
+            client: The API server.
+            resources: Those of the jobs.
+            scope: What to watch.
+
+        Raises:
+            CommandFailed: The jobs or pods may not be watched.
+        """
+        self._only_own_events = bool(scope.name)
+        self._jobs = [
+            self._informer(client, resource, Job, scope.namespace,
+                           fields=f"metadata.name={scope.name}" if scope.name else None)
+            for resource in dict.fromkeys(resources)
+        ]  # fmt: skip
+        for informer in self._jobs:
+            informer.add_handler(self._handler(self.view.job))
+        pods = self._pods = self._informer(client, PODS, Pod, scope.namespace, scope.labels)
+        pods.add_handler(lambda old, new: self._pod_changed(client, old, new))
+        events = self._informer(client, EVENTS, Event, scope.namespace, required=False)
+        self._events = events
+        events.add_handler(self._event_changed)
+        self._workloads = [
+            self._informer(client, each, Workload, scope.namespace, scope.labels, required=False)
+            for each in (JOBS, STATEFUL_SETS)
+        ]
+        for workload in self._workloads:
+            workload.add_handler(self._workload_changed)
+        for one in self._watched():
+            task = asyncio.create_task(one.run(), name=f"watch {one.resource.plural}")
+            self._tasks.append(task)
+        required = [*self._jobs, pods]
+        await self._unless_failed(asyncio.gather(*(one.wait_synced() for one in required)))
+        self.logs.begin()
+
+    def _watched(self) -> list[Informer[Any]]:
+        return [*self._jobs, *self._workloads, self._pods, self._events]
+
+    def _informer(
+        self,
+        client: Client,
+        resource: Resource,
+        view: type[Any],
+        namespace: str | None,
+        labels: str | None = None,
+        *,
+        fields: str | None = None,
+        required: bool = True,
+    ) -> Informer[Any]:
+        def report(error: Exception | None) -> None:
+            self._state(error, resource, namespace, required=required)
+
+        return Informer(
+            client,
+            resource,
+            view,
+            namespace=namespace,
+            label_selector=labels,
+            field_selector=fields,
+            on_state=report,
+        )
+
+    def _state(
+        self, error: Exception | None, resource: Resource, namespace: str | None, *, required: bool
+    ) -> None:
+        """Report that a watch fails or works again; end the command if waiting cannot help."""
+        if error is None:
+            if self._unreachable:
+                self._unreachable = ""
+                self.say("the cluster answers again")
+        elif isinstance(error, ForbiddenError):
+            if not required:
+                self._say_once(missing_right("watch", resource, namespace))
+            else:
+                self._failure = refused(error, "watch", resource, namespace)
+                self._failed.set()
+        elif isinstance(error, ApiError) and not self._unreachable:
+            self._unreachable = plain(error.message)
+            text = f"the cluster does not answer; trying again: {self._unreachable}"
+            self.show([Line(text, "bad", at=self.now())])
+
+    def _log_refused(self, _error: ForbiddenError) -> None:
+        self._say_once(f"no logs: {missing_right('get', PODS, None, 'log')}")
+
+    def _say_once(self, text: str) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            self.show([Line(text, "bad", at=self.now())])
+
+    async def _unless_failed(self, work: asyncio.Future[Any]) -> None:
+        failed = asyncio.ensure_future(self._failed.wait())
+        try:
+            await asyncio.wait({work, failed}, return_when=asyncio.FIRST_COMPLETED)
+            if self._failure is not None:
+                raise self._failure
+            await work
+        finally:
+            failed.cancel()
+            work.cancel()
+
+    def follow(self, kind: str, namespace: str, name: str, age: float = 0.0) -> None:
+        """Wait for a job that has been created, or was `age` seconds ago."""
+        self.view.follow(kind, namespace, name, self.now() - age)
+
+    def models(self, kind: Kind) -> list[model.JobView]:
+        """Return the view model of every job that exists, all of one kind."""
+        pods, events = self._pods.store.list(), self._events.store.list()
+        workloads = [workload for each in self._workloads for workload in each.store.list()]
+        jobs = [job for informer in self._jobs for job in informer.store.list()]
+        return [model.view(kind, job, pods, events, workloads) for job in jobs]
+
+    async def until_changed(self) -> None:
+        """Wait until something has changed since the last call.
+
+        Raises:
+            CommandFailed: A watch is refused for good.
+        """
+        await self._unless_failed(asyncio.ensure_future(self._changed.wait()))
+        self._changed.clear()
+
+    def begin(self) -> None:
+        """Show the state of the jobs that are followed."""
+        if len(self.view.jobs) == 1:
+            self.console.abbreviate(f"{self.view.jobs[0].name}-")
+        for informer in self._jobs:
+            for obj in informer.store.list():
+                self.show(self.view.job(obj, self.now()))
+
+    async def until_finished(self) -> None:
+        """Wait until every job that is followed has ended.
+
+        Raises:
+            CommandFailed: A watch is refused for good.
+        """
+        await self._unless_failed(asyncio.ensure_future(self._until_finished()))
+
+    async def _until_finished(self) -> None:
+        while not self.view.finished:
+            self._changed.clear()
+            if self.live:
+                self.console.set_status(self.view.status(self.now()))
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(STATUS_EVERY_SECONDS):
+                        await self._changed.wait()
+            else:
+                await self._changed.wait()
+
+    async def drain(self, client: Client) -> None:
+        """Wait for a limited time until the watches are up to date, and for the last log lines."""
+        with contextlib.suppress(TimeoutError, ApiError):
+            async with asyncio.timeout(DRAIN_SECONDS):
+                await catch_up(client, [one for one in self._watched() if one.synced])
+        await self.logs.drain(DRAIN_SECONDS)
+
+    async def stop(self) -> None:
+        """Stop watching and following logs."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.logs.stop()
+
+    def _handler(self, note: Callable[..., list[Line]]) -> Callable[[Any, Any], None]:
+        def handle(old: Any, new: Any) -> None:
+            self.show(note(new or old, self.now(), deleted=new is None))
+
+        return handle
+
+    def _event_changed(self, _old: Event | None, new: Event | None) -> None:
+        if new is None:
+            return
+        if self._only_own_events and not self._is_own(new):
+            # The object may be one of ours that its own watch has not reported yet.
+            if len(self._early) < EARLY_EVENTS:
+                self._early.setdefault(new.involved_object.uid, []).append(new)
+            return
+        self.show(self.view.event(new, self.now()))
+
+    def _is_own(self, event: Event) -> bool:
+        about = event.involved_object
+        return (
+            about.uid in self.view.pods
+            or about.uid in self.view.workloads
+            or any((job.kind, job.name) == (about.kind, about.name) for job in self.view.jobs)
+        )
+
+    def _show_early_events(self, uid: str) -> None:
+        for event in self._early.pop(uid, ()):
+            self.show(self.view.event(event, self.now()))
+
+    def _workload_changed(self, old: Workload | None, new: Workload | None) -> None:
+        workload = new or old
+        assert workload is not None
+        self.show(self.view.workload(workload, self.now(), deleted=new is None))
+        self._show_early_events(workload.metadata.uid)
+
+    def _pod_changed(self, client: Client, old: Pod | None, new: Pod | None) -> None:
+        pod = new or old
+        assert pod is not None
+        known = pod.metadata.uid in self.view.pods
+        lines = self.view.pod(pod, self.now(), deleted=new is None)
+        if not known and self._only_own_events:
+            # It may have started long before this command.
+            since = seconds_ago(pod.status.start_time)
+            self.view.pods[pod.metadata.uid].first_seen -= since
+        self.logs.follow(client, pod, gone=new is None)
+        if not (lines and self.logs.show_after_logs(pod, lines)):
+            self.show(lines)
+        self._show_early_events(pod.metadata.uid)
+
+    # -- showing --------------------------------------------------------------------------------
+
+    def now(self) -> float:
+        """Return the seconds since the start."""
+        return time.monotonic() - self._started
+
+    def say(self, text: str) -> None:
+        """Show a line of our own."""
+        self.show([Line(text, at=self.now())])
+
+    def show(self, lines: list[Line]) -> None:
+        """Show lines of our own, and the status line."""
+        self.logs.show(lines)
+        if any(job.phase == "Running" for job in self.view.jobs):
+            self.running.set()
+        if self.live and lines:
+            self.console.set_status(self.view.status(self.now()))
+        self._changed.set()
+
+    def show_summary(self) -> None:
+        """Show the outcome of each job and pod, and why a job failed."""
+        self.console.show(summary(self.view, self.now(), self.console.columns))

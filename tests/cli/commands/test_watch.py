@@ -1,0 +1,177 @@
+"""`traincrew watch`: the view of a job that exists already, on a cluster of somebody else."""
+
+import asyncio
+import json
+import signal
+import subprocess
+
+import pytest
+
+from cli.anycluster import Commands, Embedded, commands, embedded, job, own_home, script
+from traincrew.cli.errors import CommandFailed
+from traincrew.cli.watching.target import Target
+from traincrew.cli.watching.watch import watch
+from traincrew.local.apiserver.http.faults import Fault, refuse
+
+__all__ = ["commands", "embedded", "own_home"]
+
+DEADLINE = 60.0
+
+
+def read_until(process: subprocess.Popen[str], text: str) -> str:
+    """Read the output up to a line with this text."""
+    assert process.stdout is not None
+    lines = ""
+    for line in process.stdout:
+        lines += line
+        if text in line:
+            return lines
+    raise AssertionError(lines)
+
+
+def test_it_ends_with_the_exit_code_of_the_job_and_says_why(embedded: Embedded) -> None:
+    embedded.create(script("fails", "echo starting; sleep 1; echo no data at /data; exit 7", 1))
+    result = embedded("watch", "fails", code=7)
+    assert "fails: Running" in result.stdout
+    assert "| no data at /data\n" in result.stdout
+    _, _, account = result.stdout.partition("ChainerJob fails: Failed after")
+    assert "Why: BackoffLimitExceeded" in account
+    assert "container chainer: exit code 7" in account
+    assert result.stderr == ""
+    # It is there still, and so is its end.
+    again = embedded("watch", "chainerjob/fails", code=7)
+    assert "Last lines of its log:\n  starting\n  no data at /data" in again.stdout
+
+
+def test_a_job_that_runs_on_when_watching_ends(embedded: Embedded) -> None:
+    embedded.create(script("stays", "for i in 1 2 3 4; do echo line $i; done; sleep 600"))
+    with embedded.start("watch", "chj/stays", "--tail", "1") as process:
+        shown = read_until(process, "| line 4")
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=DEADLINE)
+    assert process.returncode == 130
+    assert "Ended by Ctrl-C; the job goes on." in output
+    assert "stays: not finished (Running) after" in output
+    assert errors == ""
+    result = embedded("watch", "stays", "--timeout", "2s", "--tail", "1", code=124)
+    assert "| line 4\n" in result.stdout
+    assert "| line 3\n" not in result.stdout
+    assert "Ended by --timeout after 2.0 s; the job goes on." in result.stdout
+    assert "fails" not in shown + output
+
+
+def test_every_change_as_a_line_of_json(embedded: Embedded) -> None:
+    embedded.create(script("plain", "sleep 1"))
+    lines = embedded("watch", "plain", "-o", "json").stdout.splitlines()
+    models = [json.loads(line) for line in lines]
+    assert models[-1]["job"]["phase"] == "Succeeded"
+    (role,) = models[-1]["roles"]
+    assert role["name"] == "master"
+    (pod,) = role["pods"]
+    assert (pod["exitCode"], pod["rank"], pod["attempt"]) == (0, 0, 1)
+    assert pod["startedAt"] <= pod["endedAt"]
+    assert models[0]["job"]["name"] == "plain"
+
+
+def test_a_job_that_does_not_exist(embedded: Embedded) -> None:
+    embedded.create(script("digits", "true"))
+    result = embedded("watch", "digit", code=1)
+    assert "in namespace default; did you mean digits?" in result.stderr
+    result = embedded("watch", "tfjob/digits", code=2)
+    assert "there is no kind 'tfjob' here; there are: chainerjob" in result.stderr
+    result = embedded("watch", "digits", "-n", "elsewhere", code=1)
+    assert "there is no job in namespace elsewhere" in result.stderr
+
+
+def refuse_watching(commands: Commands, *parts: str) -> None:
+    """Refuse the requests of `watch` for paths with one of these parts."""
+
+    def fault(_method: str, path: str, agent: str) -> Fault | None:
+        refused = agent == "traincrew-watch" and any(part in path for part in parts)
+        return refuse(403, "no") if refused else None
+
+    commands.cluster.server.faults = fault
+
+
+async def watching(commands: Commands, word: str) -> int:
+    """Watch in this process."""
+    return await watch(
+        Target(commands.cluster.config, "test"),
+        word,
+        "default",
+        timeout=DEADLINE,
+        tail=10,
+        verbose=False,
+        no_colour=True,
+        as_json=False,
+    )
+
+
+async def test_a_missing_right_to_watch_pods_is_named(commands: Commands) -> None:
+    await commands.cluster.create(job("digits"))
+    refuse_watching(commands, "/pods?")
+    with pytest.raises(CommandFailed) as failed:
+        await watching(commands, "digits")
+    assert (
+        "the right to watch pods in namespace default is missing; to check: kubectl auth can-i "
+        "watch pods -n default"
+    ) in failed.value.message
+    refuse_watching(commands, "/chainerjobs/")
+    with pytest.raises(CommandFailed, match=r"the right to get chainerjobs\.kubeflow\.org"):
+        await watching(commands, "chainerjob/digits")
+
+
+async def test_other_rights_are_missed_but_not_needed(
+    commands: Commands, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster = commands.cluster
+    await cluster.start_operator()
+    await cluster.create(job("digits"))
+    refuse_watching(commands, "/events", "/jobs", "/statefulsets", "/log")
+    task = asyncio.create_task(watching(commands, "digits"))
+    master = await cluster.run_master()
+    await cluster.until_phase("digits", "Running")
+    await cluster.end_pod(master, 0)
+    async with asyncio.timeout(DEADLINE):
+        assert await task == 0
+    output = capsys.readouterr().out
+    assert "the right to watch events in namespace default is missing" in output
+    assert "the right to watch jobs.batch in namespace default is missing" in output
+    assert "the right to get pods/log in all namespaces is missing" in output
+    assert "ChainerJob digits: Succeeded" in output
+
+
+async def test_a_connection_that_breaks_is_reported_once_and_retried(
+    commands: Commands, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster = commands.cluster
+    broken = asyncio.Event()
+    failures = []
+
+    def fault(_method: str, path: str, agent: str) -> Fault | None:
+        if agent == "traincrew-watch" and broken.is_set() and "watch=" in path:
+            failures.append(path)
+            return refuse(503, "the server is away")
+        if agent == "traincrew-watch" and "watch=" in path:
+            return Fault(cut_after_bytes=3000)
+        return None
+
+    await cluster.start_operator()
+    await cluster.create(job("digits"))
+    cluster.server.faults = fault
+    task = asyncio.create_task(watching(commands, "digits"))
+    master = await cluster.run_master()
+    await cluster.until_phase("digits", "Running")
+    broken.set()
+
+    async def failed_often() -> bool:
+        return len(failures) > 5
+
+    await cluster.until(failed_often)
+    cluster.server.faults = None
+    await cluster.end_pod(master, 0)
+    async with asyncio.timeout(DEADLINE):
+        assert await task == 0
+    output = capsys.readouterr().out
+    assert output.count("the cluster does not answer; trying again: the server is away") == 1
+    assert output.count("the cluster answers again") == 1
