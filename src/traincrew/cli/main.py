@@ -21,6 +21,7 @@ COMMANDS = {
     "status": "Show the clusters of this user and what runs in them.",
     "list": "List the training jobs of any cluster.",
     "watch": "Watch a job of any cluster until it ends.",
+    "logs": "Print the logs of all pods of a job, merged.",
     "restart": "Restart a cluster's control plane; its pods keep running.",
     "operator": "Run the operator for any Kubernetes cluster.",
     "orphans": "Find, and delete, what an older mxnet-operator left behind.",

@@ -134,7 +134,7 @@ class LogFollower:
         delay = RETRY_SECONDS
         while True:
             status = self._status()
-            if not _has_run(status):
+            if not has_run(status):
                 if self._gone or self._over():
                     break
                 await self._wait(None)
@@ -259,7 +259,8 @@ class LogFollower:
         self._changed.clear()
 
 
-def _has_run(status: ContainerStatus | None) -> bool:
+def has_run(status: ContainerStatus | None) -> bool:
+    """Return whether a container has a log."""
     if status is None:
         return False
     state = status.state

@@ -1,0 +1,331 @@
+"""The logs of all pods of a job: merged, then followed through restarts and new pods."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from traincrew.cli.display.console import Console, wants_colour
+from traincrew.cli.display.folding import say
+from traincrew.cli.display.objects import Pod, decode
+from traincrew.cli.display.text import plain
+from traincrew.cli.display.view import View
+from traincrew.cli.errors import BadInput, CommandFailed
+from traincrew.cli.jobview.objects import Job
+from traincrew.cli.watching.follow import LogFollower, Position, has_run, split_stamp
+from traincrew.cli.watching.interrupt import Interrupt
+from traincrew.cli.watching.kinds import find
+from traincrew.cli.watching.merge import Reading, Source, merged
+from traincrew.cli.watching.rights import refused
+from traincrew.engine.cache import Informer
+from traincrew.engine.client import Client
+from traincrew.engine.errors import ApiError, ForbiddenError
+from traincrew.engine.resources import PODS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from traincrew.cli.watching.kinds import Served
+    from traincrew.cli.watching.target import Target
+    from traincrew.engine.resources import Resource
+
+__all__ = ["Choice", "show"]
+
+DRAIN_SECONDS = 3.0
+_FINISHED = {"Succeeded", "Failed"}
+
+
+class Choice(NamedTuple):
+    """Which logs, and which lines of them.
+
+    Attributes:
+        role: Only pods of this role, in any case of letters.
+        rank: Only pods of this rank within their role.
+        since: Only lines of the last seconds.
+        tail: Only the last lines of each log.
+        previous: The log of the previous run of each container.
+        follow: Continue until the job ends.
+        timestamps: Show the time of each line.
+    """
+
+    role: str | None = None
+    rank: int | None = None
+    since: float | None = None
+    tail: int | None = None
+    previous: bool = False
+    follow: bool = False
+    timestamps: bool = False
+
+    def begin(self) -> Position:
+        """Return the position from which to read a log."""
+        if self.since is None:
+            return Position()
+        when = datetime.now(UTC) - timedelta(seconds=self.since)
+        stamp, _ = split_stamp(when.strftime("%Y-%m-%dT%H:%M:%S.%fZ ").encode())
+        return Position(stamp)
+
+
+async def show(
+    target: Target, word: str, namespace: str, choice: Choice, *, no_colour: bool
+) -> int:
+    """Show the logs of a job; return the exit code of the command.
+
+    Args:
+        target: The cluster.
+        word: ``[KIND/]NAME``.
+        namespace: Its namespace.
+        choice: Which logs.
+        no_colour: Never use colours.
+
+    Raises:
+        BadInput: The job is not named clearly, or has no such role or rank.
+        CommandFailed: There is no such job, or a right is missing.
+    """
+    from traincrew.engine.limits import raise_file_limit
+    from traincrew.engine.observability import configure_logging
+
+    raise_file_limit()
+    configure_logging("text", "error")
+    interrupt = Interrupt()
+    interrupt.listen()
+    async with Client(target.config, user_agent="traincrew-logs") as client:
+        served, job = await find(client, word, namespace)
+        colour = wants_colour(sys.stdout, forbidden=no_colour)
+        console = Console(colour=colour, on_broken=interrupt.reader_left)
+        logs = _JobLogs(client, served, job, choice, console, colour=colour)
+        work = asyncio.create_task(logs.run())
+        interrupted = asyncio.create_task(interrupt.wait())
+        try:
+            await asyncio.wait({work, interrupted}, return_when=asyncio.FIRST_COMPLETED)
+            return work.result() if work.done() else interrupt.exit_code
+        finally:
+            for task in (work, interrupted):
+                task.cancel()
+            await asyncio.gather(work, interrupted, return_exceptions=True)
+            await logs.stop()
+            console.close()
+
+
+class _JobLogs:
+    def __init__(
+        self,
+        client: Client,
+        served: Served,
+        job: Job,
+        choice: Choice,
+        console: Console,
+        *,
+        colour: bool,
+    ) -> None:
+        self._client = client
+        self._served = served
+        self._job = job
+        self._choice = choice
+        self._console = console
+        self._view = View(colour=colour)
+        self._unreadable = False
+        self._read: dict[tuple[str, str], Position] = {}
+        self._followers: dict[tuple[str, str], tuple[LogFollower, asyncio.Task[None]]] = {}
+        self._watches: list[asyncio.Task[None]] = []
+        self._over = asyncio.Event()
+        self._failure: CommandFailed | None = None
+        self._unreachable = False
+
+    async def run(self) -> int:
+        """Show what there is, and follow if wanted."""
+        pods = await self._pods()
+        sources = [source for pod in pods for source in self._sources(pod)]
+        if not pods and not self._choice.follow:
+            status = self._job.status
+            state = ": ".join(filter(None, (status.phase or "Pending", status.message)))
+            say(f"traincrew: {self._name} has no pods now ({plain(state)})")
+        choice = self._choice
+        how = Reading(choice.tail, choice.previous, whole_lines=choice.follow)
+        async for _, source, line in merged(self._client, sources, how, self._failed):
+            self._show(source.uid, source.container, self._text(line))
+            await self._console.room()
+        self._read = {(source.uid, source.container): source.position for source in sources}
+        if self._choice.follow:
+            await self._follow()
+        return int(self._unreadable)
+
+    @property
+    def _name(self) -> str:
+        return plain(f"{self._job.kind} {self._job.metadata.name}")
+
+    async def _pods(self) -> list[Pod]:
+        """Return the pods that exist and were asked for.
+
+        Raises:
+            BadInput: There is no such role or rank.
+            CommandFailed: The request was refused.
+        """
+        metadata, choice = self._job.metadata, self._choice
+        selector = self._served.selector_of(metadata.name)
+        try:
+            listed = await self._client.list(PODS, metadata.namespace, label_selector=selector)
+        except ApiError as error:
+            raise refused(error, "list", PODS, metadata.namespace) from error
+        pods = [decode(item, Pod) for item in listed["items"]]
+        roles = self._served.kind.roles(self._job.spec)
+        names = dict.fromkeys([*roles, *(self._place(pod).role for pod in pods)])
+        if choice.role is not None and choice.role.lower() not in {name.lower() for name in names}:
+            raise BadInput(
+                f"--role {plain(choice.role)}: {self._name} has {plain(', '.join(names))}"
+            )
+        chosen = [pod for pod in pods if self._is_chosen(pod)]
+        if choice.rank is not None and not chosen and not choice.follow:
+            raise BadInput(f"--rank {choice.rank}: {self._name} has no pod of this rank now")
+        return chosen
+
+    def _place(self, pod: Pod) -> Any:
+        return self._served.kind.place(pod.metadata.labels)
+
+    def _is_chosen(self, pod: Pod) -> bool:
+        place, choice = self._place(pod), self._choice
+        return (choice.role is None or place.role.lower() == choice.role.lower()) and (
+            choice.rank is None or place.rank == choice.rank
+        )
+
+    def _sources(self, pod: Pod) -> Iterator[Source]:
+        self._view.pod(pod, 0.0)
+        self._console.painter.assign_colour(pod.metadata.name)
+        for name in self._view.containers_to_follow(pod):
+            states = (*pod.status.container_statuses, *pod.status.init_container_statuses)
+            status = next((one for one in states if one.name == name), None)
+            ran = status is not None and (
+                status.restart_count > 0 if self._choice.previous else has_run(status)
+            )
+            if ran:
+                metadata = pod.metadata
+                place = metadata.name, metadata.uid, metadata.namespace
+                yield Source(*place, name, self._choice.begin())
+
+    def _failed(self, source: Source, error: ApiError) -> None:
+        if isinstance(error, ForbiddenError):
+            raise refused(error, "get", PODS, source.namespace, "log")
+        self._unreadable = True
+        say(f"traincrew: no log of pod {plain(source.pod)}: {plain(error.message)}")
+
+    def _text(self, line: bytes) -> str:
+        text = line if self._choice.timestamps else split_stamp(line)[1]
+        return text.decode(errors="replace")
+
+    def _show(self, uid: str, container: str, text: str) -> None:
+        self._console.show(self._view.log(uid, container, text))
+
+    # -- following ------------------------------------------------------------------------------
+
+    async def _follow(self) -> None:
+        metadata = self._job.metadata
+        pods = self._informer(PODS, Pod, labels=self._served.selector_of(metadata.name))
+        pods.add_handler(self._pod_changed)
+        jobs = self._informer(self._served.resource, Job, fields=f"metadata.name={metadata.name}")
+        for informer in (pods, jobs):
+            self._watches.append(asyncio.create_task(informer.run()))
+            waiting = asyncio.create_task(informer.wait_synced())
+            over = asyncio.create_task(self._over.wait())
+            await asyncio.wait({waiting, over}, return_when=asyncio.FIRST_COMPLETED)
+            waiting.cancel()
+            over.cancel()
+            self._raise_failure()
+        jobs.add_handler(self._job_changed)
+        if not jobs.store.list():
+            self._over.set()
+        await self._over.wait()
+        self._raise_failure()
+        # What has ended is read to its end; what still runs goes on without a job.
+        ended = [
+            task
+            for (uid, _), (_, task) in self._followers.items()
+            if self._view.pods[uid].pod.status.phase in _FINISHED or self._view.pods[uid].gone
+        ]
+        if ended:
+            await asyncio.wait(ended, timeout=DRAIN_SECONDS)
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    def _informer(
+        self,
+        resource: Resource,
+        view: type[Any],
+        *,
+        labels: str | None = None,
+        fields: str | None = None,
+    ) -> Informer[Any]:
+        namespace = self._job.metadata.namespace
+
+        def report(error: Exception | None) -> None:
+            if isinstance(error, ForbiddenError):
+                self._failure = refused(error, "watch", resource, namespace)
+                self._over.set()
+            elif error is None and self._unreachable:
+                self._unreachable = False
+                say("traincrew: the cluster answers again")
+            elif isinstance(error, ApiError) and not self._unreachable:
+                self._unreachable = True
+                text = plain(error.message)
+                say(f"traincrew: the cluster does not answer; trying again: {text}")
+
+        return Informer(
+            self._client,
+            resource,
+            view,
+            namespace=namespace,
+            label_selector=labels,
+            field_selector=fields,
+            on_state=report,
+        )
+
+    def _job_changed(self, _old: Job | None, new: Job | None) -> None:
+        if new is None or new.status.true("Failed") or new.status.true("Succeeded"):
+            self._over.set()
+
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        pod = new or old
+        assert pod is not None
+        if not self._is_chosen(pod):
+            return
+        uid = pod.metadata.uid
+        self._view.pod(pod, 0.0, deleted=new is None)
+        for container in self._view.containers_to_follow(pod):
+            if (uid, container) not in self._followers:
+                self._start(pod, container)
+        for (other, _), (follower, _) in self._followers.items():
+            if other == uid:
+                follower.update(pod, gone=new is None)
+
+    def _start(self, pod: Pod, container: str) -> None:
+        key = (pod.metadata.uid, container)
+        known = self._read.get(key)
+        follower = LogFollower(
+            self._client,
+            pod,
+            container,
+            self._deliver(*key),
+            self._console.room,
+            position=known or self._choice.begin(),
+            earlier=known is None,
+            timestamps=self._choice.timestamps,
+            refused=self._log_refused,
+        )
+        self._followers[key] = follower, asyncio.create_task(follower.run())
+
+    def _deliver(self, uid: str, container: str) -> Callable[[str], None]:
+        return lambda text: self._show(uid, container, text)
+
+    def _log_refused(self, error: ForbiddenError) -> None:
+        namespace = self._job.metadata.namespace
+        self._failure = refused(error, "get", PODS, namespace, "log")
+        self._over.set()
+
+    async def stop(self) -> None:
+        """Stop watching and following."""
+        tasks = [*self._watches, *(task for _, task in self._followers.values())]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
