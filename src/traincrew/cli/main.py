@@ -22,6 +22,7 @@ COMMANDS = {
     "list": "List the training jobs of any cluster.",
     "watch": "Watch a job of any cluster until it ends.",
     "logs": "Print the logs of all pods of a job, merged.",
+    "why": "Explain what a job waits for, or why it failed.",
     "restart": "Restart a cluster's control plane; its pods keep running.",
     "operator": "Run the operator for any Kubernetes cluster.",
     "orphans": "Find, and delete, what an older mxnet-operator left behind.",

@@ -1,0 +1,348 @@
+"""Chooses the explanation: of the job's own state, else of the pod that keeps it from running."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from traincrew.cli.display.text import duration
+from traincrew.cli.jobview.why import creating, ending, placing, starting
+from traincrew.cli.jobview.why.facts import SHOWN, Explanation, brief
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from traincrew.cli.display.objects import Pod
+    from traincrew.cli.jobview.objects import Condition
+    from traincrew.cli.jobview.why.facts import Facts
+
+__all__ = ["explain"]
+
+SEEN_SECONDS = 10.0
+"""An operator that runs writes a status sooner."""
+
+
+def explain(facts: Facts) -> Explanation:
+    """Return why a job is in its state."""
+    status = facts.job.status
+    if facts.job.metadata.deletion_timestamp is not None:
+        found = _deleted(facts)
+    elif not status.conditions and not status.phase:
+        found = _unseen(facts)
+    elif (failed := status.true("Failed")) is not None:
+        found = _failed(facts, failed)
+    elif (succeeded := status.true("Succeeded")) is not None:
+        found = _succeeded(facts, succeeded)
+    elif (suspended := status.true("Suspended")) is not None:
+        found = _suspended(facts, suspended)
+    else:
+        found = _unfinished(facts)
+    return replace(found, evidence=tuple(dict.fromkeys(found.evidence))[:SHOWN])
+
+
+# -- the job itself -------------------------------------------------------------------------------
+
+
+def _deleted(facts: Facts) -> Explanation:
+    pods = len(facts.pods)
+    return Explanation(
+        cause="deleted",
+        text=f"{facts.title} is being deleted; {pods} of its pods are left.",
+        evidence=(f"metadata.deletionTimestamp: {facts.job.metadata.deletion_timestamp}",),
+        fix="wait; if it stays, look at metadata.finalizers",
+    )
+
+
+def _unseen(facts: Facts) -> Explanation:
+    seconds = facts.age(facts.job.metadata.creation_timestamp)
+    if seconds < SEEN_SECONDS:
+        return Explanation(
+            cause="just-created",
+            text=f"{facts.title} was created {seconds:.0f} s ago; no operator has seen it yet.",
+            evidence=("status is empty",),
+            fix="wait a moment",
+        )
+    return Explanation(
+        cause="operator-absent",
+        text=f"No operator has seen {facts.title}, which was created {duration(seconds)} ago: the "
+        "operator is not installed, does not run, or does not watch this namespace.",
+        evidence=("status is empty",),
+        fix="kubectl get deployments -A | grep operator shows whether it runs; to install it:"
+        " traincrew manifests | kubectl create -f -",
+    )
+
+
+def _behind(facts: Facts) -> Explanation:
+    seen, generation = facts.job.status.observed_generation, facts.job.metadata.generation
+    return Explanation(
+        cause="operator-behind",
+        text=f"{facts.title} was changed, and the operator has not seen the change yet.",
+        evidence=(f"metadata.generation {generation}, status.observedGeneration {seen}",),
+        fix="wait a moment; if it stays, see whether the operator runs: kubectl get deployments -A",
+    )
+
+
+def _suspended(facts: Facts, condition: Condition) -> Explanation:
+    if condition.reason == "Draining":
+        return Explanation(
+            cause="draining",
+            text=f"{facts.title} is suspended; its pods are still ending.",
+            evidence=(_said(condition),),
+            fix="wait until they have ended",
+        )
+    return Explanation(
+        cause="suspended",
+        text=f"{facts.title} is suspended: it has no pods until somebody resumes it, which may be "
+        "a queue such as Kueue.",
+        evidence=(_said(condition),),
+        fix="set suspend to false (kubectl edit), unless a queue does it",
+    )
+
+
+def _succeeded(facts: Facts, condition: Condition) -> Explanation:
+    if late := _late_edit(facts):
+        return late
+    return Explanation(
+        cause="succeeded",
+        text=f"{facts.title} has succeeded.",
+        evidence=(_said(condition),),
+    )
+
+
+def _late_edit(facts: Facts) -> Explanation | None:
+    synced = next((one for one in facts.job.status.conditions if one.type == "Synced"), None)
+    if synced is None or synced.status != "False" or synced.reason != "JobFinished":
+        return None
+    return Explanation(
+        cause="changed-too-late",
+        text=f"{facts.title} had ended when its spec was changed; the change will not run.",
+        evidence=(_said(synced),),
+        fix="delete the job and create it again",
+    )
+
+
+def _failed(facts: Facts, condition: Condition) -> Explanation:
+    if late := _late_edit(facts):
+        return late
+    reason, said = condition.reason, _said(condition)
+    message = brief(condition.message)
+    program = _worst(facts, ending.failed_pod)
+    evidence = (said, *(program.evidence if program is not None else ()))
+    if reason == "FailedValidation":
+        return Explanation(
+            cause="invalid-spec",
+            text=f"{facts.title} failed because its spec is invalid: {message}",
+            evidence=(said,),
+            fix="correct the field, delete the job and create it again",
+        )
+    if reason == "DeadlineExceeded":
+        return Explanation(
+            cause="deadline",
+            text=f"{facts.title} failed because it ran longer than activeDeadlineSeconds.",
+            evidence=evidence,
+            fix="raise activeDeadlineSeconds (runPolicy), or make the program faster; save"
+            " checkpoints to continue from",
+        )
+    if reason == "NoProgress":
+        return Explanation(
+            cause="no-progress",
+            text=f"{facts.title} failed because it made no progress: {message}",
+            evidence=evidence,
+            fix=f"look at the end of the logs (traincrew logs {facts.job.metadata.name}), or raise"
+            " progressDeadlineSeconds",
+        )
+    if reason == "ErrResourceExists":
+        return _foreign(facts, message, said)
+    if reason in {"WorkersNotReady", "FailedSynced"}:
+        words = f"{facts.title} failed because its pods did not start in time"
+        below = creating.refused(facts, [condition.message], words) or _worst_of_all(facts)
+        if below is not None:
+            return replace(below, evidence=(*below.evidence, said))
+        return Explanation(
+            cause="not-started-in-time",
+            text=f"{words}: {message}",
+            evidence=(said,),
+            fix="the message names the pods and their reasons; allow more time with"
+            " schedulingPolicy.scheduleTimeoutSeconds",
+        )
+    if program is not None:
+        retries = " and has no retries left" if reason == "BackoffLimitExceeded" else ""
+        text = f"{facts.title} has failed{retries}. {program.text}"
+        return replace(program, text=text, evidence=(*program.evidence, said))
+    cause = "retries-exhausted" if reason == "BackoffLimitExceeded" else "failed"
+    return Explanation(
+        cause=cause,
+        text=f"{facts.title} failed: {message}",
+        evidence=(said,),
+        fix="correct the program, delete the job and create it again",
+    )
+
+
+def _foreign(facts: Facts, message: str, said: str) -> Explanation:
+    return Explanation(
+        cause="foreign-child",
+        text=f"{facts.title} cannot create an object, because somebody else has one of that name: "
+        f"{message}",
+        evidence=(said,),
+        fix="delete or rename the other object, or give the job another name",
+    )
+
+
+# -- a job that has not ended ---------------------------------------------------------------------
+
+
+def _unfinished(facts: Facts) -> Explanation:
+    synced = next((one for one in facts.job.status.conditions if one.type == "Synced"), None)
+    if synced is not None and synced.status == "False":
+        return _not_synced(facts, synced)
+    if facts.job.status.observed_generation < facts.job.metadata.generation:
+        return _behind(facts)
+    trouble = creating.refused_pods(facts) or _worst_of_all(facts)
+    status = facts.job.status
+    if (restarting := status.true("Restarting")) is not None:
+        return _restarting(facts, restarting, trouble)
+    if (running := status.true("Running")) is not None:
+        return _running(facts, running, trouble)
+    if trouble is not None:
+        return trouble
+    return _waiting(facts)
+
+
+def _not_synced(facts: Facts, condition: Condition) -> Explanation:
+    said, message = _said(condition), brief(condition.message)
+    if condition.reason == "ErrResourceExists":
+        return _foreign(facts, message, said)
+    if condition.reason == "WaitingForDeletion":
+        return Explanation(
+            cause="waiting-for-deletion",
+            text=f"{facts.title} waits until an object of an earlier job of the name is gone: "
+            f"{message}",
+            evidence=(said,),
+            fix="wait; if it stays, look at the finalizers of the object",
+        )
+    subject = f"{facts.title} cannot create one of its objects"
+    below = creating.refused(facts, [condition.message], subject)
+    if below is not None:
+        return replace(below, evidence=(said, *below.evidence[1:]))
+    return Explanation(
+        cause="not-applied",
+        text=f"The spec of {facts.title} has not taken effect: {message}",
+        evidence=(said,),
+        fix="correct what the message names",
+    )
+
+
+def _restarting(facts: Facts, condition: Condition, trouble: Explanation | None) -> Explanation:
+    said = _said(condition)
+    if condition.reason == "NoProgress":
+        return Explanation(
+            cause="restarted-for-no-progress",
+            text=f"{facts.title} is restarted, because it made no progress: "
+            f"{brief(condition.message)}",
+            evidence=(said,),
+            fix=f"look at the logs before the restart: traincrew logs {facts.job.metadata.name} -p",
+        )
+    if trouble is not None:
+        return replace(trouble, evidence=(*trouble.evidence, said))
+    return Explanation(
+        cause="restarting",
+        text=f"{facts.title} is restarting: {brief(condition.message)}",
+        evidence=(said, f"status.restarts: {facts.job.status.restarts}"),
+        fix="wait; if it repeats, look at the logs of the pods",
+    )
+
+
+def _running(facts: Facts, condition: Condition, trouble: Explanation | None) -> Explanation:
+    said = _said(condition)
+    if trouble is not None:
+        text = f"{facts.title} runs, but not with all of its pods. {trouble.text}"
+        return replace(trouble, text=text, evidence=(*trouble.evidence, said))
+    fitted = facts.job.status.true("Fitted")
+    if fitted is not None:
+        return Explanation(
+            cause="fewer-workers",
+            text=f"{facts.title} trains with fewer workers than it asks for: "
+            f"{brief(fitted.message)}",
+            evidence=(_said(fitted),),
+            fix="nothing, more workers join when there is room",
+        )
+    return Explanation(
+        cause="running",
+        text=f"{facts.title} is running: {brief(condition.message)}",
+        evidence=(said,),
+    )
+
+
+def _waiting(facts: Facts) -> Explanation:
+    status = facts.job.status
+    said = f"status: {status.reason}: {brief(status.message)}"
+    up = sum(pod.status.phase == "Running" for pod in facts.pods)
+    desired = sum(facts.kind.roles(facts.job.spec).values())
+    if 0 < up < desired:
+        return Explanation(
+            cause="waiting-for-peers",
+            text=f"{facts.title} waits until all of its pods run: {up} of {desired} do, and the "
+            f"others are starting ({brief(status.message)}).",
+            evidence=(said,),
+            fix="wait; the pods that run wait for the others at the rendezvous or for the hostfile",
+        )
+    return Explanation(
+        cause="starting",
+        text=f"{facts.title} is starting: {brief(status.message)}",
+        evidence=(said,),
+        fix="wait a moment",
+    )
+
+
+# -- pods -----------------------------------------------------------------------------------------
+
+_CHECKS: tuple[Callable[[Facts, Pod, str], Explanation | None], ...] = (
+    ending.stuck,
+    placing.unplaced,
+    starting.not_running,
+    starting.not_ready,
+)
+
+
+def _worst_of_all(facts: Facts) -> Explanation | None:
+    """Explain what keeps a pod from running; of several, what is hardest to get over."""
+    for check in _CHECKS:
+        found = _worst(facts, check)
+        if found is not None:
+            return found
+    gone = [pod for pod in facts.pods if pod.status.phase != "Succeeded"]
+    return (
+        _worst(facts, ending.failed_pod) if gone and facts.job.status.true("Restarting") else None
+    )
+
+
+def _worst(
+    facts: Facts, check: Callable[[Facts, Pod, str], Explanation | None]
+) -> Explanation | None:
+    """Explain the first pod with a trouble, and count those with the same one."""
+    found = []
+    for pod in sorted(facts.pods, key=lambda pod: _place(facts, pod)):
+        explanation = check(facts, pod, f"Pod {pod.metadata.name} of {facts.title}")
+        if explanation is not None:
+            found.append(explanation)
+    if not found:
+        return None
+    same = sum(one.cause == found[0].cause for one in found) - 1
+    if not same:
+        return found[0]
+    others = "another pod has" if same == 1 else f"{same} other pods have"
+    return replace(found[0], text=f"{found[0].text} The same problem: {others} it.")
+
+
+def _place(facts: Facts, pod: Pod) -> tuple[int, int, str]:
+    """Return a sort key: roles in the order of the kind, newest pods of a place first."""
+    place = facts.kind.place(pod.metadata.labels)
+    roles = list(facts.kind.roles(facts.job.spec))
+    number = roles.index(place.role) if place.role in roles else len(roles)
+    return number, place.rank, pod.metadata.name
+
+
+def _said(condition: Condition) -> str:
+    words = f"{condition.reason}: {brief(condition.message)}"
+    return f"condition {condition.type}={condition.status}: {words}"

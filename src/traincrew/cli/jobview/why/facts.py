@@ -1,0 +1,103 @@
+"""What an explanation is made of, and what it consists of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from traincrew.cli.display.text import moment
+from traincrew.cli.jobview.model import about, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from traincrew.cli.display.objects import Event, Pod, Workload
+    from traincrew.cli.jobview.objects import Job, Node, Quota
+    from traincrew.plan.shared.kind import Kind
+
+__all__ = ["Explanation", "Facts", "brief"]
+
+LONGEST = 500
+SHOWN = 4
+"""Pieces of evidence in an explanation."""
+
+
+class Explanation(Struct, frozen=True, kw_only=True):
+    """Why a job is in its state.
+
+    Attributes:
+        cause: A stable name of the situation, such as ``insufficient-gpu``.
+        text: What happens and why, in one or two sentences.
+        evidence: Where the cluster says so: conditions, events, pods, quotas, nodes.
+        fix: What to do; empty if there is nothing to do.
+    """
+
+    cause: str
+    text: str
+    evidence: tuple[str, ...] = ()
+    fix: str = ""
+
+
+class Facts(Struct, frozen=True, kw_only=True):
+    """A job and what is known around it.
+
+    Attributes:
+        kind: Its kind.
+        job: The job.
+        pods: Its pods.
+        now: The time.
+        events: Events of its namespace, of any object, oldest first.
+        children: Its Jobs and StatefulSets.
+        nodes: The nodes; None if they may not be read.
+        quotas: The quotas of its namespace; None if they may not be read.
+    """
+
+    kind: Kind
+    job: Job
+    pods: Sequence[Pod]
+    now: datetime
+    events: Sequence[Event] = ()
+    children: Sequence[Workload] = ()
+    nodes: Sequence[Node] | None = None
+    quotas: Sequence[Quota] | None = None
+
+    @property
+    def title(self) -> str:
+        """Kind and name of the job."""
+        return f"{self.job.kind} {self.job.metadata.name}"
+
+    @property
+    def namespace(self) -> str:
+        """Its namespace."""
+        return self.job.metadata.namespace
+
+    def own_events(self) -> list[Event]:
+        """Return the Warning events about the job, its pods and its children, newest first."""
+        own = about(self.job, self.pods, self.children)
+        warnings = [each for each in self.events if each.type == "Warning" and own.covers(each)]
+        return warnings[::-1]
+
+    def events_of(self, pod: Pod) -> list[Event]:
+        """Return the Warning events about a pod, newest first."""
+        return [
+            each for each in self.own_events() if each.involved_object.name == pod.metadata.name
+        ]
+
+    def age(self, timestamp: str | None) -> float:
+        """Return the seconds since a time; 0 if it is missing."""
+        then = moment(timestamp)
+        return 0.0 if then is None else max(0.0, (self.now - then).total_seconds())
+
+    @property
+    def missing(self) -> int:
+        """The number of pods that the spec asks for and that do not exist."""
+        desired = sum(self.kind.roles(self.job.spec).values())
+        return max(0, desired - len(self.pods))
+
+
+def brief(text: str, limit: int = LONGEST) -> str:
+    """Return a text as one printable line of limited length."""
+    line = one_line(text)
+    return line if len(line) <= limit else line[: limit - 1] + "…"

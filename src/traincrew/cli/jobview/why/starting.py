@@ -1,0 +1,287 @@
+"""Pods that have a node but do not run: images, configuration, volumes, commands, restarts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from traincrew.cli.jobview.why.ending import ended_badly
+from traincrew.cli.jobview.why.facts import Explanation, brief
+from traincrew.cli.jobview.why.rules import Rule, first
+
+if TYPE_CHECKING:
+    from traincrew.cli.display.objects import ContainerStatus, Pod
+    from traincrew.cli.jobview.why.facts import Facts
+
+__all__ = ["not_ready", "not_running"]
+
+SLOW_SECONDS = 30.0
+
+IMAGE = (
+    Rule(
+        "no-environment",
+        r"no environment is defined",
+        "{subject} cannot start: the embedded cluster has no environment for image {image}",
+        "define one (docs/guides/environments.md); traincrew images list shows those there are",
+    ),
+    Rule(
+        "image-name",
+        r"InvalidImageName|couldn't parse image|invalid reference format",
+        "{subject} cannot start: {image} is not the name of an image",
+        "correct the field image in the manifest",
+    ),
+    Rule(
+        "image-never-pulled",
+        r"ErrImageNeverPull|is not present with pull policy",
+        "{subject} cannot start: image {image} is not on its node, and may not be pulled",
+        "load the image on the node, or set imagePullPolicy: IfNotPresent",
+    ),
+    Rule(
+        "image-unauthorized",
+        r"unauthorized|authentication required|denied|403 Forbidden|no basic auth",
+        "{subject} cannot start: the registry does not give image {image} to this cluster",
+        "check the name; for a private image name a Secret in imagePullSecrets"
+        " (kubectl create secret docker-registry)",
+    ),
+    Rule(
+        "image-not-found",
+        r"not found|manifest unknown|does not exist|no such image|404",
+        "{subject} cannot start: there is no image {image}",
+        "correct name and tag, or push the image",
+    ),
+    Rule(
+        "registry-limit",
+        r"toomanyrequests|rate limit|429",
+        "{subject} cannot start: the registry of image {image} limits how often it is asked",
+        "wait, sign in with imagePullSecrets, or use a mirror",
+    ),
+    Rule(
+        "registry-unreachable",
+        r"no such host|timeout|timed out|connection refused|i/o timeout|dial tcp|TLS|x509|"
+        r"unreachable|temporary failure",
+        "{subject} cannot start: its node does not reach the registry of image {image}",
+        "check the network, proxy and certificates of the node, and the registry's name",
+    ),
+    Rule(
+        "image",
+        r".",
+        "{subject} cannot start: image {image} cannot be pulled",
+        "the evidence has the reason; kubectl describe pod -n {namespace} {pod} shows all events",
+    ),
+)
+CONFIGURATION = (
+    Rule(
+        "missing-key",
+        r"couldn't find key (?P<key>\S+) in (?P<kind>\w+) (?P<name>\S+)",
+        "{subject} cannot start: {kind} {name} has no key {key}",
+        "add the key {key}, or correct its name in the manifest",
+    ),
+    Rule(
+        "missing-configmap",
+        r'configmaps? "(?P<name>[^"]+)" not found',
+        "{subject} cannot start: ConfigMap {name} does not exist",
+        "create ConfigMap {name} in namespace {namespace}, or correct its name",
+    ),
+    Rule(
+        "missing-secret",
+        r'secrets? "(?P<name>[^"]+)" not found',
+        "{subject} cannot start: Secret {name} does not exist",
+        "create Secret {name} in namespace {namespace}, or correct its name",
+    ),
+    Rule(
+        "must-not-run-as-root",
+        r"runAsNonRoot|non-root|non-numeric user",
+        "{subject} cannot start: it must not run as root, but its image does",
+        "set securityContext.runAsUser to the user of the image, or remove runAsNonRoot",
+    ),
+    Rule(
+        "command-not-found",
+        r"executable file not found|no such file or directory|not found in \$?PATH|exec format"
+        r"|permission denied",
+        "{subject} cannot start: its command cannot be executed",
+        "correct command in the manifest, or use an image that contains the program",
+    ),
+    Rule(
+        "configuration",
+        r".",
+        "{subject} cannot start: its container cannot be created",
+        "the evidence has the reason; correct the manifest",
+    ),
+)
+VOLUMES = (
+    Rule(
+        "missing-configmap",
+        r'configmaps? "(?P<name>[^"]+)" not found',
+        "{subject} cannot start: ConfigMap {name}, which it mounts, does not exist",
+        "create ConfigMap {name} in namespace {namespace}, or correct its name",
+    ),
+    Rule(
+        "missing-secret",
+        r'secrets? "(?P<name>[^"]+)" not found',
+        "{subject} cannot start: Secret {name}, which it mounts, does not exist",
+        "create Secret {name} in namespace {namespace}, or correct its name",
+    ),
+    Rule(
+        "missing-claim",
+        r'persistentvolumeclaims? "(?P<name>[^"]+)" not found',
+        "{subject} cannot start: its PersistentVolumeClaim {name} does not exist",
+        "create the claim {name} in namespace {namespace}, or correct its name",
+    ),
+    Rule(
+        "volume-in-use",
+        r"Multi-Attach|already (exclusively )?attached|already used by",
+        "{subject} cannot start: its volume is attached to another node",
+        "use a claim with accessModes: [ReadWriteMany] for pods on several nodes, or wait until"
+        " the other pod is gone",
+    ),
+    Rule(
+        "host-path",
+        r"hostPath type check failed|is not a (directory|file)",
+        "{subject} cannot start: its hostPath is not there on its node",
+        "create the path on every node, or use another kind of volume",
+    ),
+    Rule(
+        "volume",
+        r".",
+        "{subject} cannot start: a volume of it cannot be mounted",
+        "the evidence has the reason; kubectl describe pod -n {namespace} {pod} shows all events",
+    ),
+)
+_IMAGE_REASONS = {
+    "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull",
+    "ImageInspectError", "RegistryUnavailable",
+}  # fmt: skip
+_CONFIGURATION_REASONS = {
+    "CreateContainerConfigError", "CreateContainerError", "RunContainerError", "StartError",
+    "ContainerCannotRun",
+}  # fmt: skip
+
+
+def not_running(facts: Facts, pod: Pod, subject: str) -> Explanation | None:
+    """Explain why a pod with a node does not run; None if it does, or starts as usual."""
+    status = pod.status
+    for container in (*status.init_container_statuses, *status.container_statuses):
+        waiting = container.state.waiting
+        if waiting is None:
+            continue
+        said = f"{waiting.reason}: {waiting.message}"
+        if waiting.reason in _IMAGE_REASONS:
+            events = [one.message for one in facts.events_of(pod) if one.reason == "Failed"]
+            return _matched(facts, (pod, container, subject), IMAGE, [said, *events])
+        if waiting.reason in _CONFIGURATION_REASONS:
+            return _matched(facts, (pod, container, subject), CONFIGURATION, [said])
+        if waiting.reason == "CrashLoopBackOff":
+            return ended_badly(facts, pod, container, subject, restarting=True)
+    return _mounting(facts, pod, subject) or _initializing(facts, pod, subject)
+
+
+def _matched(
+    facts: Facts,
+    place: tuple[Pod, ContainerStatus, str],
+    rules: tuple[Rule, ...],
+    messages: list[str],
+) -> Explanation:
+    pod, container, subject = place
+    specs = (*pod.spec.init_containers, *pod.spec.containers)
+    image = next((one.image for one in specs if one.name == container.name), "")
+    # A back-off repeats only the name of the image; the event before it has the reason.
+    words = {
+        "subject": subject,
+        "image": brief(image) or "its image",
+        "namespace": facts.namespace,
+        "pod": pod.metadata.name,
+    }
+    found = [first(rules, message, words) for message in messages]
+    general = rules[-1].cause
+    match = next((each for each in found if each is not None and each.cause != general), found[0])
+    assert match is not None
+    said = dict.fromkeys(brief(message) for message in messages[:2])
+    where = f"container {container.name} of pod {pod.metadata.name}"
+    return Explanation(
+        cause=match.cause,
+        text=f"{match.text}.",
+        evidence=tuple(f"{where}: {each}" for each in said),
+        fix=match.fix,
+    )
+
+
+def _mounting(facts: Facts, pod: Pod, subject: str) -> Explanation | None:
+    """Explain why volumes cannot be mounted, as events say as long as the pod starts."""
+    if pod.status.phase != "Pending" or not pod.spec.node_name:
+        return None
+    reasons = {"FailedMount", "FailedAttachVolume", "FailedMapVolume"}
+    events = [each for each in facts.events_of(pod) if each.reason in reasons]
+    if not events:
+        return None
+    words = {"subject": subject, "namespace": facts.namespace, "pod": pod.metadata.name}
+    match = next(
+        (found for each in events if (found := first(VOLUMES[:-1], each.message, words))), None
+    ) or first(VOLUMES, events[0].message or "?", words)
+    assert match is not None
+    return Explanation(
+        cause=match.cause,
+        text=f"{match.text}.",
+        evidence=(
+            f"event {events[0].reason} of pod {pod.metadata.name}: {brief(events[0].message)}",
+        ),
+        fix=match.fix,
+    )
+
+
+def _initializing(facts: Facts, pod: Pod, subject: str) -> Explanation | None:
+    name = pod.metadata.name
+    for container in pod.status.init_container_statuses:
+        ended = container.state.terminated
+        if ended is not None and ended.exit_code != 0:
+            return ended_badly(facts, pod, container, subject, restarting=True)
+        running = container.state.running
+        sidecar = any(
+            one.name == container.name and one.restart_policy == "Always"
+            for one in pod.spec.init_containers
+        )
+        if running is not None and not sidecar:
+            seconds = facts.age(running.started_at)
+            return Explanation(
+                cause="initializing",
+                text=f"{subject} prepares: its init container {container.name} has run for "
+                f"{seconds:.0f} s.",
+                evidence=(f"init container {container.name} of pod {name} is running",),
+                fix=f"if it takes too long: kubectl logs -n {facts.namespace} {name} "
+                f"-c {container.name}",
+            )
+    seconds = facts.age(pod.metadata.creation_timestamp)
+    if pod.status.phase == "Pending" and pod.spec.node_name and seconds >= SLOW_SECONDS:
+        return Explanation(
+            cause="slow-start",
+            text=f"{subject} has been starting for {seconds:.0f} s, mostly to pull its image.",
+            evidence=(f"pod {name} on node {pod.spec.node_name} is Pending without an error",),
+            fix=f"wait, or look: kubectl describe pod -n {facts.namespace} {name}",
+        )
+    return None
+
+
+def not_ready(facts: Facts, pod: Pod, subject: str) -> Explanation | None:
+    """Explain why a pod that runs is not ready."""
+    if pod.status.phase != "Running":
+        return None
+    ready = next((one for one in pod.status.conditions if one.type == "Ready"), None)
+    if ready is None or ready.status == "True":
+        return None
+    events = [each for each in facts.events_of(pod) if each.reason == "Unhealthy"]
+    name = pod.metadata.name
+    if not events:
+        return Explanation(
+            cause="not-ready",
+            text=f"{subject} runs, but is not ready yet.",
+            evidence=(f"condition Ready of pod {name} is {ready.status}: {brief(ready.message)}",),
+            fix=f"its readiness probe has to succeed: kubectl describe pod -n {facts.namespace} "
+            f"{name}",
+        )
+    liveness = "liveness" in events[0].message.lower()
+    return Explanation(
+        cause="liveness-probe" if liveness else "readiness-probe",
+        text=f"{subject} runs, but "
+        + ("its liveness probe fails, so it is restarted." if liveness else "its probe fails."),
+        evidence=(f"event Unhealthy of pod {name}: {brief(events[0].message)}",),
+        fix="correct the probe in the template, or allow more time (initialDelaySeconds,"
+        " failureThreshold)",
+    )

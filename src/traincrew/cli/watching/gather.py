@@ -1,0 +1,117 @@
+"""Reads what an explanation needs: the job, and everything around it that may be read."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import msgspec
+
+from traincrew.cli.display.objects import Event, Pod, Workload
+from traincrew.cli.jobview.objects import Node, Quota
+from traincrew.cli.jobview.why import Facts
+from traincrew.cli.watching.kinds import find
+from traincrew.cli.watching.rights import missing_right, refused
+from traincrew.engine.cache.views import ViewDecoder
+from traincrew.engine.errors import ApiError, ForbiddenError
+from traincrew.engine.objects import View
+from traincrew.engine.resources import (
+    EVENTS,
+    JOBS,
+    NODES,
+    PODS,
+    RESOURCE_QUOTAS,
+    STATEFUL_SETS,
+)
+
+if TYPE_CHECKING:
+    from traincrew.engine.client import Client
+    from traincrew.engine.resources import Resource
+
+__all__ = ["Gathered", "gather"]
+
+T = TypeVar("T", bound=View)
+
+PAGE = 500
+MOST = 5000
+"""Objects of a resource that are read at most: an explanation needs a few of them."""
+
+
+class Gathered(NamedTuple):
+    """Facts, and which rights were missing to read more."""
+
+    facts: Facts
+    notes: list[str]
+
+
+async def gather(client: Client, word: str, namespace: str) -> Gathered:
+    """Read a job and what is around it.
+
+    Raises:
+        BadInput: The job is not named clearly.
+        CommandFailed: There is no such job, or the job or its pods may not be read.
+    """
+    served, job = await find(client, word, namespace)
+    selector = served.selector_of(job.metadata.name)
+    notes: list[str] = []
+
+    async def optional(resource: Resource, view: type[T], labels: str | None = None) -> Any:
+        where = namespace if resource.namespaced else None
+        try:
+            return await _all(client, resource, view, where, labels)
+        except ForbiddenError:
+            notes.append(missing_right("list", resource, where))
+        except (ApiError, msgspec.MsgspecError) as error:
+            notes.append(f"{resource.plural} could not be read: {error}")
+        return None
+
+    try:
+        pods = await _all(client, PODS, Pod, namespace, selector)
+    except ApiError as error:
+        raise refused(error, "list", PODS, namespace) from error
+    events, jobs, sets, nodes, quotas = await asyncio.gather(
+        optional(EVENTS, Event),
+        optional(JOBS, Workload, selector),
+        optional(STATEFUL_SETS, Workload, selector),
+        optional(NODES, Node),
+        optional(RESOURCE_QUOTAS, Quota),
+    )
+    facts = Facts(
+        kind=served.kind,
+        job=job,
+        pods=pods,
+        now=datetime.now(UTC),
+        events=sorted(events or [], key=_version),
+        children=[*(jobs or []), *(sets or [])],
+        nodes=nodes,
+        quotas=quotas,
+    )
+    return Gathered(facts, notes)
+
+
+async def _all(
+    client: Client,
+    resource: Resource,
+    view: type[T],
+    namespace: str | None,
+    labels: str | None,
+) -> list[T]:
+    """Return the objects of a resource, page by page, up to a limit."""
+    decoder: ViewDecoder[Any] = ViewDecoder(resource, view)
+    found: list[T] = []
+    token = ""
+    while True:
+        params = {"limit": PAGE, "continue": token or None, "labelSelector": labels}
+        items, raw, metadata = decoder.page(
+            await client.request("GET", resource.path(namespace), params=params)
+        )
+        found += [*items, *(decoder.object(one) for one in raw)]
+        token = metadata.continue_
+        if not token or len(found) >= MOST:
+            return found
+
+
+def _version(event: Event) -> int:
+    version = event.metadata.resource_version
+    return int(version) if version.isdecimal() else 0

@@ -1,0 +1,460 @@
+"""Every situation has the right explanation: tables of objects as clusters report them."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from traincrew.cli.display.objects import Event, Pod, Workload, decode
+from traincrew.cli.jobview.objects import Job, Node, Quota
+from traincrew.cli.jobview.why import Explanation, Facts, explain
+from traincrew.plan.kinds import KINDS
+
+CHAINER = next(kind for kind in KINDS if kind.definition.kind == "ChainerJob")
+NOW = datetime(2026, 1, 1, 0, 10, tzinfo=UTC)
+CREATED = "2026-01-01T00:00:00Z"
+POD = "digits-master-x"
+GPU = "nvidia.com/gpu"
+
+
+def condition(type_: str, status: str = "True", reason: str = "", message: str = "") -> Any:
+    return {"type": type_, "status": status, "reason": reason, "message": message}
+
+
+SEEN = condition("Created", reason="ChainerJobCreated")
+WAITING = [SEEN, condition("Running", "False", "WaitingForWorkers", "0/2 workers ready")]
+RUNNING = [SEEN, condition("Running", reason="ChainerJobRunning", message="The master runs.")]
+
+
+def failed(reason: str, message: str = "it failed") -> list[Any]:
+    return [SEEN, condition("Failed", reason=reason, message=message)]
+
+
+def job(conditions: Any = (), *, workers: int = 0, generation: int = 1, seen: int = 1,
+        created: str = CREATED, deleted: str | None = None, message: str = "") -> Job:  # fmt: skip
+    return decode(
+        {
+            "kind": "ChainerJob",
+            "metadata": {
+                "name": "digits",
+                "namespace": "train",
+                "uid": "uid-job",
+                "generation": generation,
+                "creationTimestamp": created,
+                "deletionTimestamp": deleted,
+            },
+            "spec": {"master": {}, "workerSets": {"ws0": {"replicas": workers}}},
+            "status": {
+                "conditions": list(conditions),
+                "observedGeneration": seen,
+                "phase": "Created" if conditions else "",
+                "reason": "WaitingForWorkers" if conditions else "",
+                "message": message or ("0/2 workers ready" if conditions else ""),
+            },
+        },
+        Job,
+    )
+
+
+def pod(state: Any = None, *, phase: str = "Pending", node: str = "n1", last: Any = None,
+        name: str = POD, init: Any = None, restarts: int = 0, created: str = CREATED,
+        deleted: str | None = None, conditions: Any = (), **status: Any) -> Pod:  # fmt: skip
+    container = {"name": "chainer", "image": "example.com/x:1", "restartCount": restarts}
+    states = [{**container, "state": state, "lastState": last or {}}] if state is not None else []
+    return decode(
+        {
+            "metadata": {
+                "name": name,
+                "namespace": "train",
+                "uid": f"uid-{name}",
+                "labels": {"chainerjob.kubeflow.org/role": "master"},
+                "creationTimestamp": created,
+                "deletionTimestamp": deleted,
+            },
+            "spec": {
+                "nodeName": node,
+                "containers": [{"name": "chainer", "image": "example.com/x:1"}],
+                "initContainers": [{"name": "prepare"}] if init else [],
+            },
+            "status": {
+                "phase": phase,
+                "containerStatuses": states,
+                "initContainerStatuses": [init] if init else [],
+                "conditions": list(conditions),
+                **status,
+            },
+        },
+        Pod,
+    )
+
+
+def unplaced(message: str, reason: str = "Unschedulable") -> Pod:
+    return pod(node="", conditions=[condition("PodScheduled", "False", reason, message)])
+
+
+def waits(reason: str, message: str = "", **more: Any) -> Pod:
+    return pod({"waiting": {"reason": reason, "message": message}}, **more)
+
+
+def ended(code: int, reason: str = "Error", message: str = "", **more: Any) -> Pod:
+    state = {"terminated": {"exitCode": code, "reason": reason, "message": message}}
+    return pod(state, phase="Failed", **more)
+
+
+def event(reason: str, message: str, about: str = POD, kind: str = "Pod") -> Event:
+    return decode(
+        {
+            "metadata": {"name": "e", "uid": "e"},
+            "involvedObject": {"kind": kind, "name": about, "namespace": "train"},
+            "type": "Warning",
+            "reason": reason,
+            "message": message,
+        },
+        Event,
+    )
+
+
+def why(found: Job, *pods: Pod, events: Any = (), children: Any = (), **more: Any) -> Explanation:
+    facts = Facts(kind=CHAINER, job=found, pods=pods, now=NOW, events=events, children=children,
+                  **more)  # fmt: skip
+    return explain(facts)
+
+
+def nodes(*messages: str) -> str:
+    return f"0/4 nodes are available: {', '.join(messages)}."
+
+
+PLACING = {
+    "no-nodes": "no nodes available to schedule pods",
+    "missing-claim": nodes('persistentvolumeclaim "data" not found'),
+    "unbound-claim": nodes("pod has unbound immediate PersistentVolumeClaims"),
+    "volume-elsewhere": nodes("4 node(s) had volume node affinity conflict"),
+    "insufficient-gpu": nodes("1 Insufficient cpu", f"4 Insufficient {GPU}"),
+    "insufficient-memory": nodes("4 Insufficient memory"),
+    "insufficient-storage": nodes("4 Insufficient ephemeral-storage"),
+    "insufficient-cpu": nodes("4 Insufficient cpu")
+    + " preemption: 0/4 nodes are available: 4 No preemption victims found for incoming pod.",
+    "insufficient-resource": nodes("4 Insufficient rdma/hca"),
+    "too-many-pods": nodes("4 Too many pods"),
+    "ports-taken": nodes("4 node(s) didn't have free ports for the requested pod ports"),
+    "other-pods-forbid": nodes("4 node(s) didn't match pod anti-affinity rules"),
+    "other-pods-wanted": nodes("4 node(s) didn't match pod affinity rules"),
+    "spread": nodes("4 node(s) didn't match pod topology spread constraints"),
+    "node-selector": nodes("4 node(s) didn't match Pod's node affinity/selector"),
+    "node-not-ready": nodes("4 node(s) had untolerated taint {node.kubernetes.io/not-ready: }"),
+    "node-pressure": nodes("4 node(s) had untolerated taint {node.kubernetes.io/disk-pressure: }"),
+    "node-cordoned": nodes("4 node(s) were unschedulable"),
+    "taint": nodes("4 node(s) had untolerated taint {dedicated: gpu}"),
+    "node-name": nodes("4 node(s) didn't match the requested node name"),
+    "unschedulable": nodes("4 node(s) are purple"),
+}
+
+
+@pytest.mark.parametrize("cause", PLACING)
+def test_pods_that_no_node_takes(cause: str) -> None:
+    found = why(job(WAITING), unplaced(PLACING[cause]))
+    assert found.cause == cause
+    assert f"Pod {POD} of ChainerJob digits cannot be placed" in found.text
+    assert found.evidence[0].startswith(f"condition PodScheduled of pod {POD}: ")
+    assert found.fix
+
+
+def test_what_the_nodes_are() -> None:
+    cordoned = decode({"metadata": {"name": "n2"}, "spec": {"unschedulable": True}}, Node)
+    plain = decode({"metadata": {"name": "n1"}}, Node)
+    found = why(job(WAITING), unplaced(PLACING["node-cordoned"]), nodes=[plain, cordoned])
+    assert found.evidence[1] == "nodes: n1, n2; cordoned: n2"
+    found = why(job(WAITING), unplaced(PLACING["insufficient-gpu"]))
+    assert f"enough free {GPU}." in found.text
+    found = why(job(WAITING), unplaced(PLACING["taint"]))
+    assert "toleration" in found.fix
+
+
+def test_gates_and_schedulers() -> None:
+    found = why(job(WAITING), unplaced("Scheduling is blocked", "SchedulingGated"))
+    assert found.cause == "scheduling-gated"
+    found = why(job(WAITING), pod(node=""))
+    assert found.cause == "no-scheduler"
+    assert "for 600 s" in found.text
+
+
+PULL = 'Back-off pulling image "example.com/x:1"'
+STARTING = {
+    "no-environment": waits("ErrImagePull", "no environment is defined for it"),
+    "image-name": waits("InvalidImageName", "couldn't parse image name"),
+    "image-never-pulled": waits("ErrImageNeverPull", "is not present with pull policy of Never"),
+    "image-unauthorized": waits("ErrImagePull", "pull access denied, repository does not exist"),
+    "image-not-found": waits("ErrImagePull", "manifest unknown"),
+    "registry-limit": waits("ErrImagePull", "toomanyrequests: You have reached your rate limit"),
+    "registry-unreachable": waits("ErrImagePull", "dial tcp: lookup example.com: no such host"),
+    "image": waits("ImagePullBackOff", PULL),
+    "missing-key": waits(
+        "CreateContainerConfigError", "couldn't find key lr in ConfigMap train/settings"
+    ),
+    "missing-configmap": waits("CreateContainerConfigError", 'configmap "settings" not found'),
+    "missing-secret": waits("CreateContainerConfigError", 'secret "token" not found'),
+    "must-not-run-as-root": waits(
+        "CreateContainerConfigError", "container has runAsNonRoot and image will run as root"
+    ),
+    "command-not-found": waits(
+        "RunContainerError", 'exec: "trian": executable file not found in $PATH'
+    ),
+    "configuration": waits("CreateContainerError", "something else"),
+    "initializing": pod(
+        init={"name": "prepare", "state": {"running": {"startedAt": "2026-01-01T00:09:00Z"}}}
+    ),
+    "init-container-failed": pod(
+        init={"name": "prepare", "state": {"terminated": {"exitCode": 4, "reason": "Error"}}}
+    ),
+    "slow-start": pod(),
+    "not-ready": pod({"running": {}}, phase="Running", conditions=[condition("Ready", "False")]),
+    "stuck-terminating": pod({"running": {}}, phase="Running", deleted="2026-01-01T00:05:00Z"),
+}
+
+
+@pytest.mark.parametrize("cause", STARTING)
+def test_pods_that_do_not_start(cause: str) -> None:
+    found = why(job(WAITING), STARTING[cause])
+    assert found.cause == cause
+    assert found.text.startswith(f"Pod {POD} of ChainerJob digits ")
+    assert found.evidence
+    assert POD in found.evidence[0]
+    assert found.fix
+
+
+EVENTS = {
+    "missing-configmap": ("FailedMount", 'configmap "settings" not found'),
+    "missing-secret": ("FailedMount", 'MountVolume.SetUp failed: secret "token" not found'),
+    "missing-claim": ("FailedMount", 'persistentvolumeclaim "data" not found'),
+    "volume-in-use": ("FailedAttachVolume", "Multi-Attach error for volume"),
+    "host-path": ("FailedMount", "hostPath type check failed: /data is not a directory"),
+    "volume": ("FailedMount", "timed out waiting for the condition"),
+}
+
+
+@pytest.mark.parametrize("cause", EVENTS)
+def test_volumes_that_cannot_be_mounted(cause: str) -> None:
+    found = why(job(WAITING), waits("ContainerCreating"), events=[event(*EVENTS[cause])])
+    assert found.cause == cause
+    assert found.text.startswith(f"Pod {POD} of ChainerJob digits cannot start: ")
+
+
+def test_the_event_before_a_back_off_has_the_reason() -> None:
+    earlier = event("Failed", 'Failed to pull image "example.com/x:1": manifest unknown')
+    found = why(job(WAITING), waits("ImagePullBackOff", PULL), events=[earlier])
+    assert found.cause == "image-not-found"
+    assert "there is no image example.com/x:1" in found.text
+    other = event("Failed", "manifest unknown", about="digits-b-master-y")
+    assert why(job(WAITING), waits("ImagePullBackOff", PULL), events=[other]).cause == "image"
+
+
+def test_probes() -> None:
+    running = pod({"running": {}}, phase="Running", conditions=[condition("Ready", "False")])
+    probe = event("Unhealthy", "Readiness probe failed: connection refused")
+    assert why(job(WAITING), running, events=[probe]).cause == "readiness-probe"
+    probe = event("Unhealthy", "Liveness probe failed: HTTP 500")
+    assert why(job(WAITING), running, events=[probe]).cause == "liveness-probe"
+
+
+REFUSED = {
+    "quota": 'pods "x" is forbidden: exceeded quota: team, requested: pods=1, used: pods=4, '
+    "limited: pods=4",
+    "quota-needs-requests": 'pods "x" is forbidden: failed quota: team: must specify cpu for: main',
+    "limit-range": 'pods "x" is forbidden: maximum cpu usage per Container is 1, but limit is 2.',
+    "pod-security": 'pods "x" is forbidden: violates PodSecurity "restricted:latest": hostPath',
+    "missing-service-account": 'error looking up service account train/a: serviceaccount "a" '
+    "not found",
+    "missing-priority-class": "no PriorityClass with name urgent was found",
+    "missing-runtime-class": 'pod rejected: RuntimeClass "gvisor" not found',
+    "webhook-denied": 'admission webhook "check.example.com" denied the request: no team label',
+    "webhook-unreachable": 'failed calling webhook "check.example.com": connection refused',
+    "namespace-terminating": "unable to create new content in namespace train because it is being "
+    "terminated",
+    "operator-rights": 'User "system:serviceaccount:ops:operator" cannot create resource "pods" '
+    "in API group",
+    "invalid-template": 'Pod "x" is invalid: spec.containers[0].image: Required value',
+}
+
+
+@pytest.mark.parametrize("cause", REFUSED)
+def test_pods_that_cannot_be_created(cause: str) -> None:
+    """Whoever says it: an event of the controller, or the status of the job."""
+    set_ = decode({"metadata": {"name": "digits-workerset-ws0", "uid": "s"}}, Workload)
+    said = event("FailedCreate", REFUSED[cause], "digits-workerset-ws0", "StatefulSet")
+    found = why(job(WAITING, workers=2), events=[said], children=[set_])
+    assert found.cause == cause
+    assert "ChainerJob digits waits for 3 pods that cannot be created: " in found.text
+    told = f"0/2 workers ready; digits-workerset-ws0-0: {REFUSED[cause]}"
+    assert why(job(WAITING, workers=2, message=told)).cause == cause
+    synced = [*WAITING, condition("Synced", "False", "FailedSynced", REFUSED[cause])]
+    assert why(job(synced)).cause == cause
+    # Once all pods are there, the event is history.
+    there = pod({"running": {}}, phase="Running")
+    assert why(job(WAITING), there, events=[said], children=[set_]).cause != cause
+
+
+def test_a_quota_is_shown_with_what_is_used() -> None:
+    quota = decode(
+        {"metadata": {"name": "team"}, "status": {"hard": {"pods": "4"}, "used": {"pods": "4"}}},
+        Quota,
+    )
+    found = why(job(WAITING, message=REFUSED["quota"]), quotas=[quota])
+    assert "quota team of namespace train allows pods=4, and pods=4 is used" in found.text
+    assert "quota team, used/hard: pods 4/4" in found.evidence
+
+
+ENDS = {
+    "out-of-memory": ended(137, "OOMKilled"),
+    "killed": ended(137),
+    "terminated": ended(143),
+    "segmentation-fault": ended(139),
+    "aborted": ended(134),
+    "bus-error": ended(135),
+    "command-not-found": ended(127),
+    "command-not-executable": ended(126),
+    "program-failed": ended(3, message="Traceback (most recent call last):\nValueError: no data"),
+    "evicted": pod(
+        phase="Failed", reason="Evicted", message="The node was low on resource: memory"
+    ),
+    "node-lost": pod(phase="Failed", reason="NodeLost"),
+    "node-shutdown": pod(phase="Failed", reason="NodeShutdown"),
+    "pod-deadline": pod(phase="Failed", reason="DeadlineExceeded"),
+    "rejected-by-node": pod(phase="Failed", reason="OutOfcpu"),
+    "preempted": pod(
+        phase="Failed", conditions=[condition("DisruptionTarget", reason="PreemptionByScheduler")]
+    ),
+    "drained": pod(
+        phase="Failed", conditions=[condition("DisruptionTarget", reason="EvictionByEvictionAPI")]
+    ),
+    "node-pressure": pod(
+        phase="Failed", conditions=[condition("DisruptionTarget", reason="TerminationByKubelet")]
+    ),
+    "disrupted": pod(phase="Failed", conditions=[condition("DisruptionTarget", reason="Other")]),
+}
+
+
+@pytest.mark.parametrize("cause", ENDS)
+def test_jobs_that_failed_with_a_pod(cause: str) -> None:
+    found = why(job(failed("BackoffLimitExceeded")), ENDS[cause])
+    assert found.cause == cause
+    assert found.text.startswith("ChainerJob digits has failed and has no retries left. Pod ")
+    assert found.fix
+    restarting = [*RUNNING[:1], condition("Restarting", reason="MasterFailed", message="again")]
+    assert why(job(restarting), ENDS[cause]).cause == cause
+
+
+def test_a_command_that_does_not_exist() -> None:
+    found = why(
+        job(failed("BackoffLimitExceeded")),
+        ended(128, "StartError", 'exec: "trian": executable file not found in $PATH'),
+    )
+    assert found.cause == "command-not-found"
+    assert "cannot be started: exec:" in found.text
+
+
+def test_an_object_of_somebody_else_keeps_the_spec_from_taking_effect() -> None:
+    synced = condition("Synced", "False", "ErrResourceExists", "exists")
+    assert why(job([*WAITING, synced], generation=1, seen=0)).cause == "foreign-child"
+
+
+def test_the_programs_own_words() -> None:
+    found = why(job(failed("BackoffLimitExceeded")), ENDS["program-failed"])
+    assert "its program ended with exit code 3: ValueError: no data" in found.text
+    crash = waits(
+        "CrashLoopBackOff",
+        restarts=4,
+        phase="Running",
+        last={"terminated": {"exitCode": 1, "reason": "Error", "message": "no such file: /data"}},
+    )
+    found = why(job(WAITING), crash)
+    assert found.cause == "program-failed"
+    assert "exit code 1: no such file: /data. It is restarted." in found.text
+    assert f"container chainer of pod {POD} was restarted 4 times" in found.evidence
+    assert "--previous" not in found.evidence[0]
+    assert found.fix == "traincrew logs digits -n train --previous"
+    early = waits("CrashLoopBackOff", last={"terminated": {"exitCode": 0, "reason": "Completed"}})
+    assert why(job(WAITING), early).cause == "ended-too-early"
+
+
+JOBS = {
+    "deleted": job(RUNNING, deleted=CREATED),
+    "just-created": job(created="2026-01-01T00:09:58Z"),
+    "operator-absent": job(),
+    "operator-behind": job(RUNNING, generation=2),
+    "suspended": job([SEEN, condition("Suspended", reason="ChainerJobSuspended")]),
+    "draining": job([SEEN, condition("Suspended", reason="Draining")]),
+    "succeeded": job([SEEN, condition("Succeeded", reason="ChainerJobSucceeded")]),
+    "changed-too-late": job(
+        [condition("Succeeded"), condition("Synced", "False", "JobFinished", "It will not run.")]
+    ),
+    "invalid-spec": job(failed("FailedValidation", "spec.master: required")),
+    "deadline": job(failed("DeadlineExceeded")),
+    "no-progress": job(failed("NoProgress", "no output for 600 s")),
+    "foreign-child": job([*WAITING, condition("Synced", "False", "ErrResourceExists", "exists")]),
+    "waiting-for-deletion": job(
+        [*WAITING, condition("Synced", "False", "WaitingForDeletion", "digits-master")]
+    ),
+    "not-applied": job([*WAITING, condition("Synced", "False", "FailedSynced", "spec.x")]),
+    "not-started-in-time": job(failed("WorkersNotReady", "Not started within 1800 s")),
+    "retries-exhausted": job(failed("BackoffLimitExceeded")),
+    "failed": job(failed("Other")),
+    "restarted-for-no-progress": job([SEEN, condition("Restarting", reason="NoProgress")]),
+    "restarting": job([SEEN, condition("Restarting", reason="MasterLost")]),
+    "running": job(RUNNING),
+    "fewer-workers": job([*RUNNING, condition("Fitted", reason="WorkersGivenUp")]),
+    "starting": job(WAITING),
+}
+
+
+@pytest.mark.parametrize("cause", JOBS)
+def test_states_of_the_job_itself(cause: str) -> None:
+    found = why(JOBS[cause])
+    assert found.cause == cause
+    assert "ChainerJob digits" in found.text
+    assert found.evidence
+    assert found.fix or cause in {"running", "succeeded"}
+
+
+def test_jobs_that_wait_for_peers_or_run_without_some() -> None:
+    up = pod({"running": {}}, phase="Running", name="a")
+    assert why(job(WAITING, workers=2), up, pod(created="2026-01-01T00:09:59Z")).cause == (
+        "waiting-for-peers"
+    )
+    found = why(job(RUNNING), up, unplaced(PLACING["insufficient-cpu"]))
+    assert found.cause == "insufficient-cpu"
+    assert found.text.startswith("ChainerJob digits runs, but not with all of its pods. Pod ")
+    late = job(failed("WorkersNotReady", "Not started within 1800 s: 0/2 workers ready"))
+    assert why(late, unplaced(PLACING["insufficient-cpu"])).cause == "insufficient-cpu"
+
+
+def test_a_lost_node_and_several_pods_with_one_problem() -> None:
+    node = decode(
+        {"metadata": {"name": "n1"}, "status": {"conditions": [condition("Ready", "Unknown")]}},
+        Node,
+    )
+    stuck = STARTING["stuck-terminating"]
+    found = why(job(WAITING), stuck, nodes=[node])
+    assert found.cause == "node-lost"
+    assert "kubectl delete node n1" in found.fix
+    alike = [
+        waits("CreateContainerConfigError", 'secret "token" not found', name=f"digits-{number}")
+        for number in range(3)
+    ]
+    assert why(job(WAITING), *alike).text.endswith("The same problem: 2 other pods have it.")
+
+
+def test_hostile_words_stay_words() -> None:
+    bad = "{0} {subject} \x1b[31m\u202e\n" + "x" * 5000
+    for reason in ("ErrImagePull", "CreateContainerError"):
+        found = why(job(WAITING), waits(reason, bad))
+        assert found.text.isprintable()
+        assert all(line.isprintable() and len(line) < 700 for line in found.evidence)
+    found = why(job(failed("Other", bad)))
+    assert found.text.isprintable()
+
+
+def test_there_are_many_situations() -> None:
+    """The table is what the command promises."""
+    tables = (PLACING, STARTING, EVENTS, REFUSED, ENDS, JOBS)
+    causes = {cause for table in tables for cause in table}
+    assert len(causes) >= 80
