@@ -31,6 +31,14 @@ if TYPE_CHECKING:
     help="Manifest, directory of manifests, or - for standard input; `-f` may be left out.",
 )
 @click.option("-n", "--namespace", metavar="NAME", help="Namespace of objects that name none.")
+@click.option("--kubeconfig", metavar="FILE", help="Run it on this cluster, and start none here.")
+@click.option("--context", metavar="NAME", help="The same, by a context of the kubeconfig.")
+@click.option("--detach", is_flag=True, help="On another cluster: create the job, and end.")
+@click.option(
+    "--delete-on-interrupt",
+    is_flag=True,
+    help="On another cluster: delete what was created if the run ends early (Ctrl-C asks).",
+)
 @click.option(
     "--timeout",
     type=options.Duration(),
@@ -76,10 +84,16 @@ if TYPE_CHECKING:
 @click.option(
     "--no-color", "no_colour", is_flag=True, help="Print without colours (so does NO_COLOR=1)."
 )
+@click.pass_context
 def run_command(  # noqa: PLR0917 - click passes by name
+    ctx: click.Context,
     files: tuple[str, ...],
     paths: tuple[str, ...],
     namespace: str | None,
+    kubeconfig: str | None,
+    context: str | None,
+    detach: bool,
+    delete_on_interrupt: bool,
     timeout: float | None,
     scalings: tuple[Scaling, ...],
     volumes: tuple[Volume, ...],
@@ -99,7 +113,8 @@ def run_command(  # noqa: PLR0917 - click passes by name
     """Run a training job here, watch it, and end with its outcome.
 
     Starts a cluster in this process, creates the objects of the manifests (training jobs last),
-    shows what happens and what the pods print, and leaves nothing behind.
+    shows what happens and what the pods print, and leaves nothing behind. With --kubeconfig or
+    --context, creates the objects on that cluster, shows the same, and starts nothing here.
 
     \b
     Exit code:
@@ -111,6 +126,8 @@ def run_command(  # noqa: PLR0917 - click passes by name
       124    --timeout was reached
       128+N  ended by signal N, as 130 by Ctrl-C
     """  # noqa: D301 - click's mark for text it must not wrap
+    import asyncio
+
     from traincrew.cli.cluster.options import Options
     from traincrew.cli.manifest.documents import load
     from traincrew.cli.manifest.served import require_served
@@ -118,6 +135,32 @@ def run_command(  # noqa: PLR0917 - click passes by name
     paths = (*paths, *files)
     if not paths:
         raise BadInput("which manifest? traincrew run -f FILE")
+    if kubeconfig or context:
+        from click.core import ParameterSource
+
+        from traincrew.cli.run.elsewhere import Ending, require_possible, run_elsewhere
+        from traincrew.cli.watching.target import choose
+
+        sources = {name: ctx.get_parameter_source(name) for name in ctx.params}
+        require_possible(
+            [name for name, at in sources.items() if at is not ParameterSource.DEFAULT]
+        )
+        work = run_elsewhere(
+            load(paths),
+            choose(kubeconfig, context),
+            namespace,
+            Ending(delete_on_interrupt, detach),
+            timeout=timeout,
+            scalings=scalings,
+            verbose=verbose,
+            no_colour=no_colour,
+        )
+        sys.exit(asyncio.run(work))
+    if detach or delete_on_interrupt:
+        raise BadInput(
+            f"{'--detach' if detach else '--delete-on-interrupt'} is for a job on another cluster: "
+            "give --kubeconfig or --context"
+        )
     documents = load(paths)
     require_served(documents)
     require_free(volumes, documents)
@@ -133,7 +176,6 @@ def run_command(  # noqa: PLR0917 - click passes by name
         admin_in_pods=admin_in_pods,
         verbose=verbose,
     )
-    import asyncio
     import gc
 
     # Nothing that is loaded here is garbage; collecting would take a tenth of the start-up time.

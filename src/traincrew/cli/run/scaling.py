@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from traincrew.cli.display.records import Line
 from traincrew.cli.display.text import parse_duration
 from traincrew.cli.errors import BadInput
+from traincrew.engine.errors import ApiError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from traincrew.cli.manifest.documents import Document
+    from traincrew.cli.watching.live import Live
     from traincrew.engine.client import Client
     from traincrew.engine.resources import Resource
 
@@ -81,3 +85,23 @@ async def scale(
     """
     patch = {"spec": {"replicas": replicas}}
     await client.patch(resource, name, namespace, patch=patch, subresource="scale")
+
+
+async def scale_while_running(
+    client: Client, live: Live, resource: Resource, scalings: Sequence[Scaling]
+) -> None:
+    """Scale the only job that is shown, at the given times after it began to run."""
+    if not scalings:
+        return
+    (job,) = live.view.jobs
+    await live.running.wait()
+    began = live.now()
+    for replicas, after in sorted(scalings, key=lambda scaling: scaling.after):
+        await asyncio.sleep(began + after - live.now())
+        try:
+            await scale(client, resource, job.namespace, job.name, replicas)
+        except ApiError as error:
+            text = f"{job.name}: not scaled to {replicas}: {error.message}"
+            live.show([Line(text, "bad", at=live.now())])
+        else:
+            live.say(f"{job.name} scaled to {replicas}")

@@ -16,12 +16,11 @@ from traincrew.cli.errors import BadInput
 from traincrew.cli.run.preflight import check_bare, check_images, prepare_images
 from traincrew.cli.run.readiness import until_ready
 from traincrew.cli.run.results import Results
-from traincrew.cli.run.scaling import require_scalable, scale
+from traincrew.cli.run.scaling import require_scalable, scale_while_running
 from traincrew.cli.run.submit import Submitter, jobs_among
 from traincrew.cli.watching.interrupt import Interrupt
 from traincrew.cli.watching.live import Live
 from traincrew.cli.watching.outcome import TIMED_OUT, exit_code, with_outputs
-from traincrew.engine.errors import ApiError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,7 +67,7 @@ class Session:
         self._chosen = chosen
         self._namespace = namespace
         self._timeout = timeout
-        self._scalings = sorted(scalings, key=lambda scaling: scaling.after)
+        self._scalings = scalings
         self._results = results or Results((), namespace or "default")
         self._keep = keep
         self._interrupt = Interrupt()
@@ -133,9 +132,8 @@ class Session:
         if text := await asyncio.to_thread(warn_of_pretended, self._chosen.gpus):
             self._live.show([Line(text, "bad", at=self._live.now())])
         following = await self._create()
-        if self._scalings:
-            scaling = asyncio.create_task(self._scale(following[0]), name="scale")
-            self._tasks.append(scaling)
+        scaling = scale_while_running(self._client, self._live, following[0], self._scalings)
+        self._tasks.append(asyncio.create_task(scaling, name="scale"))
         waiting = asyncio.create_task(self._live.until_finished())
         preparing = asyncio.create_task(
             prepare_images(self._documents, self._embedded.cluster.images, self._pulled),
@@ -198,20 +196,6 @@ class Session:
         self._live.live = False
         self._staying = True
         await self._interrupt.wait()
-
-    async def _scale(self, resource: Resource) -> None:
-        (job,) = self._view.jobs
-        await self._live.running.wait()
-        began = self._live.now()
-        for replicas, after in self._scalings:
-            await asyncio.sleep(began + after - self._live.now())
-            try:
-                await scale(self._client, resource, job.namespace, job.name, replicas)
-            except ApiError as error:
-                text = f"{job.name}: not scaled to {replicas}: {error.message}"
-                self._live.show([Line(text, "bad", at=self._live.now())])
-            else:
-                self._live.say(f"{job.name} scaled to {replicas}")
 
     async def _end(self) -> None:
         for task in self._tasks:

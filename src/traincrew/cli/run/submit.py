@@ -25,24 +25,40 @@ class Submitter:
 
     Args:
         client: The API server.
-        namespace: Namespace of objects that do not set one; ``default`` if None.
+        namespace: The namespace of all objects, if the user has chosen one.
         created: Called with kind and name of each new object.
+        own_cluster: Whether the cluster belongs to the run: namespaces are created as needed, and
+            objects that exist are taken over.
+        default_namespace: Namespace of objects that set none, if the user has not chosen one.
     """
 
     def __init__(
-        self, client: Client, namespace: str | None, created: Callable[[str, str], None]
+        self,
+        client: Client,
+        namespace: str | None,
+        created: Callable[[str, str], None],
+        *,
+        own_cluster: bool = True,
+        default_namespace: str = "default",
     ) -> None:
         self._client = client
         self._namespace = namespace
         self._created = created
+        self._own_cluster = own_cluster
+        self._default_namespace = default_namespace
+        self.made_new = False
+        """Whether the last object that was submitted did not exist before."""
         self._known: dict[tuple[str, str], Resource] = {}
 
-    async def submit(self, document: Document, *, again: bool = False) -> dict[str, Any]:
+    async def submit(
+        self, document: Document, *, again: bool = False, dry_run: bool = False
+    ) -> dict[str, Any]:
         """Create an object.
 
         Args:
             document: The object; its namespace is set.
             again: Update the object if it already exists.
+            dry_run: Only ask whether the API server would take it.
 
         Raises:
             BadInput: The API server refuses it; the message names the fields.
@@ -54,6 +70,9 @@ class Submitter:
         path = resource.path(content["metadata"].get("namespace"))
         body = msgspec.json.encode(content)
         params = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"}
+        if dry_run:
+            params["dryRun"] = "All"
+        self.made_new = True
         try:
             try:
                 answer = await self._client.request("POST", path, params=params, body=body)
@@ -61,10 +80,14 @@ class Submitter:
             except AlreadyExistsError:
                 if not again:
                     raise
-                created = await self._client.apply(resource, content, field_manager=FIELD_MANAGER)
+                self.made_new = False
+                created = await self._client.apply(
+                    resource, content, field_manager=FIELD_MANAGER, force=self._own_cluster
+                )
         except ApiError as error:
             raise BadInput(refusal(document, error)) from error
-        self._created(resource.kind, created["metadata"]["name"])
+        if not dry_run:
+            self._created(resource.kind, created["metadata"]["name"])
         return created
 
     async def _place(self, document: Document) -> None:
@@ -76,8 +99,8 @@ class Submitter:
                 f"{document.where}: metadata.namespace is {own!r}, but --namespace says "
                 f"{self._namespace!r}"
             )
-        name = metadata["namespace"] = own or self._namespace or "default"
-        if name == "default":
+        name = metadata["namespace"] = own or self._namespace or self._default_namespace
+        if name == "default" or not self._own_cluster:
             return
         try:
             await self._client.get(NAMESPACES, name)

@@ -36,6 +36,20 @@ class Interrupt:
         """Wait for the interrupt."""
         await self._happened.wait()
 
+    def forget(self) -> None:
+        """Let `wait` wait for another interrupt; name and exit code stay those of the first."""
+        self._happened.clear()
+
+    @property
+    def happened(self) -> bool:
+        """Whether there was an interrupt."""
+        return self._signal is not None
+
+    @property
+    def is_from_keyboard(self) -> bool:
+        """Whether somebody at a terminal pressed Ctrl-C."""
+        return self._signal is signal.SIGINT
+
     @property
     def name(self) -> str:
         """The name of the interrupt for messages."""

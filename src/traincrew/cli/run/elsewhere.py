@@ -1,0 +1,349 @@
+"""``traincrew run --kubeconfig``: create the job on another cluster, and show it from here."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shlex
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from traincrew.cli.display.records import Line
+from traincrew.cli.display.text import duration, plain
+from traincrew.cli.errors import BadInput, CommandFailed
+from traincrew.cli.run.readiness import until_ready
+from traincrew.cli.run.scaling import require_scalable, scale_while_running
+from traincrew.cli.run.submit import Submitter, jobs_among
+from traincrew.cli.watching.interrupt import Interrupt
+from traincrew.cli.watching.kinds import ALL
+from traincrew.cli.watching.live import Live, Scope
+from traincrew.cli.watching.outcome import TIMED_OUT, exit_code
+from traincrew.cli.watching.rights import missing_right, refused
+from traincrew.engine.client import Client
+from traincrew.engine.errors import ApiError, ForbiddenError, NotFoundError, UnreachableError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from traincrew.cli.manifest.documents import Document
+    from traincrew.cli.run.scaling import Scaling
+    from traincrew.cli.watching.target import Target
+    from traincrew.engine.resources import Resource
+
+__all__ = ["Ending", "require_possible", "run_elsewhere"]
+
+_OF_THE_NODE = "the node of the embedded cluster does it"
+_OF_THE_CLUSTER = "it is an option of the embedded cluster"
+EMBEDDED_ONLY = {
+    "volumes": ("--volume", f"{_OF_THE_NODE}; write a volume into the manifest"),
+    "variables": ("--env", f"{_OF_THE_NODE}; write env into the manifest"),
+    "outputs": ("--output", f"{_OF_THE_NODE}; use a PersistentVolumeClaim, and kubectl cp"),
+    "keep": ("--keep", "nothing is started here that could be kept"),
+    "nodes": ("--nodes", _OF_THE_CLUSTER),
+    "gpus": ("--gpus", _OF_THE_CLUSTER),
+    "images": ("--images", f"{_OF_THE_CLUSTER}; nodes pull the images of the manifest"),
+    "sandbox": ("--sandbox", _OF_THE_CLUSTER),
+    "scheduler_name": ("--scheduler-name", _OF_THE_CLUSTER),
+    "controller_config_file": (
+        "--controller_config_file",
+        "the operator of that cluster has its own; see traincrew operator",
+    ),
+}
+"""Parameters of the command that have no meaning on another cluster, and why."""
+
+
+class Ending(NamedTuple):
+    """What happens when the view of a job ends before the job.
+
+    Attributes:
+        delete: Delete what the run has created, without asking.
+        detach: Only create the objects, and end.
+    """
+
+    delete: bool
+    detach: bool
+
+
+def require_possible(given: Sequence[str]) -> None:
+    """Check that no option is given that only makes sense with the embedded cluster.
+
+    Raises:
+        BadInput: Such an option, with the reason.
+    """
+    problems = [
+        f"{EMBEDDED_ONLY[name][0]} cannot be used with --kubeconfig or --context: "
+        f"{EMBEDDED_ONLY[name][1]}"
+        for name in given
+        if name in EMBEDDED_ONLY
+    ]
+    if problems:
+        raise BadInput("\n".join(problems))
+
+
+class Created(NamedTuple):
+    """An object that the run has created, or whose fields it has set."""
+
+    resource: Resource
+    namespace: str | None
+    name: str
+    is_new: bool
+
+    @property
+    def title(self) -> str:
+        """Kind and name."""
+        return f"{self.resource.kind} {self.name}"
+
+
+async def run_elsewhere(
+    documents: Sequence[Document],
+    target: Target,
+    namespace: str | None,
+    ending: Ending,
+    *,
+    timeout: float | None,  # noqa: ASYNC109 - of the command, with an exit code of its own
+    scalings: Sequence[Scaling],
+    verbose: bool,
+    no_colour: bool,
+) -> int:
+    """Create the objects, show the job until it ends, and return the exit code.
+
+    Args:
+        documents: The objects.
+        target: The cluster.
+        namespace: Namespace of objects that do not set one; that of the context if None.
+        ending: What happens if the view ends early.
+        timeout: Seconds after which to end, if limited.
+        scalings: Worker counts to scale the job to, and when.
+        verbose: Show every step.
+        no_colour: Never use colours.
+
+    Raises:
+        BadInput: An object is refused, or there are several jobs to watch.
+        CommandFailed: A right is missing, or the cluster does not answer.
+    """
+    jobs = jobs_among(documents)
+    require_scalable(jobs, scalings)
+    if jobs[0].kind == "Pod":
+        raise BadInput(
+            f"{jobs[0].where}: there is no job in the manifest; for pods on another cluster use"
+            " kubectl create, and kubectl logs -f"
+        )
+    if len(jobs) > 1 and not ending.detach:
+        raise BadInput(
+            f"there are {len(jobs)} jobs in the manifest, and one is shown at a time on another "
+            "cluster: add --detach, then traincrew watch each of them"
+        )
+    interrupt = Interrupt()
+    interrupt.listen()
+    live = Live(interrupt, verbose=verbose, no_colour=no_colour)
+    with live.shown():
+        async with Client(target.config, user_agent="traincrew-run") as client:
+            run = _Run(client, live, target, namespace)
+            try:
+                await run.create(documents, jobs)
+                if ending.detach:
+                    run.say_how_to_go_on()
+                    return 0
+                return await run.watch(interrupt, ending, timeout, scalings)
+            finally:
+                await live.stop()
+                live.console.close()
+
+
+class _Run:
+    def __init__(self, client: Client, live: Live, target: Target, namespace: str | None) -> None:
+        self._client = client
+        self._live = live
+        self._target = target
+        self._submitter = Submitter(
+            client,
+            namespace,
+            self._say_created,
+            own_cluster=False,
+            default_namespace=target.config.namespace,
+        )
+        self._created: list[Created] = []
+        self._jobs: list[Created] = []
+
+    def _say_created(self, kind: str, name: str) -> None:
+        self._live.say(f"{kind} {name} created on {self._target.name}")
+
+    # -- creating -------------------------------------------------------------------------------
+
+    async def create(self, documents: Sequence[Document], jobs: Sequence[Document]) -> None:
+        """Create all objects, jobs last, after asking whether the cluster takes the jobs."""
+        for job in jobs:
+            await self._submit(job, dry_run=True)
+        pods = []
+        for document in documents:
+            if not any(document is job for job in jobs):
+                made = await self._submit(document, again=True)
+                if made.resource.kind == "Pod":
+                    pods.append((made.namespace or "", made.name))
+        await until_ready(self._client, pods, self._live.say)
+        for job in jobs:
+            self._jobs.append(await self._submit(job))
+
+    async def _submit(
+        self, document: Document, *, again: bool = False, dry_run: bool = False
+    ) -> Created:
+        resource = await self._resource(document)
+        try:
+            made = await self._submitter.submit(document, again=again, dry_run=dry_run)
+        except BadInput as error:
+            cause = error.__cause__
+            if isinstance(cause, ForbiddenError):
+                raise refused(cause, "create", resource, document.namespace) from cause
+            if isinstance(cause, UnreachableError):
+                raise refused(cause, "create", resource, None) from cause
+            raise BadInput(f"{error.message}{self._leftovers()}") from error
+        metadata = made["metadata"]
+        created = Created(
+            resource,
+            metadata.get("namespace"),
+            metadata["name"],
+            self._submitter.made_new,
+        )
+        if not dry_run:
+            self._created.append(created)
+        return created
+
+    async def _resource(self, document: Document) -> Resource:
+        try:
+            return await self._submitter.resource(document)
+        except UnreachableError as error:
+            raise CommandFailed(
+                f"{self._target.name} does not answer: {plain(error.message)}"
+            ) from error
+
+    def _leftovers(self) -> str:
+        if not self._created:
+            return ""
+        return f"\ncreated before that: {', '.join(each.title for each in self._created)}"
+
+    # -- watching -------------------------------------------------------------------------------
+
+    async def watch(
+        self,
+        interrupt: Interrupt,
+        ending: Ending,
+        timeout: float | None,  # noqa: ASYNC109
+        scalings: Sequence[Scaling],
+    ) -> int:
+        """Show the job until it ends, or until the user or a time limit ends the view."""
+        work = asyncio.create_task(self._work(scalings))
+        interrupted = asyncio.create_task(interrupt.wait())
+        try:
+            await asyncio.wait(
+                {work, interrupted}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED
+            )
+            if work.done():
+                return work.result()
+        finally:
+            interrupted.cancel()
+            work.cancel()
+            await asyncio.gather(work, return_exceptions=True)
+        self._live.show_summary()
+        end, code = f"--timeout after {duration(timeout or 0)}", TIMED_OUT
+        asks = False
+        if interrupt.happened:
+            end, code = interrupt.name, interrupt.exit_code
+            asks = interrupt.is_from_keyboard
+        self._live.console.set_status("")
+        delete = ending.delete or (asks and await self._asks_to_delete(interrupt))
+        self._live.console.show([Line(f"Ended by {end}.", "bad")])
+        if delete:
+            await self._delete()
+        else:
+            self.say_how_to_go_on()
+        return code
+
+    async def _work(self, scalings: Sequence[Scaling]) -> int:
+        live, (job,) = self._live, self._jobs
+        namespace = job.namespace or ""
+        live.follow(job.resource.kind, namespace, job.name)
+        await live.watch(self._client, [job.resource], _scope(job, namespace))
+        live.begin()
+        scaling = asyncio.create_task(
+            scale_while_running(self._client, live, job.resource, scalings)
+        )
+        try:
+            await live.until_finished()
+        finally:
+            scaling.cancel()
+        await live.drain(self._client)
+        live.show_summary()
+        return exit_code(live.view)
+
+    # -- an early end ---------------------------------------------------------------------------
+
+    async def _asks_to_delete(self, interrupt: Interrupt) -> bool:
+        """Ask whether to delete what was created; Ctrl-C again means no."""
+        if not (sys.stdin.isatty() and sys.stdout.isatty()):
+            return False
+        names = ", ".join(each.title for each in self._created if each.is_new)
+        self._live.console.show([Line(f"Delete {names}? [y/N]")])
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[bytes] = loop.create_future()
+
+        def read() -> None:
+            with contextlib.suppress(asyncio.InvalidStateError):
+                answer.set_result(os.read(sys.stdin.fileno(), 100))
+
+        interrupt.forget()
+        again = asyncio.create_task(interrupt.wait())
+        loop.add_reader(sys.stdin.fileno(), read)
+        try:
+            both: tuple[asyncio.Future[Any], ...] = (answer, again)
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            loop.remove_reader(sys.stdin.fileno())
+            again.cancel()
+        return answer.done() and answer.result().strip().lower() in {b"y", b"yes"}
+
+    async def _delete(self) -> None:
+        lines = []
+        for each in reversed([one for one in self._created if one.is_new]):
+            try:
+                await self._client.delete(each.resource, each.name, each.namespace)
+            except NotFoundError:
+                continue
+            except ForbiddenError:
+                right = missing_right("delete", each.resource, each.namespace)
+                lines.append(Line(f"{each.title} is not deleted: {right}", "bad"))
+            except ApiError as error:
+                text = f"{each.title} is not deleted: {plain(error.message)}"
+                lines.append(Line(text, "bad"))
+            else:
+                lines.append(Line(f"{each.title} deleted"))
+        self._live.console.show(lines)
+
+    def say_how_to_go_on(self) -> None:
+        """Say how to see the jobs, and how to delete them."""
+        given: dict[str, Any] = click.get_current_context().params
+        options = [word for option in ("kubeconfig", "context") if given.get(option)
+                   for word in (f"--{option}", given[option])]  # fmt: skip
+        for job in self._jobs:
+            where = ["-n", job.namespace or "default"]
+            kind = f"{job.resource.plural}.{job.resource.group}"
+            see = ["traincrew", "watch", f"{job.resource.kind.lower()}/{job.name}", *options]
+            if kind == "jobs.batch":
+                see = ["kubectl", "logs", "-f", f"job/{job.name}", *options]
+            delete = ["kubectl", "delete", f"{kind}/{job.name}", *options]
+            self._live.console.show(
+                [
+                    Line(f"{job.title} goes on. To see it: {plain(shlex.join([*see, *where]))}"),
+                    Line(f"To delete it: {plain(shlex.join([*delete, *where]))}"),
+                ]
+            )
+
+
+def _scope(job: Created, namespace: str) -> Scope:
+    """Return what to watch for one job."""
+    for served in ALL:
+        if served.resource == job.resource:
+            return Scope(namespace, job.name, served.selector_of(job.name))
+    return Scope(namespace, job.name, f"batch.kubernetes.io/job-name={job.name}")
