@@ -8,6 +8,7 @@ import pytest
 
 from traincrew.engine.cache import Informer
 from traincrew.engine.client import HttpRequest
+from traincrew.engine.errors import ForbiddenError
 from traincrew.engine.objects import AnyObject
 from traincrew.engine.resources import PODS
 from traincrew.engine.testing import FakeServer, simulate, until
@@ -575,5 +576,41 @@ def test_an_undecodable_line_does_not_stop_the_watch(server: FakeServer) -> None
             server.send(b'{"type":"ADDED","object":{"metadata":7}}\n')
             server.put(PODS, pod("p3"))
             await until(lambda: watcher.names == ["p1", "p2", "p3"])
+
+    simulate(main())
+
+
+def test_failures_that_repeat_and_their_end_are_reported(server: FakeServer) -> None:
+    async def main() -> None:
+        states: list[str] = []
+
+        def note(error: Exception | None) -> None:
+            states.append("works" if error is None else str(error))
+
+        async with Watcher(server, on_state=note) as watcher:
+            server.drop_watches()  # connections end all the time
+            await until(lambda: server.open_watches == 1)
+            assert states == []
+            server.fail("WATCH", status=503, reason="ServiceUnavailable", times=5)
+            server.drop_watches()
+            await until(lambda: server.open_watches == 1)
+            server.put(PODS, pod("p3"))
+            await until(lambda: "p3" in watcher.names)
+        assert len(states) == 2
+        assert "503" in states[0]
+        assert states[1] == "works"
+
+    simulate(main())
+
+
+def test_a_watch_that_is_forbidden_is_reported_at_once(server: FakeServer) -> None:
+    async def main() -> None:
+        states: list[Exception | None] = []
+        async with Watcher(server, on_state=states.append):
+            server.fail("WATCH", status=403, reason="Forbidden")
+            server.drop_watches()
+            await until(lambda: len(states) == 2)
+            assert isinstance(states[0], ForbiddenError)
+            assert states[1] is None
 
     simulate(main())

@@ -1,0 +1,125 @@
+"""What users write for a job, and which pods and roles a kind's jobs have."""
+
+from typing import Any
+
+import pytest
+
+from cli.anycluster import Commands, commands, job, own_home
+from traincrew.cli.errors import BadInput, CommandFailed
+from traincrew.cli.watching.kinds import ALL, Served, find, named
+from traincrew.cli.watching.live import Scope
+from traincrew.cli.watching.watch import scope_of
+from traincrew.engine.resources import CUSTOM_RESOURCE_DEFINITIONS
+
+__all__ = ["commands", "own_home"]
+
+
+def kind(name: str) -> Served:
+    return next(one for one in ALL if one.resource.plural == name)
+
+
+@pytest.mark.parametrize(
+    ("word", "count"),
+    [
+        ("ChainerJob", 1),
+        ("chainerjobs", 1),
+        ("chj", 1),
+        ("chainerjobs.kubeflow.org", 1),
+        ("mxjob", 2),
+        ("mxjobs.mlkube.io", 1),
+        ("MPICLUSTER", 1),
+    ],
+)
+def test_kinds_by_the_names_that_kubectl_knows(word: str, count: int) -> None:
+    assert len(named(word)) == count
+
+
+def test_a_kind_that_does_not_exist() -> None:
+    with pytest.raises(BadInput, match="there is no kind 'pod' here; there are: chainerjob, "):
+        named("pod")
+
+
+@pytest.mark.parametrize(
+    ("plural", "selector"),
+    [
+        ("chainerjobs", "chainerjob.kubeflow.org/name=digits"),
+        ("elasticjobs", "group-name=elastic.pytorch.org,job-name=digits"),
+        ("mxjobs", "mxnet.mlkube.io/job-name=digits"),
+        ("mpiclusters", "mpicluster.traincrew.dev/name=digits"),
+    ],
+)
+def test_watches_select_the_pods_of_one_job(plural: str, selector: str) -> None:
+    assert scope_of(kind(plural), "train", "digits") == Scope("train", "digits", selector)
+
+
+@pytest.mark.parametrize(
+    ("plural", "labels", "place"),
+    [
+        ("chainerjobs", {"chainerjob.kubeflow.org/role": "master"}, ("master", 0)),
+        (
+            "chainerjobs",
+            {
+                "chainerjob.kubeflow.org/role": "workerset",
+                "chainerjob.kubeflow.org/workersetname": "ws0",
+                "apps.kubernetes.io/pod-index": "3",
+            },
+            ("ws0", 3),
+        ),
+        ("elasticjobs", {"replica-type": "worker", "replica-index": "2"}, ("Worker", 2)),
+        ("mxjobs", {"job_type": "SERVER", "task_index": "1"}, ("SERVER", 1)),
+        ("mpiclusters", {"role": "master"}, ("master", 0)),
+        ("mpiclusters", {"role": "worker", "apps.kubernetes.io/pod-index": "1"}, ("worker", 1)),
+        ("mxjobs", {"task_index": "x"}, ("", 0)),
+    ],
+)
+def test_role_and_rank_of_a_pod(plural: str, labels: Any, place: tuple[str, int]) -> None:
+    assert kind(plural).kind.place(labels) == place
+
+
+@pytest.mark.parametrize(
+    ("plural", "spec", "roles"),
+    [
+        ("chainerjobs", {"workerSets": {"a": {"replicas": 2}, "b": {}}},
+         {"master": 1, "a": 2, "b": 1}),
+        ("elasticjobs", {"replicaSpecs": {"Worker": {"replicas": 4}}}, {"Worker": 4}),
+        ("mxjobs", {"replicaSpecs": [{"mxReplicaType": "SERVER", "replicas": 2}, {}]},
+         {"SERVER": 2, "WORKER": 1}),
+        ("mpiclusters", {"workers": {}}, {"master": 1, "worker": 4}),
+    ],
+)  # fmt: skip
+def test_pods_that_a_spec_asks_for(plural: str, spec: Any, roles: dict[str, int]) -> None:
+    assert kind(plural).kind.roles(spec) == roles
+
+
+async def test_jobs_by_name(commands: Commands) -> None:
+    cluster = commands.cluster
+    await cluster.create(job("digits"))
+    template = {"spec": {"containers": [{"name": "elasticjob-worker", "image": "x"}]}}
+    await cluster.create(
+        {
+            "apiVersion": "elastic.pytorch.org/v1alpha1",
+            "kind": "ElasticJob",
+            "metadata": {"name": "digits"},
+            "spec": {"replicaSpecs": {"Worker": {"replicas": 1, "template": template}}},
+        }
+    )
+    with pytest.raises(BadInput) as several:
+        await find(cluster.client, "digits", "default")
+    assert several.value.message == (
+        "several jobs have the name 'digits': write chainerjobs.kubeflow.org/digits or "
+        "elasticjobs.elastic.pytorch.org/digits"
+    )
+    served, found = await find(cluster.client, "chj/digits", "default")
+    assert (served.resource.plural, found.metadata.name) == ("chainerjobs", "digits")
+    with pytest.raises(BadInput, match="is not the name of a job"):
+        await find(cluster.client, "chj/", "default")
+    await cluster.client.delete(CUSTOM_RESOURCE_DEFINITIONS, "mpiclusters.traincrew.dev")
+
+    async def gone() -> bool:
+        try:
+            await find(cluster.client, "mpicluster/digits", "default")
+        except CommandFailed as error:
+            return "the cluster has no MPICluster" in error.message
+        return False
+
+    await cluster.until(gone)
