@@ -21,6 +21,7 @@ from traincrew.engine.resources import Resource
 
 T = TypeVar("T")
 
+DEADLINE = 60.0
 IMAGE = "busybox:1"
 CONTAINERS = [{"name": "chainer", "image": IMAGE, "command": ["sleep", "600"]}]
 
@@ -46,6 +47,17 @@ def script(name: str, text: str, workers: int = 0) -> dict[str, Any]:
     run = [{"name": "chainer", "image": IMAGE, "command": ["sh", "-c", text]}]
     document["spec"]["master"] = {"template": {"spec": {"containers": run}}, "backoffLimit": 0}
     return document
+
+
+def read_until(process: subprocess.Popen[str], text: str) -> str:
+    """Read the output up to a line with this text."""
+    assert process.stdout is not None
+    lines = ""
+    for line in process.stdout:
+        lines += line
+        if text in line:
+            return lines
+    raise AssertionError(lines)
 
 
 class Embedded:

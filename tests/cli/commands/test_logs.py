@@ -7,8 +7,17 @@ from typing import Any
 
 import pytest
 
-from cli.anycluster import Commands, Embedded, commands, embedded, job, own_home, script
-from cli.commands.test_watch import DEADLINE, read_until
+from cli.anycluster import (
+    DEADLINE,
+    Commands,
+    Embedded,
+    commands,
+    embedded,
+    job,
+    own_home,
+    read_until,
+    script,
+)
 from traincrew.cli.errors import BadInput, CommandFailed
 from traincrew.cli.watching.joblogs import Choice, show
 from traincrew.cli.watching.target import Target

@@ -3,30 +3,26 @@
 import asyncio
 import json
 import signal
-import subprocess
 
 import pytest
 
-from cli.anycluster import Commands, Embedded, commands, embedded, job, own_home, script
+from cli.anycluster import (
+    DEADLINE,
+    Commands,
+    Embedded,
+    commands,
+    embedded,
+    job,
+    own_home,
+    read_until,
+    script,
+)
 from traincrew.cli.errors import CommandFailed
 from traincrew.cli.watching.target import Target
 from traincrew.cli.watching.watch import watch
 from traincrew.local.apiserver.http.faults import Fault, refuse
 
 __all__ = ["commands", "embedded", "own_home"]
-
-DEADLINE = 60.0
-
-
-def read_until(process: subprocess.Popen[str], text: str) -> str:
-    """Read the output up to a line with this text."""
-    assert process.stdout is not None
-    lines = ""
-    for line in process.stdout:
-        lines += line
-        if text in line:
-            return lines
-    raise AssertionError(lines)
 
 
 def test_it_ends_with_the_exit_code_of_the_job_and_says_why(embedded: Embedded) -> None:

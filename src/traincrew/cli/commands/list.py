@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 from typing import TYPE_CHECKING
@@ -33,6 +32,7 @@ def list_command(
     Exit code 0 if they were listed, also if there are none; 1 if the cluster refused something or
     does not answer; 2 if an option cannot be used.
     """
+    import asyncio
     from datetime import UTC, datetime
 
     from msgspec import to_builtins

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 from typing import TYPE_CHECKING
@@ -34,6 +33,8 @@ def why_command(
     Exit code 0 if there is an explanation, 1 if there is no such job or the cluster refused
     something, 2 if an option cannot be used.
     """
+    import asyncio
+
     from msgspec import to_builtins
 
     from traincrew.cli.display.folding import columns_of, folded, say
