@@ -55,7 +55,7 @@ def test_names_are_those_of_the_chainer_operator() -> None:
     assert version["name"] == "v1alpha1"
     assert version["subresources"] == {"status": {}}
     columns = [column["name"] for column in version["additionalPrinterColumns"]]
-    assert columns == ["Phase", "Workers", "Restarts", "Age", "Reason", "Message"]
+    assert columns == ["Phase", "Workers", "Restarts", "Progress", "Age", "Reason", "Message"]
 
 
 @every_kind

@@ -32,6 +32,8 @@ __all__ = [
 MAX_CONTAINERS = 64
 """Limits of lists and strings in CEL rules, so that the cost of the rules can be estimated."""
 MAX_CONTAINER_NAME = 63
+MAX_METRICS = 256
+"""Metrics of one report. The Kubeflow SDK sends at most as many."""
 
 
 NOT_SCALABLE = Scale(spec_replicas_path=".spec.replicas", status_replicas_path=".status.replicas")
@@ -240,6 +242,7 @@ def status_schema(own: StatusWords) -> dict[str, Any]:
                     },
                 },
             },
+            "progress": _progress_schema(),
             "podRecords": {
                 "description": (
                     "For use by the operator only: the pods whose restarts have been counted, one"
@@ -251,5 +254,48 @@ def status_schema(own: StatusWords) -> dict[str, Any]:
                 "additionalProperties": {"type": "string"},
             },
             **copy.deepcopy(own.fields),
+        },
+    }
+
+
+def _progress_schema() -> dict[str, Any]:
+    """Return the schema of what training programs report, in the words of KEP-2779."""
+    text = {"type": "string"}
+    return {
+        "description": "The newest report of the training program, if it reports its progress.",
+        "type": "object",
+        "properties": {
+            "percentage": {
+                "type": "integer",
+                "format": "int32",
+                "minimum": 0,
+                "maximum": 100,
+                "description": "How much of the training is done, in percent.",
+            },
+            "estimatedRemainingSeconds": {
+                "type": "integer",
+                "format": "int64",
+                "minimum": 0,
+                "description": "Seconds that the training will still take, as it estimates.",
+            },
+            "metrics": {
+                "description": "The newest metrics, as the program wrote them.",
+                "type": "array",
+                "maxItems": MAX_METRICS,
+                "x-kubernetes-list-type": "atomic",
+                "items": {
+                    "type": "object",
+                    "required": ["name", "value"],
+                    "properties": {
+                        "name": {**text, "description": "Name of the metric, for example loss."},
+                        "value": {**text, "description": "Its value, for example 0.41."},
+                    },
+                },
+            },
+            "lastUpdateTime": {
+                "type": "string",
+                "format": "date-time",
+                "description": "Time at which the operator received the report.",
+            },
         },
     }

@@ -36,6 +36,12 @@ RESTARTS = Column(
     json_path=".status.restarts",
     description="Number of restarts of pods and containers.",
 )
+PROGRESS = Column(
+    name="Progress",
+    type="integer",
+    json_path=".status.progress.percentage",
+    description="How much of the training is done, in percent, if the program reports it.",
+)
 AGE = Column(name="Age", type="date", json_path=".metadata.creationTimestamp")
 REASON = Column(name="Reason", type="string", json_path=".status.reason", priority=1)
 MESSAGE = Column(name="Message", type="string", json_path=".status.message", priority=1)

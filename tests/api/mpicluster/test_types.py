@@ -42,7 +42,7 @@ def test_names_columns_and_scale() -> None:
     }
     assert version["name"] == "v1alpha1"
     shown = [column["name"] for column in columns if not column.get("priority")]
-    assert shown == ["Phase", "Mode", "Workers", "Age"]
+    assert shown == ["Phase", "Mode", "Workers", "Progress", "Age"]
     wide = [column["name"] for column in columns if column.get("priority")]
     assert wide == ["Restarts", "Reason", "Message"]
     assert version["subresources"] == {

@@ -21,7 +21,7 @@ from traincrew.api.kinds.chainerjob.types import (
     slots,
 )
 from traincrew.api.podtemplate import with_named_container
-from traincrew.plan.shared import openmpi, podtemplate
+from traincrew.plan.shared import openmpi, podtemplate, reporting
 from traincrew.plan.shared.kind import RBAC
 from traincrew.plan.shared.model import FINGERPRINT
 from traincrew.plan.shared.writes import digest
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from traincrew.api.meta import Owner
+    from traincrew.plan.shared.reporting import Endpoint
 
 LABEL_NAME = "chainerjob.kubeflow.org/name"
 LABEL_ROLE = "chainerjob.kubeflow.org/role"
@@ -207,8 +208,10 @@ def _with_mpi(owner: Owner, template: Document, init_steps: Iterable[Document]) 
     return podtemplate.with_init_containers(template, init_steps)
 
 
-def master(owner: Owner, spec: ChainerJobSpec, helper_image: str) -> Document:
-    """Return the Job of the master.
+def master(
+    owner: Owner, spec: ChainerJobSpec, helper_image: str, endpoint: Endpoint | None = None
+) -> Document:
+    """Return the Job of the master; its program, with rank 0, reports progress to an endpoint.
 
     A pod that is evicted, preempted or lost with its node is not a failure of the program, so it
     does not use up a retry. (The Job API allows such rules only with restartPolicy Never.)
@@ -222,6 +225,8 @@ def master(owner: Owner, spec: ChainerJobSpec, helper_image: str) -> Document:
             _generator(template, helper_image, slots(spec.master)),
         ]
         template = _with_mpi(owner, template, steps)
+    main = podtemplate.index_of(template, CONTAINER)
+    template = reporting.with_reporting(template, endpoint, owner, main)
     template = podtemplate.with_log_fallback(template)
     content: Document = {"completions": 1, "parallelism": 1}
     if spec.backoff_limit is not None:

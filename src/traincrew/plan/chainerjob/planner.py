@@ -55,7 +55,7 @@ class _Planner(JobPlanner[api.ChainerJobSpec, Status]):
     def __init__(self, observed: Observed, now: datetime, options: Options) -> None:
         super().__init__(observed, now, options)
         self.current = ObservedJob(observed, self.stored, now)
-        self.writes = Writes(observed, self.owner, options.helper_image)
+        self.writes = Writes(observed, self.owner, options)
 
     # -- the kind -----------------------------------------------------------------------------
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from traincrew.api.runpolicy import CommonPolicy
     from traincrew.plan.chainerjob.edits import Edits
     from traincrew.plan.chainerjob.grants import Grant
+    from traincrew.plan.shared.kind import Options
     from traincrew.plan.shared.writes import Stages, Values
 
 _REPLICAS = ("spec", "replicas")
@@ -44,13 +45,13 @@ class Writes:
     Args:
         observed: The children.
         owner: The job.
-        helper_image: Image of the init containers.
+        options: The image of the init containers, and where programs report their progress.
     """
 
-    def __init__(self, observed: Observed, owner: Owner, helper_image: str) -> None:
+    def __init__(self, observed: Observed, owner: Owner, options: Options) -> None:
         self._observed = observed
         self._owner = owner
-        self._helper_image = helper_image
+        self._options = options
         self._names = children.Names(owner.name)
 
     # -- all children -------------------------------------------------------------------------
@@ -76,14 +77,12 @@ class Writes:
 
     def worker_pod(self, spec: ChainerJobSpec, set_name: str, name: str) -> dict[str, Any]:
         """Return a worker's pod as the StatefulSet creates it, as far as admission is concerned."""
-        document = children.workers(self._owner, spec, set_name, self._helper_image)
+        document = children.workers(self._owner, spec, set_name, self._options.helper_image)
         return podtemplate.pod(document, name)
 
     def master_pod(self, spec: ChainerJobSpec) -> dict[str, Any]:
         """Return the master's pod as the Job creates it, as far as admission is concerned."""
-        return podtemplate.pod(
-            children.master(self._owner, spec, self._helper_image), self._names.master
-        )
+        return podtemplate.pod(self._master_document(spec), self._names.master)
 
     def suspend(self, edits: Edits) -> Stages:
         """Scale the workers to zero and suspend the master's Job. Nothing new is created.
@@ -182,7 +181,7 @@ class Writes:
         return patch(ChildKey.of(document), found, values)
 
     def _workers(self, spec: ChainerJobSpec, name: str, edits: Edits) -> Write | None:
-        document = children.workers(self._owner, spec, name, self._helper_image)
+        document = children.workers(self._owner, spec, name, self._options.helper_image)
         key = ChildKey.of(document)
         found = self._observed.child(key, StatefulSetView)
         if found is None:
@@ -200,7 +199,7 @@ class Writes:
 
     def _master(self, spec: ChainerJobSpec, *, start: bool) -> Write | None:
         """Create or update the Job; its template is immutable, its limits are not."""
-        document = children.master(self._owner, spec, self._helper_image)
+        document = self._master_document(spec)
         found = self._job()
         if found is None:
             return self._create(document) if start else None
@@ -215,6 +214,11 @@ class Writes:
         if found.spec.active_deadline_seconds != deadline:
             values["spec", "activeDeadlineSeconds"] = deadline
         return patch(self._job_key, found, values)
+
+    def _master_document(self, spec: ChainerJobSpec) -> dict[str, Any]:
+        return children.master(
+            self._owner, spec, self._options.helper_image, self._options.endpoint
+        )
 
     @property
     def _job_key(self) -> ChildKey:

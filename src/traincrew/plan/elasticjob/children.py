@@ -18,13 +18,14 @@ from traincrew.api.kinds.elasticjob.types import (
     ElasticJobSpec,
     main_container,
 )
-from traincrew.plan.shared import podtemplate
+from traincrew.plan.shared import podtemplate, reporting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from traincrew.api.kinds.elasticjob.types import ReplicaSpec
     from traincrew.api.meta import Owner
+    from traincrew.plan.shared.reporting import Endpoint
 
 GROUP_NAME = "elastic.pytorch.org"
 LABEL_GROUP = "group-name"
@@ -133,8 +134,10 @@ def service(owner: Owner, place: Place) -> Document:
     }
 
 
-def pod(owner: Owner, spec: ElasticJobSpec, place: Place) -> Document:
-    """Return the pod of a place."""
+def pod(
+    owner: Owner, spec: ElasticJobSpec, place: Place, endpoint: Endpoint | None = None
+) -> Document:
+    """Return the pod of a place; its launcher's programs report their progress to an endpoint."""
     replica = spec.replica_specs[place.type]
     policy = restart_policy(replica)
     template = podtemplate.plain(replica.template)
@@ -144,6 +147,7 @@ def pod(owner: Owner, spec: ElasticJobSpec, place: Place) -> Document:
     )
     if place.type == WORKER or _names_launcher(template):
         template = _with_launcher_arguments(template, launcher_arguments(owner, spec), spec)
+        template = reporting.with_reporting(template, endpoint, owner, main_container(template))
     template = podtemplate.with_log_fallback(template)
     kept = {
         name: template["metadata"][name]

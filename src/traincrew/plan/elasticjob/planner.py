@@ -279,7 +279,7 @@ class _Planner(JobPlanner[ElasticJobSpec, ElasticJobStatus]):
             elif name in current.pods:
                 plan.later.append(Write(create=children.service(self.owner, place)))
         missing = [
-            Write(create=children.pod(self.owner, spec, place))
+            Write(create=children.pod(self.owner, spec, place, self.options.endpoint))
             for name, place in current.names.items()
             if name not in current.pods
             and (place == children.RENDEZVOUS_HOST or place.type != WORKER or not host_first)

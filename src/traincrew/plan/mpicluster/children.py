@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from traincrew.api.kinds.mpicluster.transport import EXEC
-from traincrew.api.kinds.mpicluster.types import MASTER, WORKER, MPIClusterSpec
+from traincrew.api.kinds.mpicluster.types import MASTER, MASTER_CONTAINER, WORKER, MPIClusterSpec
 from traincrew.plan.mpicluster import agent, templates
-from traincrew.plan.shared import openmpi
+from traincrew.plan.shared import openmpi, podtemplate, reporting
 from traincrew.plan.shared.kind import RBAC
 from traincrew.plan.shared.model import FINGERPRINT, KEY_GENERATION
 from traincrew.plan.shared.writes import digest
@@ -262,7 +262,7 @@ def workers_fingerprint(spec: MPIClusterSpec, key_secret: str) -> str:
 def master(
     owner: Owner, spec: MPIClusterSpec, options: Options, *, key_secret: str, hostfile: str
 ) -> Document:
-    """Return the pod of the master."""
+    """Return the pod of the master; its program, with rank 0, reports its progress."""
     names = Names(owner.name)
     mine = {**labels(owner.name, spec), "role": MASTER}
     if spec.network_policy.enabled:
@@ -271,6 +271,8 @@ def master(
     template = templates.master(
         spec, options, mine, key_secret, assets=names.assets, account=account
     )
+    main = podtemplate.index_of(template, MASTER_CONTAINER)
+    template = reporting.with_reporting(template, options.endpoint, owner, main)
     annotations = {
         **(template["metadata"].get("annotations") or {}),
         FINGERPRINT: master_fingerprint(spec),

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from traincrew.api.kinds.mxjob.types import CONTAINER, SCHEDULER, SERVER, WORKER
-from traincrew.plan.shared import accelerators, podtemplate
+from traincrew.plan.shared import accelerators, podtemplate, reporting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from traincrew.api.kinds.mxjob.types import MxJobSpec, ReplicaSpec
     from traincrew.api.meta import Owner
     from traincrew.plan.shared.accelerators import Accelerators
+    from traincrew.plan.shared.reporting import Endpoint
 
 LABEL_MARKER = "mxnet.mlkube.io"
 """On every child, with an empty value, in either API group."""
@@ -140,6 +141,7 @@ def job(
     replica: ReplicaSpec,
     attempt: str,
     configured: Accelerators = accelerators.NO_ACCELERATORS,
+    endpoint: Endpoint | None = None,
 ) -> Document:
     """Return the Job of a replica.
 
@@ -153,6 +155,9 @@ def job(
     template = accelerators.apply(template, configured)
     added = variables(owner, spec, runtime_id, place)
     template = podtemplate.map_containers(template, lambda each: _with_variables(each, added))
+    if place.type == WORKER:
+        main = podtemplate.index_of(template, CONTAINER)
+        template = reporting.with_reporting(template, endpoint, owner, main)
     template = podtemplate.with_log_fallback(template)
     return {
         "apiVersion": "batch/v1",

@@ -132,6 +132,7 @@ class _Planner(JobPlanner[MxJobSpec, MxJobStatus]):
             current=self.current(spec),
             attempt=self._attempt,
             accelerators=self.options.accelerators,
+            endpoint=self.options.endpoint,
         )
 
     def status_with_counts(self, spec: MxJobSpec | None, *, wanted: bool = True) -> MxJobStatus:

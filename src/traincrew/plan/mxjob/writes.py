@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from traincrew.plan.mxjob.observed import ObservedJob, Replica
     from traincrew.plan.shared.accelerators import Accelerators
     from traincrew.plan.shared.model import ChildView
+    from traincrew.plan.shared.reporting import Endpoint
     from traincrew.plan.shared.writes import Stages
 
 
@@ -34,6 +35,7 @@ class Writes:
         current: The replicas.
         attempt: Returns the current attempt of a replica.
         accelerators: What containers that use an accelerator are given.
+        endpoint: Where workers report their progress; None for nowhere.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class Writes:
         current: ObservedJob,
         attempt: Callable[[Place], str],
         accelerators: Accelerators,
+        endpoint: Endpoint | None = None,
     ) -> None:
         self._observed = observed
         self._owner = owner
@@ -54,6 +57,7 @@ class Writes:
         self._current = current
         self._attempt = attempt
         self._accelerators = accelerators
+        self._endpoint = endpoint
         self._templates: dict[str, ReplicaSpec] = {
             each.mx_replica_type: each for each in spec.replica_specs
         }
@@ -119,6 +123,7 @@ class Writes:
             replica=self._templates[replica.place.type],
             attempt=self._attempt(replica.place),
             configured=self._accelerators,
+            endpoint=self._endpoint,
         )
 
 

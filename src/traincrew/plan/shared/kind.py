@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from traincrew.api import kind as api
     from traincrew.plan.shared.model import ChildKey, Event, Observed, Plan
+    from traincrew.plan.shared.reporting import Endpoint
 
 Written = Literal["Create", "Delete"]
 
@@ -110,11 +111,13 @@ class Options(Struct, frozen=True, kw_only=True):
         helper_image: Image of the init containers; has kubectl at /usr/local/bin/kubectl.
         git_image: Image of the init containers that fetch code; has git and ssh.
         accelerators: What containers that use an accelerator are given.
+        endpoint: Where training programs report their progress; None for nowhere.
     """
 
     helper_image: str
     git_image: str
     accelerators: Accelerators = NO_ACCELERATORS
+    endpoint: Endpoint | None = None
 
 
 class Kind(Struct, frozen=True, kw_only=True):

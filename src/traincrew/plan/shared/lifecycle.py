@@ -23,6 +23,7 @@ from msgspec import Struct, field
 from traincrew.api.meta import Condition, format_time
 from traincrew.plan.shared import pods, stall
 from traincrew.plan.shared.model import Event
+from traincrew.plan.shared.progress import ReportedProgress  # noqa: TC001 - decoded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -81,6 +82,8 @@ class Status(Struct, rename="camel", kw_only=True, omit_defaults=True):
     workers_ready: str = ""
     restarts: int = 0
     replica_statuses: dict[str, ReplicaStatus] = field(default_factory=dict)
+    progress: ReportedProgress | None = None
+    """The newest report of the training program."""
     pod_records: dict[str, Any] = field(default_factory=dict)
     """Texts of `PodRecord`, by place; see `podrecords`."""
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
+    from traincrew.plan.shared.progress import ReportedProgress
+
 FINGERPRINT = "traincrew.dev/fingerprint"
 """Annotation of children: a hash of what we wrote, so that the same is not written again."""
 KEY_GENERATION = "traincrew.dev/key-generation"
@@ -308,6 +310,7 @@ class Observed(Struct, frozen=True, kw_only=True):
         logs: The ends of the logs of `Plan.logs`; empty if a log could not be read.
         outputs: What is known about the last output of containers; see `Plan.outputs`.
         rejections: Why the API refuses pods of `Plan.missing`, by name.
+        progress: The newest report of the training program to this operator.
     """
 
     job: CustomObject
@@ -322,6 +325,7 @@ class Observed(Struct, frozen=True, kw_only=True):
     logs: dict[LogKey, str] = field(default_factory=dict)
     outputs: dict[LogKey, Output] = field(default_factory=dict)
     rejections: dict[str, str] = field(default_factory=dict)
+    progress: ReportedProgress | None = None
 
     def child(self, key: ChildKey, view: type[AnyChild]) -> AnyChild | None:
         """Return an existing child of the job."""

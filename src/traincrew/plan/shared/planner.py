@@ -22,6 +22,7 @@ import msgspec
 
 from traincrew.api.meta import Owner, Problem, parse_time
 from traincrew.plan.shared import beginning, lifecycle, pods, runpolicy, stall
+from traincrew.plan.shared import progress as reported
 from traincrew.plan.shared.lifecycle import AnyStatus, Outcome, Progress
 from traincrew.plan.shared.model import (
     ChildKey,
@@ -378,8 +379,9 @@ class JobPlanner(ABC, Generic[Spec, AnyStatus]):
         """Return the status after this reconcile."""
         synced = progress is None or progress.sync_problem is None
         generation = self.metadata.generation if synced else self.stored.observed_generation
+        newest = reported.newest(self.stored.progress, self.observed.progress)
         return lifecycle.advance(
-            numbers,
+            msgspec.structs.replace(numbers, progress=newest),
             kind=self.kind,
             generation=generation,
             now=self.now,

@@ -39,6 +39,19 @@ def with_labels(template: Document, labels: Mapping[str, str]) -> Document:
     return {**template, "metadata": {**metadata, "labels": merged}}
 
 
+def with_annotations(template: Document, annotations: Mapping[str, str]) -> Document:
+    """Add annotations to the pod, except those the user has set."""
+    metadata = template["metadata"]
+    merged = {**annotations, **(metadata.get("annotations") or {})}
+    return {**template, "metadata": {**metadata, "annotations": merged}}
+
+
+def index_of(template: Document, name: str) -> int | None:
+    """Return the index of the container of a name; None if there is none."""
+    names = [each.get("name") for each in template["spec"].get("containers") or []]
+    return names.index(name) if name in names else None
+
+
 def with_volumes(template: Document, volumes: Iterable[Document]) -> Document:
     """Add volumes after the user's."""
     return with_spec(template, volumes=[*(template["spec"].get("volumes") or []), *volumes])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from traincrew.api.kind import (
     AGE,
     COUNT,
+    PROGRESS,
     Column,
     Kind,
     Predecessor,
@@ -252,6 +253,7 @@ DEFINITION = Kind(
             json_path=".status.restarts",
             description="Number of restarts of all replicas, and of single workers.",
         ),
+        PROGRESS,
         AGE,
         Column(name="RuntimeId", type="string", json_path=".spec.RuntimeId", priority=1),
         Column(name="Message", type="string", json_path=".status.message", priority=1),
