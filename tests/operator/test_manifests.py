@@ -163,7 +163,7 @@ def test_who_reaches_the_port_of_the_operator_can_be_chosen() -> None:
     # An empty list of peers in a rule would be everybody.
     nobody = policy(networkPolicy={"from": []})
     assert nobody is not None
-    assert "ingress" not in nobody["spec"]
+    assert nobody["spec"]["ingress"] == []
     assert policy(networkPolicy={"enabled": False}) is None
 
 
@@ -285,6 +285,7 @@ def test_bad_values_are_named(values: Any, message: str) -> None:
     [
         ({"leaderElection": {"enabled": False}}, "set leaderElection.enabled to true"),
         ({"podLabels": {"app": "x"}}, "choose another"),
+        ({"progress": {"enabled": True, "port": 8080}}, "progress.port: the metrics have this"),
     ],
 )
 def test_inconsistent_values_are_named(values: Any, message: str) -> None:

@@ -120,6 +120,12 @@ def cluster_options(command: F) -> F:
             is_flag=True,
             help="Give all pods the administrator's kubeconfig, not only their ServiceAccount.",
         ),
+        click.option(
+            "--progress/--no-progress",
+            default=True,
+            show_default=True,
+            help="Let training programs report their progress, into the status of their job.",
+        ),
     )
     for decorator in reversed(decorators):
         command = decorator(command)

@@ -15,6 +15,7 @@ from traincrew.engine.gate import Gate
 from traincrew.engine.observability import Access, HealthServer, get_logger
 from traincrew.operator.jobcounts import JobCounts
 from traincrew.operator.kinds import all_kinds
+from traincrew.operator.progress import ProgressService, Reports
 from traincrew.operator.reconciler import Reconciler
 
 if TYPE_CHECKING:
@@ -82,7 +83,14 @@ async def run_operator(
         gate = Gate()  # one for all kinds: they share the API server
         events = EventRecorder(always, COMPONENT, gate=gate, metrics=manager.metrics)
         manager.add_runnable(events.run)
-        kinds, counts = all_kinds(options), JobCounts()
+        reports, certificate = None, ""
+        if options.progress is not None:
+            reports = Reports(options.progress.metrics)
+            service = ProgressService(options.progress, always, client, reports)
+            certificate = await service.prepare()
+            manager.metrics.add(reports)
+            manager.add_runnable(service.run)
+        kinds, counts = all_kinds(options, certificate), JobCounts()
         manager.metrics.add(counts)
         for kind in kinds:
             reconciler = Reconciler(
@@ -92,6 +100,7 @@ async def run_operator(
                 kind,
                 gate=gate,
                 namespace=options.namespace,
+                reports=reports,
                 workers=options.workers,
             )
             counts.add(kind.resource.kind, reconciler.jobs)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from traincrew.engine.resources import Resource
 from traincrew.operator.kind import Kind
 from traincrew.plan.kinds import KINDS
 from traincrew.plan.shared.kind import Options
+from traincrew.plan.shared.reporting import Endpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,12 +40,29 @@ SCALE_SERVED = tuple(
 """The resources with a ``scale`` subresource, which may refuse every write."""
 
 
+def _reporting(
+    kind: plans.Kind, chosen: Options, options: OperatorOptions, certificate: str
+) -> Options:
+    """Add where the jobs of a kind report their progress."""
+    if options.progress is None:
+        return chosen
+    url, plural = options.progress.url, kind.definition.plural
+    return structs.replace(
+        chosen, endpoint=Endpoint(url=url, certificate=certificate, plural=plural)
+    )
+
+
 def _with_options(kind: plans.Kind, options: Options) -> Callable[[Observed, datetime], Plan]:
     return lambda observed, now: kind.plan(observed, now, options)
 
 
-def all_kinds(options: OperatorOptions) -> list[Kind]:
-    """Return all kinds, with the options bound."""
+def all_kinds(options: OperatorOptions, certificate: str = "") -> list[Kind]:
+    """Return all kinds, with the options bound.
+
+    Args:
+        options: The options.
+        certificate: What pods have to trust in order to report their progress.
+    """
     chosen = Options(
         helper_image=options.helper_image,
         git_image=options.git_image,
@@ -58,7 +78,7 @@ def all_kinds(options: OperatorOptions) -> list[Kind]:
                 (_of_child(child), child.view) for child in kind.children if child.watched
             ),
             unwatched=tuple(_of_child(child) for child in kind.children if not child.watched),
-            plan=_with_options(kind, chosen),
+            plan=_with_options(kind, _reporting(kind, chosen, options, certificate)),
             written=kind.written,
         )
         for kind in KINDS

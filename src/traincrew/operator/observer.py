@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from traincrew.operator.children import ChildWriter
     from traincrew.operator.kind import Kind
     from traincrew.operator.memory import Memory
+    from traincrew.operator.progress import Reports
     from traincrew.plan.shared.model import LogKey, OutputQuery
+    from traincrew.plan.shared.progress import ReportedProgress
 
 _JOB_INDEX = "job"
 _LOG_LINES = 400
@@ -48,6 +50,7 @@ class Observer:
         writer: Restores the labels by which objects are selected.
         tracker: Tracks whether the caches contain our own writes.
         namespace: Only jobs of this namespace; all by default.
+        reports: What training programs report; nothing by default.
         clock: Source of time.
     """
 
@@ -60,6 +63,7 @@ class Observer:
         tracker: WriteTracker,
         *,
         namespace: str | None = None,
+        reports: Reports | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._client = client
@@ -67,6 +71,7 @@ class Observer:
         self._kind = kind
         self._writer = writer
         self._tracker = tracker
+        self._reports = reports
         self._log = get_logger()
         self.jobs = _informer(manager, kind.resource, CustomObject, namespace=namespace)
         selection = {
@@ -131,7 +136,28 @@ class Observer:
             logs=dict(memory.logs),
             outputs=dict(memory.outputs),
             rejections=dict(memory.rejections),
+            progress=self._progress(request, job),
         )
+
+    def _progress(self, request: Request, job: CustomObject) -> ReportedProgress | None:
+        if self._reports is None:
+            return None
+        return self._reports.newest(self._kind.resource, request, job)
+
+    def owns(self, job: CustomObject, uid: str) -> bool:
+        """Return whether a pod, by UID, is one of a job: its own, or that of a child."""
+        index = f"{job.metadata.namespace}/{job.metadata.name}"
+        for pod in self._pods.store.by_index(_JOB_INDEX, index):
+            owner = pod.metadata.controller
+            if pod.metadata.uid == uid and owner is not None:
+                return owner.uid == job.metadata.uid or any(
+                    child.metadata.uid == owner.uid
+                    and child.metadata.controller is not None
+                    and child.metadata.controller.uid == job.metadata.uid
+                    for informer in self._children.values()
+                    for child in informer.store.by_index(_JOB_INDEX, index)
+                )
+        return False
 
     def _departing(self, candidates: Iterable[PodView]) -> tuple[PodView, ...]:
         """Return the pods of children that are not in the caches any more."""

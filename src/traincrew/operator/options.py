@@ -15,6 +15,7 @@ HELPER_IMAGE = f"traincrew/helper:{VERSION}"
 GIT_IMAGE = f"traincrew/git:{VERSION}"
 LEASE_NAME = "chainer-operator"
 WORKERS = 64
+PROGRESS_SECRET = "traincrew-progress-ca"  # noqa: S105 - a name
 
 
 def identity(pod: str | None = None) -> str:
@@ -23,6 +24,37 @@ def identity(pod: str | None = None) -> str:
     The number keeps processes apart that share a name, as on a host's network or in a shell.
     """
     return f"{pod or socket.gethostname()}-{os.getpid()}"
+
+
+class ProgressOptions(Struct, frozen=True, kw_only=True):
+    """Options of the endpoint.
+
+    Attributes:
+        host: Address to listen on; with a Service, the address of this pod.
+        port: Port to listen on, and of the Service.
+        namespace: Namespace of the Secret and of the Service.
+        secret: Name of the Secret with the CA.
+        service: Name of the Service by which pods reach the leader; without one they use `host`.
+        metrics: Names of reported metrics that are shown to Prometheus as well.
+    """
+
+    host: str
+    port: int
+    namespace: str
+    secret: str = PROGRESS_SECRET
+    service: str = ""
+    metrics: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The host name or address by which pods reach the endpoint."""
+        return f"{self.service}.{self.namespace}.svc" if self.service else self.host
+
+    @property
+    def url(self) -> str:
+        """The URL by which pods reach the endpoint."""
+        host = f"[{self.name}]" if ":" in self.name else self.name
+        return f"https://{host}:{self.port}"
 
 
 class OperatorOptions(Struct, frozen=True, kw_only=True):
@@ -49,6 +81,7 @@ class OperatorOptions(Struct, frozen=True, kw_only=True):
         metrics_address: ``host:port`` of metrics and health endpoints; none if None.
         metrics_secure_address: ``host:port`` of the metrics over HTTPS, for clients whose token
             may read them; `metrics_address` then serves the health endpoints only.
+        progress: Where training programs report their progress; nowhere if None.
     """
 
     namespace: str | None = None
@@ -65,3 +98,4 @@ class OperatorOptions(Struct, frozen=True, kw_only=True):
     identity: str = field(default_factory=identity)
     metrics_address: str | None = None
     metrics_secure_address: str | None = None
+    progress: ProgressOptions | None = None

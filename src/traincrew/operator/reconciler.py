@@ -39,6 +39,7 @@ from traincrew.operator.jobs import JobGoneError, JobWriter, request_of
 from traincrew.operator.memory import Memory
 from traincrew.operator.observer import Observer
 from traincrew.operator.options import WORKERS
+from traincrew.operator.progress import Target
 from traincrew.plan.shared.model import ChildKey, Observed, Plan, Refusal
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from traincrew.engine.controller import Manager
     from traincrew.engine.events import EventRecorder
     from traincrew.operator.kind import Kind
+    from traincrew.operator.progress import Reports
     from traincrew.plan.shared.kind import Written
     from traincrew.plan.shared.model import Write
 
@@ -85,6 +87,7 @@ class Reconciler:
         kind: The kind.
         gate: Where writes that can wait give way to creates; its own by default.
         namespace: Only jobs of this namespace; all by default.
+        reports: What training programs report; nothing by default.
         workers: Maximum number of jobs reconciled at the same time.
         clock: Source of time.
     """
@@ -98,6 +101,7 @@ class Reconciler:
         *,
         gate: Gate | None = None,
         namespace: str | None = None,
+        reports: Reports | None = None,
         workers: int = WORKERS,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
@@ -126,8 +130,12 @@ class Reconciler:
             self._writer,
             self._tracker,
             namespace=namespace,
+            reports=reports,
             clock=clock,
         )
+        self._reports = reports
+        if reports is not None:
+            reports.add(self._target())
         self.controller.watch(self._observer.jobs, lambda job: [request_of(job)])
         for informer in self._observer.watched.values():
             self.controller.watch(informer, self._observer.job_of, priority=FOLLOWING)
@@ -138,6 +146,14 @@ class Reconciler:
         """The cache of jobs."""
         return self._observer.jobs.store
 
+    def _target(self) -> Target:
+        return Target(
+            resource=self._kind.resource,
+            find=lambda request: self._observer.jobs.store.get(request.namespace, request.name),
+            owns=self._observer.owns,
+            enqueue=self.controller.enqueue,
+        )
+
     # -- one reconcile ------------------------------------------------------------------------
 
     async def reconcile(self, request: Request) -> Result | None:
@@ -146,6 +162,8 @@ class Reconciler:
         if job is None:
             self._tracker.forget(request)
             self._memories.pop(request, None)
+            if self._reports is not None:
+                self._reports.forget(self._kind.resource, request)
             self._deferral.forget(request, "children", "checks", "status")
             return None
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -21,9 +22,11 @@ if TYPE_CHECKING:
     from traincrew.local.cluster import LocalCluster
     from traincrew.local.leftovers import Removed
     from traincrew.local.node import ClaimContents, PodOptions, Written
+    from traincrew.operator.options import ProgressOptions
     from traincrew.plan.shared.accelerators import Accelerators
 
 READY_SECONDS = 30.0
+_LOOPBACK = "127.0.0.1"
 FIELD_MANAGER = "traincrew"
 
 
@@ -160,7 +163,11 @@ class Embedded:
         ready = asyncio.Event()
         config = self.cluster.client.config
         # There is no other operator in this cluster: leader election would only take time.
-        options = OperatorOptions(leader_elect=False, accelerators=self._accelerators)
+        options = OperatorOptions(
+            leader_elect=False,
+            accelerators=self._accelerators,
+            progress=self._progress() if self._options.progress else None,
+        )
         running = run_operator(config, options, self._stop_operator, on_ready=ready.set)
         self._operator = asyncio.create_task(running, name="operator")
         waiting = asyncio.create_task(ready.wait())
@@ -175,6 +182,22 @@ class Embedded:
             raise CommandFailed("the operator ended while it was starting")
         if not done:
             raise CommandFailed(f"the operator is not ready after {READY_SECONDS:.0f} s")
+
+    def _progress(self) -> ProgressOptions | None:
+        """Return where programs report their progress; pods find it at the same place for ever.
+
+        Without a file system of their own they would not find the files that they need for it.
+        """
+        from traincrew.operator.options import ProgressOptions
+
+        if not self.has_namespaces:
+            return None
+        stored = self._directory / "progress-port" if self._directory is not None else None
+        before = int(stored.read_text()) if stored is not None and stored.is_file() else 0
+        port = _free_port(before) or _free_port(0)
+        if stored is not None and port != before:
+            stored.write_text(str(port))
+        return ProgressOptions(host=_LOOPBACK, port=port, namespace="kube-system")
 
     @property
     def has_namespaces(self) -> bool:
@@ -222,6 +245,16 @@ class Embedded:
                 await self._operator
         if hasattr(self, "cluster"):
             await self.cluster.stop(keep_pods=keep_pods)
+
+
+def _free_port(wanted: int) -> int:
+    """Return a port that nobody listens on, or 0: the one that is wanted, or any if that is 0."""
+    try:
+        with socket.create_server((_LOOPBACK, wanted)) as found:
+            port: int = found.getsockname()[1]
+            return port
+    except OSError:
+        return 0
 
 
 def image_catalogs(options: Options) -> tuple[Path, ...]:

@@ -19,6 +19,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     operator: bool = True
     kinds: bool = True
     """Whether the training kinds are installed; the operator needs them."""
+    progress: bool = True
     verbose: bool = False
     admin_in_pods: bool = False
     directory: str = "/"

@@ -17,6 +17,7 @@ from traincrew.operator.options import WORKERS
 if TYPE_CHECKING:
     import asyncio
 
+    from traincrew.operator.options import ProgressOptions
     from traincrew.plan.shared.accelerators import Accelerators
 
 # Flags of the operators this one replaces and of the log library they use (glog), which are written
@@ -153,6 +154,21 @@ class _Command(click.Command):
 @click.option("--health-port", type=click.IntRange(1, 65535), metavar="PORT",
               help="The same on every address: --metrics-address=:PORT.")  # fmt: skip
 @click.option(
+    "--progress-address",
+    metavar="ADDRESS:PORT",
+    help="Let training programs report their progress here, by HTTPS.",
+)
+@click.option(
+    "--progress-service",
+    metavar="NAME",
+    help="Service in the operator's namespace by which pods reach that address.",
+)
+@click.option(
+    "--progress-metrics",
+    metavar="NAMES",
+    help="Show these metrics of the reports at /metrics, too, such as loss,accuracy.",
+)
+@click.option(
     "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True
 )
 @click.option(
@@ -184,6 +200,9 @@ def operator_command(  # noqa: PLR0917 - click passes by name
     metrics_address: str | None,
     metrics_secure_address: str | None,
     health_port: int | None,
+    progress_address: str | None,
+    progress_service: str | None,
+    progress_metrics: str | None,
     log_format: Literal["text", "json"],
     log_level: str,
     verbose: bool,
@@ -236,6 +255,9 @@ def operator_command(  # noqa: PLR0917 - click passes by name
         accelerators=accelerators,
         metrics_address=metrics_address,
         metrics_secure_address=metrics_secure_address,
+        progress=_progress(
+            progress_address, progress_service, progress_metrics, namespace=config.namespace
+        ),
         helper_image=helper_image or HELPER_IMAGE,
         git_image=git_image or GIT_IMAGE,
     )
@@ -254,6 +276,46 @@ def operator_command(  # noqa: PLR0917 - click passes by name
         raise CommandFailed(f"no longer the leader: {error}") from error
     except ApiError as error:
         raise CommandFailed(f"{config.server}: {error.message}") from error
+
+
+def _progress(
+    address: str | None, service: str | None, metrics: str | None, *, namespace: str
+) -> ProgressOptions | None:
+    """Return where programs report their progress; None for nowhere.
+
+    Raises:
+        BadInput: An option cannot be used, or not without another one.
+    """
+    from ipaddress import ip_address
+
+    from traincrew.operator.app import listen_address
+    from traincrew.operator.options import ProgressOptions
+
+    if address is None:
+        if service or metrics:
+            raise BadInput("--progress-service and --progress-metrics need --progress-address")
+        return None
+    try:
+        host, port = listen_address(address)
+        own = ip_address(host)
+    except ValueError as error:
+        raise BadInput(
+            f"--progress-address {address}: write ADDRESS:PORT, with an IP address of this machine"
+        ) from error
+    if own.is_unspecified or not port:
+        raise BadInput(
+            f"--progress-address {address}: pods connect to it, so it needs the address of this"
+            " machine or pod, such as $(POD_IP), and a port"
+        )
+    secret = {"secret": f"{service}-ca"} if service else {}
+    return ProgressOptions(
+        host=host,
+        port=port,
+        namespace=namespace,
+        service=service or "",
+        metrics=tuple(filter(None, (metrics or "").replace(" ", "").split(","))),
+        **secret,
+    )
 
 
 def _named_by_environment() -> str | None:

@@ -107,6 +107,7 @@ def run_command(  # noqa: PLR0917 - click passes by name
     scheduler_name: tuple[str, ...],
     controller_config_file: Path | None,
     admin_in_pods: bool,
+    progress: bool,
     verbose: bool,
     no_colour: bool,
 ) -> None:
@@ -174,6 +175,7 @@ def run_command(  # noqa: PLR0917 - click passes by name
         scheduler_names=scheduler_name,
         controller_config_file=options.absolute(controller_config_file),
         admin_in_pods=admin_in_pods,
+        progress=progress,
         verbose=verbose,
     )
     import gc

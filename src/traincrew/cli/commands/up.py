@@ -43,6 +43,7 @@ def up_command(  # noqa: PLR0917 - click passes by name
     scheduler_name: tuple[str, ...],
     controller_config_file: Path | None,
     admin_in_pods: bool,
+    progress: bool,
     no_operator: bool,
     foreground: bool,
     verbose: bool,
@@ -75,6 +76,7 @@ def up_command(  # noqa: PLR0917 - click passes by name
         controller_config_file=options.absolute(controller_config_file),
         admin_in_pods=admin_in_pods,
         operator=not no_operator,
+        progress=progress,
         verbose=verbose,
         directory=str(options.current_directory()),
     )
@@ -122,6 +124,7 @@ _PARAMETERS = {
     "controller_config_file": "controller_config_file",
     "admin_in_pods": "admin_in_pods",
     "no_operator": "operator",
+    "progress": "progress",
     "verbose": "verbose",
 }
 """Parameters of ``up``, and the attributes of `Options` that they set."""

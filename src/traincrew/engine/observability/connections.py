@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["ANSWER_SECONDS", "HEADER_SECONDS", "IDLE_SECONDS", "MAX_CONNECTIONS", "BoundedServer"]
 
 MAX_CONNECTIONS = 64
-"""The oldest connection is closed when there are more."""
+"""By default, the oldest connection is closed when there are more."""
 
 HEADER_SECONDS = 10.0
 """From the connection to the end of the first request's headers."""
@@ -36,17 +36,24 @@ class BoundedServer(web.Server):
 
     Args:
         handler: Handles requests.
+        max_connections: The oldest connection is closed when there are more; `MAX_CONNECTIONS` by
+            default.
         options: Options of aiohttp's server.
     """
 
     def __init__(
-        self, handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]], **options: Any
+        self,
+        handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
+        *,
+        max_connections: int | None = None,
+        **options: Any,
     ) -> None:
         async def handle(request: web.BaseRequest) -> web.StreamResponse:
             self._restart_timer(request.protocol, ANSWER_SECONDS)
             return await handler(request)
 
         super().__init__(handle, keepalive_timeout=IDLE_SECONDS, **options)
+        self._max_connections = max_connections or MAX_CONNECTIONS
         self._transports: dict[RequestHandler, asyncio.Transport] = {}
         self._timers: dict[RequestHandler, asyncio.TimerHandle] = {}
 
@@ -55,7 +62,7 @@ class BoundedServer(web.Server):
         super().connection_made(handler, transport)
         self._transports[handler] = transport
         self._restart_timer(handler, HEADER_SECONDS)
-        if len(self._transports) > MAX_CONNECTIONS:
+        if len(self._transports) > self._max_connections:
             self._abort(next(iter(self._transports)))
 
     def connection_lost(self, handler: RequestHandler, exc: BaseException | None = None) -> None:

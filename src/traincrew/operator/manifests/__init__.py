@@ -50,12 +50,14 @@ def documents(values: Values = DEFAULTS, namespace: str = NAMESPACE) -> dict[str
         rbac.lease_role(),
         rbac.lease_binding(),
         *rbac.metrics_roles(),
+        *rbac.progress_roles(),
         *rbac.user_roles().values(),
     ]
     operator = [
         workload.service(),
         workload.service_monitor(),
         workload.prometheus_rule(),
+        workload.progress_service(),
         workload.network_policy(),
         workload.disruption_budget(),
         workload.deployment(),

@@ -36,6 +36,16 @@ CHECKS = (
         condition="and (gt (int .Values.replicas) 1) (not .Values.leaderElection.enabled)",
     ),
     Check(
+        message="progress.port: the metrics have this port; choose another one",
+        wrong=lambda values: (
+            values.progress.enabled and values.progress.port == values.metrics.port
+        ),
+        condition=(
+            "and .Values.progress.enabled"
+            " (eq (int .Values.progress.port) (int .Values.metrics.port))"
+        ),
+    ),
+    Check(
         message=(
             "podLabels: the Deployment finds its pods by the label app; choose another for yours"
         ),

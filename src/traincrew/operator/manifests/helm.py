@@ -64,7 +64,7 @@ class HelmWriter(Struct, frozen=True):
             return
         for key, value in node.items():
             if is_flow(key, node):
-                yield f"{pad}{key}: {json.dumps(value)}"
+                yield f"{pad}{key}: {json.dumps(value, default=self._inline)}"
                 continue
             yield from self._conditional(
                 value, lambda inner, key=key: self._entry(key, inner, indent)

@@ -27,6 +27,8 @@ def files(filling: Filling) -> dict[str, str]:
     ``default`` contains all but the optional ``prometheus`` and ``policy``, and the directories
     that rename ``default``.
     """
+    if filling.values["progress"]["enabled"]:  # a renamed Service would not be found
+        raise ValueError("progress.enabled: use the plain manifests or the chart for it")
     image = filling.values["image"]
 
     def filled(*nodes: Any) -> str:

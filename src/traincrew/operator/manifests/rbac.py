@@ -162,6 +162,38 @@ def lease_binding() -> When:
     return When("leaderElection.enabled", _binding("Role", _lease_metadata()))
 
 
+_PROGRESS = text(_NAME, "-progress")
+
+
+def progress_roles() -> list[When]:
+    """Return the roles for reports of progress, and their bindings.
+
+    Reviews of tokens are not in a namespace. The rest is in that of the operator: the CA, and the
+    endpoint of the Service.
+    """
+    everywhere: Document = {"name": _PROGRESS}
+    there: Document = {"name": _PROGRESS, "namespace": Namespace()}
+    named = {"resourceNames": [_PROGRESS]}
+    rules = [
+        # Rules for create cannot be limited to a name.
+        _rule("", "secrets", "create"),
+        _rule("", "secrets", "get", resourceNames=[text(_NAME, "-progress-ca")]),
+        _rule("", "services", "get", **named),
+        _rule("discovery.k8s.io", "endpointslices", "create"),
+        _rule("discovery.k8s.io", "endpointslices", "patch", **named),
+    ]
+    reviews = [_rule("authentication.k8s.io", "tokenreviews", "create")]
+    return [
+        When("progress.enabled", document)
+        for document in (
+            _role("ClusterRole", everywhere, reviews),
+            _binding("ClusterRole", everywhere),
+            _role("Role", there, rules),
+            _binding("Role", there),
+        )
+    ]
+
+
 def user_roles() -> dict[tuple[str, str], When]:
     """Return roles, by kind and name, that aggregate access to jobs to admin, edit and view."""
     everything = "create delete deletecollection get list patch update watch"

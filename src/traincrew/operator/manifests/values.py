@@ -148,6 +148,28 @@ def _prometheus() -> Documents:
     return [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}]
 
 
+class Progress(_Values, frozen=True):
+    """The endpoint to which training programs report their progress."""
+
+    enabled: Annotated[
+        bool,
+        Meta(
+            description=(
+                "Let training programs report percentage, time left and metrics. The operator may"
+                " then review tokens, and make a CA, in a Secret of its namespace."
+            )
+        ),
+    ] = False
+    port: Annotated[int, Meta(ge=1, le=65535, description="Port of the reports.")] = 8443
+    metrics: Annotated[
+        str,
+        Meta(
+            pattern="^[^,\\s]*(,[^,\\s]+)*$",
+            description="Reported metrics that Prometheus sees as well, such as loss,accuracy.",
+        ),
+    ] = ""
+
+
 class NetworkPolicy(Switch, frozen=True):
     """Who may connect to the operator."""
 
@@ -245,6 +267,9 @@ class Values(_Values, frozen=True):
     metrics: Annotated[Metrics, Meta(description="Metrics and probes.")] = field(
         default_factory=Metrics
     )
+    progress: Annotated[
+        Progress, Meta(description="The endpoint to which training programs report their progress.")
+    ] = field(default_factory=Progress)
     network_policy: Annotated[
         NetworkPolicy,
         Meta(

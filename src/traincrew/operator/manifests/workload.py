@@ -8,6 +8,7 @@ from traincrew.operator.manifests.template import (
     Image,
     Merged,
     Namespace,
+    Text,
     Value,
     When,
     optional,
@@ -20,6 +21,7 @@ _PORT = "metrics"
 _SECURE_PORT = "metrics-secure"
 _SECURE = "metrics.secure.enabled"
 _SCRAPER_TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount/token"  # noqa: S105
+_PROGRESS_PORT = "progress"
 _USER = 65532
 """User and group ID: no particular account; "nonroot" in many base images."""
 POD_SECURITY = "restricted"
@@ -46,6 +48,10 @@ def namespace() -> Document:
     }
 
 
+def _progress_name() -> Text:
+    return text(_NAME, "-progress")
+
+
 def _arguments() -> list[object]:
     watched = Value("watchNamespace")
     return [
@@ -53,6 +59,9 @@ def _arguments() -> list[object]:
         # The pod's own address: on a network that pods share, each replica needs a port of its own.
         text("--metrics-address=$(POD_IP):", Value("metrics.port")),
         When(_SECURE, text("--metrics-secure-address=$(POD_IP):", Value("metrics.secure.port"))),
+        When("progress.enabled", text("--progress-address=$(POD_IP):", Value("progress.port"))),
+        When("progress.enabled", text("--progress-service=", _NAME, "-progress")),
+        When("progress.enabled", text("--progress-metrics=", Value("progress.metrics"))),
         text("--helper-image=", Image("helperImage")),
         text("--git-image=", Image("gitImage")),
         text("--workers=", Value("workers")),
@@ -106,6 +115,10 @@ def _container() -> Document:
         "ports": [
             {"name": _PORT, "containerPort": Value("metrics.port")},
             When(_SECURE, {"name": _SECURE_PORT, "containerPort": Value("metrics.secure.port")}),
+            When(
+                "progress.enabled",
+                {"name": _PROGRESS_PORT, "containerPort": Value("progress.port")},
+            ),
         ],
         # Ready when the caches are synced, leader or not; a standby must be ready to take over.
         "startupProbe": _probe("/healthz", periodSeconds=1, failureThreshold=60),
@@ -205,8 +218,23 @@ def service() -> Document:
     }
 
 
+def progress_service() -> When:
+    """Return the Service for reports of progress. The leader makes itself its one endpoint."""
+    return When(
+        "progress.enabled",
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {**_metadata(), "name": _progress_name()},
+            "spec": {"ports": [{"name": _PROGRESS_PORT, "port": Value("progress.port")}]},
+        },
+    )
+
+
 def network_policy() -> When:
-    """Return the NetworkPolicy that lets only those who scrape the metrics connect.
+    """Return the NetworkPolicy that lets only those who scrape the metrics connect to them.
+
+    Pods of jobs are in any namespace, so everybody may connect to the port for reports.
 
     Probes need no rule: a pod's own node may always connect to it. What the operator connects to is
     not restricted, because no selector names the API server.
@@ -225,9 +253,16 @@ def network_policy() -> When:
                 "podSelector": {"matchLabels": _labels()},
                 "policyTypes": ["Ingress"],
                 # A rule without peers would allow everybody; no rule allows nobody.
-                "ingress": When(
-                    "networkPolicy.from", [{"from": Value("networkPolicy.from"), "ports": ports}]
-                ),
+                "ingress": [
+                    When(
+                        "networkPolicy.from",
+                        {"from": Value("networkPolicy.from"), "ports": ports},
+                    ),
+                    When(
+                        "progress.enabled",
+                        {"ports": [{"protocol": "TCP", "port": _PROGRESS_PORT}]},
+                    ),
+                ],
             },
         },
     )
