@@ -47,6 +47,8 @@ def test_the_stopwatch() -> None:
         ("\x1b]0;title\x07text", "text"),
         ("bell\x07 and \x1b(B more", "bell and  more"),
         ("umlaut ü 訓練", "umlaut ü 訓練"),
+        ("abc\u202e def\u2066 g", "abc def g"),
+        ("family 👩\u200d👧", "family 👩\u200d👧"),
         ("\x1b[31mred\x1b[0m", "red"),
     ],
 )

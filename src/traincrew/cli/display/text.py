@@ -19,7 +19,10 @@ _CONTROL_SEQUENCE = re.compile(
     r"|\x1b",
 )
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f]")
+# Control characters, and those that change the direction of the text after them.
+_CONTROL = re.compile(
+    r"[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+)
 _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s?)?")
 
 

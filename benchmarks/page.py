@@ -1,0 +1,168 @@
+"""The page with 1,000 jobs in a real browser: first paint, updates, memory of its server.
+
+Reference of the updates, in the same run: a bare watch that is told of the same changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import traincrew
+from benchmarks._usage import peak_mebibytes
+from traincrew.engine.client import Client
+from traincrew.engine.config import load_config
+from traincrew.engine.resources import Resource
+
+JOBS = 1000
+CHANGES = 40
+GOAL_PAINT, GOAL_UPDATE, GOAL_MEBIBYTES = 1.0, 0.3, 150
+CHAINER_JOBS = Resource("kubeflow.org", "v1alpha1", "chainerjobs", "ChainerJob")
+TRAINCREW = Path(sys.executable).with_name("traincrew")
+
+# Notes when each row got its text, in seconds since 1970.
+_OBSERVE = """
+window.seen = {};
+const note = () => {
+  const now = (performance.timeOrigin + performance.now()) / 1000;
+  for (const row of document.querySelectorAll("tr[data-key]")) {
+    const key = row.dataset.key + " " + row.querySelector(".why").textContent;
+    if (!(key in window.seen)) window.seen[key] = now;
+  }
+};
+const content = document.getElementById("content");
+new MutationObserver(note).observe(content, {subtree: true, childList: true});
+note();
+"""
+
+
+def _job(number: int) -> dict[str, Any]:
+    container = {"name": "chainer", "image": "busybox", "command": ["true"]}
+    template = {"spec": {"containers": [container]}}
+    return {
+        "apiVersion": CHAINER_JOBS.api_version,
+        "kind": CHAINER_JOBS.kind,
+        "metadata": {"name": f"job-{number:04}"},
+        "spec": {
+            "master": {"template": template},
+            "workerSets": {"ws": {"replicas": 3, "template": template}},
+        },
+    }
+
+
+def _status(message: str) -> dict[str, Any]:
+    counts = {"Master": {"ready": 1}, "Worker": {"ready": 2}}
+    return {"status": {"phase": "Created", "message": message, "replicaStatuses": counts}}
+
+
+async def _patch(client: Client, number: int, message: str) -> None:
+    await client.patch(
+        CHAINER_JOBS, f"job-{number:04}", "default", patch=_status(message), subresource="status"
+    )
+
+
+async def _prepare(kubeconfig: str) -> None:
+    async with Client(load_config(kubeconfig)) as client:
+        for first in range(0, JOBS, 50):
+            numbers = range(first, first + 50)
+            await asyncio.gather(
+                *(client.create(CHAINER_JOBS, _job(number), "default") for number in numbers)
+            )
+            await asyncio.gather(*(_patch(client, number, "begins") for number in numbers))
+
+
+async def _change(kubeconfig: str) -> tuple[dict[str, float], dict[str, float]]:
+    """Change jobs; return when each change was sent, and when a bare watch was told of it."""
+    from traincrew.cli.jobview.objects import Job
+    from traincrew.engine.cache import Informer
+
+    sent: dict[str, float] = {}
+    told: dict[str, float] = {}
+    async with Client(load_config(kubeconfig)) as client:
+        informer: Informer[Any] = Informer(client, CHAINER_JOBS, Job)
+
+        def note(_old: Any, new: Any) -> None:
+            told.setdefault(new.status.message, time.time())
+
+        informer.add_handler(note)
+        watching = asyncio.create_task(informer.run())
+        await informer.wait_synced()
+        for turn in range(CHANGES):
+            message = f"change {turn}"
+            sent[message] = time.time()
+            await _patch(client, turn * 17 % JOBS, message)
+            await asyncio.sleep(0.15)
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+    return sent, told
+
+
+def main() -> None:
+    """Measure and print."""
+    if shutil.which("chromedriver") is None:
+        print("needs chromium and chromedriver (Debian's packages)")
+        return
+    from suites.page.conftest import PageProcess, until
+
+    driver = _browser()
+    with traincrew.LocalCluster(training=False, sandbox="bare") as cluster:
+        _install(cluster)
+        asyncio.run(_prepare(str(cluster.kubeconfig)))
+        page = PageProcess(cluster)
+        try:
+            address = page.address()
+            began = time.time()
+            driver.get(address)
+            rows = "return document.querySelectorAll('tr[data-key]').length"
+            until(lambda: driver.execute_script(rows) == JOBS, "all rows")
+            paint = time.time() - began
+            driver.execute_script(_OBSERVE)
+            sent, told = asyncio.run(_change(str(cluster.kubeconfig)))
+            last = f"document.querySelector('main').textContent.includes('change {CHANGES - 1}')"
+            until(lambda: driver.execute_script(f"return {last}"), "the last change")
+            seen = {
+                key.partition(" ")[2]: at
+                for key, at in driver.execute_script("return window.seen").items()
+            }
+            memory = peak_mebibytes(page.pid)
+        finally:
+            page.end()
+            driver.quit()
+    updates = [seen[message] - at for message, at in sent.items()]
+    watched = [told[message] - at for message, at in sent.items()]
+    median, reference = statistics.median(updates), statistics.median(watched)
+    print(
+        f"{JOBS} jobs: all rows {paint:.2f} s after the address was opened (goal {GOAL_PAINT} s)\n"
+        f"a change is on the page after {median * 1000:.0f} ms (median; at most"
+        f" {max(updates) * 1000:.0f} ms; goal {GOAL_UPDATE * 1000:.0f} ms), in a bare watch after"
+        f" {reference * 1000:.0f} ms: {(median - reference) * 1000:.0f} ms more,"
+        f" ratio {median / reference:.1f}\n"
+        f"server: {memory:.0f} MiB at most (goal {GOAL_MEBIBYTES} MiB)"
+    )
+
+
+def _install(cluster: traincrew.LocalCluster) -> None:
+    import yaml
+
+    printed = subprocess.run(
+        [TRAINCREW, "manifests", "--crds-only"], capture_output=True, text=True, check=True
+    )
+    for document in yaml.safe_load_all(printed.stdout):
+        cluster.client.create(document)
+
+
+def _browser() -> Any:
+    from selenium import webdriver
+    from selenium.webdriver.chrome.options import Options
+    from selenium.webdriver.chrome.service import Service
+
+    options = Options()
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu"):
+        options.add_argument(argument)
+    return webdriver.Chrome(options=options, service=Service(str(shutil.which("chromedriver"))))

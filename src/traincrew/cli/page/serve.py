@@ -1,0 +1,73 @@
+"""`traincrew ui` from start to end: a client, the server, addresses that are printed."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import click
+
+from traincrew.cli.display.text import plain
+from traincrew.cli.errors import CommandFailed
+from traincrew.cli.page.listfeed import kind_key
+from traincrew.cli.page.server import PageServer
+from traincrew.cli.watching.interrupt import Interrupt
+from traincrew.cli.watching.kinds import find
+from traincrew.engine.client import Client
+
+if TYPE_CHECKING:
+    from traincrew.cli.watching.target import Target
+
+__all__ = ["serve"]
+
+
+async def serve(
+    target: Target, job: str | None, namespace: str | None, *, port: int, open_browser: bool
+) -> int:
+    """Serve the page until a signal arrives; return the exit code of the command.
+
+    Args:
+        target: The cluster.
+        job: ``[KIND/]NAME`` of the job to show first.
+        namespace: Only jobs of this namespace; None for all.
+        port: The port; 0 for a free one.
+        open_browser: Whether to open the page.
+
+    Raises:
+        CommandFailed: The port is taken, there is no such job, or a right is missing.
+    """
+    from traincrew.engine.limits import raise_file_limit
+    from traincrew.engine.observability import configure_logging
+
+    raise_file_limit()
+    configure_logging("text", "error")
+    interrupt = Interrupt()
+    interrupt.listen()
+    async with Client(target.config, user_agent="traincrew-ui") as client:
+        first = ""
+        if job is not None:
+            served, found = await find(client, job, namespace or target.config.namespace)
+            first = f"{kind_key(served)}/{found.metadata.namespace}/{found.metadata.name}"
+        server = PageServer(client, target.name, namespace, opened=_say_next)
+        try:
+            await server.start(port)
+        except OSError as error:
+            raise CommandFailed(
+                f"port {port} cannot be used: {plain(error.strerror or str(error))};"
+                " choose another --port"
+            ) from error
+        try:
+            address = server.address(first)
+            click.echo(
+                f"{target.name}\n\n  {address}\n\nThe address can be opened once. Ctrl-C ends."
+            )
+            if open_browser:
+                await asyncio.to_thread(click.launch, address)
+            await interrupt.wait()
+            return 0
+        finally:
+            await server.stop()
+
+
+def _say_next(address: str) -> None:
+    click.echo(f"Opened. For another window:\n\n  {address}\n")

@@ -1,0 +1,123 @@
+// The session of this window: the key is in its own storage, and sent in a header with each request.
+
+const KEY = "traincrew-session";
+const CLUSTER = "traincrew-cluster";
+const LONGEST_RETRY = 5000;
+
+/** An error of the server, with its message for people. */
+export class ServerError extends Error {
+  /**
+   * @param {string} message
+   * @param {number} status
+   */
+  constructor(message, status) {
+    super(message);
+    this.status = status;
+  }
+}
+
+/** The name of the cluster. */
+export function cluster() {
+  return sessionStorage.getItem(CLUSTER) ?? "";
+}
+
+/**
+ * Exchange the token of the address, if there is one, and remove it from the address.
+ * @returns {Promise<void>}
+ */
+export async function begin() {
+  const given = new URLSearchParams(location.hash.replace(/^#/, ""));
+  const token = given.get("token");
+  if (token === null) return;
+  const job = given.get("job");
+  history.replaceState(null, "", job ? `#/job/${job}` : "#/");
+  const answer = await fetch("/session", {
+    method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ token }),
+  });
+  const content = await answer.json();
+  if (answer.ok) {
+    sessionStorage.setItem(KEY, content.session);
+    sessionStorage.setItem(CLUSTER, content.cluster);
+  } else if (sessionStorage.getItem(KEY) === null) {
+    throw new ServerError(content.error, answer.status);
+  }
+}
+
+/**
+ * @param {string} path
+ * @param {AbortSignal} [signal]
+ */
+async function get(path, signal) {
+  const key = sessionStorage.getItem(KEY) ?? "";
+  const answer = await fetch(path, { headers: { Authorization: `Bearer ${key}` }, signal: signal ?? null });
+  if (!answer.ok) {
+    let text = answer.statusText;
+    try { text = (await answer.json()).error ?? text; } catch { /* not JSON: a proxy in between */ }
+    throw new ServerError(text, answer.status);
+  }
+  return answer;
+}
+
+/**
+ * Return a text of the server.
+ * @param {string} path
+ */
+export async function text(path) {
+  return (await get(path)).text();
+}
+
+/**
+ * Read a stream of server-sent events until it is stopped; connect again when it breaks.
+ * @param {string} path
+ * @param {Record<string, (content: any) => void>} handlers by event; `begin` is called for each connection
+ * @param {(problem: string) => void} report called with a problem, or with an empty text
+ * @returns {() => void} stops it
+ */
+export function stream(path, handlers, report) {
+  const stop = new AbortController();
+  void (async () => {
+    let wait = 250;
+    while (!stop.signal.aborted) {
+      try {
+        const answer = await get(path, stop.signal);
+        report("");
+        handlers["begin"]?.(null);
+        wait = 250;
+        await read(/** @type {ReadableStream<Uint8Array>} */ (answer.body), handlers);
+        report("The connection was closed. Trying again…");
+      } catch (error) {
+        if (stop.signal.aborted) return;
+        if (error instanceof ServerError && [401, 403, 404].includes(error.status)) {
+          report(error.message);
+          return;
+        }
+        const why = error instanceof ServerError ? error.message : "`traincrew ui` does not answer.";
+        report(`${why} Trying again…`);
+      }
+      await new Promise((done) => setTimeout(done, wait));
+      wait = Math.min(wait * 2, LONGEST_RETRY);
+    }
+  })();
+  return () => stop.abort();
+}
+
+/**
+ * @param {ReadableStream<Uint8Array>} body
+ * @param {Record<string, (content: any) => void>} handlers
+ */
+async function read(body, handlers) {
+  const reader = body.getReader();
+  const decoder = new TextDecoder();
+  let rest = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    rest += decoder.decode(value, { stream: true });
+    const messages = rest.split("\n\n");
+    rest = messages.pop() ?? "";
+    for (const message of messages) {
+      const match = /^event: (\w+)\ndata: (.*)$/s.exec(message);
+      if (match) handlers[match[1] ?? ""]?.(JSON.parse(match[2] ?? "null"));
+    }
+  }
+}

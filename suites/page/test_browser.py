@@ -1,0 +1,207 @@
+"""The page in a real browser, with jobs that really run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+from .conftest import Window, until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import traincrew
+
+HOSTILE = '<img src=x onerror="document.title=1"><script>document.title=2</script>'
+TRAINING = """
+import time
+for epoch in range(1, 4001):
+    print(f"epoch {epoch}/4000 loss {1 / epoch ** .5:.4f} accuracy={1 - 1 / epoch:.4f}", flush=True)
+    time.sleep(0.05)
+"""
+
+
+def job(name: str, program: str, workers: int = 0, **policy: Any) -> dict[str, Any]:
+    """Return a ChainerJob that runs a Python program in each of its pods."""
+    container = {"name": "chainer", "image": "python:3.11", "command": ["python", "-c", program]}
+    template = {"spec": {"containers": [container]}}
+    spec: dict[str, Any] = {"master": {"template": template, "backoffLimit": 0}}
+    if workers:
+        spec["workerSets"] = {"ws": {"replicas": workers, "template": template}}
+    if policy:
+        spec["runPolicy"] = policy
+    return {
+        "apiVersion": "kubeflow.org/v1alpha1",
+        "kind": "ChainerJob",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+
+
+def address_of(name: str) -> str:
+    return f"ChainerJob.kubeflow.org/default/{name}"
+
+
+def test_the_list_is_live(window: Window, cluster: traincrew.LocalCluster, tmp_path: Path) -> None:
+    window.until_text("No jobs yet")
+    cluster.client.create(job("quick", "print('done')"))
+    cluster.client.create(job("wrong", "raise SystemExit(3)"))
+    cluster.client.create(job("slow", TRAINING))
+    for name, phase in (("quick", "Succeeded"), ("wrong", "Failed"), ("slow", "Running")):
+        window.until_text(phase, f"tr[data-key$='/{name}']")
+    window.until_text("3 jobs")
+    window.picture("page-list", tmp_path)
+
+    search = window.driver.find_element(By.CSS_SELECTOR, "input[type=search]")
+    search.send_keys("fail")
+    window.until_text("1 of 3 jobs")
+    assert "wrong" in window.text("tbody")
+    assert "quick" not in window.text("tbody")
+    search.clear()
+    search.send_keys("x", Keys.BACKSPACE)
+    cluster.client.delete("chainerjob", "quick")
+    window.until_text("2 jobs")
+
+
+def test_a_job_that_trains(window: Window, cluster: traincrew.LocalCluster, tmp_path: Path) -> None:
+    cluster.client.create(job("curves", TRAINING))
+    window.show(address_of("curves"))
+    window.until_text("Running", "h1")
+    window.until_text("loss", ".curve h3")
+    window.until_text("accuracy", ".curve h3")
+    window.until_text("% done", "main")
+    window.until_text("master 0", ".timeline")
+    window.until_text("epoch 9/4000", ".log")
+    window.until_text("Started", ".events")
+    window.driver.execute_script("window.scrollTo(0, 0)")
+    window.picture("page-job", tmp_path)
+
+    manifest = window.driver.find_element(By.CSS_SELECTOR, "details > summary")
+    manifest.click()
+    window.until_text("kind: ChainerJob", ".manifest")
+    cluster.client.delete("chainerjob", "curves")
+    window.until_text("Deleted", "h1")
+
+
+def test_the_log_can_be_searched(window: Window, cluster: traincrew.LocalCluster) -> None:
+    program = "for n in range(3000): print('line', n, 'needle' if n == 1234 else 'hay')"
+    cluster.client.create(job("haystack", program))
+    window.show(address_of("haystack"))
+    window.until_text("3000 lines", ".tools")
+    # Only what can be seen is drawn.
+    assert len(window.find(".log .line")) < 100
+    window.until_text("line 2999 hay", ".log")
+    search = window.driver.find_element(By.CSS_SELECTOR, ".tools input[type=search]")
+    search.send_keys("needle")
+    window.until_text("1 lines", ".tools")
+    window.until_text("line 1234", ".log")
+    assert window.text(".log mark") == "needle"
+
+
+def test_a_scaled_job_is_marked(window: Window, cluster: traincrew.LocalCluster) -> None:
+    cluster.client.create(job("crew", TRAINING, workers=1))
+    window.show(address_of("crew"))
+    window.until_text("Running", "h1")
+    until(lambda: len(window.find(".tile")) == 2, "two pods")
+    workers = {"ws": {"replicas": 3}}
+    cluster.client.patch("chainerjob", "crew", {"spec": {"workerSets": workers}})
+    until(lambda: len(window.find(".tile")) == 4, "four pods")
+    window.until_text("ws 2", ".timeline")
+    cluster.client.delete("chainerjob", "crew")
+
+
+def test_a_job_that_waits_says_why(
+    window: Window, cluster: traincrew.LocalCluster, tmp_path: Path
+) -> None:
+    document = job("typo", "print('x')")
+    document["spec"]["master"]["template"]["spec"]["containers"][0]["image"] = "nowhere/none:1"
+    cluster.client.create(document)
+    window.show(address_of("typo"))
+    window.until_text("What to do:", ".why-box")
+    assert "nowhere/none" in window.text(".why-box")
+    window.picture("page-why", tmp_path)
+    cluster.client.delete("chainerjob", "typo")
+
+
+def test_hostile_text_is_only_text(window: Window, cluster: traincrew.LocalCluster) -> None:
+    program = f"""
+import sys
+print({HOSTILE!r}); print('\\x1b[2J\\x1b]0;title\\x07\\u202e hidden'); print('loss=nan acc=inf')
+print('{{"' + {HOSTILE.replace('"', "'")!r} + '": 1}}')
+print(' '.join(f'm{{n}}={{n}}' for n in range(10000)))
+open('/dev/termination-log', 'w').write({HOSTILE!r})
+sys.exit(1)
+"""
+    document = job("hostile", program)
+    container = document["spec"]["master"]["template"]["spec"]["containers"][0]
+    container["terminationMessagePolicy"] = "FallbackToLogsOnError"
+    cluster.client.create(document)
+    window.show(address_of("hostile"))
+    window.until_text("Failed", "h1")
+    window.until_text("<script>document.title=2</script>", ".log")
+    assert window.driver.title == "hostile · traincrew"
+    assert window.find("main img, main script") == []
+    assert "\u202e" not in window.text()
+    cluster.client.delete("chainerjob", "hostile")
+
+
+def test_the_keyboard_is_enough(window: Window, cluster: traincrew.LocalCluster) -> None:
+    cluster.client.create(job("keys", "print('x')"))
+    window.until_text("keys")
+    body = window.driver.find_element(By.TAG_NAME, "body")
+    theme = "return document.documentElement.dataset.theme"
+    before = window.driver.execute_script(theme)
+    body.send_keys("t")
+    assert window.driver.execute_script(theme) != before
+    body.send_keys("/")
+    focused = window.driver.switch_to.active_element
+    assert focused.get_attribute("type") == "search"
+    focused.send_keys("keys", Keys.ESCAPE)
+    link = window.driver.find_element(By.LINK_TEXT, "keys")
+    link.send_keys(Keys.ENTER)
+    window.until_text("All jobs")
+    window.driver.find_element(By.TAG_NAME, "body").send_keys(Keys.ESCAPE)
+    until(lambda: window.text("h1") == "Jobs", "the list")
+
+
+def test_it_fits_into_every_width(
+    window: Window, cluster: traincrew.LocalCluster, tmp_path: Path
+) -> None:
+    cluster.client.create(job("fits", TRAINING, workers=2))
+    for width in (360, 800, 3840):
+        window.resize(width, 1000)
+        for place in ("", address_of("fits")):
+            window.show(place)
+            window.until_text("fits" if place else "Jobs", "h1")
+            wide = window.driver.execute_script("return document.documentElement.scrollWidth")
+            assert wide <= width, (width, place)
+    window.resize(360, 1400)
+    window.show(address_of("fits"))
+    window.until_text("loss", ".curve h3")
+    window.picture("page-narrow", tmp_path)
+    cluster.client.delete("chainerjob", "fits")
+
+
+def test_an_address_that_was_used_says_so(window: Window) -> None:
+    used = window.page.addresses[-2]
+    window.driver.execute_script("sessionStorage.clear()")
+    window.driver.get("about:blank")
+    window.driver.get(used)
+    window.until_text("this address was used already")
+    assert any("403" in each for each in window.complaints())
+
+
+def test_the_page_comes_back_after_a_restart_of_the_server(
+    window: Window, cluster: traincrew.LocalCluster
+) -> None:
+    """A connection that breaks is reported, and so is a session of an earlier server."""
+    from .conftest import PageProcess
+
+    other = PageProcess(cluster)
+    second = Window(window.driver, other)
+    second.open()
+    other.end()
+    second.until_text("`traincrew ui` does not answer. Trying again…", "#connection")
+    assert window.complaints()

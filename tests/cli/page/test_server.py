@@ -1,0 +1,281 @@
+"""The server of the page, asked over HTTP as a browser does, beside an API server."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+import pytest
+
+from cli.anycluster import job
+from harness import Cluster
+from traincrew.cli.page import server as page_server
+from traincrew.cli.page.server import PageServer
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+DEADLINE = 20.0
+DIGITS = "/jobs/ChainerJob.kubeflow.org/default/digits"
+
+
+class Browser:
+    """A window of a browser with the page.
+
+    Attributes:
+        opened: Addresses that the server has printed after the first one.
+    """
+
+    def __init__(self, http: aiohttp.ClientSession, server: PageServer, opened: list[str]) -> None:
+        self.http = http
+        self.server = server
+        self.opened = opened
+        self.base = f"http://127.0.0.1:{server.port}"
+        self.key = ""
+
+    async def open(self, address: str) -> int:
+        token = address.partition("#token=")[2].partition("&")[0]
+        async with self.http.post(f"{self.base}/session", json={"token": token}) as answer:
+            if answer.status == 200:
+                self.key = (await answer.json())["session"]
+            return answer.status
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.key}"}
+
+    async def get(self, path: str, **headers: str) -> tuple[int, str]:
+        async with self.http.get(self.base + path, headers=self.headers | headers) as answer:
+            return answer.status, await answer.text()
+
+    async def until(self, path: str, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """Read a stream until the last contents of all its events are as wanted."""
+        seen: dict[str, Any] = {}
+        async with (
+            asyncio.timeout(DEADLINE),
+            self.http.get(self.base + path, headers=self.headers) as answer,
+        ):
+            assert answer.status == 200
+            assert answer.content_type == "text/event-stream"
+            event = ""
+            async for line in answer.content:
+                text = line.decode().rstrip("\n")
+                if text.startswith("event: "):
+                    event = text.removeprefix("event: ")
+                elif text.startswith("data: "):
+                    content = json.loads(text.removeprefix("data: "))
+                    if event == "rows":
+                        merged(seen, content)
+                    else:
+                        seen[event] = content
+                    if wanted(seen):
+                        return seen
+        raise AssertionError(f"the stream ended: {seen}")
+
+
+def merged(seen: dict[str, Any], content: dict[str, Any]) -> None:
+    rows = seen.setdefault("rows", {})
+    rows.update(content["changed"])
+    for key in content["removed"]:
+        rows.pop(key, None)
+    seen["problems"] = content["problems"]
+
+
+@contextlib.asynccontextmanager
+async def opened(cluster: Cluster, namespace: str | None = None) -> AsyncIterator[Browser]:
+    addresses: list[str] = []
+    server = PageServer(cluster.client, "a cluster", namespace, opened=addresses.append)
+    await server.start()
+    try:
+        async with aiohttp.ClientSession() as http:
+            browser = Browser(http, server, addresses)
+            assert await browser.open(server.address()) == 200
+            yield browser
+    finally:
+        await server.stop()
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[Cluster]:
+    async with Cluster() as running:
+        yield running
+
+
+# -- access -------------------------------------------------------------------------------------
+
+
+async def test_an_address_opens_one_window(cluster: Cluster) -> None:
+    async with opened(cluster) as browser:
+        first = browser.server.address(DIGITS.removeprefix("/jobs/"))
+        assert first.endswith("&job=ChainerJob.kubeflow.org/default/digits")
+        other = Browser(browser.http, browser.server, browser.opened)
+        assert await other.open(first) == 200
+        assert await other.open(first) == 403
+        # The next address was printed when the first one was used.
+        assert await other.open(browser.opened[-1]) == 200
+
+
+@pytest.mark.parametrize("path", ["/jobs", DIGITS, f"{DIGITS}/manifest", f"{DIGITS}/why"])
+async def test_nothing_without_a_session(cluster: Cluster, path: str) -> None:
+    async with opened(cluster) as browser:
+        for header in ({"Authorization": ""}, {"Authorization": "Bearer x"}):
+            status, text = await browser.get(path, **header)
+            assert status == 401
+            assert json.loads(text)["error"].startswith("this session has ended")
+
+
+@pytest.mark.parametrize("path", ["/", "/jobs", "/static/app.js", "/session"])
+@pytest.mark.parametrize(
+    "header",
+    [
+        {"Host": "attacker.example"},
+        {"Origin": "http://attacker.example"},
+        {"Origin": "null"},
+        {"Sec-Fetch-Site": "cross-site"},
+    ],
+    ids=str,
+)
+async def test_nothing_for_other_pages(cluster: Cluster, path: str, header: dict[str, str]) -> None:
+    async with opened(cluster) as browser:
+        status, text = await browser.get(path, **header)
+        assert status == 403
+        assert "error" in json.loads(text)
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [(b"", 400), (b"{}", 400), (b'{"token": 1}', 400), (b'{"token": ""}', 403), (b"x" * 5000, 413)],
+)
+async def test_bodies_that_open_nothing(cluster: Cluster, body: bytes, status: int) -> None:
+    async with (
+        opened(cluster) as browser,
+        browser.http.post(f"{browser.base}/session", data=body) as answer,
+    ):
+        assert answer.status == status
+
+
+@pytest.mark.parametrize(
+    "path", ["/static/../server.py", "/static/%2e%2e/server.py", "/static/vendor", "/static/x.js",
+             "/static//etc/passwd", "/x", "/jobs/Pod.v1/default/x", "/jobs/a/b"],
+)  # fmt: skip
+async def test_what_is_not_there(cluster: Cluster, path: str) -> None:
+    async with opened(cluster) as browser:
+        status, _ = await browser.get(path)
+        assert status == 404
+
+
+async def test_every_answer_has_a_strict_policy(cluster: Cluster) -> None:
+    async with opened(cluster) as browser:
+        for path in ("/", "/static/app.js", "/jobs", "/x"):
+            async with browser.http.get(browser.base + path, headers=browser.headers) as answer:
+                policy = answer.headers["Content-Security-Policy"]
+                assert "default-src 'none'" in policy
+                assert "unsafe" not in policy
+                assert answer.headers["X-Content-Type-Options"] == "nosniff"
+                assert "Set-Cookie" not in answer.headers
+
+
+async def test_streams_are_bounded(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_server, "MOST_STREAMS", 2)
+    async with opened(cluster) as browser, contextlib.AsyncExitStack() as stack:
+        for _ in range(2):
+            await stack.enter_async_context(
+                browser.http.get(f"{browser.base}/jobs", headers=browser.headers)
+            )
+        status, text = await browser.get("/jobs")
+        assert status == 429
+        assert "too many pages" in text
+
+
+# -- the list -----------------------------------------------------------------------------------
+
+
+async def test_jobs_appear_change_and_go(cluster: Cluster) -> None:
+    await cluster.start_operator()
+    key = "ChainerJob.kubeflow.org/default/digits"
+    async with opened(cluster) as browser:
+        assert (await browser.until("/jobs", lambda seen: "rows" in seen))["rows"] == {}
+        await cluster.create(job("digits"))
+        seen = await browser.until(
+            "/jobs", lambda seen: seen.get("rows", {}).get(key, {}).get("phase") == "Created"
+        )
+        assert seen["rows"][key]["desired"] == 1
+        assert seen["problems"] == []
+        shown = asyncio.Event()
+
+        def is_gone(seen: dict[str, Any]) -> bool:
+            there = key in seen.get("rows", {})
+            if there:
+                shown.set()
+            return shown.is_set() and not there
+
+        watching = asyncio.create_task(browser.until("/jobs", is_gone))
+        await asyncio.wait_for(shown.wait(), DEADLINE)
+        await cluster.client.delete(cluster.kind_of("digits"), "digits", "default")
+        await watching
+
+
+async def test_another_namespace_is_not_shown(cluster: Cluster) -> None:
+    await cluster.create(job("digits"))
+    async with opened(cluster, namespace="other") as browser:
+        assert (await browser.until("/jobs", lambda seen: "rows" in seen))["rows"] == {}
+
+
+# -- a job --------------------------------------------------------------------------------------
+
+
+async def test_a_job_with_its_pods_and_events(cluster: Cluster) -> None:
+    await cluster.start_operator()
+    await cluster.create(job("digits", workers=2))
+    async with opened(cluster) as browser:
+        seen = await browser.until(
+            DIGITS, lambda seen: len(seen.get("pods", {}).get("changed", ())) == 2
+        )
+        roles = {role["name"]: role["desired"] for role in seen["job"]["roles"]}
+        assert roles == {"master": 1, "ws0": 2}
+        assert sorted(row["pod"]["rank"] for row in seen["pods"]["changed"]) == [0, 1]
+        (life, _) = [row["life"] for row in seen["pods"]["changed"]]
+        assert life["createdAt"]
+        status, text = await browser.get(f"{DIGITS}/manifest")
+        assert status == 200
+        assert "kind: ChainerJob" in text
+        assert "managedFields" not in text
+        seen = await browser.until(DIGITS, lambda seen: bool(seen.get("events")))
+        assert {event["kind"] for event in seen["events"]} <= {"Normal", "Warning"}
+
+
+async def test_a_job_that_does_not_exist(cluster: Cluster) -> None:
+    async with opened(cluster) as browser:
+        seen = await browser.until(DIGITS, lambda seen: "absent" in seen)
+        assert seen["absent"] == {"problems": []}
+        status, text = await browser.get(f"{DIGITS}/manifest")
+        assert (status, json.loads(text)) == (
+            404,
+            {"error": "the job does not exist (any more)"},
+        )
+
+
+async def test_why_a_job_waits(cluster: Cluster) -> None:
+    await cluster.start_operator()
+    await cluster.create(job("digits"))
+    await cluster.until_phase("digits", "Created")
+    async with opened(cluster) as browser:
+        status, text = await browser.get(f"{DIGITS}/why")
+        assert status == 200
+        assert {"cause", "text", "evidence", "fix"} <= set(json.loads(text))
+        status, text = await browser.get("/jobs/ChainerJob.kubeflow.org/default/other/why")
+        assert status == 404
+        assert "there is no ChainerJob 'other'" in json.loads(text)["error"]
+
+
+async def test_a_job_that_is_scaled_is_marked(cluster: Cluster) -> None:
+    await cluster.create(job("digits", workers=2))
+    async with opened(cluster) as browser:
+        watching = asyncio.create_task(browser.until(DIGITS, lambda seen: "marks" in seen))
+        await browser.until(DIGITS, lambda seen: "job" in seen)
+        await cluster.edit("digits", {"workerSets": {"ws0": {"replicas": 4}}})
+        marks = (await watching)["marks"]
+        assert marks[0][1] == "3 → 5 pods"
