@@ -20,7 +20,7 @@ __all__ = ["ListCursor", "ListFeed", "kind_key", "served_by"]
 
 
 def kind_key(served: Served) -> str:
-    """Return how the page names a kind, such as ``MxJob.mlkube.io``: two groups have MxJobs."""
+    """Return how the page names a kind: ``KIND.GROUP``, because two groups may have the same."""
     return f"{served.resource.kind}.{served.resource.group}"
 
 
