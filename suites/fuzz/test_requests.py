@@ -28,8 +28,8 @@ PEAK = 192 * 1024 * 1024
 """Bytes by which requests may exceed it while they are served."""
 
 PROVOKED = (
-    # The namespace may have few pods, so that none of them runs away.
-    "exceeded quota",
+    # The namespace may have few pods, and requests delete what these need.
+    "(Forbidden, 403)",
     # An object was deleted and created again while a controller patched it; it is retried.
     "metadata.uid: Invalid value",
 )

@@ -199,3 +199,18 @@ async def test_bodies_of_wrong_types_for_pods(
     body = {"target": {"name": "n"}} | change
     message = (await api.post(f"{PODS}/a/{subresource}", body)).refused(400)["message"]
     assert "json: cannot unmarshal" in message
+
+
+async def test_null_as_the_schema_of_a_field(api: Api) -> None:
+    document = definition()
+    schema = {"type": "object", "properties": {"a": None}}
+    document["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = schema
+    message = (await api.post(DEFINITIONS, document)).refused(422)["message"]
+    assert "properties[a].type: Required value" in message
+
+
+async def test_a_wrong_type_after_a_thousand_other_faults(api: Api) -> None:
+    owners: list[Any] = [{"apiVersion": "v1", "kind": "Pod", "name": f"p{i}"} for i in range(1_500)]
+    document = config_map("a", ownerReferences=[*owners, ["p"]])
+    message = (await api.post(MAPS, document)).refused(400)["message"]
+    assert "json: cannot unmarshal array into Go struct field" in message

@@ -126,9 +126,9 @@ def _patterns(value: Any) -> int:
 def _children(schema: Schema) -> list[tuple[str, str, Schema]]:
     """Return the schemas directly below: step, level, schema."""
     result = [
-        (f"properties[{key}]", _FIELD, item)
+        (f"properties[{key}]", _FIELD, item or {})  # null is an empty schema
         for key, item in field(schema, "properties").items()
-        if type(item) is dict
+        if item is None or type(item) is dict
     ]
     if type(schema.get("items")) is dict:
         result.append(("items", _ITEM, schema["items"]))

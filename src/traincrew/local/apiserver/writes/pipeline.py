@@ -246,8 +246,12 @@ def _type_fault(
     """Return the error of Go's decoder, if any, and all violations of the schema."""
     found = causes.Causes()
     node = resource.schema.node
+    complete = False
     with suppress(causes.EnoughCausesError):
         checks.check(node, document, None, found)
+        complete = True
+    if not complete and (text := decode_fault(node, document, converted=converted)):
+        return text, found  # a wrong type after the last violation that was reported
     wrong = [cause for cause in found if cause.reason == "FieldValueTypeInvalid"]
     if not wrong and resource.identifier in _ANNOTATED_NUMBER:
         return annotated_number_fault(document), found
