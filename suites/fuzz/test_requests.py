@@ -29,7 +29,7 @@ PEAK = 192 * 1024 * 1024
 
 PROVOKED = (
     # The namespace may have few pods, and requests delete what these need.
-    "(Forbidden, 403)",
+    " is forbidden: ",
     # An object was deleted and created again while a controller patched it; it is retried.
     "metadata.uid: Invalid value",
 )
