@@ -1,7 +1,7 @@
 """Random requests to `traincrew up`: each is answered, none stops the others, nothing is left.
 
-Every run has another seed; ``TRAINCREW_FUZZ_SEED=N`` repeats one, and ``python -m suites.fuzz SEED
-NUMBER`` prints a request of it.
+Every change of the code has another seed; ``TRAINCREW_FUZZ_SEED=N`` chooses one, and
+``python -m suites.fuzz SEED NUMBER`` prints a request of it.
 """
 
 from __future__ import annotations
