@@ -17,6 +17,8 @@ Document = dict[str, Any]
 
 PROJECT = Path(__file__).parents[2]
 HOME = "/home/traincrew-suite"
+# A cache below the home of another user is refused, so root has one of its own.
+HOME_OF_ROOT = "/home/traincrew-root"
 # The default capabilities of Docker, containerd and CRI-O.
 CAPABILITIES = [
     f"CAP_{name}"
@@ -97,7 +99,8 @@ class Containers:
         index = ("PIP_", "UV_", "SSL_CERT_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
         variables = {name: value for name, value in os.environ.items()
                      if name.upper().startswith(index)}  # fmt: skip
-        variables |= {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": HOME}
+        home = HOME if uid else HOME_OF_ROOT
+        variables |= {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": home}
         capabilities = CAPABILITIES if uid == 0 else []
         granted = dict.fromkeys(("bounding", "effective", "permitted"), capabilities)
         linux: Document = {

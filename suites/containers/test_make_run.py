@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from suites.conftest import REQUIRE
-from suites.containers.container import HOME, Containers, containers, copy_project
+from suites.containers.container import (
+    HOME,
+    HOME_OF_ROOT,
+    Containers,
+    containers,
+    copy_project,
+)
 
 if TYPE_CHECKING:
     import subprocess
@@ -35,6 +41,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Containers]:
     directory: Path = tmp_path_factory.mktemp("containers") / "bundle"
     with containers(directory) as machine:
         copy_project(machine.root / PROJECT.lstrip("/"), USER)
+        (machine.root / HOME_OF_ROOT.lstrip("/")).mkdir(mode=0o700)
         yield machine
 
 

@@ -70,6 +70,20 @@ def test_roles_ranks_and_attempts() -> None:
     assert found.job.restarts == 3
 
 
+def test_what_the_program_has_reported() -> None:
+    report = {
+        "percentage": 40,
+        "estimatedRemainingSeconds": 90,
+        "metrics": [{"name": "loss\x1b[2J", "value": "nan"}, {"name": "acc", "value": "0.5"}],
+        "lastUpdateTime": CREATED,
+    }
+    found = view(CHAINER, job(progress=report), []).progress
+    assert found is not None
+    assert (found.percentage, found.remaining_seconds, found.at) == (40, 90, CREATED)
+    assert found.metrics == {"loss": "nan", "acc": "0.5"}
+    assert view(CHAINER, job(), []).progress is None
+
+
 def test_it_is_plain_frozen_data_for_json() -> None:
     found = view(CHAINER, job(), [member("digits-master-a", "master", running())])
     with pytest.raises(AttributeError):

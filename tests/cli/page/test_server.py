@@ -258,6 +258,25 @@ async def test_a_job_that_does_not_exist(cluster: Cluster) -> None:
         )
 
 
+async def test_reported_progress_is_shown_and_drawn(cluster: Cluster) -> None:
+    await cluster.create(job("digits"))
+    report = {
+        "percentage": 40,
+        "metrics": [{"name": "loss", "value": "0.5"}, {"name": "odd", "value": "nan"}],
+        "lastUpdateTime": "2026-01-02T03:04:05Z",
+    }
+    await cluster.client.patch(
+        cluster.kind_of("digits"), "digits", "default",
+        patch={"status": {"progress": report}}, subresource="status",
+    )  # fmt: skip
+    async with opened(cluster) as browser:
+        seen = await browser.until(DIGITS, lambda seen: "series" in seen and "job" in seen)
+        assert seen["job"]["progress"]["percentage"] == 40
+        assert seen["job"]["progress"]["metrics"] == {"loss": "0.5", "odd": "nan"}
+        assert seen["series"]["names"] == [["loss", "reported"]]
+        assert [value for _, _, value in seen["series"]["points"]] == [0.5]
+
+
 async def test_why_a_job_waits(cluster: Cluster) -> None:
     await cluster.start_operator()
     await cluster.create(job("digits"))

@@ -20,7 +20,17 @@ if TYPE_CHECKING:
     from traincrew.engine.objects import HasMetadata
     from traincrew.plan.shared.kind import Kind, PodPlace
 
-__all__ = ["Condition", "JobSummary", "JobView", "PodView", "RoleView", "Warned", "summary", "view"]
+__all__ = [
+    "Condition",
+    "JobSummary",
+    "JobView",
+    "PodView",
+    "Reported",
+    "RoleView",
+    "Warned",
+    "summary",
+    "view",
+]
 
 WARNINGS_KEPT = 50
 PENDING = "Pending"
@@ -127,10 +137,27 @@ class Warned(Plain, frozen=True, kw_only=True):
     count: int
 
 
+class Reported(Plain, frozen=True, kw_only=True):
+    """What the training program has reported last.
+
+    Attributes:
+        percentage: How much of the training is done, if it said so.
+        remaining_seconds: How long it will still take, if it said so.
+        metrics: Values by name, as it wrote them.
+        at: When the operator got the report.
+    """
+
+    percentage: int | None
+    remaining_seconds: int | None
+    metrics: dict[str, str]
+    at: str
+
+
 class JobView(Plain, frozen=True, kw_only=True):
     """Everything there is to see of one job."""
 
     job: JobSummary
+    progress: Reported | None
     conditions: tuple[Condition, ...]
     roles: tuple[RoleView, ...]
     warnings: tuple[Warned, ...]
@@ -192,9 +219,22 @@ def view(
     short = summary(kind, job)
     return JobView(
         job=short,
+        progress=_reported(job),
         conditions=conditions,
         roles=_roles(kind, job, pods),
         warnings=_warnings(about(job, pods, children), events),
+    )
+
+
+def _reported(job: Job) -> Reported | None:
+    progress = job.status.progress
+    if progress is None:
+        return None
+    return Reported(
+        percentage=progress.percentage,
+        remaining_seconds=progress.estimated_remaining_seconds,
+        metrics={one_line(one.name): one_line(one.value) for one in progress.metrics},
+        at=progress.last_update_time,
     )
 
 

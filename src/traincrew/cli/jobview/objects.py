@@ -22,6 +22,22 @@ class Condition(objects.Condition, frozen=True, gc=False, kw_only=True):
     last_transition_time: str | None = None
 
 
+class Metric(View, frozen=True, gc=False, kw_only=True):
+    """A metric that a training program has reported, as it wrote it."""
+
+    name: str = ""
+    value: str = ""
+
+
+class Progress(View, frozen=True, gc=False, kw_only=True):
+    """``status.progress``: the newest report of a training program."""
+
+    percentage: int | None = None
+    estimated_remaining_seconds: int | None = None
+    metrics: list[Metric] = field(default_factory=list)
+    last_update_time: str = ""
+
+
 class Status(objects.JobStatus, frozen=True, gc=False, kw_only=True):
     """``status``, as far as all kinds share it."""
 
@@ -30,6 +46,7 @@ class Status(objects.JobStatus, frozen=True, gc=False, kw_only=True):
     restarts: int = 0
     replica_statuses: Any = None
     """A mapping or a list of counts, one for each role."""
+    progress: Progress | None = None
 
     def true(self, kind: str) -> Condition | None:
         """Return a condition if it is true."""

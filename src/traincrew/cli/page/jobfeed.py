@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import math
 import time
 from collections import deque
 from datetime import UTC, datetime
@@ -41,6 +43,8 @@ MOST_LOGS = 64
 MOST_PODS = 3000
 """Pods that are remembered, those that are gone included."""
 MOST_EVENTS = 300
+REPORTED = "reported"
+"""Source of the metrics that the job's status has."""
 _GONE = "deleted"
 
 
@@ -109,6 +113,7 @@ class JobFeed(Feed):
         self._workloads: dict[str, Workload] = {}
         self._desired: int | None = None
         self._phase = ""
+        self._reported_at = ""
         self._followers: dict[tuple[str, str], tuple[LogFollower, asyncio.Task[None]]] = {}
         self._events: Informer[Any]
         self._view: tuple[int, model.JobView | None] = (-1, None)
@@ -250,6 +255,21 @@ class JobFeed(Feed):
         if self._phase and phase != self._phase:
             self.recorder.mark(time.time(), phase)
         self._phase = phase
+        self._note_report(job)
+
+    def _note_report(self, job: Job) -> None:
+        """Record what the program has reported; its values are texts, and need not be numbers."""
+        progress = job.status.progress
+        if progress is None or progress.last_update_time == self._reported_at:
+            return
+        self._reported_at = progress.last_update_time
+        when = moment(progress.last_update_time)
+        at = when.timestamp() if when is not None else time.time()
+        for metric in progress.metrics:
+            with contextlib.suppress(ValueError):
+                value = float(metric.value)
+                if math.isfinite(value):
+                    self.recorder.add(model.one_line(metric.name), REPORTED, at, value)
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         pod = new or old

@@ -57,6 +57,7 @@ class JobCursor:
         head = {
             "job": view.job,
             "exists": feed.exists,
+            "progress": view.progress,
             "conditions": view.conditions,
             "roles": [
                 {"name": role.name, "desired": role.desired, "ready": role.ready}

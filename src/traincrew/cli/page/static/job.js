@@ -14,6 +14,7 @@ import { Timeline } from "./timeline.js";
  * @typedef {{name: string, uid: string, rank: number, attempt: number, node: string, state: string,
  *   detail: string, tone: string, ready: boolean, restarts: number}} Pod
  * @typedef {{role: string, pod: Pod, life: Life}} PodRow
+ * @typedef {{percentage: number | null, remainingSeconds: number | null}} Reported
  */
 
 const MANY_PODS = 60;
@@ -61,6 +62,8 @@ export function showJob(place, job, report) {
   }
 
   let phase = "";
+  /** @type {Reported | null} */
+  let reported = null;
   const explain = throttled(async () => {
     if (SELF_EVIDENT.has(phase)) { why.replaceChildren(); return; }
     try {
@@ -83,6 +86,8 @@ export function showJob(place, job, report) {
     job: (content) => {
       roles = content.roles;
       phase = content.exists ? content.job.phase : "";
+      reported = content.progress;
+      progress.replaceChildren(...progressOf(curves, reported));
       top.replaceChildren(...headOf(job, content));
       drawPods();
       explain();
@@ -93,7 +98,7 @@ export function showJob(place, job, report) {
       drawPods();
       explain();
     },
-    series: (content) => { curves.add(content); progress.replaceChildren(...progressOf(curves)); },
+    series: (content) => { curves.add(content); progress.replaceChildren(...progressOf(curves, reported)); },
     marks: (content) => curves.setMarks(content),
     log: (content) => log.add(content.lines, content.missed),
     events: (content) => events.replaceChildren(...content.slice().reverse().map(eventRow)),
@@ -150,9 +155,17 @@ function headOf(job, content) {
   ];
 }
 
-/** @param {Curves} curves */
-function progressOf(curves) {
-  const { done, remaining, latest } = curves.progress();
+/**
+ * What the program has reported goes before what is read from its lines.
+ * @param {Curves} curves
+ * @param {Reported | null} reported
+ */
+function progressOf(curves, reported) {
+  const read = curves.progress();
+  const percentage = reported?.percentage ?? null;
+  const done = percentage === null ? read.done : percentage / 100;
+  const remaining = percentage === null ? read.remaining : reported?.remainingSeconds ?? null;
+  const latest = read.latest;
   const parts = [];
   if (done !== null) {
     const left = remaining === null ? "" : `, about ${duration(remaining)} left`;
