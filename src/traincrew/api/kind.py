@@ -41,6 +41,8 @@ PROGRESS = Column(
     type="integer",
     json_path=".status.progress.percentage",
     description="How much of the training is done, in percent, if the program reports it.",
+    # The columns without `-o wide` are those that users' scripts know.
+    priority=1,
 )
 AGE = Column(name="Age", type="date", json_path=".metadata.creationTimestamp")
 REASON = Column(name="Reason", type="string", json_path=".status.reason", priority=1)

@@ -70,7 +70,7 @@ def test_names_are_those_of_torchelastic() -> None:
     }
     columns = version["additionalPrinterColumns"]
     shown = [column["name"] for column in columns if not column.get("priority")]
-    assert shown == ["Phase", "Min", "Max", "Desired", "Ready", "Progress", "Age"]
+    assert shown == ["Phase", "Min", "Max", "Desired", "Ready", "Age"]
 
 
 def test_static_defaults_are_those_of_torchelastic() -> None:

@@ -42,9 +42,9 @@ def test_names_columns_and_scale() -> None:
     }
     assert version["name"] == "v1alpha1"
     shown = [column["name"] for column in columns if not column.get("priority")]
-    assert shown == ["Phase", "Mode", "Workers", "Progress", "Age"]
+    assert shown == ["Phase", "Mode", "Workers", "Age"]
     wide = [column["name"] for column in columns if column.get("priority")]
-    assert wide == ["Restarts", "Reason", "Message"]
+    assert wide == ["Progress", "Restarts", "Reason", "Message"]
     assert version["subresources"] == {
         "status": {},
         "scale": {

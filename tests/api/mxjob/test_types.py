@@ -45,7 +45,7 @@ def test_names_are_those_of_mxnet_operator_in_both_groups() -> None:
         assert version["name"] == "v1beta1"
         columns = version["additionalPrinterColumns"]
         shown = [column["name"] for column in columns if not column.get("priority")]
-        assert shown == ["Phase", "State", "Restarts", "Progress", "Age"]
+        assert shown == ["Phase", "State", "Restarts", "Age"]
     assert current["spec"]["versions"] == older["spec"]["versions"]
     assert "shortNames" in current["spec"]["names"]
     assert "shortNames" not in older["spec"]["names"]  # they would be ambiguous
