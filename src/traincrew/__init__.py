@@ -14,8 +14,12 @@ if TYPE_CHECKING:
         BadInput,
         ClusterClient,
         CommandFailed,
+        JobOutcome,
         LocalCluster,
         NotFoundError,
+        Outcome,
+        PodOutcome,
+        run,
     )
 
 __all__ = [
@@ -23,8 +27,12 @@ __all__ = [
     "BadInput",
     "ClusterClient",
     "CommandFailed",
+    "JobOutcome",
     "LocalCluster",
     "NotFoundError",
+    "Outcome",
+    "PodOutcome",
+    "run",
 ]
 
 

@@ -18,6 +18,15 @@ PUBLIC = {
     " sandbox: \"Literal['auto', 'namespaces', 'bare']\" = 'auto',"
     " directory: 'str | os.PathLike[str] | None' = None) -> 'None'",
     "NotFoundError": None,
+    "JobOutcome": None,
+    "Outcome": None,
+    "PodOutcome": None,
+    "run": "(manifest: 'str | os.PathLike[str] | Mapping[str, Any] | Iterable[Mapping[str, Any]]',"
+    " *, timeout: 'float | None' = None, namespace: 'str | None' = None, nodes: 'int' = 1,"
+    " gpus: 'int | None' = None, images: 'Iterable[str | os.PathLike[str]]' = (),"
+    " env: 'Mapping[str, str] | None' = None,"
+    " sandbox: \"Literal['auto', 'namespaces', 'bare']\" = 'auto', show: 'bool' = True)"
+    " -> 'Outcome'",
 }
 CLIENT = ["apply", "create", "delete", "get", "list", "logs", "patch", "resource", "wait",
           "wait_for_pod"]  # fmt: skip
@@ -26,6 +35,18 @@ CLUSTER = ["client", "environment", "kubeconfig", "start", "stop"]
 
 def public(thing: object) -> list[str]:
     return sorted(name for name in vars(thing) if not name.startswith("_"))
+
+
+FIELDS = {
+    "Outcome": ("exit_code", "jobs", "pods", "metrics", "warnings"),
+    "JobOutcome": ("kind", "namespace", "name", "succeeded", "phase", "reason", "status"),
+    "PodOutcome": ("name", "node", "exit_code", "restarts", "logs"),
+}
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_the_fields(name: str) -> None:
+    assert getattr(traincrew, name).__struct_fields__ == FIELDS[name]
 
 
 def test_the_names() -> None:

@@ -8,12 +8,17 @@ from traincrew.cli.errors import BadInput, CommandFailed
 from traincrew.engine.errors import ApiError, NotFoundError
 from traincrew.sdk.client import ClusterClient
 from traincrew.sdk.cluster import LocalCluster
+from traincrew.sdk.runs import JobOutcome, Outcome, PodOutcome, run
 
 __all__ = [
     "ApiError",
     "BadInput",
     "ClusterClient",
     "CommandFailed",
+    "JobOutcome",
     "LocalCluster",
     "NotFoundError",
+    "Outcome",
+    "PodOutcome",
+    "run",
 ]

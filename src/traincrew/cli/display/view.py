@@ -19,6 +19,8 @@ from traincrew.plan.shared.pods import termination_text
 from traincrew.plan.shared.text import printable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from traincrew.cli.display.objects import ContainerStatus, Event, Pod, TrainingJob, Workload
 
 TAIL_LINES = 150
@@ -63,6 +65,8 @@ class View:
         self.pulling: dict[str, str] = {}
         self._events: dict[str, int] = {}
         self._repeats = RepeatFilter()
+        self.on_line: Callable[[str, str, str], None] | None = None
+        """Called with pod, container and text of each line of a log."""
 
     # -- observations ---------------------------------------------------------------------------
 
@@ -228,6 +232,8 @@ class View:
             return []
         tail = record.tails.setdefault(container, deque(maxlen=TAIL_LINES))
         tail.append(shown)
+        if self.on_line is not None:
+            self.on_line(record.name, container, shown)
         app = record.pod.spec.containers
         only = len(app) == 1 and app[0].name == container
         source = record.name if only else f"{record.name}/{container}"

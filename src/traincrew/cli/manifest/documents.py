@@ -121,6 +121,24 @@ def load(paths: Sequence[str]) -> list[Document]:
     return documents
 
 
+def load_text(name: str, text: str) -> list[Document]:
+    """Read all objects of a text; paths of ``hostPath`` are relative to the working directory.
+
+    Args:
+        name: What errors call it.
+        text: YAML or JSON.
+
+    Raises:
+        BadInput: It is not a manifest; the message has the position.
+    """
+    found = list(_documents(name, text))
+    for document in found:
+        resolve_host_paths(document.content, current_directory())
+    if not found:
+        raise BadInput(f"{name}: there is no object in it")
+    return found
+
+
 def texts(path: str) -> Iterable[tuple[str, Path, str]]:
     """Yield name, directory and text of a file, of the files in a directory, or of ``-``.
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import gc
 import shlex
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from traincrew.cli.cluster.embedded import Embedded
 from traincrew.cli.cluster.gpus import warn_of_pretended
@@ -23,9 +23,10 @@ from traincrew.cli.watching.live import Live
 from traincrew.cli.watching.outcome import TIMED_OUT, exit_code, with_outputs
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from traincrew.cli.cluster.options import Options
+    from traincrew.cli.display.view import View
     from traincrew.cli.manifest.documents import Document
     from traincrew.cli.run.scaling import Scaling
     from traincrew.engine.client import Client
@@ -47,6 +48,9 @@ class Session:
         keep: Keep the cluster running after the jobs end, until a signal arrives.
         verbose: Show every step.
         no_colour: Never use colours.
+        library: Called by a program: signals and settings of logging are the program's.
+        stream: Where everything is written; standard output by default.
+        at_end: Called before the cluster ends, if the jobs ended in time.
     """
 
     def __init__(
@@ -62,7 +66,12 @@ class Session:
         keep: bool = False,
         verbose: bool = False,
         no_colour: bool = False,
+        library: bool = False,
+        stream: TextIO | None = None,
+        at_end: Callable[[Client], Awaitable[None]] | None = None,
     ) -> None:
+        self._library = library
+        self._at_end = at_end
         self._documents = documents
         self._chosen = chosen
         self._namespace = namespace
@@ -74,7 +83,7 @@ class Session:
         self._staying = False
         self._created_any = False
         self._tasks: list[asyncio.Task[Any]] = []
-        self._live = Live(self._interrupt, verbose=verbose, no_colour=no_colour)
+        self._live = Live(self._interrupt, verbose=verbose, no_colour=no_colour, stream=stream)
         self._view = self._live.view
         self._console = self._live.console
         self._embedded = Embedded(chosen, None, self._pulled, pods, self._removed)
@@ -90,11 +99,19 @@ class Session:
             BadInput: An object is refused.
             CommandFailed: The cluster does not start.
         """
+        if self._library:
+            return await self._run()
         with self._live.shown():
             return await self._run()
 
+    @property
+    def view(self) -> View:
+        """What has been observed."""
+        return self._view
+
     async def _run(self) -> int:
-        self._interrupt.listen()
+        if not self._library:
+            self._interrupt.listen()
         work = asyncio.create_task(self._work())
         interrupted = asyncio.create_task(self._interrupt.wait())
         try:
@@ -122,8 +139,9 @@ class Session:
             check_bare(self._jobs)
         self._results.prepare()
         await self._embedded.start()
-        gc.freeze()
-        gc.enable()
+        if not gc.isenabled():  # the command has switched it off
+            gc.freeze()
+            gc.enable()
         self._results.require_own_files(namespaces=self._embedded.has_namespaces)
         self._client = self._embedded.cluster.client
         serving = asyncio.create_task(self._embedded.run(), name="embedded")
@@ -151,6 +169,8 @@ class Session:
         if in_time:
             waiting.result()
             await self._live.drain(self._client)
+            if self._at_end is not None:
+                await self._at_end(self._client)
         elif preparing in done:
             preparing.result()
         code = exit_code(self._view) if in_time else TIMED_OUT
