@@ -24,6 +24,7 @@ import os
 import ssl
 import threading
 import time
+import urllib.error
 import urllib.request
 from typing import TYPE_CHECKING, Any, Dict, Optional
 
@@ -196,8 +197,12 @@ class _Sender:
         opener = urllib.request.build_opener(
             urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=self._context)
         )
-        with opener.open(request, timeout=TIMEOUT) as answer:
-            answer.read()
+        try:
+            with opener.open(request, timeout=TIMEOUT) as answer:
+                answer.read()
+        except urllib.error.HTTPError as error:
+            error.close()  # it is an open answer
+            raise
 
 
 _SENDERS: Dict[int, _Sender] = {}
