@@ -7,10 +7,11 @@ import yaml
 from click.testing import CliRunner
 
 from cli.anycluster import DEADLINE, Commands, commands, job, own_home, script
+from traincrew.cli.commands.run import run_command
 from traincrew.cli.errors import BadInput, CommandFailed
 from traincrew.cli.main import cli
 from traincrew.cli.manifest.documents import load
-from traincrew.cli.run.elsewhere import Ending, run_elsewhere
+from traincrew.cli.run.elsewhere import EMBEDDED_ONLY, Ending, run_elsewhere
 from traincrew.cli.watching.target import Target
 from traincrew.local.apiserver.http.faults import Fault, refuse
 
@@ -43,6 +44,14 @@ def test_options_of_the_embedded_cluster_are_refused(
     result = CliRunner().invoke(cli, ["run", path, "--detach"])
     assert result.exit_code == 2
     assert "give --kubeconfig or --context" in result.stderr
+
+
+def test_no_option_is_ignored() -> None:
+    """Each option has a meaning on another cluster, or is refused with the reason."""
+    possible = {"files", "paths", "namespace", "kubeconfig", "context", "detach", "timeout",
+                "delete_on_interrupt", "scalings", "verbose", "no_colour"}  # fmt: skip
+    given = {parameter.name for parameter in run_command.params}
+    assert given - possible == EMBEDDED_ONLY.keys()
 
 
 async def test_a_missing_right_is_named(commands: Commands, own_home: Path) -> None:

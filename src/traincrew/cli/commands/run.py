@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     help="Save what pods write to claims, or to a path in them, in DIR; may be repeated.",
 )
 @click.option("--keep", is_flag=True, help="Afterwards keep the cluster until Ctrl-C.")
+@click.option("--ui", "page", is_flag=True, help="Also show the jobs on a page: traincrew ui.")
 @options.cluster_options
 @click.option("--verbose", is_flag=True, help="Show every step, init containers, events.")
 @click.option(
@@ -100,6 +101,7 @@ def run_command(  # noqa: PLR0917 - click passes by name
     variables: tuple[tuple[str, str], ...],
     outputs: tuple[Output, ...],
     keep: bool,
+    page: bool,
     nodes: int,
     gpus: int | None,
     images: tuple[Path, ...],
@@ -195,6 +197,7 @@ def run_command(  # noqa: PLR0917 - click passes by name
         pods=_pod_options(volumes, variables, results),
         results=results,
         keep=keep,
+        page=page,
         verbose=verbose,
         no_colour=no_colour,
     )

@@ -51,6 +51,9 @@ EMBEDDED_ONLY = {
         "--controller_config_file",
         "the operator of that cluster has its own; see traincrew operator",
     ),
+    "admin_in_pods": ("--admin-in-pods", f"{_OF_THE_CLUSTER}; give the pods a ServiceAccount"),
+    "progress": ("--progress", "the operator of that cluster decides; see its --progress-address"),
+    "page": ("--ui", "use traincrew ui beside it"),
 }
 """Parameters of the command that have no meaning on another cluster, and why."""
 

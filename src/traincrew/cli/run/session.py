@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from traincrew.cli.cluster.options import Options
     from traincrew.cli.display.view import View
     from traincrew.cli.manifest.documents import Document
+    from traincrew.cli.page.server import PageServer
     from traincrew.cli.run.scaling import Scaling
     from traincrew.engine.client import Client
     from traincrew.engine.resources import Resource
@@ -46,6 +47,7 @@ class Session:
         pods: Additions to every pod.
         results: Saves what pods write.
         keep: Keep the cluster running after the jobs end, until a signal arrives.
+        page: Serve a page with the jobs as well, and show its address.
         verbose: Show every step.
         no_colour: Never use colours.
         library: Called by a program: signals and settings of logging are the program's.
@@ -64,6 +66,7 @@ class Session:
         pods: PodOptions | None = None,
         results: Results | None = None,
         keep: bool = False,
+        page: bool = False,
         verbose: bool = False,
         no_colour: bool = False,
         library: bool = False,
@@ -79,6 +82,8 @@ class Session:
         self._scalings = scalings
         self._results = results or Results((), namespace or "default")
         self._keep = keep
+        self._page = page
+        self._server: PageServer | None = None
         self._interrupt = Interrupt()
         self._staying = False
         self._created_any = False
@@ -150,6 +155,8 @@ class Session:
         if text := await asyncio.to_thread(warn_of_pretended, self._chosen.gpus):
             self._live.show([Line(text, "bad", at=self._live.now())])
         following = await self._create()
+        if self._page:
+            await self._serve_page(following[0])
         scaling = scale_while_running(self._client, self._live, following[0], self._scalings)
         self._tasks.append(asyncio.create_task(scaling, name="scale"))
         waiting = asyncio.create_task(self._live.until_finished())
@@ -201,6 +208,18 @@ class Session:
         nodes = f"{count} node" + ("s" if count != 1 else "")
         return f"{nodes}, {self._embedded.describe_sandbox()}"
 
+    async def _serve_page(self, resource: Resource) -> None:
+        from traincrew.cli.page.server import PageServer
+
+        def say(address: str) -> None:
+            self._live.say(f"page for one more window: {address}")
+
+        self._server = PageServer(self._client, "the cluster of this run", opened=say)
+        await self._server.start()
+        (first, *others) = self._view.jobs
+        job = "" if others else f"{resource.kind}.{resource.group}/{first.namespace}/{first.name}"
+        self._live.say(f"page: {self._server.address(job)}")
+
     async def _stay(self, following: Sequence[Resource]) -> None:
         path = shlex.quote(self._embedded.cluster.kubeconfig_path)
         kind = following[0].plural if following else "pods"
@@ -221,6 +240,8 @@ class Session:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._server is not None:
+            await self._server.stop()
         await self._live.stop()
         try:
             if self._created_any:
