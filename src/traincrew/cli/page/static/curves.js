@@ -137,6 +137,7 @@ export class Curves {
     ctx.save();
     ctx.strokeStyle = ctx.fillStyle = colour("--busy");
     ctx.setLineDash([4, 4]);
+    ctx.textAlign = "left";
     ctx.font = `${10 * devicePixelRatio}px sans-serif`;
     for (const [at, text] of this.marks) {
       const x = plot.valToPos(at, "x", true);

@@ -18,6 +18,7 @@ import { Timeline } from "./timeline.js";
  */
 
 const MANY_PODS = 60;
+const RUNS_FOR = "Runs for";
 const SELF_EVIDENT = new Set(["", "Running", "Succeeded"]);
 
 /**
@@ -74,7 +75,12 @@ export function showJob(place, job, report) {
     tiles.replaceChildren(...groups(roles, [...pods.values()]));
     timeline.draw([...pods.values()]);
   }, 100);
-  const redraw = setInterval(() => timeline.draw([...pods.values()]), 1000);
+  const redraw = setInterval(() => {
+    timeline.draw([...pods.values()]);
+    const age = /** @type {HTMLElement | null} */ (top.querySelector("[data-began]"));
+    const began = Number(age?.dataset["began"]);
+    if (age && began) age.textContent = duration(Date.now() / 1000 - began);
+  }, 1000);
 
   const end = stream(path, {
     begin: () => { pods.clear(); curves.clear(); log.clear(); },
@@ -142,7 +148,7 @@ function headOf(job, content) {
   const ended = seconds(summary.endedAt) ?? Date.now() / 1000;
   const facts = /** @type {[string, string | number][]} */ ([
     ["Kind", summary.kind], ["Namespace", summary.namespace], ["Ready", summary.endedAt ? "–" : `${summary.ready} of ${summary.desired}`],
-    ["Restarts", summary.restarts], [summary.endedAt ? "Took" : "Runs for", began === null ? "" : duration(ended - began)],
+    ["Restarts", summary.restarts], [summary.endedAt ? "Took" : RUNS_FOR, began === null ? "" : duration(ended - began)],
   ]);
   const why = toneOf(phase) === "good" ? summary.message : [summary.reason, summary.message].filter(Boolean).join(": ");
   const unfollowed = content.unfollowed ? [`The logs of ${content.unfollowed} containers are not shown: there are too many.`] : [];
@@ -150,7 +156,8 @@ function headOf(job, content) {
     heading(job, phase, toneOf(phase)),
     element("p", { class: toneOf(phase) === "bad" ? "problem" : "faint" }, why),
     element("dl", { class: "facts" }, ...facts.map(([title, value]) =>
-      element("div", {}, element("dt", {}, title), element("dd", {}, value)))),
+      element("div", {}, element("dt", {}, title),
+        element("dd", title === RUNS_FOR ? { "data-began": String(began ?? "") } : {}, value)))),
     ...problemsOf([...content.problems, ...unfollowed]),
   ];
 }
