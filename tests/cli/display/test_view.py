@@ -139,6 +139,25 @@ def test_the_status_line_counts_running_pods() -> None:
     assert view.status(61.2) == "digits  Running  1:01  master 0/1  workerset-ws0 1/2"
 
 
+def test_the_status_line_has_what_programs_print_of_their_progress() -> None:
+    view = followed()
+    view.pod(master("Running", running()), 1)
+    view.job(job("Running", conditions=[condition("Running")]), 1)
+
+    def log(text: str) -> str:
+        view.log(f"uid-{MASTER}", "chainer", text)
+        return view.status(20.0).partition("  master")[0]
+
+    assert log("starting") == "digits  Running  0:20"
+    assert log("epoch 1/4 loss 0.5") == "digits  Running  0:20  25%  1:00 left  loss 0.5"
+    # What a line does not say stays as it was.
+    assert log("accuracy: 0.9") == "digits  Running  0:20  25%  1:00 left  loss 0.5  accuracy 0.9"
+    bar = "50%|##  | 2/4 [00:10<00:07, 1it/s, loss=0.25]"
+    assert log(bar) == "digits  Running  0:20  50%  0:07 left  loss 0.25  accuracy 0.9"
+    view.job(job("Succeeded", conditions=[condition("Succeeded")]), 21)
+    assert "%" not in view.status(22.0)
+
+
 def test_a_failed_job_ends_with_the_masters_exit_code_and_says_why() -> None:
     view = followed()
     view.pod(worker("Running", running()), 1)

@@ -27,7 +27,10 @@ LONGEST_NAME = 64
 
 _NUMBER = r"[-+]?(?:\d{1,18}(?:\.\d{0,18})?|\.\d{1,18})(?:[eE][-+]?\d{1,3})?"
 _ONE_NUMBER = re.compile(_NUMBER)
-_EPOCHS = {"epoch", "epochs", "step", "steps", "iteration", "iterations", "iter", "batch"}
+COUNTERS = frozenset(
+    ("epoch", "epochs", "step", "steps", "iteration", "iterations", "iter", "batch", "total_steps")
+)
+"""Names of metrics that count, and say nothing about the model."""
 # `epoch 3/20`, `Epoch [3/20]`, `step: 100 of 1000`
 _COUNT = re.compile(
     r"\b(epoch|step|iteration|iter)s?\b[ :=]{0,4}\[?(\d{1,12})\]? ?(?:/|of) ?\[?(\d{1,12})\]?",
@@ -66,6 +69,15 @@ class Reading(NamedTuple):
     remaining: float | None = None
 
 
+def together(before: Reading | None, reading: Reading) -> Reading:
+    """Return what two lines say, the second one later: its values replace those of the first."""
+    if before is None:
+        return reading
+    if reading.done is None:
+        reading = reading._replace(done=before.done)
+    return reading._replace(metrics=_bounded({**before.metrics, **reading.metrics}))
+
+
 class MetricReader:
     """Reads the lines of one container, in their order."""
 
@@ -85,13 +97,13 @@ class MetricReader:
             return _bar(bar)
         done = _done(text)
         found = _pairs(_SPOKEN, text) | _pairs(_ASSIGNED, text)
-        if done is None and not found.keys() - _EPOCHS:
+        if done is None and not found.keys() - COUNTERS:
             return None
         return Reading(_bounded(found), done)
 
     def _table(self, text: str) -> Reading | None:
         words = text.split()
-        if len(words) > 1 and words[0] in _EPOCHS and not any(map(_is_number, words)):
+        if len(words) > 1 and words[0] in COUNTERS and not any(map(_is_number, words)):
             self._columns = words[:MOST_METRICS]
             return None
         if len(words) != len(self._columns) or not words or not all(map(_is_number, words)):

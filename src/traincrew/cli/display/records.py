@@ -9,6 +9,7 @@ from traincrew.cli.display.text import PodState, Tone
 if TYPE_CHECKING:
     from collections import deque
 
+    from traincrew.cli.display.metrics import Reading
     from traincrew.cli.display.objects import Pod, TrainingJob
 
 
@@ -48,6 +49,8 @@ class PodRecord:
         self.failure: tuple[str, int, str, str] | None = None
         """Container, exit code, description and time of the pod's last own failure."""
         self.tails: dict[str, deque[str]] = {}
+        self.reading: Reading | None = None
+        """What its program has printed of its progress."""
 
     @property
     def name(self) -> str:

@@ -11,6 +11,7 @@ import re
 from collections import deque
 from typing import TYPE_CHECKING
 
+from traincrew.cli.display.metrics import COUNTERS, MetricReader, together
 from traincrew.cli.display.records import JobRecord, Line, Outcome, PodRecord, Warned
 from traincrew.cli.display.repeats import RepeatFilter
 from traincrew.cli.display.text import Tone, clean, clock, how_it_ended, moment, pod_state
@@ -28,6 +29,9 @@ TAIL_LINES = 150
 
 More than are shown, because a launcher's report may follow the program's own output.
 """
+
+MOST_METRICS = 2
+"""Metrics in the status line."""
 
 _FINISHED_WELL = {"Succeeded", "Complete"}
 _WAITING = {"Created", "Pending"}
@@ -65,6 +69,9 @@ class View:
         self.pulling: dict[str, str] = {}
         self._events: dict[str, int] = {}
         self._repeats = RepeatFilter()
+        self._readers: dict[tuple[str, str], MetricReader] = {}
+        self._newest: dict[str, PodRecord] = {}
+        """Pods whose programs print their progress; the one that did so last is the last."""
         self.on_line: Callable[[str, str, str], None] | None = None
         """Called with pod, container and text of each line of a log."""
 
@@ -232,6 +239,10 @@ class View:
             return []
         tail = record.tails.setdefault(container, deque(maxlen=TAIL_LINES))
         tail.append(shown)
+        reading = self._readers.setdefault((uid, container), MetricReader()).read(shown)
+        if reading is not None:
+            record.reading = together(record.reading, reading)
+            self._newest[uid] = self._newest.pop(uid, record)
         if self.on_line is not None:
             self.on_line(record.name, container, shown)
         app = record.pod.spec.containers
@@ -283,7 +294,7 @@ class View:
             if job.finished is not None and len(self.jobs) > 1:
                 continue
             elapsed = clock((job.finished or now) - job.started)
-            words = [job.name, job.phase or "Pending", elapsed]
+            words = [job.name, job.phase or "Pending", elapsed, *self._progress_of(job, now)]
             parts.append("  ".join([*words, *self._groups(job)]))
         if self.pulling and not any(
             record.state.word == "running" for record in self.pods.values()
@@ -292,6 +303,23 @@ class View:
             image, message = next(reversed(self.pulling.items()))
             parts.insert(0, f"{image.rpartition('/')[2]}: {message}")
         return "  |  ".join(parts)
+
+    def _progress_of(self, job: JobRecord, now: float) -> list[str]:
+        """Return how far a job is, by what the program that printed last has printed."""
+        mine = [each for each in self._newest.values() if self._root(each.pod) == job.uid]
+        reading = mine[-1].reading if mine else None
+        if reading is None or job.finished is not None:
+            return []
+        words = []
+        if reading.done is not None:
+            words.append(f"{reading.done:.0%}")
+            left = reading.remaining
+            if left is None and 0 < reading.done < 1:
+                left = (now - job.started) * (1 - reading.done) / reading.done
+            if left:
+                words.append(f"{clock(left)} left")
+        shown = [name for name in reading.metrics if name not in COUNTERS][:MOST_METRICS]
+        return words + [f"{name} {reading.metrics[name]:.4g}" for name in shown]
 
     def _groups(self, job: JobRecord) -> list[str]:
         groups: dict[str, tuple[int, int]] = {}
