@@ -112,7 +112,8 @@ def test_code_is_fetched_without_the_token_of_the_master(
     log = lines(user.kubectl("logs", "code-master", "-c", "mpi-master"))
     assert log == ["code-master says hello", "code-worker-0 says hello"]
     pod = user.get("pod", "code-master")["spec"]
-    (token,) = [each["name"] for each in pod["volumes"] if "projected" in each]
+    tokens = [each["name"] for each in pod["volumes"] if "projected" in each]
+    (token,) = (name for name in tokens if name.startswith("kube-api-access-"))
     containers = (*pod["initContainers"], *pod["containers"])
     mounts = {
         each["name"]: {mount["name"] for mount in each["volumeMounts"]} for each in containers

@@ -84,12 +84,12 @@ def directory() -> Iterator[Path]:
 
 @pytest.fixture(scope="module", params=[NOBODY, UNKNOWN], ids=["nobody", "a number"])
 def user(directory: Path, request: pytest.FixtureRequest) -> Stranger:
-    """Nobody, who builds the environment, and somebody who only uses it."""
-    home, cache = directory / str(request.param), directory / "cache"
+    """Nobody, and somebody without a name; each has a cache, because that of another is refused."""
+    home = directory / str(request.param)
+    cache = directory / f"cache-{request.param}"
     home.mkdir()
-    if not cache.exists():
-        cache.mkdir()
-        os.chown(cache, request.param, request.param)
+    cache.mkdir()
+    os.chown(cache, request.param, request.param)
     return Stranger(request.param, home, cache)
 
 
