@@ -48,6 +48,7 @@ EVERYTHING: Document = {
         "serviceMonitor": {"enabled": True, "interval": "1m", "labels": {"release": "prometheus"}},
         "prometheusRule": {"enabled": True, "labels": {"release": "prometheus"}},
     },
+    "progress": {"enabled": True, "port": 9444, "metrics": "loss,accuracy"},
     "networkPolicy": {"enabled": False, "from": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]},
     "resources": {
         "requests": {"cpu": "1", "memory": "256Mi"},
@@ -98,6 +99,8 @@ def one_at_a_time() -> list[Document]:
             values["replicas"] = 1
         if path[0] == "metrics" and path[1] in {"secure", "serviceMonitor", "prometheusRule"}:
             values["metrics"][path[1]]["enabled"] = True
+        if path[0] == "progress":
+            values["progress"]["enabled"] = True
         found.append(values)
     return found
 
