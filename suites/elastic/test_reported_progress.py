@@ -60,7 +60,7 @@ def test_the_callback_of_transformers_reports_unmodified(user: User) -> None:
     assert float(metrics(between)["loss"]) > 0
     assert last["estimatedRemainingSeconds"] == 0
     assert float(metrics(last)["train_loss"]) < 1
-    assert "100" in user.kubectl("get", "elasticjob", "bert", "--no-headers").split()
+    assert "100" in user.kubectl("get", "elasticjob", "bert", "-o", "wide", "--no-headers").split()
     logs = user.kubectl("logs", "bert-worker-0")
     assert "KubeflowCallback" in logs.partition("callbacks:")[2]
     user.until(
