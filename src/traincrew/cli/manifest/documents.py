@@ -109,16 +109,7 @@ def load(paths: Sequence[str]) -> list[Document]:
     Raises:
         BadInput: A file cannot be read or is not a manifest; the message has the position.
     """
-    documents: list[Document] = []
-    for path in paths:
-        for name, directory, text in texts(path):
-            found = list(_documents(name, text))
-            for document in found:
-                resolve_host_paths(document.content, directory)
-            documents += found
-    if not documents:
-        raise BadInput(f"{', '.join(paths)}: there is no object in it")
-    return documents
+    return _read(", ".join(paths), (each for path in paths for each in texts(path)))
 
 
 def load_text(name: str, text: str) -> list[Document]:
@@ -131,12 +122,18 @@ def load_text(name: str, text: str) -> list[Document]:
     Raises:
         BadInput: It is not a manifest; the message has the position.
     """
-    found = list(_documents(name, text))
-    for document in found:
-        resolve_host_paths(document.content, current_directory())
-    if not found:
-        raise BadInput(f"{name}: there is no object in it")
-    return found
+    return _read(name, [(name, current_directory(), text)])
+
+
+def _read(source: str, found: Iterable[tuple[str, Path, str]]) -> list[Document]:
+    documents: list[Document] = []
+    for name, directory, text in found:
+        for document in _documents(name, text):
+            resolve_host_paths(document.content, directory)
+            documents.append(document)
+    if not documents:
+        raise BadInput(f"{source}: there is no object in it")
+    return documents
 
 
 def texts(path: str) -> Iterable[tuple[str, Path, str]]:
