@@ -21,7 +21,6 @@ import asyncio
 import contextlib
 import os
 import secrets
-import threading
 from ipaddress import IPv4Network
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -37,6 +36,7 @@ from traincrew.local.apiserver.http.kubeconfig import write_kubeconfig
 from traincrew.local.apiserver.http.server import ApiServer
 from traincrew.local.apiserver.storage import Storage
 from traincrew.local.authority import Certificate, make_certificate, stored_certificate
+from traincrew.local.background import BackgroundLoop
 from traincrew.local.controllers import add_controllers
 from traincrew.local.directories import private_directory
 from traincrew.local.images import ImageStore
@@ -46,7 +46,6 @@ from traincrew.local.statelock import StateLock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from concurrent.futures import Future
     from types import TracebackType
 
     from traincrew.local.leftovers import Removed
@@ -99,9 +98,7 @@ class LocalCluster:
         self.node: Node
         self._resources = contextlib.AsyncExitStack()
         self._tasks: list[asyncio.Task[None]] = []
-        self._thread: threading.Thread | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._stop: asyncio.Event | None = None
+        self._loop: BackgroundLoop | None = None
         self.directory: Path
 
     # -- life cycle ---------------------------------------------------------------------------
@@ -246,12 +243,13 @@ class LocalCluster:
     # -- the plain context manager: the cluster on a thread of its own ----------------------------
 
     def __enter__(self) -> Self:
-        started: Future[None] = _new_future()
-        self._thread = threading.Thread(
-            target=lambda: asyncio.run(self._serve(started)), name="traincrew-cluster", daemon=True
-        )
-        self._thread.start()
-        started.result()
+        loop = BackgroundLoop("traincrew-cluster")
+        try:
+            loop.call(self.start())
+        except BaseException:
+            loop.close()
+            raise
+        self._loop = loop
         return self
 
     def __exit__(
@@ -260,22 +258,12 @@ class LocalCluster:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._thread is None or self._loop is None or self._stop is None:
-            return
-        self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join()
-
-    async def _serve(self, started: Future[None]) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._stop = asyncio.Event()
+        assert self._loop is not None
+        loop, self._loop = self._loop, None
         try:
-            await self.start()
-        except BaseException as error:  # noqa: BLE001  # raised in the thread that waits
-            started.set_exception(error)
-            return
-        started.set_result(None)
-        await self._stop.wait()
-        await self.stop()
+            loop.call(self.stop())
+        finally:
+            loop.close()
 
     # -- access to the cluster ------------------------------------------------------------------
 
@@ -347,12 +335,6 @@ def _certificate(directory: Path, identity: _Identity) -> Certificate:
 async def _wait_until_done(task: asyncio.Task[Any]) -> None:
     """Wait for a task whose result may no longer be needed."""
     await asyncio.gather(task, return_exceptions=True)
-
-
-def _new_future() -> Future[None]:
-    from concurrent.futures import Future as _Future
-
-    return _Future()
 
 
 def virtual_nodes(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from traincrew.engine.client import Client
-    from traincrew.sdk.background import BackgroundLoop
+    from traincrew.local.background import BackgroundLoop
 
 FIELD_MANAGER = "traincrew-python"
 WAIT_SECONDS = 60.0

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
 from traincrew.cli.errors import BadInput
-from traincrew.sdk.background import BackgroundLoop
+from traincrew.local.background import BackgroundLoop
 from traincrew.sdk.client import ClusterClient
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from msgspec import Struct, field
 
 from traincrew.cli.display.metrics import MetricReader
 from traincrew.cli.errors import BadInput
-from traincrew.sdk.background import BackgroundLoop
+from traincrew.local.background import BackgroundLoop
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
