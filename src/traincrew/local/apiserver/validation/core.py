@@ -11,8 +11,7 @@ from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field, items
 from traincrew.local.apiserver.values.names import config_map_key_fault, qualified_name_fault
 
-from .containers import port
-from .meta import immutable
+from .fields import immutable, port
 from .network import address
 
 if TYPE_CHECKING:

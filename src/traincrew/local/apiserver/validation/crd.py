@@ -10,7 +10,7 @@ from traincrew.local.apiserver.values.documents import field, items
 from traincrew.local.apiserver.values.jsonpath import JsonPathError, compile_path
 from traincrew.local.apiserver.values.names import label_1035_fault, subdomain_fault
 
-from .meta import immutable
+from .fields import immutable
 from .structural import check
 
 if TYPE_CHECKING:

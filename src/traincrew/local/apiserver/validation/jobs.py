@@ -12,7 +12,8 @@ from traincrew.local.apiserver.values.documents import field, items
 from traincrew.local.apiserver.values.names import label_fault, qualified_name_fault
 
 from .containers import container_names
-from .meta import MISMATCH, immutable, label_selector, non_negative, selects, template_labels
+from .fields import immutable, non_negative
+from .meta import MISMATCH, label_selector, selects, template_labels
 from .pod import pod_template
 
 if TYPE_CHECKING:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from traincrew.local.apiserver.schema.unversioned import form
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field, items
 from traincrew.local.apiserver.values.names import (
@@ -15,6 +14,8 @@ from traincrew.local.apiserver.values.names import (
 )
 from traincrew.local.apiserver.values.selectors import from_label_selector
 
+from .fields import immutable
+
 if TYPE_CHECKING:
     from traincrew.local.apiserver.values.causes import Cause
     from traincrew.local.apiserver.values.documents import Document
@@ -22,10 +23,8 @@ if TYPE_CHECKING:
 __all__ = [
     "MISMATCH",
     "annotation_rules",
-    "immutable",
     "label_selector",
     "labels",
-    "non_negative",
     "object_meta",
     "object_meta_update",
     "path_segment_fault",
@@ -38,7 +37,6 @@ NameFault = Callable[[str], str]
 
 MISMATCH = "`selector` does not match template `labels`"
 _ANNOTATIONS_LIMIT = 256 * 1024
-_IMMUTABLE = "field is immutable"
 _FINALIZERS = ("orphan", "foregroundDeletion")
 
 
@@ -50,19 +48,6 @@ def path_segment_fault(value: str) -> str:
         if part in value:
             return f"may not contain '{part}'"
     return ""
-
-
-def immutable(found: list[Cause], path: str, new: Any, old: Any, go_type: str = "") -> None:
-    """Refuse any change; messages show a struct in its internal form (`schema.unversioned`)."""
-    if new != old:
-        shown = form(go_type, new) if go_type else new
-        found.append(why.invalid(path, shown, _IMMUTABLE))
-
-
-def non_negative(found: list[Cause], path: str, value: Any) -> None:
-    """Refuse numbers below zero; the field may be absent."""
-    if value is not None and value < 0:
-        found.append(why.invalid(path, value, "must be greater than or equal to 0"))
 
 
 def object_meta(found: list[Cause], metadata: Document, name_fault: NameFault) -> None:

@@ -15,7 +15,7 @@ from traincrew.local.apiserver.values.names import (
     subdomain_fault,
 )
 
-from .containers import port, port_or_name
+from .fields import port, port_or_name
 from .meta import label_selector, labels
 
 if TYPE_CHECKING:

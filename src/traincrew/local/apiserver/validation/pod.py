@@ -19,7 +19,8 @@ from traincrew.local.apiserver.values.names import (
 )
 
 from .affinity import affinity_rules
-from .containers import containers, one_of
+from .containers import containers
+from .fields import one_of
 from .meta import annotation_rules, label_selector, labels
 from .security import host_process, host_users, operating_system, pod_security
 from .volumes import volumes

@@ -10,7 +10,8 @@ from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field, items
 from traincrew.local.apiserver.values.names import subdomain_fault
 
-from .meta import immutable, label_selector, path_segment_fault
+from .fields import immutable
+from .meta import label_selector, path_segment_fault
 from .workloads import at_most_everything, int_or_percent
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from traincrew.local.apiserver.values.documents import field, items
 from traincrew.local.apiserver.values.names import qualified_name_faults
 from traincrew.local.quantity import parse
 
-from .containers import COMPUTE_RESOURCES, KNOWN_RESOURCES, resource_name_faults
+from .resources import COMPUTE_RESOURCES, KNOWN_RESOURCES, resource_name_faults
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,8 @@ from traincrew.local.apiserver.values.codec import clone
 from traincrew.local.apiserver.values.documents import field
 from traincrew.local.quantity import parse
 
-from .meta import immutable, label_selector
+from .fields import immutable
+from .meta import label_selector
 
 if TYPE_CHECKING:
     from traincrew.local.apiserver.values.causes import Cause

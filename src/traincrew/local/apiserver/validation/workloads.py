@@ -13,16 +13,8 @@ from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field, items
 from traincrew.local.apiserver.values.names import label_fault
 
-from .meta import (
-    MISMATCH,
-    immutable,
-    label_selector,
-    labels,
-    non_negative,
-    selects,
-    template_labels,
-    well_formed,
-)
+from .fields import immutable, non_negative
+from .meta import MISMATCH, label_selector, labels, selects, template_labels, well_formed
 from .pod import pod_template
 from .storage import claim_spec
 

@@ -1,0 +1,88 @@
+"""Rules for the resources that containers request (``pkg/apis/core/validation/validation.go``)."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from traincrew.local.apiserver.values import causes as why
+from traincrew.local.apiserver.values.documents import field
+from traincrew.local.apiserver.values.names import qualified_name_fault
+from traincrew.local.quantity import parse
+
+if TYPE_CHECKING:
+    from traincrew.local.apiserver.values.causes import Cause
+    from traincrew.local.apiserver.values.documents import Document
+
+__all__ = ["COMPUTE_RESOURCES", "KNOWN_RESOURCES", "container_resources", "resource_name_faults"]
+
+COMPUTE_RESOURCES = ("cpu", "memory", "ephemeral-storage")
+"""Resources any container can request, besides huge pages and extended resources."""
+KNOWN_RESOURCES = frozenset(
+    (
+        "configmaps",
+        "persistentvolumeclaims",
+        "pods",
+        "replicationcontrollers",
+        "resourcequotas",
+        "secrets",
+        "services",
+        "services.loadbalancers",
+        "services.nodeports",
+        "storage",
+        "requests.storage",
+        *(f"{kind}.{name}" for kind in ("limits", "requests") for name in COMPUTE_RESOURCES),
+    )
+)
+"""Known resource names that no container can request: those of quotas."""
+
+
+@lru_cache(maxsize=1024)
+def resource_name_faults(name: str) -> tuple[str, ...]:
+    """Return the errors of a container's resource name."""
+    fault = qualified_name_fault(name)
+    if "/" not in name:
+        if name in COMPUTE_RESOURCES or name.startswith("hugepages-"):
+            return ()
+        known = name in KNOWN_RESOURCES or name.startswith("requests.hugepages-")
+        if not fault and not known:
+            fault = "must be a standard resource type or fully qualified"
+        where = "must be a standard resource for containers"
+        return (fault, where) if fault else (where,)
+    if name.startswith("requests."):
+        return (*filter(None, (fault,)), "doesn't follow extended resource name standard")
+    return (fault,) if fault else ()
+
+
+def container_resources(found: list[Cause], container: Document, path: str) -> None:
+    """Validate the requests and limits of a container."""
+    resources = container.get("resources")
+    if not resources:
+        return
+    limits, requests = field(resources, "limits"), field(resources, "requests")
+    for kind, values in (("limits", limits), ("requests", requests)):
+        for name, value in values.items():
+            here = f"{path}.resources.{kind}[{name}]"
+            found.extend(why.invalid(here, name, fault) for fault in resource_name_faults(name))
+            number = parse(value)
+            if number.numerator < 0:
+                detail = "must be greater than or equal to 0"
+                found.append(why.invalid(here, str(value), detail))
+            elif name not in COMPUTE_RESOURCES and number.denominator != 1:
+                found.append(why.invalid(here, str(value), "must be an integer"))
+    for name, value in requests.items():
+        overcommit = "/" not in name and not name.startswith("hugepages-")
+        limit = limits.get(name)
+        here = f"{path}.resources.requests"
+        if limit is None:
+            if not overcommit:
+                detail = "Limit must be set for non overcommitable resources"
+                found.append(why.required(f"{path}.resources.limits", detail))
+        elif value == limit:
+            continue  # nearly always, and fractions take long to compare
+        elif parse(value) > parse(limit):
+            detail = f"must be less than or equal to {name} limit of {limit}"
+            found.append(why.invalid(here, str(value), detail))
+        elif not overcommit and parse(value) != parse(limit):
+            detail = f"must be equal to {name} limit of {limit}"
+            found.append(why.invalid(here, str(value), detail))
