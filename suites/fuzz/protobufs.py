@@ -6,7 +6,7 @@ import struct
 from typing import TYPE_CHECKING
 
 from traincrew.local.apiserver.schema import protobuf
-from traincrew.local.apiserver.schema.node import builtin_kinds
+from traincrew.local.apiserver.schema.builtin import builtin_kinds
 
 from . import mutations
 

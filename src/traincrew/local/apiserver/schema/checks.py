@@ -17,7 +17,8 @@ from traincrew.local.apiserver.values.formats import is_format
 from traincrew.local.apiserver.values.paths import Path, render
 from traincrew.local.apiserver.values.regex import MAX_STEPS
 
-from .node import ANY, SchemaNode, crd_node
+from .custom import crd_node
+from .node import ANY, SchemaNode
 
 if TYPE_CHECKING:
     from traincrew.local.apiserver.values.causes import Cause

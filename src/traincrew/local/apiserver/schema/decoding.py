@@ -17,7 +17,8 @@ from traincrew.local import quantity
 from traincrew.local.apiserver.values import times
 from traincrew.local.apiserver.values.names import TEMPLATE_GENERATION
 
-from .node import ANY, builtin_node
+from .builtin import builtin_node
+from .node import ANY
 
 if TYPE_CHECKING:
     from .node import SchemaNode

@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING, Any
 from traincrew.local.apiserver import defaults
 from traincrew.local.apiserver.values import causes as why
 
+from .builtin import builtin_kinds, builtin_node
 from .checks import check
 from .complete import complete
-from .node import SchemaNode, builtin_kinds, builtin_node, crd_node
+from .custom import crd_node
 from .prune import Pruned, fill_defaults, prune, prune_and_check
 
 if TYPE_CHECKING:
     from traincrew.local.apiserver.values.causes import Cause
     from traincrew.local.apiserver.values.documents import Document
     from traincrew.local.apiserver.values.paths import Path
+
+    from .node import SchemaNode
 
 __all__ = ["ObjectSchema", "from_crd", "load_builtin"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .node import META, builtin_definitions, builtin_descriptions
+from .builtin import META, builtin_definitions, builtin_descriptions
 
 if TYPE_CHECKING:
     from traincrew.local.apiserver.values.documents import Document

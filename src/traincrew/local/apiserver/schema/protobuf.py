@@ -19,7 +19,7 @@ import msgspec
 
 from traincrew.local.apiserver.values.limits import MAX_VALUES, too_many_values
 
-from .node import META, builtin_kinds
+from .builtin import META, builtin_kinds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

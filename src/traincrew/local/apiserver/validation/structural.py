@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from traincrew.local.apiserver.schema.checks import check as check_value
-from traincrew.local.apiserver.schema.node import crd_node
+from traincrew.local.apiserver.schema.custom import crd_node
 from traincrew.local.apiserver.schema.prune import prune
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.causes import Cause

@@ -12,12 +12,12 @@ from traincrew.local.apiserver import validation
 from traincrew.local.apiserver.apply import apply as ssa
 from traincrew.local.apiserver.requests.objectmeta import timestamp
 from traincrew.local.apiserver.schema import checks
+from traincrew.local.apiserver.schema.builtin import object_meta
 from traincrew.local.apiserver.schema.decoding import (
     annotated_number_fault,
     decode_fault,
     nested_schema_fault,
 )
-from traincrew.local.apiserver.schema.node import object_meta
 from traincrew.local.apiserver.schema.prune import drop_unknown, fill_required, prune, restore, zero
 from traincrew.local.apiserver.values import causes
 from traincrew.local.apiserver.values.causes import Cause
