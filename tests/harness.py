@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from traincrew.engine.config import ClientConfig
     from traincrew.engine.resources import Resource
-    from traincrew.local.apiserver.storage.storage import Entry
+    from traincrew.local.apiserver.storage import Entry
 
 CHAINER_JOBS, ELASTIC_JOBS, MPI_CLUSTERS, MX_JOBS, OLDER_MX_JOBS = (
     next(resource for resource in RESOURCES if f"{resource.plural}.{resource.group}" == name)

@@ -21,7 +21,7 @@ from traincrew.engine.resources import (
     Resource,
 )
 from traincrew.local.apiserver.http.server import ApiServer
-from traincrew.local.apiserver.storage.storage import Storage
+from traincrew.local.apiserver.storage import Storage
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

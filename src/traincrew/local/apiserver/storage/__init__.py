@@ -4,6 +4,8 @@
 of kinds, schemas or requests.
 """
 
-from .storage import HISTORY, Change, CompactedError, Entry, Key, Storage, StorageError
+from .entries import Change, Entry, Key
+from .sqlite import StorageError
+from .storage import HISTORY, CompactedError, Storage
 
 __all__ = ["HISTORY", "Change", "CompactedError", "Entry", "Key", "Storage", "StorageError"]
