@@ -10,7 +10,7 @@ from traincrew.local.apiserver.schema import load_builtin
 from traincrew.local.apiserver.schema.decoding import decode_fault
 from traincrew.local.apiserver.values.errors import bad_request
 from traincrew.local.apiserver.writes import podactions
-from traincrew.local.apiserver.writes.pipeline import check_kind
+from traincrew.local.apiserver.writes.decoding import check_kind
 from traincrew.local.apiserver.writes.scale import get_scale, write_scale
 
 from . import logs_and_exec, tokenrequests

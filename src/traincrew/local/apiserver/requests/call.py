@@ -183,7 +183,7 @@ class WriteOptions(NamedTuple):
             whole object.
         emptied: fields that were sent empty, among those where this is significant.
         dropped: paths of the empty lists and maps that were sent and are not stored.
-        hidden: fields of which upstream stores more than it returns; see `pipeline.after_apply`.
+        hidden: fields of which upstream stores more than it returns; see `decoding.after_apply`.
         admission: answers of the admission webhooks so far; None where no webhook may match.
         rights: what the user may do; None for the administrator, who may do everything.
     """

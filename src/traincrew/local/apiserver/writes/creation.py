@@ -24,7 +24,7 @@ from traincrew.local.apiserver.values.errors import (
 )
 from traincrew.local.apiserver.warnings import advise
 
-from . import kinds, pipeline, updates
+from . import decoding, kinds, pipeline, updates
 from .writer import Writer
 
 if TYPE_CHECKING:
@@ -51,9 +51,9 @@ class Creation(Writer):
                 invalid.
         """
         options = write_options(call, "CreateOptions")
-        pipeline.check_kind(resource, document)
+        decoding.check_kind(resource, document)
         self.set_namespace(resource, meta_of(document), call.target.namespace)
-        valid = pipeline.report_unknown(
+        valid = decoding.report_unknown(
             resource, document, faults, options, call.warnings, body=json_body(call)
         )
         return self.insert(resource, document, options, valid=valid)

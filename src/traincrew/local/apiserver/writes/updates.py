@@ -174,7 +174,7 @@ def content_changed(
         new: the desired state.
         old: the stored state.
         sent: result of `emptied`.
-        hidden: result of `pipeline.after_apply`.
+        hidden: result of `decoding.after_apply`.
     """
     if "spec" in sent:
         return True

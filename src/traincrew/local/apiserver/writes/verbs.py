@@ -18,7 +18,7 @@ from traincrew.local.apiserver.values.errors import (
     not_found,
 )
 
-from . import patches, pipeline, updates
+from . import decoding, patches, updates
 from .creation import Creation
 
 if TYPE_CHECKING:
@@ -58,12 +58,12 @@ class Verbs(Creation):
         target = call.target
         assert target.name is not None
         options = write_options(call, "UpdateOptions")
-        pipeline.check_kind(resource, document)
+        decoding.check_kind(resource, document)
         metadata = meta_of(document)
         self.set_namespace(resource, metadata, target.namespace)
         self.check_name(metadata, target.name)
         options = options._replace(emptied=updates.emptied(resource, document))
-        valid = pipeline.report_unknown(
+        valid = decoding.report_unknown(
             resource, document, faults, options, call.warnings, body=json_body(call)
         )
         entry = self.storage.get(resource.identifier, (target.namespace or "", target.name))
@@ -100,12 +100,12 @@ class Verbs(Creation):
         old = convert(resource, entry)
         new, faults, text = patches.patched(call, resource, old.copy(), options)
         options = options._replace(patched=text)
-        pipeline.check_kind(resource, new, options)
+        decoding.check_kind(resource, new, options)
         metadata = meta_of(new)
         if resource.custom is None and metadata.get("name") != target.name:
-            pipeline.check_types(resource, new, options)  # decoding errors come first
+            decoding.check_types(resource, new, options)  # decoding errors come first
         options = options._replace(emptied=updates.emptied(resource, new))
-        valid = pipeline.report_unknown(resource, new, faults, options, call.warnings)
+        valid = decoding.report_unknown(resource, new, faults, options, call.warnings)
         self.set_namespace(resource, metadata, target.namespace)
         self.check_name(metadata, target.name)
         subresource = target.subresource
@@ -126,7 +126,7 @@ class Verbs(Creation):
             resource, live, config, options, subresource=target.subresource, now=self.clock()
         )
         options = options._replace(emptied=updates.emptied(resource, merged))
-        hidden = pipeline.after_apply(resource, merged, config, faults, options)
+        hidden = decoding.after_apply(resource, merged, config, faults, options)
         options = options._replace(hidden=hidden)
         metadata = meta_of(merged)
         if entry is None and (uid := metadata.get("uid")):
