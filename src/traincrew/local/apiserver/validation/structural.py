@@ -8,7 +8,6 @@ apiextensions' ``pkg/apiserver/schema/validation.go`` and
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,15 +16,15 @@ from traincrew.local.apiserver.schema.custom import crd_node
 from traincrew.local.apiserver.schema.prune import prune
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.causes import Cause
-from traincrew.local.apiserver.values.documents import field, items
-from traincrew.local.apiserver.values.regex import RegexError, compile_pattern
+from traincrew.local.apiserver.values.documents import field
+
+from .valuevalidations import value_validations
 
 __all__ = ["check"]
 
 Schema = dict[str, Any]
 
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")
-_INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
 _UNSUPPORTED = ("id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref")
 _META = ("metadata", "kind", "apiVersion")
 _ROOT, _ITEM, _FIELD = "root", "item", "field"
@@ -34,7 +33,6 @@ _MISSING_TYPE = {
     _ITEM: "must not be empty for specified array items",
     _FIELD: "must not be empty for specified object fields",
 }
-_JUNCTORS = ("allOf", "anyOf", "oneOf")
 _ROOT_FIELDS_WITH_STATUS = (
     "description",
     "type",
@@ -155,7 +153,7 @@ def _schema(found: list[Cause], schema: Schema, place: _Place) -> None:
     _extensions(found, schema, path)
     _list_type(found, schema, path)
     _metadata(found, schema, place, embedded=embedded)
-    _values(found, schema, path, schema)
+    value_validations(found, schema, path, schema)
 
 
 def _type(found: list[Cause], schema: Schema, place: _Place, *, embedded: bool) -> None:
@@ -339,74 +337,6 @@ def _metadata(found: list[Cause], schema: Schema, place: _Place, *, embedded: bo
             " implicitly specified"
         )
         found.append(why.forbidden(here, detail))
-
-
-# --- value validations --------------------------------------------------------------------------
-
-
-def _values(found: list[Cause], schema: Schema, path: str, structure: Schema) -> None:
-    """Check the value validations of a schema or of a branch of it: patterns, branches."""
-    pattern = schema.get("pattern")
-    if pattern is not None:
-        try:
-            compile_pattern(pattern)
-        except RegexError as error:
-            detail = f"must be a valid regular expression, but isn't: {error}"
-            found.append(why.invalid(f"{path}.pattern", pattern, detail))
-    int_or_string = bool(structure.get("x-kubernetes-int-or-string"))
-    for word in _JUNCTORS:
-        if word == "anyOf" and int_or_string and schema.get(word) == _INT_OR_STRING:
-            continue
-        for index, branch in enumerate(items(schema, word)):
-            here = f"{path}.{word}[{index}]"
-            _branch(found, branch, here, structure)
-    if type(schema.get("not")) is dict:
-        _branch(found, schema["not"], f"{path}.not", structure)
-
-
-_EMPTY_IN_BRANCH = (
-    ("type", "empty"),
-    ("additionalProperties", "undefined"),
-    ("default", "undefined"),
-    ("title", "empty"),
-    ("description", "empty"),
-    ("nullable", "false"),
-    ("x-kubernetes-preserve-unknown-fields", "false"),
-    ("x-kubernetes-embedded-resource", "false"),
-    ("x-kubernetes-int-or-string", "false"),
-    ("x-kubernetes-list-map-keys", "empty"),
-    ("x-kubernetes-list-type", "undefined"),
-    ("x-kubernetes-map-type", "undefined"),
-    ("x-kubernetes-validations", "empty"),
-)
-
-
-def _branch(found: list[Cause], branch: Schema, path: str, structure: Schema) -> None:
-    """Check a schema under allOf, anyOf, oneOf or not: conditions only, no structure."""
-    for key, wanted in _EMPTY_IN_BRANCH:
-        if branch.get(key) not in (None, "", False, [], {}):
-            detail = f"must be {wanted} to be structural"
-            found.append(why.forbidden(f"{path}.{key}", detail))
-    outside = field(structure, "properties")
-    for key, inner in field(branch, "properties").items():
-        here = f"{path}.properties[{key}]"
-        if key == "metadata":
-            found.append(why.forbidden(here, "must not be specified in a nested context"))
-        if key in outside:
-            _branch(found, inner, here, outside[key])
-        elif not structure.get("x-kubernetes-preserve-unknown-fields"):
-            base = re.sub(r"\.(allOf|anyOf|oneOf)\[\d+\]|\.not(?=\.|$)", "", here)
-            found.append(why.required(base, f"because it is defined in {here}"))
-    if type(branch.get("items")) is dict:
-        if type(structure.get("items")) is dict:
-            _branch(found, branch["items"], f"{path}.items", structure["items"])
-        else:
-            base = re.sub(r"\.(allOf|anyOf|oneOf)\[\d+\]|\.not(?=\.|$)", "", path)
-            found.append(why.required(f"{base}.items", f"because it is defined in {path}.items"))
-    _values(found, branch, path, structure)
-
-
-# --- defaults -----------------------------------------------------------------------------------
 
 
 def _defaults(found: list[Cause], schema: Schema, path: str) -> None:
