@@ -19,6 +19,7 @@ from traincrew.cli.watching.interrupt import Interrupt
 from traincrew.cli.watching.kinds import find
 from traincrew.cli.watching.merge import Reading, Source, merged
 from traincrew.cli.watching.rights import refused
+from traincrew.cli.watching.watcherrors import WatchErrors
 from traincrew.engine.cache import Informer
 from traincrew.engine.client import Client
 from traincrew.engine.errors import ApiError, ForbiddenError
@@ -108,6 +109,10 @@ async def show(
             console.close()
 
 
+def _say(text: str) -> None:
+    say(f"traincrew: {text}")
+
+
 class _JobLogs:
     def __init__(
         self,
@@ -131,7 +136,7 @@ class _JobLogs:
         self._watches: list[asyncio.Task[None]] = []
         self._over = asyncio.Event()
         self._failure: CommandFailed | None = None
-        self._unreachable = False
+        self._errors = WatchErrors(_say, _say, self._fail)
 
     async def run(self) -> int:
         """Show what there is, and follow if wanted."""
@@ -140,7 +145,7 @@ class _JobLogs:
         if not pods and not self._choice.follow:
             status = self._job.status
             state = ": ".join(filter(None, (status.phase or "Pending", status.message)))
-            say(f"traincrew: {self._name} has no pods now ({plain(state)})")
+            _say(f"{self._name} has no pods now ({plain(state)})")
         choice = self._choice
         how = Reading(choice.tail, choice.previous, whole_lines=choice.follow)
         async for _, source, line in merged(self._client, sources, how, self._failed):
@@ -207,7 +212,7 @@ class _JobLogs:
         if isinstance(error, ForbiddenError):
             raise refused(error, "get", PODS, source.namespace, "log")
         self._unreadable = True
-        say(f"traincrew: no log of pod {plain(source.pod)}: {plain(error.message)}")
+        _say(f"no log of pod {plain(source.pod)}: {plain(error.message)}")
 
     def _text(self, line: bytes) -> str:
         text = line if self._choice.timestamps else split_stamp(line)[1]
@@ -245,6 +250,10 @@ class _JobLogs:
         if ended:
             await asyncio.wait(ended, timeout=DRAIN_SECONDS)
 
+    def _fail(self, failure: CommandFailed) -> None:
+        self._failure = failure
+        self._over.set()
+
     def _raise_failure(self) -> None:
         if self._failure is not None:
             raise self._failure
@@ -259,18 +268,6 @@ class _JobLogs:
     ) -> Informer[Any]:
         namespace = self._job.metadata.namespace
 
-        def report(error: Exception | None) -> None:
-            if isinstance(error, ForbiddenError):
-                self._failure = refused(error, "watch", resource, namespace)
-                self._over.set()
-            elif error is None and self._unreachable:
-                self._unreachable = False
-                say("traincrew: the cluster answers again")
-            elif isinstance(error, ApiError) and not self._unreachable:
-                self._unreachable = True
-                text = plain(error.message)
-                say(f"traincrew: the cluster does not answer; trying again: {text}")
-
         return Informer(
             self._client,
             resource,
@@ -278,7 +275,7 @@ class _JobLogs:
             namespace=namespace,
             label_selector=labels,
             field_selector=fields,
-            on_state=report,
+            on_state=lambda error: self._errors.report(error, resource, namespace),
         )
 
     def _job_changed(self, _old: Job | None, new: Job | None) -> None:
@@ -320,8 +317,7 @@ class _JobLogs:
 
     def _log_refused(self, error: ForbiddenError) -> None:
         namespace = self._job.metadata.namespace
-        self._failure = refused(error, "get", PODS, namespace, "log")
-        self._over.set()
+        self._fail(refused(error, "get", PODS, namespace, "log"))
 
     async def stop(self) -> None:
         """Stop watching and following."""

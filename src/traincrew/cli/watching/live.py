@@ -14,15 +14,16 @@ from traincrew.cli.display.console import Console, ConsoleStream, wants_colour
 from traincrew.cli.display.objects import Event, Pod, Workload
 from traincrew.cli.display.records import Line
 from traincrew.cli.display.summary import summary
-from traincrew.cli.display.text import moment, plain
+from traincrew.cli.display.text import moment
 from traincrew.cli.display.view import View
 from traincrew.cli.jobview import model
 from traincrew.cli.jobview.objects import Job
 from traincrew.cli.watching.catch_up import catch_up
 from traincrew.cli.watching.logs import Logs
-from traincrew.cli.watching.rights import missing_right, refused
+from traincrew.cli.watching.rights import missing_right
+from traincrew.cli.watching.watcherrors import WatchErrors
 from traincrew.engine.cache import Informer
-from traincrew.engine.errors import ApiError, ForbiddenError
+from traincrew.engine.errors import ApiError
 from traincrew.engine.resources import EVENTS, JOBS, PODS, STATEFUL_SETS
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from traincrew.cli.errors import CommandFailed
     from traincrew.cli.watching.interrupt import Interrupt
     from traincrew.engine.client import Client
+    from traincrew.engine.errors import ForbiddenError
     from traincrew.engine.resources import Resource
     from traincrew.plan.shared.kind import Kind
 
@@ -104,10 +106,9 @@ class Live:
         self._workloads: list[Informer[Workload]] = []
         self._failed = asyncio.Event()
         self._failure: CommandFailed | None = None
+        self._errors = WatchErrors(self._show_problem, self.say, self._fail)
         self._only_own_events = False
         self._early: dict[str, list[Event]] = {}
-        self._unreachable = ""
-        self._said: set[str] = set()
 
     @contextlib.contextmanager
     def shown(self) -> Iterator[None]:
@@ -178,9 +179,6 @@ class Live:
         fields: str | None = None,
         required: bool = True,
     ) -> Informer[Any]:
-        def report(error: Exception | None) -> None:
-            self._state(error, resource, namespace, required=required)
-
         return Informer(
             client,
             resource,
@@ -188,35 +186,21 @@ class Live:
             namespace=namespace,
             label_selector=labels,
             field_selector=fields,
-            on_state=report,
+            on_state=lambda error: self._errors.report(
+                error, resource, namespace, required=required
+            ),
         )
 
-    def _state(
-        self, error: Exception | None, resource: Resource, namespace: str | None, *, required: bool
-    ) -> None:
-        """Report that a watch fails or works again; end the command if waiting cannot help."""
-        if error is None:
-            if self._unreachable:
-                self._unreachable = ""
-                self.say("the cluster answers again")
-        elif isinstance(error, ForbiddenError):
-            if not required:
-                self._say_once(missing_right("watch", resource, namespace))
-            else:
-                self._failure = refused(error, "watch", resource, namespace)
-                self._failed.set()
-        elif isinstance(error, ApiError) and not self._unreachable:
-            self._unreachable = plain(error.message)
-            text = f"the cluster does not answer; trying again: {self._unreachable}"
-            self.show([Line(text, "bad", at=self.now())])
+    def _fail(self, failure: CommandFailed) -> None:
+        self._failure = failure
+        self._failed.set()
+
+    def _show_problem(self, text: str) -> None:
+        self.show([Line(text, "bad", at=self.now())])
 
     def _log_refused(self, _error: ForbiddenError) -> None:
-        self._say_once(f"no logs: {missing_right('get', PODS, None, 'log')}")
-
-    def _say_once(self, text: str) -> None:
-        if text not in self._said:
-            self._said.add(text)
-            self.show([Line(text, "bad", at=self.now())])
+        right = missing_right("get", PODS, None, "log")
+        self._errors.report_missing_right(f"no logs: {right}")
 
     async def _unless_failed(self, work: asyncio.Future[Any]) -> None:
         failed = asyncio.ensure_future(self._failed.wait())

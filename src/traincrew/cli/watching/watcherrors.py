@@ -1,0 +1,74 @@
+"""Errors of watches, for the user: each outage is reported once, and so is a missing right."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from traincrew.cli.display.text import plain
+from traincrew.cli.watching.rights import missing_right, refused
+from traincrew.engine.errors import ApiError, ForbiddenError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from traincrew.cli.errors import CommandFailed
+    from traincrew.engine.resources import Resource
+
+__all__ = ["WatchErrors"]
+
+
+class WatchErrors:
+    """Reports the state of all watches of a command.
+
+    Args:
+        problem: Shows a line about something that does not work.
+        recovery: Shows a line about something that works again.
+        fail: Ends the command with an error.
+    """
+
+    def __init__(
+        self,
+        problem: Callable[[str], None],
+        recovery: Callable[[str], None],
+        fail: Callable[[CommandFailed], None],
+    ) -> None:
+        self._problem = problem
+        self._recovery = recovery
+        self._fail = fail
+        self._unreachable = False
+        self._missing_rights: set[str] = set()
+
+    def report(
+        self,
+        error: Exception | None,
+        resource: Resource,
+        namespace: str | None,
+        *,
+        required: bool = True,
+    ) -> None:
+        """Report that a watch fails or works again.
+
+        Args:
+            error: Why it fails; None if it works again.
+            resource: What is watched.
+            namespace: The namespace; None for all of them.
+            required: Whether the command fails without the right to watch it.
+        """
+        if error is None:
+            if self._unreachable:
+                self._unreachable = False
+                self._recovery("the cluster answers again")
+        elif isinstance(error, ForbiddenError):
+            if required:
+                self._fail(refused(error, "watch", resource, namespace))
+            else:
+                self.report_missing_right(missing_right("watch", resource, namespace))
+        elif isinstance(error, ApiError) and not self._unreachable:
+            self._unreachable = True
+            self._problem(f"the cluster does not answer; trying again: {plain(error.message)}")
+
+    def report_missing_right(self, text: str) -> None:
+        """Show a line about a right that the command can do without, once."""
+        if text not in self._missing_rights:
+            self._missing_rights.add(text)
+            self._problem(text)
