@@ -7,11 +7,14 @@ descriptors of the process, which it needs for its connections to the API server
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from aiohttp import web
 
+from traincrew.engine.observability.serverlog import server_logger
+
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Awaitable, Callable
 
     from aiohttp.web_protocol import RequestHandler
@@ -30,32 +33,77 @@ ANSWER_SECONDS = 30.0
 IDLE_SECONDS = 5.0
 """Between requests. Go clients repeat a request on a connection that was closed meanwhile."""
 
+_HANDSHAKE_SECONDS = 5.0
+
+_LINGERING_SECONDS = 1.0
+"""How long a refused body is read and discarded, for clients that read only after sending."""
+
+_SHUTDOWN_SECONDS = 0.5
+"""At the end; nothing that is served here is worth waiting for."""
+
 
 class BoundedServer(web.Server):
-    """Speaks HTTP on a listening address.
+    """Speaks HTTP on a listening address; never decompresses a body, and logs errors only.
 
     Args:
+        name: What its log messages call it.
         handler: Handles requests.
         max_connections: The oldest connection is closed when there are more; `MAX_CONNECTIONS` by
             default.
-        options: Options of aiohttp's server.
     """
 
     def __init__(
         self,
+        name: str,
         handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
         *,
         max_connections: int | None = None,
-        **options: Any,
     ) -> None:
         async def handle(request: web.BaseRequest) -> web.StreamResponse:
             self._restart_timer(request.protocol, ANSWER_SECONDS)
             return await handler(request)
 
-        super().__init__(handle, keepalive_timeout=IDLE_SECONDS, **options)
+        super().__init__(
+            handle,
+            access_log=None,
+            # A small body may decompress to a large one.
+            auto_decompress=False,
+            keepalive_timeout=IDLE_SECONDS,
+            lingering_time=_LINGERING_SECONDS,
+            logger=server_logger(name),
+        )
         self._max_connections = max_connections or MAX_CONNECTIONS
         self._transports: dict[RequestHandler, asyncio.Transport] = {}
         self._timers: dict[RequestHandler, asyncio.TimerHandle] = {}
+        self._listening: asyncio.Server | None = None
+
+    async def listen(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:
+        """Start to listen, and return the port.
+
+        Args:
+            host: The address.
+            port: The port; 0 means any free one.
+            tls: With the server's certificate; None means plain HTTP.
+
+        Raises:
+            OSError: The address cannot be used.
+        """
+        self._listening = await asyncio.get_running_loop().create_server(
+            self,
+            host,
+            port,
+            ssl=tls,
+            ssl_handshake_timeout=None if tls is None else _HANDSHAKE_SECONDS,
+        )
+        chosen: int = self._listening.sockets[0].getsockname()[1]
+        return chosen
+
+    async def close(self) -> None:
+        """Stop listening, and close all connections."""
+        if self._listening is not None:
+            self._listening.close()
+            self.pre_shutdown()
+            await self.shutdown(_SHUTDOWN_SECONDS)
 
     def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
         """Track a new connection; called by aiohttp."""

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-from traincrew.engine.observability.serverlog import server_logger
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     import ssl
@@ -16,13 +14,6 @@ if TYPE_CHECKING:
 
     from traincrew.engine.observability.connections import BoundedServer
     from traincrew.engine.observability.metrics import Metrics
-
-# Seconds a refused body is still read and discarded, for clients that read only after sending.
-_LINGERING_SECONDS = 1.0
-
-_SHUTDOWN_SECONDS = 0.5
-
-_HANDSHAKE_SECONDS = 5.0
 
 
 class Access(NamedTuple):
@@ -69,7 +60,7 @@ class HealthServer:
         self._port = port
         self._access = access
         self._server: BoundedServer | None = None
-        self._listening: asyncio.Server | None = None
+        self._listening_port = 0
         self._registry: CollectorRegistry | None = None
 
     @property
@@ -79,10 +70,9 @@ class HealthServer:
         Raises:
             RuntimeError: The server is not started.
         """
-        if self._server is None or self._listening is None:
+        if self._server is None:
             raise RuntimeError("the health server is not started")
-        port: int = self._listening.sockets[0].getsockname()[1]
-        return port
+        return self._listening_port
 
     async def start(self) -> None:
         """Start to listen.
@@ -92,29 +82,16 @@ class HealthServer:
         """
         from traincrew.engine.observability.connections import BoundedServer
 
-        server = BoundedServer(
-            self._handle,
-            access_log=None,
-            # The parser would decompress bodies that are never read.
-            auto_decompress=False,
-            lingering_time=_LINGERING_SECONDS,
-            logger=server_logger("health"),
-        )
-        loop = asyncio.get_running_loop()
-        options: dict[str, Any] = {}
-        if self._access is not None:
-            options = {"ssl": self._access.tls, "ssl_handshake_timeout": _HANDSHAKE_SECONDS}
-        self._listening = await loop.create_server(server, self._host, self._port, **options)
+        server = BoundedServer("health", self._handle)
+        tls = None if self._access is None else self._access.tls
+        self._listening_port = await server.listen(self._host, self._port, tls)
         self._server = server
 
     async def stop(self) -> None:
         """Stop listening."""
-        if self._server is not None and self._listening is not None:
-            server, self._server = self._server, None
-            self._listening.close()
-            server.pre_shutdown()
-            # Probes are short; nothing is worth waiting for at the end.
-            await server.shutdown(_SHUTDOWN_SECONDS)
+        server, self._server = self._server, None
+        if server is not None:
+            await server.close()
 
     async def run(self) -> None:
         """Listen until cancelled."""

@@ -7,7 +7,6 @@ many; 503 if the token could not be reviewed. Errors are ``Status`` objects, as 
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,7 +16,6 @@ from msgspec import Struct
 from traincrew.engine.clock import SYSTEM_CLOCK, Clock
 from traincrew.engine.controller import Request
 from traincrew.engine.observability.connections import BoundedServer
-from traincrew.engine.observability.serverlog import server_logger
 from traincrew.operator.progress.limits import RateLimit
 from traincrew.operator.progress.protocol import MAX_BODY, InvalidReportError, parse
 from traincrew.operator.progress.tokens import Reviewer, ReviewError, claimed
@@ -33,9 +31,6 @@ if TYPE_CHECKING:
 REPORTS_PER_SECOND, REPORTS_AT_ONCE = 2.0, 10
 """Reports of one job. Its status is written once a second at most."""
 MAX_CONNECTIONS = 512
-HANDSHAKE_SECONDS = 5.0
-_LINGERING_SECONDS = 1.0
-_SHUTDOWN_SECONDS = 0.5
 _RETRY_SECONDS = 5
 
 _REASONS = {
@@ -79,7 +74,6 @@ class ProgressServer:
         self._reviewer = Reviewer(client, clock)
         self._limit = RateLimit(clock, rate=REPORTS_PER_SECOND, burst=REPORTS_AT_ONCE)
         self._server: BoundedServer | None = None
-        self._listening: asyncio.Server | None = None
 
     async def start(self, host: str, port: int, context: ssl.SSLContext) -> int:
         """Start to listen, and return the port.
@@ -87,28 +81,16 @@ class ProgressServer:
         Raises:
             OSError: The address cannot be used.
         """
-        self._server = BoundedServer(
-            self._handle,
-            max_connections=MAX_CONNECTIONS,
-            access_log=None,
-            # A small body may decompress to a large one.
-            auto_decompress=False,
-            lingering_time=_LINGERING_SECONDS,
-            logger=server_logger("progress"),
-        )
-        self._listening = await asyncio.get_running_loop().create_server(
-            self._server, host, port, ssl=context, ssl_handshake_timeout=HANDSHAKE_SECONDS
-        )
-        chosen: int = self._listening.sockets[0].getsockname()[1]
+        server = BoundedServer("progress", self._handle, max_connections=MAX_CONNECTIONS)
+        chosen = await server.listen(host, port, context)
+        self._server = server
         return chosen
 
     async def stop(self) -> None:
         """Stop listening."""
-        if self._server is not None and self._listening is not None:
-            server, self._server = self._server, None
-            self._listening.close()
-            server.pre_shutdown()
-            await server.shutdown(_SHUTDOWN_SECONDS)
+        server, self._server = self._server, None
+        if server is not None:
+            await server.close()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         try:
