@@ -1,11 +1,13 @@
 """Which cluster a command is for."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from cli.anycluster import own_home
-from traincrew.cli.cluster.files import ClusterFiles
+from traincrew.cli.cluster.files import ClusterFiles, State
+from traincrew.cli.cluster.runs import Run, RunJob
 from traincrew.cli.errors import BadInput
 from traincrew.cli.watching import target
 
@@ -23,13 +25,23 @@ def write(path: Path, host: str) -> Path:
     return path
 
 
-def embedded(monkeypatch: pytest.MonkeyPatch, *names: str) -> list[ClusterFiles]:
+def embedded(
+    monkeypatch: pytest.MonkeyPatch, *names: str, runs: Sequence[Run] = ()
+) -> list[ClusterFiles]:
     """Let these embedded clusters seem to run."""
     clusters = [ClusterFiles(name) for name in names]
     for files in clusters:
         write(files.kubeconfig, f"embedded-{files.name}")
-    monkeypatch.setattr(target, "_running", lambda: clusters)
+    monkeypatch.setattr(ClusterFiles, "state", lambda _: State("running"))
+    monkeypatch.setattr(target, "all_clusters", lambda: clusters)
+    monkeypatch.setattr(target, "runs", lambda: list(runs))
     return clusters
+
+
+def run_of(home: Path, name: str) -> Run:
+    kubeconfig = write(home / f"run-{name}", f"run-{name}")
+    job = RunJob("ChainerJob", "default", name)
+    return Run(pid=1, token="", kubeconfig=str(kubeconfig), jobs=(job,))
 
 
 def test_a_given_kubeconfig_is_the_one(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,3 +77,24 @@ def test_the_running_embedded_cluster(own_home: Path, monkeypatch: pytest.Monkey
     embedded(monkeypatch, "mine", "yours")
     with pytest.raises(BadInput, match="several embedded clusters are running"):
         target.choose(None, None)
+
+
+def test_the_cluster_of_a_run(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    digits, other = run_of(own_home, "digits"), run_of(own_home, "other")
+    embedded(monkeypatch, runs=[digits])
+    chosen = target.choose(None, None)
+    assert chosen.name == "the cluster of `traincrew run`: ChainerJob digits"
+    assert chosen.run == digits
+    assert target.option_for(digits) == ()
+
+    embedded(monkeypatch, runs=[digits, other])
+    with pytest.raises(BadInput, match=f"--kubeconfig {other.kubeconfig}  .*ChainerJob other"):
+        target.choose(None, None)
+    assert target.option_for(other) == ("--kubeconfig", other.kubeconfig)
+    assert target.choose(other.kubeconfig, None).run == other
+
+    embedded(monkeypatch, "default", runs=[digits])
+    chosen = target.choose(None, None)
+    assert chosen.run is None
+    assert chosen.doubt == f"others are running as well: --kubeconfig {digits.kubeconfig}"
+    assert target.option_for(digits) == ("--kubeconfig", digits.kubeconfig)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import shlex
-from typing import TYPE_CHECKING
+import shutil
+import sys
+from pathlib import Path
 
 import click
 
 from traincrew.cli.cluster.files import DEFAULT_NAME, all_clusters
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def complete_cluster(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
@@ -30,6 +30,15 @@ named = click.option(
 def command_for(verb: str, name: str) -> str:
     """Return the command line of a command for a cluster, for messages."""
     return f"traincrew {verb}" + ("" if name == DEFAULT_NAME else f" --name {name}")
+
+
+def program() -> str:
+    """Return how to call this program from the working directory, for messages."""
+    called = Path(sys.argv[0])
+    found = shutil.which("traincrew")
+    if not called.is_file() or (found is not None and called.samefile(found)):
+        return "traincrew"
+    return min(os.path.relpath(called), str(called.absolute()), key=len)
 
 
 def print_export(target: Path) -> None:

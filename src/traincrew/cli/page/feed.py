@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from traincrew.cli.display.text import plain
 from traincrew.cli.watching.rights import missing_right
-from traincrew.engine.errors import ForbiddenError, NotFoundError
+from traincrew.engine.errors import ForbiddenError, NotFoundError, UnreachableError
 
 if TYPE_CHECKING:
     from traincrew.engine.resources import Resource
@@ -71,4 +71,6 @@ def problem_of(error: Exception | None, resource: Resource, namespace: str | Non
         return ""
     if isinstance(error, ForbiddenError):
         return missing_right("watch", resource, namespace)
+    if isinstance(error, UnreachableError):  # the same for all resources, so it is said once
+        return "The cluster does not answer; what you see is its last known state. Trying again…"
     return f"{resource.plural}: trying again: {plain(str(error))}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from traincrew.cli.display.text import plain
-from traincrew.cli.errors import CommandFailed
+from traincrew.cli.errors import BadInput, CommandFailed
 from traincrew.cli.page.listfeed import kind_key
 from traincrew.cli.page.server import PageServer
 from traincrew.cli.watching.interrupt import Interrupt
@@ -16,9 +16,13 @@ from traincrew.cli.watching.kinds import find
 from traincrew.engine.client import Client
 
 if TYPE_CHECKING:
+    from traincrew.cli.cluster.runs import Run
     from traincrew.cli.watching.target import Target
 
 __all__ = ["serve"]
+
+_POLL_SECONDS = 0.2
+_ENDED = "The run has ended, and its cluster with it."
 
 
 async def serve(
@@ -48,7 +52,11 @@ async def serve(
         if job is not None:
             served, found = await find(client, job, namespace or target.config.namespace)
             first = f"{kind_key(served)}/{found.metadata.namespace}/{found.metadata.name}"
-        server = PageServer(client, target.name, namespace, opened=_say_next)
+        elif target.run is not None:
+            first = await _only_job(client, target.run)
+        server = PageServer(
+            client, target.name, namespace, opened=_say_next, follow=target.run is not None
+        )
         try:
             await server.start(port)
         except OSError as error:
@@ -63,10 +71,34 @@ async def serve(
             )
             if open_browser:
                 await asyncio.to_thread(click.launch, address)
+            ending = asyncio.create_task(_until_ended(target.run, server))
             await interrupt.wait()
+            ending.cancel()
             return 0
         finally:
             await server.stop()
+
+
+async def _only_job(client: Client, run: Run) -> str:
+    """Return the address of the job of a run that has only one; else an empty text: the list."""
+    if len(run.jobs) != 1:
+        return ""
+    (job,) = run.jobs
+    try:
+        served, found = await find(client, f"{job.kind}/{job.name}", job.namespace)
+    except (BadInput, CommandFailed):  # the page shows no Pods, and says what goes wrong
+        return ""
+    return f"{kind_key(served)}/{found.metadata.namespace}/{found.metadata.name}"
+
+
+async def _until_ended(run: Run | None, server: PageServer) -> None:
+    """Let the page keep what it shows when the run ends whose cluster it is."""
+    if run is None:
+        return
+    while run.lives():  # noqa: ASYNC110 - it is another process
+        await asyncio.sleep(_POLL_SECONDS)
+    await server.cluster_ended(f"{_ENDED} This is what was seen last.")
+    click.echo(f"{_ENDED} The page keeps what it has shown. Ctrl-C ends.")
 
 
 def _say_next(address: str) -> None:

@@ -14,8 +14,9 @@ from aiohttp import web
 from traincrew.cli.errors import CommandFailed
 from traincrew.cli.jobview.why import explain
 from traincrew.cli.page.access import Access
+from traincrew.cli.page.feed import Message
 from traincrew.cli.page.jobfeed import JobFeed
-from traincrew.cli.page.listfeed import ListCursor, ListFeed, served_by
+from traincrew.cli.page.listfeed import ListCursor, ListFeed, kind_key, served_by
 from traincrew.cli.page.streams import JobCursor, send
 from traincrew.cli.watching.gather import gather
 from traincrew.engine.errors import ApiError, NotFoundError
@@ -35,6 +36,8 @@ MOST_STREAMS = 32
 """Streams at the same time, of all sessions together."""
 MOST_FEEDS = 16
 LARGEST_BODY = 4096
+MOST_FOLLOWED = 8
+"""Jobs that are followed although nobody looks at them, if the server is to follow jobs."""
 IDLE_SECONDS = 30.0
 """How long a job is watched after the last browser has left it."""
 _SECURITY = {
@@ -57,6 +60,29 @@ _TYPES = {
 }
 
 
+class _Ended(msgspec.Struct, frozen=True):
+    """The end of the cluster: what is said of it, and when it was (seconds since 1970)."""
+
+    text: str
+    at: float
+
+
+class _EndingCursor:
+    """A cursor that tells the browser of the end of the cluster as well, and before all else."""
+
+    def __init__(self, cursor: Cursor, ended: Callable[[], _Ended | None]) -> None:
+        self._cursor = cursor
+        self._ended = ended
+        self._told = False
+
+    def collect(self) -> list[Message]:
+        """Return what has changed since the last call."""
+        ended = None if self._told else self._ended()
+        self._told = self._told or ended is not None
+        first = [] if ended is None else [Message("ended", ended)]
+        return first + self._cursor.collect()
+
+
 class PageServer:
     """Serves the page on loopback.
 
@@ -65,6 +91,8 @@ class PageServer:
         cluster: What to call the cluster.
         namespace: Only jobs of this namespace; None for all.
         opened: Called when a browser has used the address, with the next one.
+        follow: Follow jobs from the start, whether or not somebody looks at them: for a cluster
+            that may end before somebody does.
     """
 
     def __init__(
@@ -73,7 +101,10 @@ class PageServer:
         cluster: str,
         namespace: str | None = None,
         opened: Callable[[str], None] | None = None,
+        follow: bool = False,
     ) -> None:
+        self._follow = follow
+        self._ended: _Ended | None = None
         self._client = client
         self._cluster = cluster
         self._opened = opened
@@ -84,6 +115,7 @@ class PageServer:
         self._files = _static()
         self._access: Access
         self._runner: web.AppRunner
+        self._watching: asyncio.Task[None]
         self.port = 0
 
     # -- life cycle -------------------------------------------------------------------------------
@@ -112,7 +144,23 @@ class PageServer:
         await site.start()
         self.port = self._runner.addresses[0][1]
         self._access = Access(self.port)
-        self._start(self._list.run())
+        self._watching = self._start(self._list.run())
+        if self._follow:
+            self._start(self._follow_jobs())
+
+    async def cluster_ended(self, text: str) -> None:
+        """Watch no more: the cluster does not exist any more. What was seen stays.
+
+        Args:
+            text: What to say of it.
+        """
+        self._ended = _Ended(text, time.time())
+        watching = [self._watching, *(task for _, task in self._feeds.values())]
+        for task in watching:
+            task.cancel()
+        await asyncio.gather(*watching, return_exceptions=True)
+        for feed in (self._list, *(feed for feed, _ in self._feeds.values())):
+            feed.changed()
 
     async def stop(self) -> None:
         """End all streams and watches."""
@@ -182,17 +230,33 @@ class PageServer:
         return await self._stream(request, feed, JobCursor(feed))
 
     def _feed(self, request: web.Request) -> JobFeed:
-        served = _served(request)
-        namespace, name = request.match_info["namespace"], request.match_info["name"]
-        key = (request.match_info["kind"], namespace, name)
+        match = request.match_info
+        return self._feed_of(_served(request), match["namespace"], match["name"])
+
+    def _feed_of(self, served: Served, namespace: str, name: str) -> JobFeed:
+        key = (kind_key(served), namespace, name)
         known = self._feeds.get(key)
-        if known is not None and not known[1].done():
+        if known is not None and (self._ended or not known[1].done()):
             return known[0]
+        if self._ended is not None:
+            raise web.HTTPNotFound(reason=self._ended.text)
         if len(self._feeds) >= MOST_FEEDS:
             raise web.HTTPTooManyRequests(reason="too many jobs are shown: close a page")
         feed = JobFeed(self._client, served, namespace, name)
         self._feeds[key] = feed, self._start(self._while_used(key, feed))
         return feed
+
+    async def _follow_jobs(self) -> None:
+        """Follow the first jobs of the list, each from when it appears."""
+        changed = self._list.subscribe()
+        while True:
+            await changed.wait()
+            changed.clear()
+            for key in list(self._list.rows):
+                kind, namespace, name = key.split("/")
+                served = served_by(kind)
+                if served is not None and len(self._feeds) < MOST_FOLLOWED:
+                    self._feed_of(served, namespace, name)
 
     async def _while_used(self, key: tuple[str, str, str], feed: JobFeed) -> None:
         work = asyncio.create_task(feed.run())
@@ -200,9 +264,10 @@ class PageServer:
         try:
             while idle < IDLE_SECONDS and not work.done():
                 await asyncio.wait({work}, timeout=1.0)
-                idle = 0.0 if feed.subscribers else idle + 1.0
+                idle = 0.0 if feed.subscribers or self._follow else idle + 1.0
         finally:
-            self._feeds.pop(key, None)
+            if self._ended is None:
+                self._feeds.pop(key, None)
             work.cancel()
             await asyncio.gather(work, return_exceptions=True)
 
@@ -214,7 +279,7 @@ class PageServer:
         try:
             await response.prepare(request)
             with contextlib.suppress(ConnectionError):
-                await send(response, feed, cursor)
+                await send(response, feed, _EndingCursor(cursor, lambda: self._ended))
         finally:
             self._streams -= 1
         return response
@@ -230,7 +295,7 @@ class PageServer:
         except NotFoundError:
             return _problem(404, "the job does not exist (any more)")
         except ApiError as error:
-            return _problem(502, error.message)
+            return _problem(502, self._ended.text if self._ended else error.message)
         document["metadata"].pop("managedFields", None)
         text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
         return web.Response(text=text, content_type="text/plain")

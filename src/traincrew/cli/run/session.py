@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from traincrew.cli.cluster.embedded import Embedded
 from traincrew.cli.cluster.gpus import warn_of_pretended
+from traincrew.cli.cluster.runs import RunJob, announce
+from traincrew.cli.cluster.selection import program
 from traincrew.cli.display.records import Line
 from traincrew.cli.display.text import duration
 from traincrew.cli.errors import BadInput
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from traincrew.cli.cluster.options import Options
+    from traincrew.cli.cluster.runs import Run
     from traincrew.cli.display.view import View
     from traincrew.cli.manifest.documents import Document
     from traincrew.cli.page.server import PageServer
@@ -84,6 +87,7 @@ class Session:
         self._keep = keep
         self._page = page
         self._server: PageServer | None = None
+        self._announced: Run | None = None
         self._interrupt = Interrupt()
         self._staying = False
         self._created_any = False
@@ -157,6 +161,8 @@ class Session:
         following = await self._create()
         if self._page:
             await self._serve_page(following[0])
+        if not self._library:
+            self._announce()
         scaling = scale_while_running(self._client, self._live, following[0], self._scalings)
         self._tasks.append(asyncio.create_task(scaling, name="scale"))
         waiting = asyncio.create_task(self._live.until_finished())
@@ -208,6 +214,17 @@ class Session:
         nodes = f"{count} node" + ("s" if count != 1 else "")
         return f"{nodes}, {self._embedded.describe_sandbox()}"
 
+    def _announce(self) -> None:
+        """Let other commands find the cluster, and say how to see the job in a browser."""
+        from traincrew.cli.watching.target import option_for
+
+        path = self._embedded.cluster.kubeconfig_path
+        jobs = tuple(RunJob(job.kind, job.namespace, job.name) for job in self._view.jobs)
+        self._announced = announce(path, jobs)
+        if self._announced is not None and not self._page:
+            words = [program(), "ui", *option_for(self._announced)]
+            self._live.say(f"to see it in a browser: {shlex.join(words)}")
+
     async def _serve_page(self, resource: Resource) -> None:
         from traincrew.cli.page.server import PageServer
 
@@ -237,6 +254,8 @@ class Session:
         await self._interrupt.wait()
 
     async def _end(self) -> None:
+        if self._announced is not None:
+            self._announced.withdraw()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

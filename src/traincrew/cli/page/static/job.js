@@ -108,6 +108,7 @@ export function showJob(place, job, report) {
     marks: (content) => curves.setMarks(content),
     log: (content) => log.add(content.lines, content.missed),
     events: (content) => events.replaceChildren(...content.slice().reverse().map(eventRow)),
+    ended: (content) => { timeline.ended = content.at; clearInterval(redraw); },
   }, report);
   return () => { clearInterval(redraw); curves.clear(); log.leave(); end(); };
 }

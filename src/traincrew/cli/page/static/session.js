@@ -69,7 +69,8 @@ export async function text(path) {
 /**
  * Read a stream of server-sent events until it is stopped; connect again when it breaks.
  * @param {string} path
- * @param {Record<string, (content: any) => void>} handlers by event; `begin` is called for each connection
+ * @param {Record<string, (content: any) => void>} handlers by event; `begin` is called for each connection, `ended` when
+ *   the cluster has ended, which is reported as well
  * @param {(problem: string) => void} report called with a problem, or with an empty text
  * @returns {() => void} stops it
  */
@@ -83,7 +84,11 @@ export function stream(path, handlers, report) {
         report("");
         handlers["begin"]?.(null);
         wait = 250;
-        await read(/** @type {ReadableStream<Uint8Array>} */ (answer.body), handlers);
+        const ended = (/** @type {{text: string, at: number}} */ content) => {
+          report(content.text);
+          handlers["ended"]?.(content);
+        };
+        await read(/** @type {ReadableStream<Uint8Array>} */ (answer.body), { ...handlers, ended });
         report("The connection was closed. Trying again…");
       } catch (error) {
         if (stop.signal.aborted) return;

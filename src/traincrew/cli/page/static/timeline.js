@@ -25,6 +25,8 @@ function shape(tag, attributes, text) {
 export class Timeline {
   constructor() {
     this.place = document.createElement("div");
+    /** @type {number | null} the end of the cluster: what ran then has no later end */
+    this.ended = null;
     this.place.className = "timeline";
     this.place.tabIndex = 0;
     this.place.setAttribute("aria-label", "Timeline of the pods");
@@ -39,7 +41,7 @@ export class Timeline {
     }
     lives.sort((a, b) => a.role.localeCompare(b.role) || a.pod.rank - b.pod.rank || a.pod.attempt - b.pod.attempt);
     const from = Math.min(...lives.map(({ life }) => seconds(life.createdAt) ?? Infinity));
-    const to = Math.max(...lives.map(endOf), from + 1);
+    const to = Math.max(...lives.map((row) => this.endOf(row)), from + 1);
     const width = Math.max(this.place.clientWidth - 4, 300);
     const labels = Math.min(WIDEST_LABELS, width * 0.35);
     const room = width - labels - 12;
@@ -48,17 +50,17 @@ export class Timeline {
     const drawing = shape("svg", { width, height, role: "img" });
     drawing.append(
       ...axis(from, to, scale, height, room / NARROWEST_TICK),
-      ...lives.flatMap((row, index) => bars(row, AXIS + index * ROW, scale, Math.floor(labels / 7))),
+      ...lives.flatMap((row, index) => bars(row, this.endOf(row), AXIS + index * ROW, scale, Math.floor(labels / 7))),
     );
     this.place.replaceChildren(drawing);
   }
-}
 
-/** @param {PodRow} row */
-function endOf({ life }) {
-  const last = life.runs[life.runs.length - 1];
-  const ended = seconds(life.goneAt) ?? (last ? seconds(last.endedAt) : null);
-  return ended ?? Date.now() / 1000;
+  /** @param {PodRow} row */
+  endOf({ life }) {
+    const last = life.runs[life.runs.length - 1];
+    const ended = seconds(life.goneAt) ?? (last ? seconds(last.endedAt) : null);
+    return ended ?? this.ended ?? Date.now() / 1000;
+  }
 }
 
 /**
@@ -82,14 +84,14 @@ function axis(from, to, scale, height, most) {
 
 /**
  * @param {PodRow} row
+ * @param {number} end
  * @param {number} y
  * @param {(at: number) => number} scale
  * @param {number} letters of the label
  */
-function bars({ role, pod, life }, y, scale, letters) {
+function bars({ role, pod, life }, end, y, scale, letters) {
   const attempt = pod.attempt > 1 ? ` (attempt ${pod.attempt})` : "";
   const parts = [shape("text", { x: 6, y: y + 14 }, `${role} ${pod.rank}${attempt}`.slice(0, letters))];
-  const end = endOf({ role, pod, life });
   /**
    * @param {string} kind
    * @param {number} from
