@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import yaml
 
 from traincrew.cli.errors import BadInput
+from traincrew.cli.manifest.hints import about_field, about_value, about_yaml
 from traincrew.cli.manifest.podspecs import resolve_host_paths
 from traincrew.cli.manifest.positions import line_of
 from traincrew.cli.options import current_directory
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 _VALUES_KEYS = {"mpiMaster", "mpiWorkers"}
 """Keys of a values file of the chart kube-openmpi."""
+_WHOLE_OBJECT = "<nil>"
+"""What API servers call an object as a whole."""
+_UNCHECKED = "some validation rules were not checked"
 _SUFFIXES = {".yaml", ".yml", ".json"}
 
 
@@ -165,7 +169,11 @@ def _decoded(name: str, content: bytes) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise BadInput(f"{name}: not UTF-8 text (at byte {error.start})") from error
+        line = content.count(b"\n", 0, error.start) + 1
+        where = f"{name}:{line}" if error.start else name
+        raise BadInput(
+            f"{where}: not UTF-8 text (at byte {error.start}): save the file as UTF-8"
+        ) from error
 
 
 def _documents(name: str, text: str) -> Iterable[Document]:
@@ -182,8 +190,11 @@ def parsed(name: str, text: str) -> Iterable[tuple[yaml.Node | None, Any]]:
     """
     try:
         loader = _Loader(text)
-    except yaml.YAMLError as error:  # a character that YAML does not allow
-        raise BadInput(f"{name}: not valid YAML: {' '.join(str(error).split())}") from error
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise BadInput(
+            f"{name}:{line}: not valid YAML: unacceptable character #x{error.character:04x}"
+        ) from error
     try:
         while loader.check_node():
             node = loader.get_node()
@@ -192,7 +203,8 @@ def parsed(name: str, text: str) -> Iterable[tuple[yaml.Node | None, Any]]:
         mark = error.problem_mark or error.context_mark
         where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark is not None else name
         problem = error.problem or error.context or "it cannot be parsed"
-        raise BadInput(f"{where}: not valid YAML: {problem}") from error
+        hint = about_yaml(_lines_at(text, mark.line), problem) if mark is not None else ""
+        raise BadInput(_with_hint(f"{where}: not valid YAML: {problem}", hint)) from error
     # The other errors are those of PyYAML's constructors: `!!int ''`, `!!bool x`, `!!timestamp x`.
     except (yaml.YAMLError, ValueError, LookupError, AttributeError) as error:
         raise BadInput(f"{name}: not valid YAML: {error}") from error
@@ -200,6 +212,11 @@ def parsed(name: str, text: str) -> Iterable[tuple[yaml.Node | None, Any]]:
         raise BadInput(f"{name}: nested too deeply") from error
     finally:
         loader.dispose()
+
+
+def _lines_at(text: str, line: int) -> str:
+    """Return a line, counted from 0, and the one before it."""
+    return "\n".join(text.splitlines()[max(line - 1, 0) : line + 1])
 
 
 class _Place(NamedTuple):
@@ -230,7 +247,7 @@ def _objects(place: _Place, content: Any) -> Iterable[Document]:
         raise BadInput(f"{where}: values of kube-openmpi, not a manifest; convert them: {convert}")
     for field in ("apiVersion", "kind"):
         if not isinstance(content.get(field), str) or not content[field]:
-            raise BadInput(f"{where}: {field} is missing or not a text")
+            raise BadInput(f"{where}: {field} is missing or not a text{_example(content, field)}")
     if content["kind"] == "List" and isinstance(content.get("items"), list):
         for index, item in enumerate(content["items"]):
             yield from _objects(place.item(index), item)
@@ -249,9 +266,20 @@ def _objects(place: _Place, content: Any) -> Iterable[Document]:
     yield Document(where, content, place.file, place.node)
 
 
+def _example(content: dict[str, Any], field: str) -> str:
+    """Return how to write a missing apiVersion or kind; empty if that is not clear."""
+    other = "kind" if field == "apiVersion" else "apiVersion"
+    matching = [
+        each.api_version if field == "apiVersion" else each.kind
+        for each in training_resources()
+        if content.get(other) == (each.kind if field == "apiVersion" else each.api_version)
+    ]
+    return f": write {field}: {' or '.join(matching)}" if matching else ""
+
+
 @cache
-def training_resources() -> tuple[Resource, ...]:
-    """Return the resources of the kinds that we install."""
+def _definitions() -> tuple[tuple[Resource, dict[str, Any]], ...]:
+    """Return resource and schema of each version of the kinds that we install."""
     from traincrew.engine.resources import Resource
     from traincrew.operator.manifests import documents
 
@@ -262,26 +290,41 @@ def training_resources() -> tuple[Resource, ...]:
                 continue
             spec = definition["spec"]
             found += [
-                Resource(
-                    spec["group"],
-                    version["name"],
-                    spec["names"]["plural"],
-                    spec["names"]["kind"],
-                    namespaced=spec["scope"] == "Namespaced",
+                (
+                    Resource(
+                        spec["group"],
+                        version["name"],
+                        spec["names"]["plural"],
+                        spec["names"]["kind"],
+                        namespaced=spec["scope"] == "Namespaced",
+                    ),
+                    version["schema"]["openAPIV3Schema"],
                 )
                 for version in spec["versions"]
             ]
     return tuple(found)
 
 
+def training_resources() -> tuple[Resource, ...]:
+    """Return the resources of the kinds that we install."""
+    return tuple(resource for resource, _ in _definitions())
+
+
+def _schema_of(document: Document) -> dict[str, Any]:
+    """Return the schema of an object's kind, empty if the kind is not one of ours."""
+    for resource, schema in _definitions():
+        if (resource.api_version, resource.kind) == (document.api_version, document.kind):
+            return schema
+    return {}
+
+
 def refusal(document: Document, error: ApiError) -> str:
-    """Explain why the API server refused an object, with the fields."""
+    """Explain why the API server refused an object, with the fields and what was probably meant."""
     title = f"{document.where}: {document.kind} {document.name!r} is refused"
     causes = [
         cause
         for cause in error.details.get("causes") or []
-        # API servers use "<nil>" to report that they stopped checking.
-        if isinstance(cause, dict) and cause.get("message") and cause.get("field") != "<nil>"
+        if isinstance(cause, dict) and cause.get("message") and not _is_unchecked(cause)
     ]
     if not causes:
         _, strict, fields = error.message.partition("strict decoding error: ")
@@ -292,15 +335,30 @@ def refusal(document: Document, error: ApiError) -> str:
     lines = []
     for cause in causes:
         field, message = str(cause.get("field") or ""), str(cause["message"])
+        if field == _WHOLE_OBJECT:  # by a rule about several fields; its text begins with the first
+            message = message.removeprefix("Invalid value: ")
+            field = message.split(maxsplit=1)[0]
         said = f"{field}: {message}" if field and field not in message else message
-        lines.append(f"  {_with_line(document, field, said)}")
+        lines.append(f"  {_with_line(document, field, _with_hint(said, about_value(message)))}")
     return "\n".join([f"{title}:", *lines])
+
+
+def _is_unchecked(cause: dict[str, Any]) -> bool:
+    """Return whether a cause only says that the API server stopped checking."""
+    return cause.get("field") == _WHOLE_OBJECT and _UNCHECKED in str(cause["message"])
 
 
 def _strict(document: Document, said: str) -> str:
     """Return an error of strict decoding, with the line of the field."""
-    match = re.fullmatch(r'(?:unknown|duplicate) field "(.*)"', said)
-    return _with_line(document, match[1] if match else "", said)
+    match = re.fullmatch(r'(unknown|duplicate) field "(.*)"', said)
+    if match is None:
+        return said
+    hint = about_field(_schema_of(document), match[2]) if match[1] == "unknown" else ""
+    return _with_line(document, match[2], _with_hint(said, hint))
+
+
+def _with_hint(said: str, hint: str) -> str:
+    return f"{said}; {hint}" if hint else said
 
 
 def _with_line(document: Document, field: str, said: str) -> str:

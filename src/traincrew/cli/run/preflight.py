@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from traincrew.cli.errors import BadInput
+from traincrew.cli.manifest.hints import about_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -35,7 +36,10 @@ def check_images(documents: Sequence[Document], store: ImageStore) -> None:
                 store.check(image)
             except ImagePullError as error:
                 why = str(error) if image not in reported else f'image "{image}": the same'
-                found.append(f"{document.where}: {document.kind} {document.name!r}: {path}: {why}")
+                if hint := about_value(image):
+                    why = f"{why}; {hint}"
+                place = document.at(path)
+                found.append(f"{place}: {document.kind} {document.name!r}: {path}: {why}")
                 reported.add(image)
     if found:
         raise BadInput("\n".join(found))
