@@ -195,3 +195,55 @@ def test_the_operator_says_which_kubeconfig_it_cannot_read(tmp_path: Path) -> No
     code, output = invoke("operator", "-kubeconfig", str(tmp_path / "absent"))
     assert code == 2
     assert str(tmp_path / "absent") in output
+
+
+def shell(command: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PATH": f"{Path(PROGRAM).parent}:{os.environ['PATH']}"}
+    return subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command],
+        check=False,
+        capture_output=True,
+        text=True,
+        env=environment,
+    )
+
+
+def test_a_reader_that_leaves_is_no_error() -> None:
+    result = shell("traincrew manifests | head -1")
+    assert result.returncode == 0
+    assert result.stdout.startswith("#")
+    assert result.stderr == ""
+
+
+def test_what_a_reader_left_unread_is_no_error_at_exit() -> None:
+    # As the console of `watch` and `logs`, whose thread has met the closed pipe.
+    script = (
+        "import sys, traincrew.cli.main as main\n"
+        "main.cli = lambda **_: sys.stdout.write('unread') and 0\n"
+        "main.main()\n"
+    )
+    reading, writing = os.pipe()
+    os.close(reading)
+    result = subprocess.run(
+        [sys.executable, "-c", script],
+        check=False,
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    os.close(writing)
+    assert (result.returncode, result.stderr) == (141, "")
+
+
+def test_output_that_cannot_be_written_is_said() -> None:
+    result = shell("traincrew manifests >/dev/full")
+    assert result.returncode == 1
+    assert result.stderr == "traincrew: cannot write the output: no space left on device\n"
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_standard_streams(closed: str) -> None:
+    result = shell(f"traincrew version {closed}")
+    assert result.returncode == 0
+    assert result.stderr == ""
+    assert bool(result.stdout) == (">&-" not in closed.replace("2>&-", ""))

@@ -6,6 +6,7 @@ Each command has a module of its own that is imported when the command is called
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
@@ -41,6 +42,9 @@ Shell completion: add one line to your shell's start-up file:
   zsh    eval "$(_TRAINCREW_COMPLETE=zsh_source traincrew)"
   fish   _TRAINCREW_COMPLETE=fish_source traincrew | source
 """
+
+
+_CANNOT_WRITE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG}
 
 
 class LazyGroup(click.Group):
@@ -119,6 +123,9 @@ def _show(error: click.ClickException) -> None:
 
 
 def _explain(error: Exception) -> str:
+    if isinstance(error, OSError) and error.errno in _CANNOT_WRITE:
+        what = error.filename or "the output"
+        return f"cannot write {what}: {os.strerror(error.errno).lower()}"
     if isinstance(error, ModuleNotFoundError) and f"{error.name}.".startswith("traincrew.local."):
         return (
             "the embedded cluster is not installed here (the operator's image leaves it out); "
@@ -130,8 +137,39 @@ def _explain(error: Exception) -> str:
     )
 
 
+def _open_standard_streams() -> None:
+    """Open those that the caller has closed, before another file gets their number."""
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+    # Python leaves out the streams that were closed.
+    if sys.stdin is None:
+        sys.stdin = os.fdopen(0, encoding="utf-8")
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(1, "w", encoding="utf-8")
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w", encoding="utf-8")
+
+
+def _flush(code: int) -> int:
+    """Write what is left of the output; return the exit code if that was not possible."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        # Keep the interpreter from trying again, and reporting that, at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            return 141
+        _show(CommandFailed(_explain(error)))
+        return code or 1
+    return code
+
+
 def main() -> None:
     """Run the `traincrew` program."""
+    _open_standard_streams()
     # Other users must not be able to write our files, such as programs in cached environments.
     os.umask(os.umask(0o077) | 0o022)
     # structlog imports rich if available, for tracebacks that we do not use: 10% of the start-up.
@@ -146,13 +184,9 @@ def main() -> None:
     except (click.Abort, KeyboardInterrupt):
         click.echo("traincrew: interrupted", err=True)
         code = 130
-    except BrokenPipeError:
-        # The reader of our output has closed it; keep the interpreter from reporting that at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 141
     except Exception as error:
         if os.environ.get("TRAINCREW_DEBUG"):
             raise
         _show(CommandFailed(_explain(error)))
         code = 1
-    sys.exit(code if isinstance(code, int) else 0)
+    sys.exit(_flush(code if isinstance(code, int) else 0))
