@@ -10,12 +10,17 @@ def owner(kind: str, name: str) -> dict[str, Any]:
 
 
 def job(phase: str = "", *, conditions: list[dict[str, str]] | None = None, name: str = "digits",
-        kind: str = "ChainerJob", message: str = "") -> TrainingJob:  # fmt: skip
-    document = {
+        kind: str = "ChainerJob", message: str = "", progress: Any = None,
+        spec: dict[str, Any] | None = None, version: str = "") -> TrainingJob:  # fmt: skip
+    document: dict[str, Any] = {
         "kind": kind,
+        "apiVersion": version,
         "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"},
+        "spec": spec or {},
         "status": {"phase": phase, "message": message, "conditions": conditions or []},
     }
+    if progress is not None:
+        document["status"]["progress"] = progress
     return decode(document, TrainingJob)
 
 

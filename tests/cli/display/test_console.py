@@ -1,23 +1,35 @@
-"""The console: order, the status line, readers that pause or leave."""
+"""The console: order, the block at the bottom, readers that pause or leave."""
 
 import io
 import os
 import threading
+import time
+from collections.abc import Callable
 
 import pytest
 
+from cli.screen import left_on
 from traincrew.cli.display.console import Console, ConsoleStream, wants_colour
 from traincrew.cli.display.records import Line
+from traincrew.cli.display.rows import Row
 
 
 class Terminal(io.StringIO):
-    """Enough of a terminal to see what is left on it: one line that can be erased."""
+    """A terminal, and what is left on it."""
 
     def isatty(self) -> bool:
         return True
 
     def screen(self) -> list[str]:
-        return [line.rpartition("\r\x1b[2K")[2] for line in self.getvalue().split("\n")]
+        return left_on(self.getvalue(), 40)
+
+
+def wait_for(happened: Callable[[], bool]) -> None:
+    """Wait for the thread that writes."""
+    deadline = time.monotonic() + 20
+    while not happened():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 @pytest.fixture(autouse=True)
@@ -35,6 +47,52 @@ def test_the_status_line_stays_below_and_is_erased_at_the_end() -> None:
     console.show([Line("three")])
     console.close()
     assert terminal.screen() == ["one", "two", "three", ""]
+
+
+def test_a_block_of_rows_stays_below_and_changes_its_height() -> None:
+    terminal = Terminal()
+    console = Console(terminal, live=True)
+    console.set_block([Row("digits", ("Running",)), Row(words=("50%",), done=0.5)])
+    console.show([Line("one")])
+    console.set_block([Row("digits", ("Running",)), Row(words=("60%",), done=0.6), Row("more")])
+    console.show([Line("two")])
+    console.set_block([Row("digits", ("Succeeded",))])
+    console.show([Line("three")])
+    shown = terminal.getvalue
+    console.set_block([Row("digits", ("Running",)), Row(words=("75%",), done=0.75)])
+    wait_for(lambda: "75%" in shown())
+    bar = "█" * 22 + "░" * 8
+    assert terminal.screen() == ["one", "two", "three", "digits  Running", f"{bar}  75%"]
+    console.close()
+    assert terminal.screen() == ["one", "two", "three", ""]
+
+
+def test_a_low_window_is_not_filled_by_the_block() -> None:
+    terminal = Terminal()
+    console = Console(terminal, live=True)
+    console.set_block([Row(str(number)) for number in range(9)])
+    wait_for(lambda: "4" in terminal.getvalue())
+    assert terminal.screen() == ["0", "1", "2", "3", "4"]
+    console.close()
+    assert terminal.screen() == [""]
+
+
+def test_an_encoding_without_blocks_gets_a_bar_of_ascii() -> None:
+    written = io.BytesIO()
+    terminal = io.TextIOWrapper(written, encoding="latin-1", write_through=True)
+    console = Console(terminal, live=True)
+    console.set_block([Row(words=("50%",), done=0.5)])
+    console.close()
+    assert written.getvalue().startswith(b"#" * 15 + b"-" * 15 + b"  50%")
+
+
+def test_colours_of_the_block() -> None:
+    terminal = Terminal()
+    console = Console(terminal, live=True, colour=True)
+    console.set_block([Row("digits"), Row(words=("50%",), done=0.5)])
+    console.close()
+    bar = "█" * 15 + "░" * 15
+    assert terminal.getvalue().startswith(f"\x1b[7mdigits\x1b[0m\n\x1b[32m{bar}\x1b[0m  50%")
 
 
 def test_the_status_line_fits_and_leaves_room_for_ctrl_c() -> None:

@@ -6,8 +6,10 @@ import pytest
 
 from cli.builders import condition, ended, event, job, pod, running, waiting, workload
 from plan.shared.test_torchrun import output
+from traincrew.cli.display.block import block
 from traincrew.cli.display.objects import Pod
 from traincrew.cli.display.records import Line
+from traincrew.cli.display.rows import drawn
 from traincrew.cli.display.summary import summary
 from traincrew.cli.display.view import View
 from traincrew.cli.watching.outcome import exit_code
@@ -129,33 +131,25 @@ def test_pull_progress_is_not_repeated() -> None:
     shown = view.pull("chainer", "installing chainer", 1)
     shown += view.pull("chainer", "installing chainer", 2)
     assert texts(shown) == ["image chainer: installing chainer"]
-    assert view.status(2).startswith("chainer: installing chainer")
+    assert drawn(block(view, 2)[0], 80) == "chainer: installing chainer"
 
 
-def test_the_status_line_counts_running_pods() -> None:
-    view = followed()
-    view.pod(worker("Running", running()), 1)
-    view.job(job("Running", conditions=[condition("Running")]), 1)
-    assert view.status(61.2) == "digits  Running  1:01  master 0/1  workerset-ws0 1/2"
+def test_reported_progress_is_a_line_for_each_tenth_where_no_block_shows_it() -> None:
+    def shown(view: View) -> list[str]:
+        lines = view.job(job("Running", progress={"percentage": 7}), 1)
+        for percentage in (9, 10, 19, 45):
+            progress = {"percentage": percentage, "estimatedRemainingSeconds": 100 - percentage,
+                        "metrics": [{"name": "loss", "value": "0.41"}]}  # fmt: skip
+            lines += view.job(job("Running", progress=progress), 2)
+        return texts(lines)
 
-
-def test_the_status_line_has_what_programs_print_of_their_progress() -> None:
-    view = followed()
-    view.pod(master("Running", running()), 1)
-    view.job(job("Running", conditions=[condition("Running")]), 1)
-
-    def log(text: str) -> str:
-        view.log(f"uid-{MASTER}", "chainer", text)
-        return view.status(20.0).partition("  master")[0]
-
-    assert log("starting") == "digits  Running  0:20"
-    assert log("epoch 1/4 loss 0.5") == "digits  Running  0:20  25%  1:00 left  loss 0.5"
-    # What a line does not say stays as it was.
-    assert log("accuracy: 0.9") == "digits  Running  0:20  25%  1:00 left  loss 0.5  accuracy 0.9"
-    bar = "50%|##  | 2/4 [00:10<00:07, 1it/s, loss=0.25]"
-    assert log(bar) == "digits  Running  0:20  50%  0:07 left  loss 0.25  accuracy 0.9"
-    view.job(job("Succeeded", conditions=[condition("Succeeded")]), 21)
-    assert "%" not in view.status(22.0)
+    assert shown(followed()) == ["digits: Running"]
+    assert shown(followed(progress=True)) == [
+        "digits: Running",
+        "digits: 7%  ~0:13 left",
+        "digits: 10%  1:30 left  loss 0.41",
+        "digits: 45%  0:55 left  loss 0.41",
+    ]
 
 
 def test_a_failed_job_ends_with_the_masters_exit_code_and_says_why() -> None:
@@ -344,7 +338,7 @@ def test_nothing_is_shown_after_the_end() -> None:
 def test_scaling_down_at_the_end_keeps_the_desired_number() -> None:
     view = followed()
     view.workload(workload("StatefulSet", "digits-workerset-ws0", replicas=0), 2)
-    assert "workerset-ws0 0/2" in view.status(3)
+    assert "workerset-ws0 0/2" in drawn(block(view, 3)[0], 80)
 
 
 def test_the_message_of_a_waiting_job_is_shown() -> None:

@@ -37,8 +37,8 @@ def list_command(
 
     from msgspec import to_builtins
 
-    from traincrew.cli.display.console import cut
     from traincrew.cli.display.folding import columns_of, say
+    from traincrew.cli.display.rows import cut
     from traincrew.cli.jobview.tables import table
     from traincrew.cli.watching.target import choose
 

@@ -1,8 +1,9 @@
 """Writes lines to a terminal or a file.
 
-On a terminal, a status line stays at the bottom: it is erased, lines are written, and it is redrawn
-in one write, so that nothing flickers or depends on the height of the window. A separate thread
-writes: a reader that pauses (Ctrl-S, a pager) must not stop the cluster that runs in this process.
+On a terminal, a block of a few rows stays at the bottom: it is erased, lines are written, and it is
+redrawn in one write, so that nothing flickers. It is never higher than half of the window, and as
+wide as the window is when it is drawn. A separate thread writes: a reader that pauses (Ctrl-S, a
+pager) must not stop the cluster that runs in this process.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ import queue
 import shutil
 import sys
 import threading
-import unicodedata
 from typing import TYPE_CHECKING, TextIO
 
 from traincrew.cli.display.folding import folded
 from traincrew.cli.display.records import Line
+from traincrew.cli.display.rows import EMPTY, FULL, Row, drawn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from traincrew.cli.display.text import Tone
 
@@ -33,7 +34,8 @@ FLUSH_SECONDS = 5.0
 
 _POD_COLOURS = (36, 33, 35, 32, 34, 96, 93, 95, 92, 94)
 _TONE_COLOURS: dict[Tone, str] = {"good": "32", "busy": "2", "bad": "31"}
-_ERASE_LINE = "\r\x1b[2K"
+_ERASE_BELOW = "\r\x1b[J"
+_ROW_ABOVE = "\x1b[A"
 
 
 def wants_colour(stream: TextIO, *, forbidden: bool) -> bool:
@@ -83,26 +85,13 @@ class Painter:
         return folded(text, self.columns, indent)
 
 
-def cut(text: str, columns: int) -> str:
-    """Shorten text to a number of terminal columns, with an ellipsis."""
-    widths = [2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text]
-    if sum(widths) <= columns:
-        return text
-    used = 0
-    for index, width in enumerate(widths):
-        used += width
-        if used > columns - 1:
-            return text[:index] + "…"
-    return text
-
-
 class Console:
     """The output of a run.
 
     Args:
         stream: The stream; standard output by default.
         colour: Use colours.
-        live: Keep a status line at the bottom; only for terminals.
+        live: Keep a block at the bottom; only for terminals.
         on_broken: Called (from the writing thread) when the stream is closed by its reader.
     """
 
@@ -118,8 +107,10 @@ class Console:
         self.painter = Painter(colour=colour)
         self._live = live
         self._on_broken = on_broken
-        self._status = ""
-        self._drawn = ""
+        self._rows: tuple[Row, ...] = ()
+        self._drawn = 0
+        """Number of rows on the screen."""
+        self._plain = not _has_blocks(self._stream)
         self.broken = False
         self._queue: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._write, name="console", daemon=True)
@@ -131,7 +122,7 @@ class Console:
         return shutil.get_terminal_size().columns if self._live else None
 
     def show(self, lines: Iterable[Line]) -> None:
-        """Write lines above the status line."""
+        """Write lines above the block."""
         self.painter.columns = self.columns
         text = "".join(self.painter.paint(line) + "\n" for line in lines)
         if text:
@@ -143,9 +134,13 @@ class Console:
             self.painter.hidden_prefix = beginning
 
     def set_status(self, text: str) -> None:
-        """Change the status line, if there is one."""
-        if self._live and text != self._status:
-            self._status = text
+        """Say in place of the block what this command is doing; nothing removes it."""
+        self.set_block((Row(text),) if text else ())
+
+    def set_block(self, rows: Sequence[Row]) -> None:
+        """Change the block at the bottom, if there is one."""
+        if self._live and tuple(rows) != self._rows:
+            self._rows = tuple(rows)
             self._queue.put(self._erased() + self._draw())
 
     async def room(self) -> None:
@@ -154,23 +149,36 @@ class Console:
             await asyncio.sleep(0.02)
 
     def close(self) -> None:
-        """Erase the status line and write the remaining lines, for a limited time."""
-        self._status = ""
+        """Erase the block and write the remaining lines, for a limited time."""
+        self._rows = ()
         self._queue.put(self._erased())
         self._queue.put(None)
         self._thread.join(FLUSH_SECONDS)
 
     def _erased(self) -> str:
-        return _ERASE_LINE if self._live and self._drawn else ""
+        if not self._drawn:
+            return ""
+        rows, self._drawn = self._drawn, 0
+        return _ROW_ABOVE * (rows - 1) + _ERASE_BELOW
 
     def _draw(self) -> str:
-        if not self._live or not self._status:
-            self._drawn = ""
+        if not self._live or not self._rows:
             return ""
-        columns = shutil.get_terminal_size().columns
+        size = shutil.get_terminal_size()
         # Leave room for the "^C" that terminals echo, and for the last column, where some wrap.
-        self._drawn = cut(self._status, max(columns - 4, 10))
-        return f"\x1b[7m{self._drawn}\x1b[0m" if self.painter.colour else self._drawn
+        columns = max(size.columns - 4, 10)
+        rows = self._rows[: max(size.lines // 2, 1)]
+        self._drawn = len(rows)
+        return "\n".join(self._row(row, columns) for row in rows)
+
+    def _row(self, row: Row, columns: int) -> str:
+        text = drawn(row, columns, plain=self._plain)
+        if not self.painter.colour:
+            return text
+        if row.done is None:
+            return f"\x1b[7m{text}\x1b[0m"
+        length = len(text) - len(text.lstrip(f"{FULL}{EMPTY}"))
+        return f"\x1b[32m{text[:length]}\x1b[0m{text[length:]}"
 
     def _write(self) -> None:
         while (text := self._queue.get()) is not None:
@@ -186,8 +194,17 @@ class Console:
                     self._on_broken()
 
 
+def _has_blocks(stream: TextIO) -> bool:
+    """Return whether the encoding of a stream has the characters of a progress bar."""
+    try:
+        (FULL + EMPTY).encode(getattr(stream, "encoding", None) or "utf-8")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
 class ConsoleStream(io.TextIOBase):
-    """Replaces standard error while a console is live, to keep the status line intact."""
+    """Replaces standard error while a console is live, to keep the block intact."""
 
     def __init__(self, console: Console) -> None:
         super().__init__()
@@ -199,7 +216,7 @@ class ConsoleStream(io.TextIOBase):
         return True
 
     def write(self, text: str) -> int:
-        """Show whole lines above the status line."""
+        """Show whole lines above the block."""
         *lines, self._rest = (self._rest + text).split("\n")
         self._console.show(Line(line) for line in lines)
         return len(text)

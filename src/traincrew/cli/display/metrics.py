@@ -40,6 +40,8 @@ _BAR = re.compile(
     r"(\d{1,3})%\|[^|]{0,200}\| ?(\d{1,12})/(\d{1,12}) "
     r"\[[\d:]{4,12}<([\d:]{4,12}|\?), {0,3}([^\]]{0,400})\]"
 )
+# `1.8it/s`, `2.5s/it`
+_RATE = re.compile(rf" *({_NUMBER}) ?([A-Za-z_]{{1,20}}/s|s/[A-Za-z_]{{1,20}})(?![\w/])")
 # No space before the number where the name ends in `:`, as in addresses and times.
 _ASSIGNED = re.compile(rf"(?<![\w./-])([A-Za-z_][\w./-]{{0,63}}) ?= ?({_NUMBER})(?![\w.:/])")
 _QUOTED = re.compile(rf"['\"]([A-Za-z_][\w./ -]{{0,63}})['\"]: ?['\"]?({_NUMBER})['\"]?(?=[,}} ])")
@@ -144,7 +146,17 @@ def _done_of(found: dict[str, float]) -> float | None:
 def _bar(bar: re.Match[str]) -> Reading:
     count, total = int(bar[2]), int(bar[3])
     left = None if bar[4] == "?" else _seconds(bar[4])
-    return Reading(_bounded(_pairs(_ASSIGNED, bar[5])), _fraction(count, total), left)
+    found = _pairs(_ASSIGNED, bar[5])
+    if (rate := _RATE.match(bar[5])) is not None:
+        found |= _per_second(float(rate[1]), rate[2])
+    return Reading(_bounded(found), _fraction(count, total), left)
+
+
+def _per_second(value: float, unit: str) -> dict[str, float]:
+    """Return the throughput of a progress bar, which writes ``2.5s/it`` if it is slow."""
+    if not unit.startswith("s/"):
+        return {unit: value}
+    return {f"{unit.removeprefix('s/')}/s": 1 / value} if value > 0 else {}
 
 
 def _seconds(text: str) -> float:

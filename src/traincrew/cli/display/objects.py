@@ -5,7 +5,7 @@ Views are read-only and have only the fields that are displayed; they are never 
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import field
@@ -114,6 +114,29 @@ class Workload(View, frozen=True, gc=False, kw_only=True):
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     spec: Replicas = field(default_factory=Replicas)
 
+    @property
+    def wanted(self) -> int:
+        """The desired number of its pods."""
+        if self.spec.replicas is not None:
+            return self.spec.replicas
+        return self.spec.parallelism if self.spec.parallelism is not None else 1
+
+
+class Metric(View, frozen=True, gc=False, kw_only=True):
+    """A metric that a training program has reported, as it wrote it."""
+
+    name: str = ""
+    value: str = ""
+
+
+class Progress(View, frozen=True, gc=False, kw_only=True):
+    """``status.progress``: the newest report of a training program."""
+
+    percentage: int | None = None
+    estimated_remaining_seconds: int | None = None
+    metrics: list[Metric] = field(default_factory=list)
+    last_update_time: str = ""
+
 
 class JobStatus(View, frozen=True, gc=False, kw_only=True):
     """Status fields that all training kinds and batch Jobs share."""
@@ -124,6 +147,7 @@ class JobStatus(View, frozen=True, gc=False, kw_only=True):
     conditions: list[Condition] = field(default_factory=list)
     start_time: str | None = None
     completion_time: str | None = None
+    progress: Progress | None = None
 
 
 class TrainingJob(View, frozen=True, gc=False, kw_only=True):
@@ -132,6 +156,7 @@ class TrainingJob(View, frozen=True, gc=False, kw_only=True):
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     kind: str = ""
     api_version: str = ""
+    spec: dict[str, Any] = field(default_factory=dict)
     status: JobStatus = field(default_factory=JobStatus)
 
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections import deque
 
     from traincrew.cli.display.metrics import Reading
-    from traincrew.cli.display.objects import Pod, TrainingJob
+    from traincrew.cli.display.objects import Pod, Progress, TrainingJob
 
 
 class Line(NamedTuple):
@@ -78,6 +78,11 @@ class JobRecord:
         self.finished: float | None = None
         self.message = ""
         self.problem = ""
+        self.reported: Progress | None = None
+        self.reported_at = 0.0
+        """When this command has seen this report, in seconds since the start."""
+        self.tenths = -1
+        """Tenths of the training that a line has reported as done."""
 
     @property
     def about(self) -> str:

@@ -11,10 +11,12 @@ import re
 from collections import deque
 from typing import TYPE_CHECKING
 
-from traincrew.cli.display.metrics import COUNTERS, MetricReader, together
+from traincrew.cli.display.metrics import MetricReader, together
 from traincrew.cli.display.records import JobRecord, Line, Outcome, PodRecord, Warned
 from traincrew.cli.display.repeats import RepeatFilter
-from traincrew.cli.display.text import Tone, clean, clock, how_it_ended, moment, pod_state
+from traincrew.cli.display.rows import GAP
+from traincrew.cli.display.standing import standing
+from traincrew.cli.display.text import Tone, clean, how_it_ended, moment, pod_state
 from traincrew.engine.objects import controller_of
 from traincrew.plan.shared.pods import termination_text
 from traincrew.plan.shared.text import printable
@@ -22,6 +24,7 @@ from traincrew.plan.shared.text import printable
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from traincrew.cli.display.metrics import Reading
     from traincrew.cli.display.objects import ContainerStatus, Event, Pod, TrainingJob, Workload
 
 TAIL_LINES = 150
@@ -29,9 +32,6 @@ TAIL_LINES = 150
 
 More than are shown, because a launcher's report may follow the program's own output.
 """
-
-MOST_METRICS = 2
-"""Metrics in the status line."""
 
 _FINISHED_WELL = {"Succeeded", "Complete"}
 _WAITING = {"Created", "Pending"}
@@ -57,11 +57,16 @@ class View:
     Args:
         verbose: Also show the intermediate steps of every pod, and Normal events.
         colour: Keep the colours in the output of programs.
+        progress: Have a line for each tenth of the training that is reported as done: for outputs
+            without a block that shows it all the time.
     """
 
-    def __init__(self, *, verbose: bool = False, colour: bool = False) -> None:
+    def __init__(
+        self, *, verbose: bool = False, colour: bool = False, progress: bool = False
+    ) -> None:
         self.verbose = verbose
         self.colour = colour
+        self.progress = progress
         self.jobs: list[JobRecord] = []
         self.pods: dict[str, PodRecord] = {}
         self.workloads: dict[str, Workload] = {}
@@ -98,16 +103,20 @@ class View:
         if record is None or record.finished is not None:
             return []
         record.job, record.uid = job, metadata.uid
+        if job.status.progress != record.reported:
+            record.reported, record.reported_at = job.status.progress, now
         if deleted:
             record.finished, record.phase = now, "Deleted"
             record.outcome = Outcome(False, 1, "it was deleted before it finished")
             return [Line(f"{record.name}: deleted before it finished", "bad", at=now)]
-        lines = self._progress(record, job, now)
+        lines = self._phase(record, job, now)
+        if self.progress:
+            lines += _tenths(record, now)
         self._finish(record, job, now)
         # If the job itself is a pod, it is reported as a pod already.
         return [] if job.kind == "Pod" else lines
 
-    def _progress(self, record: JobRecord, job: TrainingJob, now: float) -> list[Line]:
+    def _phase(self, record: JobRecord, job: TrainingJob, now: float) -> list[Line]:
         phase, message = _state(job)
         before, record.phase, record.message = (record.phase, record.message), phase, message
         waiting = phase in _WAITING
@@ -146,7 +155,7 @@ class View:
     def workload(self, workload: Workload, _now: float, *, deleted: bool = False) -> list[Line]:
         """Record a Job or StatefulSet between a training job and its pods."""
         known = self.workloads.get(workload.metadata.uid)
-        if not deleted and (known is None or _wanted(workload) or not _wanted(known)):
+        if not deleted and (known is None or workload.wanted or not known.wanted):
             # A workload that is scaled to zero at the end keeps its earlier replicas here.
             self.workloads[workload.metadata.uid] = workload
         return []
@@ -287,56 +296,19 @@ class View:
             return newest[-1]
         return min(failed, key=_failed_at, default=None)
 
-    def status(self, now: float) -> str:
-        """Return the status line of the run."""
-        parts = []
-        for job in self.jobs:
-            if job.finished is not None and len(self.jobs) > 1:
-                continue
-            elapsed = clock((job.finished or now) - job.started)
-            words = [job.name, job.phase or "Pending", elapsed, *self._progress_of(job, now)]
-            parts.append("  ".join([*words, *self._groups(job)]))
-        if self.pulling and not any(
-            record.state.word == "running" for record in self.pods.values()
-        ):
-            # First, and without the registry, so that the progress fits into 80 columns.
-            image, message = next(reversed(self.pulling.items()))
-            parts.insert(0, f"{image.rpartition('/')[2]}: {message}")
-        return "  |  ".join(parts)
-
-    def _progress_of(self, job: JobRecord, now: float) -> list[str]:
-        """Return how far a job is, by what the program that printed last has printed."""
+    def reading_of(self, job: JobRecord) -> Reading | None:
+        """Return what the program of a job that printed last has printed of its progress."""
         mine = [each for each in self._newest.values() if self._root(each.pod) == job.uid]
-        reading = mine[-1].reading if mine else None
-        if reading is None or job.finished is not None:
-            return []
-        words = []
-        if reading.done is not None:
-            words.append(f"{reading.done:.0%}")
-            left = reading.remaining
-            if left is None and 0 < reading.done < 1:
-                left = (now - job.started) * (1 - reading.done) / reading.done
-            if left:
-                words.append(f"{clock(left)} left")
-        shown = [name for name in reading.metrics if name not in COUNTERS][:MOST_METRICS]
-        return words + [f"{name} {reading.metrics[name]:.4g}" for name in shown]
+        return mine[-1].reading if mine else None
 
-    def _groups(self, job: JobRecord) -> list[str]:
-        groups: dict[str, tuple[int, int]] = {}
-        for workload in self.workloads.values():
-            owner = controller_of(workload)
-            if owner is not None and owner.uid == job.uid:
-                label = workload.metadata.name.removeprefix(f"{job.name}-")
-                groups[label] = (0, _wanted(workload))
-        for record in self.pods_of(job):
-            owner = controller_of(record.pod)
-            name = owner.name if owner is not None and owner.uid != job.uid else record.name
-            label = name.removeprefix(f"{job.name}-")
-            running, wanted = groups.get(label, (0, 0))
-            if not record.gone and record.state.word == "running":
-                running += 1
-            groups[label] = (running, max(wanted, 1))
-        return [f"{label} {running}/{wanted}" for label, (running, wanted) in groups.items()]
+
+def _tenths(record: JobRecord, now: float) -> list[Line]:
+    """Return a line if another tenth of the training is done, by the newest report."""
+    percentage = record.reported.percentage if record.reported is not None else None
+    if percentage is None or percentage // 10 == record.tenths:
+        return []
+    record.tenths = percentage // 10
+    return [Line(f"{record.name}: {GAP.join(standing(record, None, now).words())}", at=now)]
 
 
 def _has_failed(pod: Pod, name: str) -> bool:
@@ -357,13 +329,6 @@ def _state(job: TrainingJob) -> tuple[str, str]:
         if type_ in true:
             return type_, _one_line(true[type_])
     return "", ""
-
-
-def _wanted(workload: Workload) -> int:
-    spec = workload.spec
-    if spec.replicas is not None:
-        return spec.replicas
-    return spec.parallelism if spec.parallelism is not None else 1
 
 
 def _role(pod: Pod) -> str:

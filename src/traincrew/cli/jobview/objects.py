@@ -10,32 +10,26 @@ from typing import Any
 from msgspec import field
 
 from traincrew.cli.display import objects
-from traincrew.cli.display.objects import ContainerStatus, Event, Pod
+from traincrew.cli.display.objects import ContainerStatus, Event, Pod, Progress
 from traincrew.engine.objects import ObjectMeta, View
 
-__all__ = ["Condition", "ContainerStatus", "Event", "Job", "Node", "Pod", "Quota", "Status"]
+__all__ = [
+    "Condition",
+    "ContainerStatus",
+    "Event",
+    "Job",
+    "Node",
+    "Pod",
+    "Progress",
+    "Quota",
+    "Status",
+]
 
 
 class Condition(objects.Condition, frozen=True, gc=False, kw_only=True):
     """A condition, with the time of its last transition."""
 
     last_transition_time: str | None = None
-
-
-class Metric(View, frozen=True, gc=False, kw_only=True):
-    """A metric that a training program has reported, as it wrote it."""
-
-    name: str = ""
-    value: str = ""
-
-
-class Progress(View, frozen=True, gc=False, kw_only=True):
-    """``status.progress``: the newest report of a training program."""
-
-    percentage: int | None = None
-    estimated_remaining_seconds: int | None = None
-    metrics: list[Metric] = field(default_factory=list)
-    last_update_time: str = ""
 
 
 class Status(objects.JobStatus, frozen=True, gc=False, kw_only=True):
@@ -46,7 +40,6 @@ class Status(objects.JobStatus, frozen=True, gc=False, kw_only=True):
     restarts: int = 0
     replica_statuses: Any = None
     """A mapping or a list of counts, one for each role."""
-    progress: Progress | None = None
 
     def true(self, kind: str) -> Condition | None:
         """Return a condition if it is true."""
@@ -57,7 +50,6 @@ class Status(objects.JobStatus, frozen=True, gc=False, kw_only=True):
 class Job(objects.TrainingJob, frozen=True, gc=False, kw_only=True):
     """A training job of any kind."""
 
-    spec: dict[str, Any] = field(default_factory=dict)
     status: Status = field(default_factory=Status)
 
 

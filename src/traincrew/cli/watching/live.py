@@ -10,6 +10,7 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
+from traincrew.cli.display.block import block
 from traincrew.cli.display.console import Console, ConsoleStream, wants_colour
 from traincrew.cli.display.objects import Event, Pod, Workload
 from traincrew.cli.display.records import Line
@@ -88,11 +89,11 @@ class Live:
         stream = stream or sys.stdout
         colour = wants_colour(stream, forbidden=no_colour)
         self.live = stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"
-        """Whether there is a status line."""
+        """Whether there is a block at the bottom."""
         self.console = Console(
             stream, colour=colour, live=self.live, on_broken=interrupt.reader_left
         )
-        self.view = View(verbose=verbose, colour=colour)
+        self.view = View(verbose=verbose, colour=colour, progress=not self.live)
         self.logs = Logs(self.view, self.console, tail, self._log_refused)
         self.running = asyncio.Event()
         """Set when a job runs for the first time."""
@@ -112,7 +113,7 @@ class Live:
 
     @contextlib.contextmanager
     def shown(self) -> Iterator[None]:
-        """Show log messages and warnings of this process above the status line."""
+        """Show log messages and warnings of this process above the block."""
         from traincrew.engine.observability import configure_logging
 
         configure_logging("text", "warning" if self._verbose else "error")
@@ -253,7 +254,7 @@ class Live:
         while not self.view.finished:
             self._changed.clear()
             if self.live:
-                self.console.set_status(self.view.status(self.now()))
+                self.console.set_block(block(self.view, self.now()))
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(STATUS_EVERY_SECONDS):
                         await self._changed.wait()
@@ -333,12 +334,12 @@ class Live:
         self.show([Line(text, at=self.now())])
 
     def show(self, lines: list[Line]) -> None:
-        """Show lines of our own, and the status line."""
+        """Show lines of our own, and the block."""
         self.logs.show(lines)
         if any(job.phase == "Running" for job in self.view.jobs):
             self.running.set()
         if self.live and lines:
-            self.console.set_status(self.view.status(self.now()))
+            self.console.set_block(block(self.view, self.now()))
         self._changed.set()
 
     def show_summary(self) -> None:

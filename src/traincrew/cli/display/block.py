@@ -1,0 +1,83 @@
+"""What the block at the bottom of a terminal says of each job: its roles, and how far it is.
+
+Pure: the view in, rows out; `traincrew.cli.display.rows` knows about widths.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from traincrew.cli.display.rows import GAP, Row
+from traincrew.cli.display.standing import standing
+from traincrew.cli.display.text import clock
+from traincrew.engine.objects import controller_of
+from traincrew.plan.kinds import KINDS
+
+if TYPE_CHECKING:
+    from traincrew.cli.display.records import JobRecord
+    from traincrew.cli.display.view import View
+
+__all__ = ["block"]
+
+_KINDS = {(kind.definition.api_version, kind.definition.kind): kind for kind in KINDS}
+
+
+def block(view: View, now: float) -> tuple[Row, ...]:
+    """Return the rows for the jobs that have not ended; for a single job also after its end."""
+    rows = []
+    for job in view.jobs:
+        if job.finished is not None and len(view.jobs) > 1:
+            continue
+        rows.append(_headline(view, job, now))
+        if job.finished is None:
+            found = standing(job, view.reading_of(job), now)
+            rows += [Row(words=words, done=found.done)] if (words := found.words()) else []
+    if view.pulling and not any(each.state.word == "running" for each in view.pods.values()):
+        # Without the registry, so that the progress fits into 80 columns.
+        image, message = next(reversed(view.pulling.items()))
+        rows.insert(0, Row(f"{image.rpartition('/')[2]}: {message}"))
+    return tuple(rows)
+
+
+def _headline(view: View, job: JobRecord, now: float) -> Row:
+    elapsed = clock((job.finished or now) - job.started)
+    roles = _roles(view, job)
+    endings = []
+    if roles:
+        running, wanted = (sum(count) for count in zip(*roles.values(), strict=True))
+        endings.append(GAP.join(f"{name} {up}/{all_}" for name, (up, all_) in roles.items()))
+        endings += [f"{running}/{wanted} running", f"{running}/{wanted}"]
+    return Row(job.name, (job.phase or "Pending", elapsed), tuple(endings))
+
+
+def _roles(view: View, job: JobRecord) -> dict[str, tuple[int, int]]:
+    """Return for each role how many pods run, and how many the job asks for."""
+    document = job.job
+    kind = _KINDS.get((document.api_version, document.kind)) if document is not None else None
+    if document is None or kind is None:
+        return _owners(view, job)
+    found = {role: (0, wanted) for role, wanted in kind.roles(document.spec).items()}
+    for record in view.pods_of(job):
+        role = kind.place(record.pod.metadata.labels).role
+        if not record.gone and record.state.word == "running":
+            running, wanted = found.get(role, (0, 0))
+            found[role] = (running + 1, wanted)
+    return found
+
+
+def _owners(view: View, job: JobRecord) -> dict[str, tuple[int, int]]:
+    """Return the same for objects without roles, by the workloads that own their pods."""
+    found: dict[str, tuple[int, int]] = {}
+    for workload in view.workloads.values():
+        owner = controller_of(workload)
+        if owner is not None and owner.uid == job.uid:
+            found[workload.metadata.name.removeprefix(f"{job.name}-")] = (0, workload.wanted)
+    for record in view.pods_of(job):
+        owner = controller_of(record.pod)
+        name = owner.name if owner is not None and owner.uid != job.uid else record.name
+        label = name.removeprefix(f"{job.name}-")
+        running, wanted = found.get(label, (0, 0))
+        if not record.gone and record.state.word == "running":
+            running += 1
+        found[label] = (running, max(wanted, 1))
+    return found

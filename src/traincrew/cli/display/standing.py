@@ -1,0 +1,107 @@
+"""How far a job is, in a few words: percentage, time left, metrics, throughput.
+
+What the program has reported goes before what is read from the lines that it prints: percentage
+and time left come from one of the two, and so do the metrics. Pure.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from traincrew.cli.display.metrics import COUNTERS
+from traincrew.cli.display.rows import cut
+from traincrew.cli.display.text import clock
+from traincrew.plan.shared.text import printable
+
+if TYPE_CHECKING:
+    from traincrew.cli.display.metrics import Reading
+    from traincrew.cli.display.records import JobRecord
+
+__all__ = ["Standing", "standing", "throughput_among"]
+
+MOST_METRICS = 4
+"""Metrics in a row, the throughput included."""
+LONGEST_NAME = 24
+LONGEST_VALUE = 12
+_THROUGHPUT = re.compile(r"(?:/s(?:ec)?|_per_sec(?:ond)?|throughput)$", re.IGNORECASE)
+
+
+class Standing(NamedTuple):
+    """How far a job is.
+
+    Attributes:
+        done: Fraction of the training that is done; None if nothing says so.
+        left: Seconds that are left, if known.
+        estimated: Whether `left` is derived from the time that has passed.
+        metrics: Values by name, as they are shown.
+    """
+
+    done: float | None
+    left: float | None
+    estimated: bool
+    metrics: dict[str, str]
+
+    def words(self) -> tuple[str, ...]:
+        """Return percentage, time left, metrics and throughput, the most important ones first."""
+        words = []
+        if self.done is not None:
+            words.append(f"{math.floor(self.done * 100 + 1e-6)}%")
+        if self.left:
+            words.append(f"{'~' if self.estimated else ''}{clock(self.left)} left")
+        rate = throughput_among(self.metrics)
+        names = [name for name in self.metrics if name.lower() not in COUNTERS and name != rate]
+        # The throughput is never the one that is left out for a third metric.
+        names = names[: MOST_METRICS - 1 if rate else MOST_METRICS]
+        if rate:
+            names.insert(2, rate)
+        return (*words, *(f"{name} {self.metrics[name]}" for name in names))
+
+
+def throughput_among(metrics: dict[str, str]) -> str:
+    """Return the first metric that is a throughput, such as ``samples/s``; empty if none is."""
+    return next((name for name in metrics if _THROUGHPUT.search(name)), "")
+
+
+def standing(job: JobRecord, reading: Reading | None, now: float) -> Standing:
+    """Return how far a job is.
+
+    Args:
+        job: The job, with its newest report.
+        reading: What its program has printed, if that is read.
+        now: Seconds since the start of this command.
+    """
+    done: float | None = None
+    remaining: float | None = None
+    metrics: dict[str, str] = {}
+    if reading is not None:
+        done, remaining = reading.done, reading.remaining
+        metrics = {name: f"{value:.4g}" for name, value in reading.metrics.items()}
+    progress = job.reported
+    if progress is not None and progress.percentage is not None:
+        done = min(max(progress.percentage, 0), 100) / 100
+        seconds = progress.estimated_remaining_seconds
+        # It was so when the report was seen; clocks of clusters are not compared.
+        remaining = None if seconds is None else max(0.0, seconds - (now - job.reported_at))
+    if progress is not None and progress.metrics:
+        metrics = {
+            cut(_word(one.name), LONGEST_NAME): cut(_value(one.value), LONGEST_VALUE)
+            for one in progress.metrics
+        }
+    estimated = remaining is None and done is not None and 0 < done < 1
+    if estimated and done is not None:
+        remaining = (now - job.started) * (1 - done) / done
+    return Standing(done, remaining, estimated, metrics)
+
+
+def _value(text: str) -> str:
+    """Return a value as it is shown: numbers with four digits, anything else as written."""
+    try:
+        return f"{float(text):.4g}"
+    except ValueError:
+        return _word(text)
+
+
+def _word(text: str) -> str:
+    return " ".join(printable(text).split())
