@@ -61,7 +61,7 @@ def test_a_block_of_rows_stays_below_and_changes_its_height() -> None:
     shown = terminal.getvalue
     console.set_block([Row("digits", ("Running",)), Row(words=("75%",), done=0.75)])
     wait_for(lambda: "75%" in shown())
-    bar = "█" * 22 + "░" * 8
+    bar = "█" * 6 + "░" * 3
     assert terminal.screen() == ["one", "two", "three", "digits  Running", f"{bar}  75%"]
     console.close()
     assert terminal.screen() == ["one", "two", "three", ""]
@@ -83,7 +83,7 @@ def test_an_encoding_without_blocks_gets_a_bar_of_ascii() -> None:
     console = Console(terminal, live=True)
     console.set_block([Row(words=("50%",), done=0.5)])
     console.close()
-    assert written.getvalue().startswith(b"#" * 15 + b"-" * 15 + b"  50%")
+    assert written.getvalue().startswith(b"#" * 4 + b"-" * 5 + b"  50%")
 
 
 def test_colours_of_the_block() -> None:
@@ -91,7 +91,7 @@ def test_colours_of_the_block() -> None:
     console = Console(terminal, live=True, colour=True)
     console.set_block([Row("digits"), Row(words=("50%",), done=0.5)])
     console.close()
-    bar = "█" * 15 + "░" * 15
+    bar = "█" * 4 + "░" * 5
     assert terminal.getvalue().startswith(f"\x1b[7mdigits\x1b[0m\n\x1b[32m{bar}\x1b[0m  50%")
 
 

@@ -31,7 +31,10 @@ def block(view: View, now: float) -> tuple[Row, ...]:
         rows.append(_headline(view, job, now))
         if job.finished is None:
             found = standing(job, view.reading_of(job), now)
-            rows += [Row(words=words, done=found.done)] if (words := found.words()) else []
+            if words := found.words():
+                # As wide at 3% as at 100%.
+                first = words[0] if found.done is None else words[0].rjust(len("100%"))
+                rows.append(Row(words=(first, *words[1:]), done=found.done))
     if view.pulling and not any(each.state.word == "running" for each in view.pods.values()):
         # Without the registry, so that the progress fits into 80 columns.
         image, message = next(reversed(view.pulling.items()))

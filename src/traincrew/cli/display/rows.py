@@ -12,7 +12,7 @@ from typing import NamedTuple
 GAP = "  "
 SHORTEST_NAME = 8
 SHORTEST_BAR = 8
-LONGEST_BAR = 30
+LONGEST_BAR = 20
 FULL, EMPTY = "█", "░"
 PLAIN_FULL, PLAIN_EMPTY = "#", "-"
 
@@ -62,11 +62,13 @@ def drawn(row: Row, columns: int, *, plain: bool = False) -> str:
         columns: Its greatest width.
         plain: Draw the bar with characters of ASCII.
     """
-    wanted = sum(len(GAP) + width_of(word) for word in row.words)
     if row.done is None:
+        wanted = sum(len(GAP) + width_of(word) for word in row.words)
         text = cut(row.name, max(columns - wanted, min(SHORTEST_NAME, columns)))
     else:
-        text = " " * min(SHORTEST_BAR, columns)  # room for the bar
+        # Its length depends on the terminal alone, so that it grows only with what is done.
+        length = min(max(columns // 4, SHORTEST_BAR), LONGEST_BAR, columns)
+        text = bar(row.done, length, plain=plain)
     words = []
     used = width_of(text)
     for word in row.words:
@@ -77,9 +79,6 @@ def drawn(row: Row, columns: int, *, plain: bool = False) -> str:
     else:
         fitting = (one for one in row.endings if used + len(GAP) + width_of(one) <= columns)
         words += [one for one in [next(fitting, "")] if one]
-    if row.done is not None:
-        length = min(LONGEST_BAR, max(columns - used, 0) + len(text))
-        text = bar(row.done, length, plain=plain)
     return GAP.join(filter(None, (text, *words)))
 
 

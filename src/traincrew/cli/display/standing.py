@@ -19,13 +19,16 @@ if TYPE_CHECKING:
     from traincrew.cli.display.metrics import Reading
     from traincrew.cli.display.records import JobRecord
 
-__all__ = ["Standing", "standing", "throughput_among"]
+__all__ = ["Standing", "standing"]
 
 MOST_METRICS = 4
 """Metrics in a row, the throughput included."""
 LONGEST_NAME = 24
 LONGEST_VALUE = 12
-_THROUGHPUT = re.compile(r"(?:/s(?:ec)?|_per_sec(?:ond)?|throughput)$", re.IGNORECASE)
+# `it/s`, `samples/sec`, `train_samples_per_second`
+_THROUGHPUT = re.compile(
+    r"(?:(?:train|eval)[_/])?([^/]+?)(?:/s(?:ec)?|_per_sec(?:ond)?)", re.IGNORECASE
+)
 
 
 class Standing(NamedTuple):
@@ -50,18 +53,14 @@ class Standing(NamedTuple):
             words.append(f"{math.floor(self.done * 100 + 1e-6)}%")
         if self.left:
             words.append(f"{'~' if self.estimated else ''}{clock(self.left)} left")
-        rate = throughput_among(self.metrics)
-        names = [name for name in self.metrics if name.lower() not in COUNTERS and name != rate]
-        # The throughput is never the one that is left out for a third metric.
-        names = names[: MOST_METRICS - 1 if rate else MOST_METRICS]
-        if rate:
-            names.insert(2, rate)
-        return (*words, *(f"{name} {self.metrics[name]}" for name in names))
-
-
-def throughput_among(metrics: dict[str, str]) -> str:
-    """Return the first metric that is a throughput, such as ``samples/s``; empty if none is."""
-    return next((name for name in metrics if _THROUGHPUT.search(name)), "")
+        shown = {
+            name: value for name, value in self.metrics.items() if name.lower() not in COUNTERS
+        }
+        rate = next((found for name in shown if (found := _THROUGHPUT.fullmatch(name))), None)
+        throughput = [] if rate is None else [f"{shown.pop(rate[0])} {rate[1]}/s"]
+        others = [f"{name} {value}" for name, value in shown.items()]
+        # Before the third metric, so that it is not the one that is left out.
+        return (*words, *[*others[:2], *throughput, *others[2:]][:MOST_METRICS])
 
 
 def standing(job: JobRecord, reading: Reading | None, now: float) -> Standing:
