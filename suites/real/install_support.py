@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
+POLICY = ROOT / "config" / "policy"
 CHART = ROOT / "charts" / "traincrew"
 NAME = "chainer-operator"
 ACCOUNT = f"system:serviceaccount:{NAME}:{NAME}"
@@ -234,3 +235,14 @@ def denied(cluster: RealCluster, *arguments: str) -> bool:
         return cluster.kubectl("auth", "can-i", *arguments).strip() == "no"
     except NotReady:
         return True  # it exits with 1, too
+
+
+def refused(user: User, document: Document) -> str:
+    """Create an object with the operator's permissions; return why not, empty if it was."""
+    text = json.dumps(document)
+    try:
+        user.kubectl("create", f"--as={ACCOUNT}", "-f", "-", stdin=text)
+    except NotReady as error:
+        return str(error)
+    user.kubectl("delete", "--ignore-not-found", document["kind"], document["metadata"]["name"])
+    return ""

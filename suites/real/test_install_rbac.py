@@ -17,7 +17,17 @@ from hack.cluster.processes import NotReady
 from authorization import RBAC, Permission, judge, of_account
 
 from .faults.jobs import chainer_job, work
-from .install_support import ACCOUNT, DEPLOY, NAME, User, denied, namespace, uninstall
+from .install_support import (
+    ACCOUNT,
+    DEPLOY,
+    NAME,
+    POLICY,
+    User,
+    denied,
+    namespace,
+    refused,
+    uninstall,
+)
 from .life import Life
 
 if TYPE_CHECKING:
@@ -43,7 +53,6 @@ STREAMED = {
 """Listed only where the API server's feature WatchList is off, which it is not here. The test of
 the embedded cluster (`tests/operator/test_manifests_rbac.py`) has one without it."""
 
-POLICY = DEPLOY.parent / "config" / "policy"
 SYSTEM = "kube-system"
 CHILD: Document = {"apiVersion": "v1", "metadata": {"name": "attack"}}
 
@@ -68,17 +77,6 @@ def user(cluster: RealCluster) -> Iterator[User]:
         finally:
             cluster.kubectl("delete", "-k", str(POLICY))
     uninstall(cluster)
-
-
-def refused(user: User, document: Document) -> str:
-    """Create an object with the operator's permissions; return why not, empty if it was."""
-    text = json.dumps(document)
-    try:
-        user.kubectl("create", f"--as={ACCOUNT}", "-f", "-", stdin=text)
-    except NotReady as error:
-        return str(error)
-    user.kubectl("delete", "--ignore-not-found", document["kind"], document["metadata"]["name"])
-    return ""
 
 
 def the_policy_limits_a_taken_operator(cluster: RealCluster, user: User) -> None:

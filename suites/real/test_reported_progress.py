@@ -1,4 +1,7 @@
-"""A program in a container of a real cluster reports to an operator that is installed for it."""
+"""A program in a container of a real cluster reports to an operator that is installed for it.
+
+The operator is limited by the admission policy of `config/policy`.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,12 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hack.cluster.processes import NotReady
 
 from traincrew.operator.manifests import render
 from traincrew.operator.manifests.values import parse
 
-from .install_support import NAME, User, namespace, uninstall
+from .install_support import ACCOUNT, NAME, POLICY, User, namespace, refused, uninstall
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,17 +53,28 @@ until_reported(90)
 
 @pytest.fixture
 def user(cluster: RealCluster, tmp_path: Path) -> Iterator[User]:
-    """A user of an operator with two replicas that receives reports."""
+    """A user of an operator with two replicas that receives reports, and that a policy limits."""
     uninstall(cluster)
     files = render(parse({"progress": {"enabled": True}}))
     path = tmp_path / "operator.yaml"
     path.write_text("---\n".join(files.values()))
     with namespace(cluster, "progress") as found:
-        cluster.kubectl("create", "-f", str(path))
+        cluster.kubectl("apply", "-k", str(POLICY))
         try:
+            attack = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "attack"}}
+            cluster.kubectl("create", "-f", str(path))
+            found.until("the policy works", lambda: "denied request" in refused(found, attack))
+            found.rolled_out()
+            # Both objects are made under the policy.
+            cluster.kubectl(f"--namespace={NAME}", "delete", "secret", f"{SERVICE}-ca")
+            cluster.kubectl(
+                f"--namespace={NAME}", "delete", "endpointslice", SERVICE, "--ignore-not-found"
+            )
+            cluster.kubectl(f"--namespace={NAME}", "rollout", "restart", f"deployment/{NAME}")
             found.rolled_out()
             yield found
         finally:
+            cluster.kubectl("delete", "-k", str(POLICY))
             uninstall(cluster)
             cluster.kubectl("delete", "-f", str(path), "--ignore-not-found", "--timeout=180s")
 
@@ -111,7 +126,35 @@ def test_reports_reach_the_leader_before_and_after_a_failover(
 
     user.until_phase("digits", "Succeeded")
     assert percentage() == 90
-    requests = user.requests(f"system:serviceaccount:{NAME}:{NAME}")
+    requests = user.requests(ACCOUNT)
     assert [each for each in requests if each["objectRef"]["resource"] == "tokenreviews"]
-    refused = [each for each in requests if each.get("responseStatus", {}).get("code") == 403]
-    assert refused == []
+    denied = [each for each in requests if each.get("responseStatus", {}).get("code") == 403]
+    assert [each for each in denied if each["objectRef"].get("name") != "attack"] == []
+    the_policy_allows_no_other_objects(cluster)
+
+
+def the_policy_allows_no_other_objects(cluster: RealCluster) -> None:
+    """Check what is like the two objects of progress, and is neither of them."""
+    own, of_jobs = User(cluster, NAME), User(cluster, "progress")
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": f"{SERVICE}-ca"}}
+    said = "denied request: the operator creates only children of jobs"
+    for where, document in (
+        (of_jobs, secret),
+        (own, {**secret, "metadata": {"name": "attack"}}),
+        (own, endpoint_slice("attack", SERVICE)),
+        (own, endpoint_slice(SERVICE, f"{NAME}-metrics")),
+    ):
+        assert said in refused(where, document)
+    patch = {"metadata": {"labels": {"kubernetes.io/service-name": f"{NAME}-metrics"}}}
+    with pytest.raises(NotReady, match="the operator changes only jobs, their children and pods"):
+        own.kubectl("patch", "endpointslice", SERVICE, f"--as={ACCOUNT}", f"-p={json.dumps(patch)}")
+
+
+def endpoint_slice(name: str, service: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {"name": name, "labels": {"kubernetes.io/service-name": service}},
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": ["192.0.2.1"]}],
+    }

@@ -1,7 +1,9 @@
 """A ValidatingAdmissionPolicy that limits the operator to what it does.
 
 RBAC cannot say "Pods, but only those of a job". This policy does, for the ServiceAccount of an
-operator that serves all namespaces: docs/design/operator-permissions.md.
+operator that serves all namespaces: docs/design/operator-permissions.md. Without an owner that is a
+job it may write events, leases, and the two objects of reported progress in its own namespace: the
+Secret with the CA, and the EndpointSlice of its Service.
 """
 
 from __future__ import annotations
@@ -9,16 +11,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from traincrew.api.kinds import DEFINITIONS, KINDS
-from traincrew.operator.manifests.template import Document, Namespace, Value, text
+from traincrew.operator.manifests.template import Document, Namespace, Text, Value, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from traincrew.operator.manifests.template import Part
 
 PLATFORM = ("kube-system", "kube-public", "kube-node-lease")
 """Namespaces of Kubernetes itself, in which the operator writes nothing."""
 _REGISTRATION = "admissionregistration.k8s.io/v1"
 # Written without an owner: they are not children.
 _OWN = ("events", "leases")
+_SERVICE_LABEL = "kubernetes.io/service-name"
 
 
 def operator_policy() -> list[Document]:
@@ -59,7 +64,7 @@ def operator_policy() -> list[Document]:
     return [policy, binding]
 
 
-def _validations() -> list[tuple[str, str]]:
+def _validations() -> list[tuple[str | Text, str]]:
     """Return what has to hold of every write, and what is said if it does not."""
     addresses = "!has(object.spec.externalIPs) || size(object.spec.externalIPs) == 0"
     return [
@@ -78,21 +83,52 @@ def _validations() -> list[tuple[str, str]]:
     ]
 
 
-def _creates_children() -> str:
+def _creates_children() -> Text:
     """Return an expression for what is created in earnest."""
-    return (
+    return text(
         "request.operation != 'CREATE' || (has(request.dryRun) && request.dryRun)"
-        f" || request.resource.resource in {_list(_OWN)} || {_owned('object')}"
+        f" || request.resource.resource in {_list(_OWN)} || {_owned('object')} || (",
+        *_is_own("", "secrets", "-progress-ca"),
+        ") || ",
+        *_is_own_endpoint(),
     )
 
 
-def _changes_children() -> str:
+def _changes_children() -> Text:
     """Return an expression for what is changed; pods may be those of a child."""
     groups = _list(dict.fromkeys(kind.group for kind in KINDS))
-    return (
+    return text(
         "!(request.operation in ['UPDATE', 'DELETE'])"
         f" || request.resource.resource in {_list([*_OWN, 'pods'])}"
         f" || request.resource.group in {groups} || {_owned('oldObject')}"
+        " || (request.operation == 'UPDATE' && ",
+        *_is_own_endpoint(),
+        ")",
+    )
+
+
+def _is_own_endpoint() -> tuple[Part, ...]:
+    """Return an expression for the EndpointSlice of the Service for reports, and no other one's."""
+    label = f"'{_SERVICE_LABEL}'"
+    labels = "object.metadata.labels"
+    return (
+        "(",
+        *_is_own("discovery.k8s.io", "endpointslices", "-progress"),
+        f" && has({labels}) && {label} in {labels} && {labels}[{label}] == '",
+        Value("name"),
+        "-progress')",
+    )
+
+
+def _is_own(group: str, resource: str, suffix: str) -> tuple[Part, ...]:
+    """Return an expression for one object in the operator's namespace, by its new state."""
+    about = f"request.resource.group == '{group}' && request.resource.resource == '{resource}'"
+    return (
+        "request.namespace == '",
+        Namespace(),
+        f"' && {about} && object.metadata.name == '",
+        Value("name"),
+        f"{suffix}'",
     )
 
 
