@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from cli.anycluster import IMAGE, Embedded, embedded
+from chainerjobs import IMAGE, chainer_job
+from cli.anycluster import Embedded, embedded
 from harness import CHAINER_JOBS
 from traincrew.cli.jobview.why import Explanation, explain
 from traincrew.cli.watching.gather import gather
@@ -27,24 +28,14 @@ LIMITED, RANGED = "limited", "ranged"
 LIMIT_RANGES = Resource("", "v1", "limitranges", "LimitRange")
 
 
-def made(name: str, pod: Any = None, *, workers: Any = None, policy: Any = None,
+def made(name: str, pod: Any = None, *, workers: int = 0, policy: Any = None,
          namespace: str = "default", **container: Any) -> dict[str, Any]:  # fmt: skip
     """A ChainerJob of a master with these fields, and workers with the same container."""
-    main = {"name": "chainer", "image": IMAGE, "command": ["sleep", "600"], **container}
     # The first process of a container ignores SIGTERM unless it handles it.
-    quick = {"terminationGracePeriodSeconds": 1}
-    template = {"spec": {**quick, **(pod or {}), "containers": [main]}}
-    spec: dict[str, Any] = {"master": {"template": template, "backoffLimit": 0}}
-    if workers:
-        spec["workerSets"] = {"ws0": {"replicas": workers, "template": template}}
-    if policy:
-        spec["runPolicy"] = policy
-    return {
-        "apiVersion": "kubeflow.org/v1alpha1",
-        "kind": "ChainerJob",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": spec,
-    }
+    quick = {"terminationGracePeriodSeconds": 1, **(pod or {})}
+    return chainer_job(
+        name, workers=workers, namespace=namespace, pod=quick, container=container, policy=policy
+    )
 
 
 def shell(text: str) -> list[str]:

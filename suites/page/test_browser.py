@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
+from chainerjobs import chainer_job
+
 from .conftest import Window, until
 
 if TYPE_CHECKING:
@@ -25,19 +27,8 @@ for epoch in range(1, 4001):
 
 def job(name: str, program: str, workers: int = 0, **policy: Any) -> dict[str, Any]:
     """Return a ChainerJob that runs a Python program in each of its pods."""
-    container = {"name": "chainer", "image": "python:3.11", "command": ["python", "-c", program]}
-    template = {"spec": {"containers": [container]}}
-    spec: dict[str, Any] = {"master": {"template": template, "backoffLimit": 0}}
-    if workers:
-        spec["workerSets"] = {"ws": {"replicas": workers, "template": template}}
-    if policy:
-        spec["runPolicy"] = policy
-    return {
-        "apiVersion": "kubeflow.org/v1alpha1",
-        "kind": "ChainerJob",
-        "metadata": {"name": name},
-        "spec": spec,
-    }
+    command = ["python", "-c", program]
+    return chainer_job(name, command, image="python:3.11", workers=workers, policy=policy)
 
 
 def address_of(name: str) -> str:
@@ -105,10 +96,10 @@ def test_a_scaled_job_is_marked(window: Window, cluster: traincrew.LocalCluster)
     window.show(address_of("crew"))
     window.until_text("Running", "h1")
     until(lambda: len(window.find(".tile")) == 2, "two pods")
-    workers = {"ws": {"replicas": 3}}
+    workers = {"ws0": {"replicas": 3}}
     cluster.client.patch("chainerjob", "crew", {"spec": {"workerSets": workers}})
     until(lambda: len(window.find(".tile")) == 4, "four pods")
-    window.until_text("ws 2", ".timeline")
+    window.until_text("ws0 2", ".timeline")
     cluster.client.delete("chainerjob", "crew")
 
 

@@ -12,6 +12,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from chainerjobs import chainer_job
 from cli.programs import PROGRAM, Machine, kubeconfig_of
 from harness import CHAINER_JOBS, Cluster
 from traincrew.cli.main import cli
@@ -22,30 +23,17 @@ from traincrew.engine.resources import Resource
 T = TypeVar("T")
 
 DEADLINE = 60.0
-IMAGE = "busybox:1"
-CONTAINERS = [{"name": "chainer", "image": IMAGE, "command": ["sleep", "600"]}]
 
 
 def job(name: str, workers: int = 0, **policy: object) -> dict[str, Any]:
-    template = {"spec": {"containers": CONTAINERS}}
-    spec: dict[str, Any] = {"master": {"template": template}}
-    if workers:
-        spec["workerSets"] = {"ws0": {"replicas": workers, "template": template}}
-    if policy:
-        spec["runPolicy"] = policy
-    return {
-        "apiVersion": "kubeflow.org/v1alpha1",
-        "kind": "ChainerJob",
-        "metadata": {"name": name},
-        "spec": spec,
-    }
+    """A ChainerJob whose pods sleep."""
+    return chainer_job(name, workers=workers, policy=policy, backoff_limit=None)
 
 
 def script(name: str, text: str, workers: int = 0) -> dict[str, Any]:
     """A ChainerJob whose master runs a script of the shell, and is not retried."""
-    document: dict[str, Any] = job(name, workers)
-    run = [{"name": "chainer", "image": IMAGE, "command": ["sh", "-c", text]}]
-    document["spec"]["master"] = {"template": {"spec": {"containers": run}}, "backoffLimit": 0}
+    document = job(name, workers)
+    document["spec"]["master"] = chainer_job(name, ["sh", "-c", text])["spec"]["master"]
     return document
 
 

@@ -11,16 +11,11 @@ import pytest
 import yaml
 
 import traincrew
+from chainerjobs import chainer_job
 
 
 def job(name: str, program: str) -> dict[str, Any]:
-    container = {"name": "chainer", "image": "python:3.11", "command": ["python", "-c", program]}
-    return {
-        "apiVersion": "kubeflow.org/v1alpha1",
-        "kind": "ChainerJob",
-        "metadata": {"name": name},
-        "spec": {"master": {"template": {"spec": {"containers": [container]}}, "backoffLimit": 0}},
-    }
+    return chainer_job(name, ["python", "-c", program], image="python:3.11")
 
 
 TRAINING = "for epoch in (1, 2): print('epoch', epoch, 'loss', 1 / epoch)"

@@ -2,7 +2,8 @@
 
 import pytest
 
-from cli.anycluster import IMAGE, Commands, commands, job, own_home
+from chainerjobs import IMAGE
+from cli.anycluster import Commands, commands, job, own_home
 from harness import ELASTIC_JOBS
 from traincrew.local.apiserver.http.faults import Fault, refuse
 
