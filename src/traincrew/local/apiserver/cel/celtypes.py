@@ -25,7 +25,6 @@ __all__ = [
     "Type",
     "assignable",
     "bind",
-    "element_of",
     "escape",
     "join",
     "of_schema",
@@ -265,13 +264,6 @@ def join(left: Type, right: Type) -> Type | None:
         if len(left.of) == len(right.of)
     )
     return Type(chosen.name, inner or chosen.of, size, chosen.schema)
-
-
-def element_of(kind: Type) -> Type | None:
-    """Return the type of what a macro iterates over: items or keys; None if it cannot."""
-    if kind.name in {"list", "map"}:
-        return kind.of[0]
-    return DYN if kind.name == "dyn" else None
 
 
 # -- declarations

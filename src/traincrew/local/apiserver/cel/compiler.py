@@ -6,8 +6,8 @@ The messages of type errors are those of cel-go's checker, the estimated costs t
 
 from __future__ import annotations
 
-import itertools
 import math
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from traincrew.local.apiserver.values.regex import RegexError, compile_pattern
@@ -25,20 +25,21 @@ from .celtypes import (
     UINT,
     Type,
     assignable,
-    element_of,
     join,
 )
 from .conversions import CONVERSIONS, TypeName
+from .costs import estimate, price_of
 from .library import FUNCTIONS
+from .macros import MACROS
 from .operators import COMPARISONS, OPERATORS, TRAVERSAL, CelError
-from .overloads import NUMBERS, chosen, extreme, sum_of, up
+from .overloads import NUMBERS, chosen, equality_cost, sum_of, up
 from .parts import Part
 from .program import CompilationError, Program, shown
-from .signatures import NAMESPACES, OVERLOADS, estimate, price_of
+from .signatures import OVERLOADS
 from .syntax import CelSyntaxError, Node, Unsigned, parse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 __all__ = ["compile_expression"]
 
@@ -55,27 +56,35 @@ _LITERALS: dict[Any, Type] = {
     bytes: BYTES,
     type(None): NULL,
 }
-_MACROS = frozenset({"all", "exists", "exists_one", "existsOne", "filter", "map"})
 _CHECKED: dict[str, Callable[[str], object]] = {
     "matches": compile_pattern,
     "duration": CONVERSIONS["duration"],
     "timestamp": CONVERSIONS["timestamp"],
 }
-_OPTIONAL_MACROS = frozenset({"optMap", "optFlatMap"})
 _ORDERED = frozenset({"bool", "string", "bytes", "timestamp", "duration"})
 
 
 class _Compiler:
     def __init__(self, variables: dict[str, Type]) -> None:
         self.scope = {name: (slot, kind) for slot, (name, kind) in enumerate(variables.items(), 1)}
-        self.variables = frozenset(variables)
         self.slots = len(variables) + 1
         self.used: set[str] = set()
         self.errors: list[tuple[int, str]] = []
+        self.refused: list[tuple[int, str]] = []
+        # Upstream takes what is inside of a function's result for as large as `self`; objects have
+        # no size.
+        root = variables.get("self", DYN)
+        self.unknown_size = 0 if root.name == "object" else root.size
         self.mixed = False  # whether lists of several types may be written
 
     def fail(self, node: Node, message: str) -> Part:
+        """Report an error of an expression's types."""
         self.errors.append((node.at, message))
+        return Part(parts.constant(None), DYN, 0, 0)
+
+    def refuse(self, node: Node, message: str) -> Part:
+        """Report an expression that is no CEL; only such errors are reported then."""
+        self.refused.append((node.at, message))
         return Part(parts.constant(None), DYN, 0, 0)
 
     def compile(self, node: Node) -> Part:
@@ -141,6 +150,8 @@ class _Compiler:
             found = DYN
         else:
             return self.mismatch(node, "_[_]", [kind, index.kind])
+        if math.isinf(found.size) and found.name != "dyn":
+            found = found.resized(self.unknown_size)
         cost, weight = operand.cost + index.cost + 1, operand.weight + index.weight + 1
         if node.optional or wrapped:
             run = parts.index_optional(operand.run, index.run)
@@ -187,7 +198,7 @@ class _Compiler:
         both = [*keys, *values]
         return Part(
             parts.mapping(pairs, node.optional),
-            Type("map", of, len(keys)),
+            Type("map", of, len(keys), computed=True),
             30 + _costs(both),
             1 + len(both) + _weights(both),
         )
@@ -196,9 +207,9 @@ class _Compiler:
 
     def logical(self, node: Node) -> Part:
         operands = [self.compile(arg) for arg in node.args]
-        for one, other in itertools.pairwise(operands):
-            if not (assignable(BOOL, one.kind) and assignable(BOOL, other.kind)):
-                return self.mismatch(node, node.kind, [one.kind, other.kind])
+        for arg, operand in zip(node.args, operands, strict=True):
+            if not assignable(BOOL, operand.kind):
+                self.fail(arg, f"expected type 'bool' but found '{operand.kind}'")
         run = parts.logical([each.run for each in operands], node.kind == "_||_")
         return Part(run, BOOL, _costs(operands), 1 + _weights(operands))
 
@@ -228,7 +239,7 @@ class _Compiler:
         function = OPERATORS.get(name) or COMPARISONS[name]
         if name in {"_==_", "_!=_"}:
             kind = BOOL if assignable(one, other) else None
-            cost = up(min(one.size, other.size) * TRAVERSAL)
+            cost = equality_cost(one, other)
         elif name == "@in":
             if other.name == "dyn" or (
                 other.name in {"list", "map"} and assignable(other.of[0], one)
@@ -266,21 +277,22 @@ class _Compiler:
         target, *arguments = node.args
         name = node.value
         if target is None:
-            if name == "has":
-                return self.presence(node, arguments)
+            if name == "has" and len(arguments) == 1:
+                return self.presence(arguments[0])
             return self.function(node, name, arguments, member=False)
-        if target.kind == "name" and target.value in NAMESPACES and target.value not in self.scope:
-            return self.function(node, f"{target.value}.{name}", arguments, member=False)
-        if name in _MACROS and arguments and arguments[0].kind == "name":
-            return self.loop(node, target, arguments)
-        if name in _OPTIONAL_MACROS and len(arguments) == 2 and arguments[0].kind == "name":
-            return self.optional_map(node, target, arguments)
+        if target.kind == "name" and target.value not in self.scope:
+            qualified = f"{target.value}.{name}"
+            if qualified in OVERLOADS:
+                return self.function(node, qualified, arguments, member=False)
+        macro = MACROS.get((name, len(arguments)))
+        if macro is not None:
+            return macro(self, node, target, arguments)
         return self.function(node, name, [target, *arguments], member=True)
 
-    def presence(self, node: Node, arguments: list[Node]) -> Part:
-        if len(arguments) != 1 or arguments[0].kind != "select" or arguments[0].optional:
-            return self.fail(node, "invalid argument to has() macro")
-        return self.select(arguments[0], test=True)
+    def presence(self, argument: Node) -> Part:
+        if argument.kind != "select" or argument.optional:
+            return self.refuse(argument, "invalid argument to has() macro")
+        return self.select(argument, test=True)
 
     def function(self, node: Node, name: str, arguments: list[Node], *, member: bool) -> Part:
         overloads = OVERLOADS.get(name)
@@ -289,15 +301,17 @@ class _Compiler:
         if overloads is None:
             return self.fail(node, f"undeclared reference to '{name}' (in container '')")
         kinds = [part.kind for part in given]
-        result = extreme(kinds) if not overloads else chosen(overloads, kinds, member=member)
+        result = chosen(overloads, kinds, member=member)
         if result is None:
             return self.mismatch(node, name, kinds, member=member)
         self.check_literal(name, arguments)
-        cost, size = estimate(name, kinds)
+        cost, size = estimate(name, kinds, list(map(_whole_number, arguments)))
         if (not result.of and math.isinf(result.size)) or result.name == "list":
             result = result.resized(size)
+        runs = [part.run for part in given]
+        lazy = parts.LAZY.get(name)
         return Part(
-            parts.call(FUNCTIONS[name], [part.run for part in given], price_of(name)),
+            lazy(*runs) if lazy else parts.call(FUNCTIONS[name], runs, price_of(name)),
             result,
             _costs(given) + cost,
             1 + _weights(given),
@@ -313,70 +327,19 @@ class _Compiler:
         except (CelError, RegexError):
             self.fail(argument, f"invalid {name} argument")
 
-    def bound(self, name: str, kind: Type, body: Node) -> tuple[int, Part]:
-        """Compile a body that has one more variable."""
-        slot, self.slots = self.slots, self.slots + 1
-        outer = self.scope.get(name)
-        used = name in self.used
-        self.scope[name] = slot, kind
-        part = self.compile(body)
-        if outer is None:
-            del self.scope[name]
-        else:
-            self.scope[name] = outer
-        if not used:
-            self.used.discard(name)
-        return slot, part
-
-    def loop(self, node: Node, target: Node, arguments: list[Node]) -> Part:
-        macro, wanted = node.value, (2, 3) if node.value == "map" else (2,)
-        values = self.compile(target)
-        if len(arguments) not in wanted:
-            return self.fail(node, f"undeclared reference to '{macro}' (in container '')")
-        variable = element_of(values.kind)
-        if variable is None:
-            text = f"expression of type '{values.kind}' cannot be range of a comprehension"
-            return self.fail(target, f"{text} (must be list, map, or dynamic)")
-        name = arguments[0].value
-        slot, body = self.bound(name, variable, arguments[-1])
-        condition = body
-        if len(arguments) == 3:
-            same = self.slots
-            slot, condition = self.bound(name, variable, arguments[1])
-            # Both are evaluated on the same variable.
-            self.slots = same
-            slot, body = self.bound(name, variable, arguments[2])
-        if (macro != "map" or len(arguments) == 3) and not assignable(BOOL, condition.kind):
-            return self.fail(arguments[1], f"expected type 'bool' but found '{condition.kind}'")
-        count = values.kind.size
-        if macro in {"all", "exists"}:
-            run = parts.quantifier(values.run, slot, body, macro == "exists")
-            each, kind, after = body.cost + (3 if macro == "all" else 4), BOOL, 1
-        elif macro == "filter":
-            identity = Part(parts.variable(slot), variable, 1, 1)
-            run = parts.collect(values.run, slot, body, identity)
-            each, kind, after = body.cost + 13, Type("list", (variable,), count, computed=True), 11
-        elif macro == "map":
-            chosen = condition if len(arguments) == 3 else None
-            run = parts.collect(values.run, slot, chosen, body)
-            each = body.cost + 12 + (condition.cost if chosen else 0)
-            kind, after = Type("list", (body.kind,), count, computed=True), 11
-        else:
-            run = parts.exists_one(values.run, slot, body)
-            each, kind, after = body.cost + 2, BOOL, 2
-        cost = values.cost + (count * each if count else 0) + after
-        return Part(run, kind, cost, values.weight + 1)
-
-    def optional_map(self, node: Node, target: Node, arguments: list[Node]) -> Part:
-        operand = self.compile(target)
-        if operand.kind.name not in {"optional", "dyn"}:
-            return self.mismatch(node, node.value, [operand.kind], member=True)
-        inner = operand.kind.of[0] if operand.kind.of else DYN
-        slot, body = self.bound(arguments[0].value, inner, arguments[1])
-        flat = node.value == "optFlatMap"
-        kind = body.kind if flat else Type("optional", (body.kind,), body.kind.size)
-        run = parts.optional_map(operand.run, slot, body, flat=flat)
-        return Part(run, kind, operand.cost + body.cost + 2, operand.weight + body.weight + 2)
+    @contextmanager
+    def variables(self, *declared: tuple[str, Type]) -> Iterator[tuple[int, ...]]:
+        """Declare variables for the expressions that are compiled meanwhile; yield their slots."""
+        slots = tuple(range(self.slots, self.slots + len(declared)))
+        self.slots += len(declared)
+        names = {name for name, _ in declared}
+        scope, used = dict(self.scope), self.used & names
+        self.scope |= {
+            name: (slot, kind) for slot, (name, kind) in zip(slots, declared, strict=True)
+        }
+        yield slots
+        self.scope = scope
+        self.used = self.used - names | used
 
 
 _HANDLERS: dict[str, Callable[[_Compiler, Node], Part]] = {
@@ -393,6 +356,11 @@ _HANDLERS: dict[str, Callable[[_Compiler, Node], Part]] = {
     "-_": _Compiler.negation,
     "_?_:_": _Compiler.choice,
 }
+
+
+def _whole_number(node: Node) -> int | None:
+    """Return the number that a node is written as; None if it is something else."""
+    return node.value if node.kind == "const" and type(node.value) is int else None
 
 
 def _costs(items: Iterable[Part]) -> float:
@@ -422,8 +390,8 @@ def compile_expression(source: str, variables: dict[str, Type]) -> Program:
         raise CompilationError(shown(source, error.at, str(error))) from None
     compiler = _Compiler(variables)
     part = compiler.compile(tree)
-    if compiler.errors:
-        errors = sorted(compiler.errors)[:_MAX_ERRORS]
+    if compiler.refused or compiler.errors:
+        errors = sorted(compiler.refused or compiler.errors)[:_MAX_ERRORS]
         raise CompilationError("\n".join(shown(source, *each) for each in errors))
     slots = compiler.slots - len(variables) - 1
     return Program(part, compiler.used, variables, slots)

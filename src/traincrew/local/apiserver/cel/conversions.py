@@ -117,6 +117,12 @@ def string(value: Any) -> str:
         return f"{_number_text(value / timedelta(seconds=1))}s"
     if kind is TypeName:
         return str.__str__(value)
+    if kind is dict and len(value) == 1:  # an address or network
+        return str(value.get("ip") or value.get("cidr") or _no_text())
+    raise no_such_overload()
+
+
+def _no_text() -> str:
     raise no_such_overload()
 
 
@@ -228,6 +234,10 @@ def _value(value: Optional) -> Any:
     return value.value
 
 
+def _present(values: list[Optional]) -> list[Any]:
+    return [each.value for each in values if each.present]
+
+
 def _is_zero(value: Any) -> bool:
     return value is None or (
         type(value) is not datetime and type(value) is not TypeName and not value
@@ -262,6 +272,6 @@ CONVERSIONS: dict[str, Callable[..., Any]] = {
     "optional.none": Optional,
     "hasValue": lambda value: value.present,
     "value": _value,
-    "or": lambda value, other: value if value.present else other,
-    "orValue": lambda value, other: value.value if value.present else other,
+    "optional.unwrap": _present,
+    "unwrapOpt": _present,
 }

@@ -1,23 +1,19 @@
-"""CEL functions: those of cel-go's extensions and of Kubernetes, and `conversions`.
+"""CEL functions of strings, lists and sets; with `conversions` and `parsedvalues` all there are.
 
-See "Kubernetes CEL libraries" in the Kubernetes documentation. URLs, addresses and quantities are
-represented as maps with one entry; only these functions read them.
+See "Kubernetes CEL libraries" in the Kubernetes documentation.
 """
 
 from __future__ import annotations
 
-import ipaddress
 import itertools
 import re
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, urlsplit
 
-from traincrew.local import quantity
 from traincrew.local.apiserver.values.regex import Pattern, RegexError, compile_pattern
 
 from .conversions import CONVERSIONS, string
 from .operators import CelError, CostExceededError, Optional
+from .parsedvalues import PARSED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -170,6 +166,8 @@ def _sum(values: list[Any]) -> Any:
 
 
 def _flatten(values: list[Any], depth: int = 1) -> list[Any]:
+    if depth < 0:
+        raise CelError("level must be non-negative")
     result: list[Any] = []
     for value in values:
         if isinstance(value, list) and depth > 0:
@@ -188,8 +186,15 @@ def _distinct(values: list[Any]) -> list[Any]:
 
 
 def _slice(values: list[Any], start: int, end: int) -> list[Any]:
-    if not 0 <= start <= end <= len(values):
-        raise ValueError(f"index out of range: {start}, {end}")
+    fault = ""
+    if start < 0 or end < 0:
+        fault = "negative indexes not supported"
+    elif start > end:
+        fault = "start index must be less than or equal to end index"
+    elif end > len(values):
+        fault = f"list is length {len(values)}"
+    if fault:
+        raise CelError(f"cannot slice({start}, {end}), {fault}")
     return values[start:end]
 
 
@@ -197,105 +202,9 @@ def _contains_all(left: list[Any], right: list[Any]) -> bool:
     return all(value in left for value in right)
 
 
-def _greatest(*values: Any) -> Any:
-    return max(values[0] if len(values) == 1 and isinstance(values[0], list) else values)
-
-
-def _least(*values: Any) -> Any:
-    return min(values[0] if len(values) == 1 and isinstance(values[0], list) else values)
-
-
-# --- URLs ---------------------------------------------------------------------------------------
-
-
-def _url(text: str) -> dict[str, str]:
-    if not _is_url(text):
-        shown = f'parse "{text[:100]}": invalid URI for request'
-        raise ValueError(f"URL parse error during conversion from string: {shown}")
-    return {"url": text}
-
-
-def _is_url(text: str) -> bool:
-    try:
-        parts = urlsplit(text)
-        _ = parts.port
-    except ValueError:
-        return False
-    absolute = bool(parts.scheme and (parts.netloc or parts.path))
-    return absolute or (not parts.scheme and text.startswith("/"))
-
-
-def _query(url: dict[str, str]) -> dict[str, list[str]]:
-    return parse_qs(urlsplit(url["url"]).query, keep_blank_values=True)
-
-
-# --- addresses ----------------------------------------------------------------------------------
-
-_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-
-
-def _is(parse: Callable[[str], object]) -> Callable[[Any], bool]:
-    def test(text: Any) -> bool:
-        try:
-            parse(text)
-        except ValueError:
-            return False
-        return True
-
-    return test
-
-
-def _address(value: Any) -> _Address:
-    return ipaddress.ip_address(value["ip"] if isinstance(value, dict) else value)
-
-
-def _network(value: Any) -> ipaddress.IPv4Interface | ipaddress.IPv6Interface:
-    text = value["cidr"] if isinstance(value, dict) else value
-    if "/" not in text:
-        raise ValueError(f"CIDR address {text!r} parse error: no prefix length")
-    return ipaddress.ip_interface(text)
-
-
-def _ip(value: Any) -> dict[str, str]:
-    if isinstance(value, dict):  # cidr('…').ip()
-        return {"ip": str(_network(value).ip)}
-    return {"ip": str(_address(value))}
-
-
-def _contains_network(outer: Any, inner: Any) -> bool:
-    left, right = _network(outer).network, _network(inner).network
-    return left.version == right.version and right.subnet_of(left)  # type: ignore[arg-type]
-
-
-# --- quantities ---------------------------------------------------------------------------------
-
-
-def _quantity(text: str) -> dict[str, str]:
-    try:
-        return {"quantity": str(quantity.parse(text))}
-    except ValueError:
-        form = "'^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-        raise CelError(f"quantities must match the regular expression {form}") from None
-
-
-def _number(value: Any) -> Fraction:
-    return Fraction(value["quantity"] if isinstance(value, dict) else value)
-
-
-def _compare(left: Any, right: Any) -> int:
-    difference = _number(left) - _number(right)
-    return (difference > 0) - (difference < 0)
-
-
-def _as_integer(value: Any) -> int:
-    number = _number(value)
-    if number.denominator != 1:
-        raise ValueError("cannot convert value to integer")
-    return int(number)
-
-
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     **CONVERSIONS,
+    **PARSED,
     "size": len,
     # strings
     "contains": lambda text, part: part in text,
@@ -335,54 +244,4 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
         _contains_all(left, right) and _contains_all(right, left)
     ),
     "sets.intersects": lambda left, right: any(value in left for value in right),
-    # numbers
-    "math.abs": abs,
-    "math.greatest": _greatest,
-    "math.least": _least,
-    # URLs
-    "getEscapedPath": lambda url: urlsplit(url["url"]).path,
-    "getHost": lambda url: urlsplit(url["url"]).netloc.rpartition("@")[2],
-    "getHostname": lambda url: urlsplit(url["url"]).hostname or "",
-    "getPort": lambda url: str(urlsplit(url["url"]).port or ""),
-    "getQuery": _query,
-    "getScheme": lambda url: urlsplit(url["url"]).scheme,
-    "isURL": _is_url,
-    "url": _url,
-    # addresses
-    "cidr": lambda text: {"cidr": str(_network(text))},
-    "containsCIDR": _contains_network,
-    "containsIP": lambda outer, inner: _address(inner) in _network(outer).network,
-    "family": lambda value: _address(value).version,
-    "ip": _ip,
-    "ip.isCanonical": lambda text: str(_address(text)) == text,
-    "isCIDR": _is(_network),
-    "isGlobalUnicast": lambda value: (
-        not (
-            _address(value).is_multicast
-            or _address(value).is_loopback
-            or _address(value).is_link_local
-            or _address(value).is_unspecified
-        )
-    ),
-    "isIP": _is(ipaddress.ip_address),
-    "isLinkLocalMulticast": lambda value: (
-        _address(value).is_multicast and str(_address(value)).startswith(("224.0.0.", "ff02:"))
-    ),
-    "isLinkLocalUnicast": lambda value: _address(value).is_link_local,
-    "isLoopback": lambda value: _address(value).is_loopback,
-    "isUnspecified": lambda value: _address(value).is_unspecified,
-    "masked": lambda value: {"cidr": str(_network(value).network)},
-    "prefixLength": lambda value: _network(value).network.prefixlen,
-    # quantities
-    "add": lambda left, right: {"quantity": str(_number(left) + _number(right))},
-    "asApproximateFloat": lambda value: float(_number(value)),
-    "asInteger": _as_integer,
-    "compareTo": _compare,
-    "isGreaterThan": lambda left, right: _compare(left, right) > 0,
-    "isInteger": lambda value: _number(value).denominator == 1,
-    "isLessThan": lambda left, right: _compare(left, right) < 0,
-    "isQuantity": _is(quantity.parse),
-    "quantity": _quantity,
-    "sign": lambda value: _compare(value, {"quantity": "0"}),
-    "sub": lambda left, right: {"quantity": str(_number(left) - _number(right))},
 }

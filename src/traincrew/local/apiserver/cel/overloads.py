@@ -20,9 +20,11 @@ from .celtypes import (
 )
 from .operators import TRAVERSAL
 
-__all__ = ["NUMBERS", "Overload", "chosen", "extreme", "sum_of", "up"]
+__all__ = ["COMPARABLE", "NUMBERS", "Overload", "chosen", "equality_cost", "sum_of", "up"]
 
 NUMBERS = frozenset({"int", "uint", "double"})
+COMPARABLE = NUMBERS | {"bool", "string", "bytes", "timestamp", "duration", "dyn"}
+"""Names of the types whose lists can be sorted."""
 
 
 class Overload(NamedTuple):
@@ -71,6 +73,20 @@ def sum_of(name: str, one: Type, other: Type) -> tuple[Type | None, float]:
     return kind, 1
 
 
+_COMPARED_AT_ONCE = frozenset({"kubernetes.Quantity", "kubernetes.Semver", "net.IP", "net.CIDR"})
+_LONGEST_FORMAT = 64
+
+
+def equality_cost(one: Type, other: Type) -> float:
+    """Return what it costs at most to compare two values."""
+    if one.name == other.name:
+        if one.name in _COMPARED_AT_ONCE:
+            return 1
+        if one.name == "kubernetes.NamedFormat":
+            return up(_LONGEST_FORMAT * TRAVERSAL)
+    return up(min(one.size, other.size) * TRAVERSAL)
+
+
 def chosen(overloads: list[Overload], kinds: list[Type], *, member: bool) -> Type | None:
     """Return the type of a call's result; None if no overload takes these arguments."""
     results: list[Type] = []
@@ -92,12 +108,3 @@ def _replaced(kind: Type, bound: dict[str, Type]) -> Type:
     if not kind.of:
         return kind
     return Type(kind.name, tuple(_replaced(each, bound) for each in kind.of), kind.size)
-
-
-def extreme(kinds: list[Type]) -> Type | None:
-    """Return the type of ``math.greatest`` and ``math.least``: of numbers, or of a list of them."""
-    if len(kinds) == 1 and kinds[0].name == "list":
-        kinds = [kinds[0].of[0]]
-    if not kinds or not {kind.name for kind in kinds} <= {*NUMBERS, "dyn"}:
-        return None
-    return kinds[0] if len({kind.name for kind in kinds}) == 1 else DYN

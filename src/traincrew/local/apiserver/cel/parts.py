@@ -4,17 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .operators import (
-    CelError,
-    CostExceededError,
-    Frame,
-    Optional,
-    charge,
-    no_such_overload,
-)
+from .operators import CelError, Frame, Optional, no_such_overload
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from .celtypes import Type
 
@@ -120,25 +113,26 @@ def binary(
     return lambda frame: operator(frame, left(frame), right(frame))
 
 
+def decide(frame: Frame, operands: Iterable[Callable[[Frame], Any]], decisive: bool) -> bool:
+    """Evaluate operands until one has the decisive value: errors count only if none has."""
+    failed: CelError | None = None
+    for operand in operands:
+        try:
+            value = operand(frame)
+            if value is decisive:
+                return value is True
+            if type(value) is not bool:
+                failed = failed or no_such_overload()
+        except CelError as error:
+            failed = failed or error
+    if failed is not None:
+        raise failed
+    return not decisive
+
+
 def logical(operands: Sequence[Callable[[Frame], Any]], decisive: bool) -> Callable[[Frame], Any]:
-    """Evaluate ``||`` (decided by true) or ``&&`` (by false): errors count only if nothing does."""
-
-    def run(frame: Frame) -> bool:
-        failed: CelError | None = None
-        for operand in operands:
-            try:
-                value = operand(frame)
-                if value is decisive:
-                    return bool(value)
-                if type(value) is not bool:
-                    failed = failed or no_such_overload()
-            except CelError as error:
-                failed = failed or error
-        if failed is not None:
-            raise failed
-        return not decisive
-
-    return run
+    """Evaluate ``||`` (decided by true) or ``&&`` (by false)."""
+    return lambda frame: decide(frame, operands, decisive)
 
 
 def negate(operand: Callable[[Frame], Any]) -> Callable[[Frame], Any]:
@@ -222,80 +216,6 @@ def mapping(
     return run
 
 
-# -- loops
-
-
-def _values(value: Any) -> Any:
-    if type(value) is list or type(value) is dict:
-        return value
-    raise no_such_overload()
-
-
-def quantifier(
-    values: Callable[[Frame], Any], slot: int, body: Part, decisive: bool
-) -> Callable[[Frame], Any]:
-    """Evaluate ``exists`` (decided by true) or ``all`` (by false)."""
-    test, weight = body.run, body.weight + 3
-
-    def run(frame: Frame) -> bool:
-        failed: CelError | None = None
-        for item in _values(values(frame)):
-            frame[0] -= weight
-            if frame[0] < 0:
-                raise CostExceededError
-            frame[slot] = item
-            try:
-                value = test(frame)
-                if value is decisive:
-                    return bool(value)
-                if type(value) is not bool:
-                    failed = failed or no_such_overload()
-            except CelError as error:
-                failed = failed or error
-        if failed is not None:
-            raise failed
-        return not decisive
-
-    return run
-
-
-def _true(frame: Frame, test: Callable[[Frame], Any]) -> bool:
-    value = test(frame)
-    if type(value) is not bool:
-        raise no_such_overload()
-    return value
-
-
-def exists_one(values: Callable[[Frame], Any], slot: int, body: Part) -> Callable[[Frame], Any]:
-    def run(frame: Frame) -> bool:
-        count = 0
-        for item in _values(values(frame)):
-            charge(frame, body.weight + 3)
-            frame[slot] = item
-            count += _true(frame, body.run)
-        return count == 1
-
-    return run
-
-
-def collect(
-    values: Callable[[Frame], Any], slot: int, condition: Part | None, body: Part
-) -> Callable[[Frame], Any]:
-    """Evaluate ``map`` and ``filter``."""
-    weight = body.weight + (condition.weight if condition else 0) + 5
-
-    def run(frame: Frame) -> list[Any]:
-        result = []
-        for item in _values(values(frame)):
-            charge(frame, weight)
-            frame[slot] = item
-            if condition is None or _true(frame, condition.run):
-                result.append(body.run(frame))
-        return result
-
-    return run
-
-
 def optional_map(
     operand: Callable[[Frame], Any], slot: int, body: Part, *, flat: bool
 ) -> Callable[[Frame], Any]:
@@ -313,6 +233,28 @@ def optional_map(
 
     return run
 
+
+def _otherwise(unwrapped: bool) -> Callable[..., Callable[[Frame], Any]]:
+    """Evaluate ``or`` and ``orValue``: the other value only if there is none."""
+
+    def part(
+        operand: Callable[[Frame], Any], other: Callable[[Frame], Any]
+    ) -> Callable[[Frame], Any]:
+        def run(frame: Frame) -> Any:
+            value = operand(frame)
+            if type(value) is not Optional:
+                raise no_such_overload()
+            if not value.present:
+                return other(frame)
+            return value.value if unwrapped else value
+
+        return run
+
+    return part
+
+
+LAZY = {"or": _otherwise(False), "orValue": _otherwise(True)}
+"""Functions that do not always evaluate their arguments."""
 
 # -- functions
 

@@ -1,23 +1,17 @@
-"""Declared functions: their overloads, what calls cost, and how large their results may be.
+"""Declared functions: names, and overloads with the types of arguments and results.
 
-The overloads are those of cel-go and of "Kubernetes CEL libraries" in the Kubernetes documentation;
-the costs those of ``k8s.io/apiserver/pkg/cel/library/cost.go`` and cel-go's ``checker/cost.go``.
+They are those of cel-go and of "Kubernetes CEL libraries" in the Kubernetes documentation.
 """
 
 from __future__ import annotations
 
-import math
 import re
-from typing import TYPE_CHECKING, Any
 
-from .celtypes import Type, parse_type
-from .operators import TRAVERSAL, Frame, charge, measure
-from .overloads import Overload, up
+from .celtypes import parse_type
+from .namedformats import FORMATS
+from .overloads import Overload
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-__all__ = ["NAMESPACES", "OVERLOADS", "estimate", "price_of"]
+__all__ = ["OVERLOADS"]
 
 _DECLARED = """
 size: (string) int | (bytes) int | (list(A)) int | (map(A,B)) int
@@ -45,17 +39,16 @@ distinct: list(A).() list(A)
 first: list(A).() optional(A)
 last: list(A).() optional(A)
 flatten: list(list(A)).() list(A) | list(dyn).(int) list(dyn)
-isSorted: list(A).() bool
+isSorted: list(COMPARABLE).() bool
 lists.range: (int) list(int)
-max: list(A).() A
-min: list(A).() A
+max: list(COMPARABLE).() COMPARABLE
+min: list(COMPARABLE).() COMPARABLE
 slice: list(A).(int,int) list(A)
-sort: list(A).() list(A)
-sum: list(A).() A
+sort: list(COMPARABLE).() list(COMPARABLE)
+sum: list(SUMMABLE).() SUMMABLE
 sets.contains: (list(A),list(A)) bool
 sets.equivalent: (list(A),list(A)) bool
 sets.intersects: (list(A),list(A)) bool
-math.abs: (int) int | (double) double | (uint) uint
 url: (string) kubernetes.URL
 isURL: (string) bool
 getEscapedPath: kubernetes.URL.() string
@@ -88,10 +81,20 @@ sub: kubernetes.Quantity.(kubernetes.Quantity) kubernetes.Quantity
 asApproximateFloat: kubernetes.Quantity.() double
 asInteger: kubernetes.Quantity.() int
 compareTo: kubernetes.Quantity.(kubernetes.Quantity) int
+  | kubernetes.Semver.(kubernetes.Semver) int
 isGreaterThan: kubernetes.Quantity.(kubernetes.Quantity) bool
+  | kubernetes.Semver.(kubernetes.Semver) bool
 isLessThan: kubernetes.Quantity.(kubernetes.Quantity) bool
+  | kubernetes.Semver.(kubernetes.Semver) bool
 isInteger: kubernetes.Quantity.() bool
-sign: (kubernetes.Quantity) int | kubernetes.Quantity.() int
+sign: (kubernetes.Quantity) int
+semver: (string) kubernetes.Semver | (string,bool) kubernetes.Semver
+isSemver: (string) bool | (string,bool) bool
+major: kubernetes.Semver.() int
+minor: kubernetes.Semver.() int
+patch: kubernetes.Semver.() int
+format.named: (string) optional(kubernetes.NamedFormat)
+validate: kubernetes.NamedFormat.(string) optional(list(string))
 bool: (bool) bool | (string) bool
 bytes: (bytes) bytes | (string) bytes
 double: (double) double | (int) double | (uint) double | (string) double
@@ -99,7 +102,7 @@ duration: (duration) duration | (string) duration
 dyn: (A) dyn
 int: (int) int | (double) int | (uint) int | (string) int | (timestamp) int
 string: (string) string | (bool) string | (int) string | (uint) string | (double) string
-  | (bytes) string | (timestamp) string | (duration) string
+  | (bytes) string | (timestamp) string | (duration) string | (net.IP) string | (net.CIDR) string
 timestamp: (timestamp) timestamp | (string) timestamp | (int) timestamp
 type: (A) type
 uint: (uint) uint | (int) uint | (double) uint | (string) uint
@@ -120,8 +123,8 @@ hasValue: optional(A).() bool
 value: optional(A).() A
 or: optional(A).(optional(A)) optional(A)
 orValue: optional(A).(A) A
-math.greatest: *
-math.least: *
+optional.unwrap: (list(optional(A))) list(A)
+unwrapOpt: list(optional(A)).() list(A)
 """
 
 
@@ -142,203 +145,33 @@ def _overload(text: str) -> Overload:
     )
 
 
+_CLASSES = {
+    "COMPARABLE": "int uint double bool duration timestamp string bytes",
+    "SUMMABLE": "int uint double duration",
+}
+"""Types for which a function is declared, each in an overload of its own."""
+
+
+def _each_type(overload: str) -> list[str]:
+    for name, types in _CLASSES.items():
+        if name in overload:
+            return [overload.replace(name, each) for each in types.split()]
+    return [overload]
+
+
 def _read(text: str) -> dict[str, list[Overload]]:
     found: dict[str, list[Overload]] = {}
     for line in text.strip().replace("\n  ", " ").split("\n"):
         name, _, overloads = line.partition(": ")
-        found[name] = (
-            [] if overloads == "*" else [_overload(each) for each in overloads.split(" | ")]
-        )
+        found[name] = [
+            _overload(text) for each in overloads.split(" | ") for text in _each_type(each)
+        ]
     return found
 
 
-OVERLOADS = _read(_DECLARED)
-"""Overloads by name; none for a function of any number of arguments of a number type."""
+_FORMAT = parse_type("kubernetes.NamedFormat")
 
-NAMESPACES = frozenset(name.partition(".")[0] for name in OVERLOADS if "." in name)
-
-
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.replace(" ", "\n").splitlines())
-
-
-_CONSTANT = _names(
-    "size dyn type optional.of optional.ofNonZeroValue optional.none hasValue value or orValue"
-    " getEscapedPath getHost getHostname getPort getQuery getScheme family isGlobalUnicast"
-    " isLinkLocalMulticast isLinkLocalUnicast isLoopback isUnspecified masked prefixLength"
-    " asApproximateFloat asInteger compareTo isGreaterThan isLessThan isInteger sign add sub"
-    " charAt math.abs first last"
-)
-_REGULAR = frozenset({"matches", "find", "findAll"})
-_QUADRATIC = frozenset(
-    {"contains", "indexOf", "lastIndexOf", "sets.contains", "sets.equivalent", "sets.intersects"}
-)
-_PATTERN = 0.25
-
-_SLOW = _names(
-    "quantity isQuantity add sub asApproximateFloat asInteger compareTo isGreaterThan isLessThan"
-    " isInteger sign url isURL getEscapedPath getHost getHostname getPort getQuery getScheme ip"
-    " isIP ip.isCanonical cidr isCIDR containsCIDR containsIP family isGlobalUnicast masked"
-    " isLinkLocalMulticast isLinkLocalUnicast isLoopback isUnspecified prefixLength timestamp"
-    " duration format strings.quote getFullYear getMonth getDate getDayOfMonth getDayOfWeek"
-    " getDayOfYear getHours getMinutes getSeconds getMilliseconds"
-)
-_SLOW_COST = 25
-"""What those cost besides: a call takes Python some microseconds."""
-
-
-# -- at run time
-
-
-def _nothing(frame: Frame, values: Sequence[Any]) -> None:
-    del frame, values
-
-
-def _every(frame: Frame, values: Sequence[Any]) -> None:
-    for value in values:
-        measure(frame, value)
-
-
-def _text_length(value: Any) -> int:
-    return len(value) if isinstance(value, (str, bytes)) else 0
-
-
-def _search(frame: Frame, values: Sequence[Any]) -> None:
-    text, pattern = _text_length(values[0]), _text_length(values[1])
-    charge(frame, math.ceil((1 + text) * TRAVERSAL) * math.ceil(pattern * _PATTERN))
-
-
-def _search_all(frame: Frame, values: Sequence[Any]) -> None:
-    _search(frame, values)
-    charge(frame, _text_length(values[0]))  # each character may become a result
-
-
-def _pairs(frame: Frame, values: Sequence[Any]) -> None:
-    if type(values[0]) is str:
-        one, other = _text_length(values[0]) * TRAVERSAL, _text_length(values[1]) * TRAVERSAL
-        # Searching takes linear time, but for a factor that short texts do not reach.
-        charge(frame, 1 + one + other)
-        return
-    one, other = measure(frame, values[0]), measure(frame, values[1])
-    charge(frame, one * other)
-
-
-def _own_pairs(frame: Frame, values: Sequence[Any]) -> None:
-    size = measure(frame, values[0])
-    charge(frame, size * size)
-
-
-def _sorted(frame: Frame, values: Sequence[Any]) -> None:
-    size = measure(frame, values[0])
-    charge(frame, size * math.log2(size + 2))
-
-
-def _replaced(frame: Frame, values: Sequence[Any]) -> None:
-    _every(frame, values)
-    text, old, new = values[0], values[1], values[2]
-    if isinstance(text, str) and isinstance(old, str):
-        charge(frame, 2 * text.count(old) * _text_length(new) * TRAVERSAL)
-
-
-def _joined(frame: Frame, values: Sequence[Any]) -> None:
-    _every(frame, values)
-    if len(values) > 1 and isinstance(values[0], list):
-        charge(frame, len(values[0]) * _text_length(values[1]) * TRAVERSAL)
-
-
-def _characters(frame: Frame, values: Sequence[Any]) -> None:
-    charge(frame, 1 + _text_length(values[0]))
-
-
-def _counted(frame: Frame, values: Sequence[Any]) -> None:
-    charge(frame, values[0] if type(values[0]) is int and values[0] > 0 else 1)
-
-
-_PRICES: dict[str, Callable[[Frame, Sequence[Any]], None]] = {
-    **dict.fromkeys(_CONSTANT, _nothing),
-    **dict.fromkeys(_QUADRATIC, _pairs),
-    "distinct": _own_pairs,
-    "sort": _sorted,
-    "replace": _replaced,
-    "join": _joined,
-    "split": _characters,
-    "lists.range": _counted,
-    "matches": _search,
-    "find": _search,
-    "findAll": _search_all,
+OVERLOADS = _read(_DECLARED) | {
+    f"format.{name}": [Overload(False, (), _FORMAT)] for name in FORMATS
 }
-
-
-def price_of(name: str) -> Callable[[Frame, Sequence[Any]], None] | None:
-    """Return what charges for the arguments of a call; None if it costs nothing but itself."""
-    price = _PRICES.get(name, _every)
-    if name not in _SLOW:
-        return None if price is _nothing else price
-
-    def pay(frame: Frame, values: Sequence[Any]) -> None:
-        charge(frame, _SLOW_COST)
-        price(frame, values)
-
-    return pay
-
-
-# -- before
-
-
-def estimate(name: str, kinds: Sequence[Type]) -> tuple[float, float]:
-    """Return what a call costs at most, and the largest size of its result."""
-    if name in _CONSTANT or not kinds:
-        return 1, 1
-    size = kinds[0].size
-    if name in _REGULAR:
-        pattern = kinds[1].size if len(kinds) > 1 else 0
-        cost = up((size + 1) * TRAVERSAL) * up(pattern * _PATTERN)
-        return cost, size
-    if name in {"startsWith", "endsWith"}:
-        return up(kinds[1].size * TRAVERSAL), 1
-    if kinds[0].name == "list" and name in {
-        "isSorted",
-        "sum",
-        "max",
-        "min",
-        "indexOf",
-        "lastIndexOf",
-    }:
-        item = kinds[0].of[0]
-        length = math.inf if kinds[0].computed else item.size
-        each = 1 + (up(length * TRAVERSAL) if item.name in {"string", "bytes"} else 0)
-        return size * each, item.size
-    if name in {"sort", "distinct"}:
-        return 10 + 2 * size * size, size
-    if name.startswith("sets."):
-        return size * kinds[1].size if size and kinds[1].size else 0, 1
-    if name in {"slice", "reverse", "flatten"} and kinds[0].name == "list":
-        return 10 + size, size
-    if name == "contains":
-        return up(size * TRAVERSAL) * up(kinds[1].size * TRAVERSAL), 1
-    if name == "join":
-        longest = kinds[0].of[0].size if kinds[0].of and not kinds[0].computed else math.inf
-        separator = kinds[1].size * max(size - 1, 0) if len(kinds) > 1 and kinds[1].size else 0
-        whole = (size * longest if size and longest else 0) + separator
-        return up(whole * TRAVERSAL), whole
-    if name == "replace":
-        return up(size * 2 * TRAVERSAL), _replaced_size(size, kinds[1].size, kinds[2].size)
-    if name == "split":
-        return up(size * 2 * TRAVERSAL), size
-    if name in _TRAVERSED:
-        return up(size * TRAVERSAL), size * (4 if name == "bytes" else 2 if "quote" in name else 1)
-    return 1, math.inf
-
-
-_TRAVERSED = _names(
-    "url lowerAscii upperAscii substring trim cidr isIP isCIDR ip quantity isQuantity format bytes"
-    " strings.quote ip.isCanonical reverse"
-)
-
-
-def _replaced_size(size: float, old: float, new: float) -> float:
-    """Return the size of a text in which everything of a size is replaced by something else."""
-    if not old:
-        return (size + 1) * new + size if new else size
-    # The shortest text to be replaced may be empty unless it is a literal.
-    return (size + 1) * new + size if new else size
+"""Overloads by name."""

@@ -128,11 +128,22 @@ def qualified_name_fault(value: str) -> str:
 
 
 def qualified_name_faults(value: str) -> tuple[str, ...]:
-    """Return all errors of a key: an empty name breaks two rules."""
-    fault = qualified_name_fault(value)
-    if fault and not value.rpartition("/")[2]:
-        return (fault, f"name part {_NAME_PART_TEXT}")
-    return (fault,) if fault else ()
+    """Return all errors of a key: of its prefix and its name; an empty name has two."""
+    first = qualified_name_fault(value)
+    prefix, slash, name = value.rpartition("/")
+    if not first or "/" in prefix:
+        return (first,) if first else ()
+    found = []
+    if slash:
+        fault = subdomain_fault(prefix) if prefix else "must be non-empty"
+        found += [f"prefix part {fault}"] if fault else []
+    if not name:
+        found.append("name part must be non-empty")
+    elif len(name) > 63:
+        found.append(f"name part {_too_long(63)}")
+    if not _QUALIFIED_RE.fullmatch(name):
+        found.append(f"name part {_NAME_PART_TEXT}")
+    return tuple(found)
 
 
 @lru_cache(maxsize=4096)
