@@ -8,6 +8,7 @@ from traincrew.local.apiserver import schema as schemas
 from traincrew.local.apiserver.registry import ResourceType, ScalePaths, version_order
 from traincrew.local.apiserver.requests import DeleteOptions
 from traincrew.local.apiserver.requests.objectmeta import timestamp
+from traincrew.local.apiserver.values.codec import clone
 from traincrew.local.apiserver.values.errors import StatusError
 
 from .crd_status import DEFINITIONS, FINALIZER, has_condition, set_condition
@@ -71,6 +72,13 @@ def _resource(spec: Document, version: Document, storage_version: str) -> Resour
         from_storage=_converter(f"{group}/{name}") if several else None,
         to_storage=_converter(f"{group}/{storage_version}") if converted else None,
     )
+
+
+def _changeable(definition: Document) -> Document:
+    """Copy what changes here. The schemas, which are large, are shared with the stored object."""
+    return definition | {
+        name: clone(definition[name]) for name in ("metadata", "status") if name in definition
+    }
 
 
 class Definitions:
@@ -148,7 +156,7 @@ class Definitions:
 
     def _reconcile(self, entry: Entry) -> None:
         """Reconcile a definition."""
-        definition = entry.copy()
+        definition = _changeable(entry.obj)
         if definition["metadata"].get("deletionTimestamp") is not None:
             self._serve(definition)
             self._terminate(entry, definition)
