@@ -23,8 +23,11 @@ class Node:
     async def logs(
         self, pod: dict[str, Any], container: str, options: LogOptions
     ) -> AsyncIterator[bytes]:
-        yield b"line\n"
-        await asyncio.Event().wait()
+        try:
+            yield b"line\n"
+            await asyncio.Event().wait()
+        finally:
+            self.closed.set()
 
     async def exec(
         self, pod: dict[str, Any], container: str, command: list[str], streams: ExecStreams
@@ -83,6 +86,16 @@ async def test_messages_are_never_compressed(
     socket = await opened(api, path, protocol, compress=15)
     assert socket.compress == 0
     await socket.close()
+
+
+async def test_who_leaves_a_followed_log_is_answered(api: Api, node: Node) -> None:
+    socket = await opened(api, "log?follow=true", "binary.k8s.io")
+    async with asyncio.timeout(DEADLINE):
+        assert await socket.receive_bytes() == b"line\n"
+    await socket.close()
+    assert socket.close_code == aiohttp.WSCloseCode.OK
+    async with asyncio.timeout(DEADLINE):
+        await node.closed.wait()
 
 
 @pytest.mark.parametrize("path", [EXEC, EXEC.replace("exec", "attach")])

@@ -169,12 +169,28 @@ async def _log_over_websocket(
     request: web.BaseRequest, first: asyncio.Future[bytes | None], chunks: AsyncIterator[bytes]
 ) -> web.StreamResponse:
     socket = await open_websocket(request, _LOG_PROTOCOL)
-    chunk = await first
-    while chunk is not None and not socket.closed:
-        await socket.send_bytes(chunk)
-        chunk = await _next_chunk(chunks)
+    left = asyncio.ensure_future(_until_left(socket))
+    chunk = first
+    try:
+        while True:
+            either: set[asyncio.Future[Any]] = {chunk, left}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if left.done() or (data := await chunk) is None:
+                break
+            await socket.send_bytes(data)
+            chunk = asyncio.ensure_future(_next_chunk(chunks))
+    finally:
+        chunk.cancel()
+        left.cancel()
+        await asyncio.gather(chunk, left, return_exceptions=True)
     await socket.close()
     return socket
+
+
+async def _until_left(socket: web.WebSocketResponse) -> None:
+    """Receive until the client closes the websocket, which is answered; it has nothing to say."""
+    async for _ in socket:
+        pass
 
 
 # -- exec and attach
