@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import textwrap
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,7 @@ from traincrew.operator.manifests.template import (
     When,
     look_up,
 )
-from traincrew.operator.manifests.yamltext import dump, is_flow
+from traincrew.operator.manifests.yamltext import UNLIMITED, dump, is_flow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -112,7 +111,7 @@ class HelmWriter(Struct, frozen=True):
             case Namespace() | Either() | Image() | Text() | Expression():
                 return f'"{self._inline(node)}"'
         # On one line: the next one would not be indented.
-        return dump(node, width=math.inf).removesuffix("...\n").strip()
+        return dump(node, width=UNLIMITED).removesuffix("...\n").strip()
 
     def _inline(self, node: Any) -> str:
         """Return a node inside of a quoted string."""
