@@ -8,6 +8,7 @@ from traincrew.local.apiserver.schema import from_crd
 
 from .request_choice import next_request
 from .requests import Document, Resource
+from .rules import add_rules
 
 if TYPE_CHECKING:
     from .random_choice import RandomChoice
@@ -200,6 +201,8 @@ class CustomKind:
                 "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
             },
         }
+        if number % 2:
+            add_rules(choice, self.schema["properties"]["spec"])
         self.definition: Document = {
             "metadata": {"name": f"{self.resource.plural}.{GROUP}"},
             "spec": {
