@@ -320,6 +320,33 @@ def test_rules_that_do_not_compile_are_reported(rule: str, text: str) -> None:
     assert text in message
 
 
+def test_a_stored_rule_that_does_not_compile_refuses_every_object() -> None:
+    compiled = cel.compile_rules(kind({"rule": "self.gone > 1"}, {"rule": "self.n > 1"}))
+    (cause,) = compiled.validate(thing(n=2), thing(n=2))
+    assert cause.field == "spec"
+    assert cause.message.startswith(
+        'Invalid value: "object": rule compile error: compilation failed: ERROR: <input>:1:5:'
+        " undefined field 'gone'"
+    )
+    assert compiled.validate({"spec": None}) == []
+
+
+def test_a_stored_rule_with_a_broken_message_expression_has_its_message() -> None:
+    entry = {"rule": "self.n > 1", "message": "too low", "messageExpression": "self.gone"}
+    compiled = cel.compile_rules(kind(entry))
+    ((_, fault),) = [(cause.field, cause.message) for cause in compiled.faults]
+    assert "messageExpression compilation failed: ERROR: " in fault
+    (cause,) = compiled.validate(thing(n=1))
+    assert cause.message == "Invalid value: too low"
+
+
+def test_stored_rules_that_are_too_long_refuse_every_object() -> None:
+    compiled = cel.compile_rules(kind({"rule": " || ".join(["self.n > 1"] * 3_000)}))
+    (fault,), (cause,) = compiled.faults, compiled.validate(thing(n=2))
+    assert "this server allows 30000" in fault.message
+    assert "rule compiler initialization error: all rules of a version have" in cause.message
+
+
 ANYTHING = {"x-kubernetes-preserve-unknown-fields": True}
 
 

@@ -1,5 +1,7 @@
 """CustomResourceDefinitions: from their creation to the deletion of their last object."""
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -239,6 +241,37 @@ async def test_definitions_survive_a_restart(tmp_path: Path) -> None:
         assert (await api.get(f"{WIDGETS}/a")).ok() == created
         terminating = (await api.get(f"{DEFINITIONS}/gadgets.example.com")).ok()
         assert terminating["metadata"]["finalizers"] == ["x/y"]
+
+
+async def test_a_stored_rule_that_does_not_compile_refuses_every_write(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    body = definition()
+    spec = body["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    spec["x-kubernetes-validations"] = [{"rule": "type(self) != int"}]
+    async with running_server(path) as api:
+        (await api.post(DEFINITIONS, body)).ok(201)
+        (await api.post(WIDGETS, widget("a"))).ok(201)
+    with closing(sqlite3.connect(path)) as database, database:
+        (data,) = database.execute(
+            "SELECT data FROM objects WHERE resource LIKE '%definitions%'"
+        ).fetchone()
+        data = data.replace(b"type(self) !=", b"gone(self) !=")
+        database.execute("UPDATE objects SET data = ? WHERE resource LIKE '%definitions%'", (data,))
+    async with running_server(path) as api:
+        for answer in (
+            await api.post(WIDGETS, widget("b")),
+            await api.patch(f"{WIDGETS}/a", {"metadata": {"labels": {"x": "y"}}}),
+        ):
+            (cause,) = answer.refused(422, "Invalid")["details"]["causes"]
+            assert cause["field"] == "spec"
+            assert cause["message"].startswith(
+                'Invalid value: "object": rule compile error: compilation failed: ERROR:'
+            )
+        labeled = await api.patch(WIDGET_DEFINITION, {"metadata": {"labels": {"x": "y"}}})
+        (cause,) = labeled.refused(422, "Invalid")["details"]["causes"]
+        assert cause["field"].endswith("properties[spec].x-kubernetes-validations[0].rule")
+        (await api.delete(f"{WIDGETS}/a")).ok()
+        (await api.delete(WIDGET_DEFINITION)).ok()
 
 
 @pytest.mark.parametrize("method", ["PATCH", "PUT"])

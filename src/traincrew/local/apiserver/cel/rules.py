@@ -40,16 +40,22 @@ _ABSENT: Any = object()
 
 
 class Rule(msgspec.Struct):
-    """One entry of ``x-kubernetes-validations``."""
+    """One entry of ``x-kubernetes-validations``.
+
+    Attributes:
+        program: None if the rule cannot be compiled.
+        fault: why it cannot.
+    """
 
     source: str
-    program: Program
-    message: str
-    message_program: Program | None
-    reason: str
-    field_path: str
-    transition: bool
-    optional_old: bool
+    program: Program | None
+    message: str = ""
+    message_program: Program | None = None
+    reason: str = "FieldValueInvalid"
+    field_path: str = ""
+    transition: bool = False
+    optional_old: bool = False
+    fault: str = ""
 
     def describe(self) -> str:
         """Return what an error of its evaluation is about."""
@@ -170,6 +176,11 @@ class _Walk:
         evaluation = _Evaluation(place, value, old, self.budget)
         unchanged = old is not _ABSENT and old == value
         for rule in place.rules:
+            if rule.program is None:
+                # Upstream does not accept unchanged values either.
+                where = render(path) or "<nil>"
+                self.found.append(why.invalid(where, _type_name(place), rule.fault))
+                continue
             if rule.transition:
                 if evaluation.old is _ABSENT and not rule.optional_old:
                     continue

@@ -7,6 +7,7 @@ Rules and messages: apiextensions' ``pkg/apis/apiextensions/validation`` (``vali
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -90,6 +91,7 @@ def compile_rules(open_api_v3_schema: Schema) -> CelRules:
     """Compile every rule of a schema.
 
     ``CelRules.faults`` has those that do not compile, ``CelRules.costly`` those that cost too much.
+    Both are refused in new schemas. Of stored ones, those that do not compile refuse every object.
     """
     ruled: set[int] = set()
     if not _find_rules(open_api_v3_schema, ruled):
@@ -101,7 +103,9 @@ def compile_rules(open_api_v3_schema: Schema) -> CelRules:
             f"all rules of a version have {size} characters; this server allows"
             f" {MAX_DEFINITION_SOURCE}"
         )
-        return CelRules(None, [why.forbidden(".x-kubernetes-validations", detail)])
+        refused = Rule("", None, fault=f"rule compiler initialization error: {detail}")
+        whole = Place(open_api_v3_schema, [refused], {}, None, None, convert=False, keys=())
+        return CelRules(whole, [why.forbidden(".x-kubernetes-validations", detail)])
     root = compiler.compile(_with_metadata(open_api_v3_schema), "", "", 1, 1)
     compiler.check_total()
     return CelRules(root, compiler.found, compiler.costly)
@@ -221,38 +225,39 @@ class _Compiler:
         self, entry: Any, kind: Type, schema: Schema, path: str, place: tuple[str, float]
     ) -> Rule | None:
         lost, values = place
-        if len(self.found) > why.MAX_CAUSES:
-            return None  # a response does not name more
-        count = len(self.found)
         source = (entry.get("rule") or "").strip()
+        if len(self.found) > why.MAX_CAUSES:  # a response does not name more
+            return Rule(source, None, fault="rule compile error: too many rules do not compile")
         message = (entry.get("message") or "").strip()
         _check_texts(entry, source, message, path, self.found)
         field_path = entry.get("fieldPath")
         if field_path and not _is_field(schema, field_path):
             self.found.append(why.invalid(f"{path}.fieldPath", field_path, "must be a valid path"))
-        if not source or len(self.found) > count:
+        if not source:
             return None
         optional = entry.get("optionalOldSelf")
         old = Type("optional", (kind,), kind.size) if optional else kind
         variables = {"self": kind, "oldSelf": old}
-        program = self._expression(source, variables, BOOL, f"{path}.rule", values)
+        try:
+            program = self._expression(source, variables, BOOL, f"{path}.rule", values)
+        except CompilationError as error:
+            return Rule(source, None, fault=f"rule compile error: {error}")
         message_source = (entry.get("messageExpression") or "").strip()
         message_program = None
         if message_source:
             here = f"{path}.messageExpression"
-            message_program = self._expression(message_source, variables, STRING, here, values)
-        transition = program is not None and "oldSelf" in program.names
+            with suppress(CompilationError):
+                message_program = self._expression(message_source, variables, STRING, here, values)
+        transition = "oldSelf" in program.names
         if transition and lost:
             detail = (
                 "oldSelf cannot be used on the uncorrelatable portion of the schema within "
                 f"openAPIV3Schema{lost}"
             )
             self.found.append(why.invalid(f"{path}.rule", source, detail))
-        if optional is not None and program is not None and not transition:
+        if optional is not None and not transition:
             detail = "may not be set if oldSelf is not used in rule"
             self.found.append(why.invalid(f"{path}.optionalOldSelf", optional, detail))
-        if program is None or len(self.found) > count:
-            return None
         return Rule(
             source,
             program,
@@ -266,18 +271,17 @@ class _Compiler:
 
     def _expression(
         self, source: str, variables: dict[str, Type], wanted: Type, path: str, values: float
-    ) -> Program | None:
+    ) -> Program:
+        """Compile an expression.
+
+        Raises:
+            CompilationError: it cannot be; this is among the causes already.
+        """
         try:
-            program = compile_expression(source, variables)
+            program = _compiled_as(wanted, source, variables)
         except CompilationError as error:
-            detail = f"compilation failed: {error}"
-            self.found.append(why.invalid(path, _shortened(source), detail))
-            return None
-        if not assignable(wanted, program.kind):
-            name = "messageExpression must evaluate to a string"
-            detail = name if wanted is STRING else "cel expression must evaluate to a bool"
-            self.found.append(why.invalid(path, source, detail))
-            return None
+            self.found.append(why.invalid(path, _shortened(source), str(error)))
+            raise
         cost = program.cost * values if program.cost else 0.0
         self.total += cost
         if cost >= DEFINITION_COST_LIMIT / 100:
@@ -299,6 +303,20 @@ class _Compiler:
             self.costly.append(why.forbidden(path, f"{name} for entire OpenAPIv3 schema"))
         name = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema"
         self.costly.append(why.forbidden("", _cost_fault(name, self.total, DEFINITION_COST_LIMIT)))
+
+
+def _compiled_as(wanted: Type, source: str, variables: dict[str, Type]) -> Program:
+    """Compile a rule or a message."""
+    message = wanted is STRING
+    try:
+        program = compile_expression(source, variables)
+    except CompilationError as error:
+        prefix = "messageExpression " if message else ""
+        raise CompilationError(f"{prefix}compilation failed: {error}") from None
+    if not assignable(wanted, program.kind):
+        name, kind = ("messageExpression", "string") if message else ("cel expression", "bool")
+        raise CompilationError(f"{name} must evaluate to a {kind}")
+    return program
 
 
 def _bound(schema: Schema, key: str) -> float:

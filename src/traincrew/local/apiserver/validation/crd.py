@@ -133,14 +133,15 @@ def _version(found: list[Cause], version: Document, path: str, stored: Document)
         found.append(why.required(here))
     else:
         faults = check(schema, here, status_subresource="status" in subresources)
-        if not faults and schema != stored.get("openAPIV3Schema"):
-            # Rules that are stored already are kept, whatever they cost.
+        if not faults:
             from traincrew.local.apiserver.cel import compile_rules
 
             rules = compile_rules(schema)
+            # Rules that are stored already are kept, whatever they cost.
+            costly = rules.costly if schema != stored.get("openAPIV3Schema") else ()
             faults = [
                 Cause(fault.reason, fault.message, here + fault.field)
-                for fault in (*rules.faults, *rules.costly)
+                for fault in (*rules.faults, *costly)
             ]
         found.extend(faults)
     if "scale" in subresources:
