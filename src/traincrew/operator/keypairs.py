@@ -48,9 +48,9 @@ def with_key_pair(secret: dict[str, Any]) -> dict[str, Any]:
 
 
 def is_due(found: Mapping[str, Any], secret: Mapping[str, Any], *, retires: bool) -> bool:
-    """Return whether a Secret that exists has to be changed, as far as its metadata show it.
+    """Return whether a Secret that exists has to be changed, as far as its metadata show.
 
-    A rotation that an operator has begun is not begun again.
+    A rotation in progress is not started again.
 
     Args:
         found: The Secret that exists.
@@ -80,7 +80,7 @@ def _generation(secret: Mapping[str, Any]) -> int:
 
 
 def rotated(stored: Mapping[str, Any], secret: dict[str, Any]) -> dict[str, str]:
-    """Return the ``data`` of a stored Secret with the new pair of `secret` beside its own.
+    """Return the ``data`` of a stored Secret with the new pair of `secret` added to its own.
 
     Pods that have it use both pairs and accept both. What others have added stays.
     """

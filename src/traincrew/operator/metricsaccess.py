@@ -1,7 +1,7 @@
-"""Who may read the metrics: TokenReview and SubjectAccessReview, as controller-runtime does it.
+"""Who may read the metrics: TokenReview and SubjectAccessReview, as in controller-runtime.
 
-A client sends its bearer token. The API server says whose it is, and whether they may ``get`` the
-non-resource URL ``/metrics`` (``metrics/filters`` of controller-runtime, kube-rbac-proxy).
+A client sends its bearer token. The API server identifies the user, who must be allowed to ``get``
+the non-resource URL ``/metrics`` (``metrics/filters`` of controller-runtime, kube-rbac-proxy).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class MetricsAccess:
 
         Returns:
             200 for those who may read the metrics, 401 without a valid token, 403 for others, 503
-            if the API server does not say.
+            if the API server does not answer.
         """
         scheme, _, token = authorization.partition(" ")
         token = token.strip()

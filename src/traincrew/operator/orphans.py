@@ -50,7 +50,7 @@ T = TypeVar("T")
 
 
 class CannotTellError(Exception):
-    """What exists is not known for sure; the message says why, and what to do."""
+    """It cannot be determined what is orphaned; the message has the reason and the fix."""
 
 
 class Labelled(Struct, frozen=True):
@@ -103,7 +103,7 @@ class Orphan(Struct, frozen=True):
 
 
 class Findings(Struct, frozen=True):
-    """What there is.
+    """The result of a search.
 
     Attributes:
         orphans: Objects without a job, in the order of deletion.
@@ -248,7 +248,7 @@ def _live_job(document: dict[str, Any]) -> LiveJob:
 
 
 async def _served(client: Client, group: str, namespace: str | None) -> Resource | None:
-    """Return the resource of MxJobs in a group; None if the server says that there is none."""
+    """Return the resource of MxJobs in a group; None if the server does not serve it."""
     usual = Resource(group, VERSION, PLURAL, KIND)
     what = f"whether {PLURAL}.{group} are served"
     groups = await _get(client, "/apis", what)
@@ -262,7 +262,7 @@ async def _served(client: Client, group: str, namespace: str | None) -> Resource
         resources = (await _get(client, f"/apis/{group}/{version}", what)).get("resources") or []
         if any(resource.get("name") == PLURAL for resource in resources):
             return Resource(group, version, PLURAL, KIND)
-    # Discovery lags behind a definition that is new, so the answer must be the same without it.
+    # Discovery lags behind a new definition, so the result must be the same without it.
     try:
         await client.request("GET", usual.path(namespace), params={"limit": 1})
     except NotFoundError:
@@ -309,7 +309,7 @@ async def _list(
                 if not token:
                     return kept
         except GoneError:
-            continue  # the pages have become too old to go on with: from the beginning
+            continue  # the continue token has expired: list from the beginning
         except ApiError as error:
             raise _cannot_tell(f"list {what}{where}", error) from error
         except (msgspec.DecodeError, KeyError, TypeError) as error:
@@ -330,7 +330,7 @@ Outcome = Literal["deleted", "gone already", "kept: it has changed since"]
 
 
 async def delete(client: Client, orphan: Orphan) -> Outcome:
-    """Delete an object, and by the garbage collector its pods, if it still is as it was found.
+    """Delete an object, and through the garbage collector its pods, if it has not changed.
 
     Raises:
         ApiError: The server refused, or could not be reached.

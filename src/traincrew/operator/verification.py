@@ -1,4 +1,4 @@
-"""Verifies an installation: runs a small MxJob and sees it through, from creation to deletion."""
+"""Verifies an installation: runs a small MxJob, from its creation to its deletion."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ POLL_SECONDS = 0.5
 _TTL_SECONDS = 600
 """How long the job stays if this process is killed before it has deleted it."""
 _UNREADABLE_SECONDS = 15.0
-"""How long reads may fail before the check is given up: a restart of an API server takes less."""
+"""How long reads may fail before the check fails: a restart of an API server takes less."""
 
 # Each replica checks the variables that a program of MXNet needs to find the others.
 _SCRIPT = """\
@@ -33,7 +33,7 @@ echo "$DMLC_ROLE: scheduler at $DMLC_PS_ROOT_URI:$DMLC_PS_ROOT_PORT"
 
 
 class VerificationError(Exception):
-    """The installation does not work; the message says what was seen, and what to look at."""
+    """The installation does not work; the message says what happened, and what to check."""
 
 
 def job(name: str, image: str) -> dict[str, Any]:
@@ -90,7 +90,7 @@ async def verify(
         namespace: Where.
         image: An image with a POSIX shell.
         seconds: Time for the job to succeed, and again for its deletion.
-        say: Is given a line for each change.
+        say: Called with a line for each change.
 
     Raises:
         VerificationError: The job did not succeed in time, or it cannot be created or deleted.

@@ -184,7 +184,7 @@ class Embedded:
             raise CommandFailed(f"the operator is not ready after {READY_SECONDS:.0f} s")
 
     def _progress(self) -> ProgressOptions | None:
-        """Return where programs report their progress; pods find it at the same place for ever.
+        """Return where programs report their progress; pods find it at the same place forever.
 
         Without a file system of their own they would not find the files that they need for it.
         """

@@ -30,7 +30,7 @@ _ONE_NUMBER = re.compile(_NUMBER)
 COUNTERS = frozenset(
     ("epoch", "epochs", "step", "steps", "iteration", "iterations", "iter", "batch", "total_steps")
 )
-"""Names of metrics that count, and say nothing about the model."""
+"""Names of metrics that count steps, and do not measure the model."""
 # `epoch 3/20`, `Epoch [3/20]`, `step: 100 of 1000`
 _COUNT = re.compile(
     r"\b(epoch|step|iteration|iter)s?\b[ :=]{0,4}\[?(\d{1,12})\]? ?(?:/|of) ?\[?(\d{1,12})\]?",
@@ -58,12 +58,12 @@ _SPOKEN = re.compile(
 
 
 class Reading(NamedTuple):
-    """What one line says.
+    """Metrics and progress in one line.
 
     Attributes:
         metrics: Values by name, in the order of the line; all finite.
-        done: Fraction of the training that is done, between 0 and 1; None if it does not say.
-        remaining: Seconds that are left; None if it does not say.
+        done: Fraction of the training that is done, between 0 and 1; None if not given.
+        remaining: Seconds that are left; None if not given.
     """
 
     metrics: dict[str, float]
@@ -72,7 +72,7 @@ class Reading(NamedTuple):
 
 
 def together(before: Reading | None, reading: Reading) -> Reading:
-    """Return what two lines say, the second one later: its values replace those of the first."""
+    """Merge two readings; values of the second one replace those of the first."""
     if before is None:
         return reading
     if reading.done is None:
@@ -87,7 +87,7 @@ class MetricReader:
         self._columns: list[str] = []
 
     def read(self, line: str) -> Reading | None:
-        """Return what a line says; None for all other lines."""
+        """Return the reading of a line; None if it has no metrics or progress."""
         if len(line) > LONGEST_LINE:
             return None
         text = line.strip()

@@ -1,4 +1,4 @@
-"""The view model: what there is to see of one job, and how it is derived from API objects.
+"""The view model: what is shown of one job, and how it is derived from API objects.
 
 All texts are printable: a program, a message of an event or a name cannot change the terminal.
 """
@@ -138,11 +138,11 @@ class Warned(Plain, frozen=True, kw_only=True):
 
 
 class Reported(Plain, frozen=True, kw_only=True):
-    """What the training program has reported last.
+    """The last report of the training program.
 
     Attributes:
-        percentage: How much of the training is done, if it said so.
-        remaining_seconds: How long it will still take, if it said so.
+        percentage: How much of the training is done, if reported.
+        remaining_seconds: How long it will still take, if reported.
         metrics: Values by name, as it wrote them.
         at: When the operator got the report.
     """
@@ -154,7 +154,7 @@ class Reported(Plain, frozen=True, kw_only=True):
 
 
 class JobView(Plain, frozen=True, kw_only=True):
-    """Everything there is to see of one job."""
+    """Everything that is shown of one job."""
 
     job: JobSummary
     progress: Reported | None

@@ -68,7 +68,7 @@ class NodeSpec(View, frozen=True, gc=False, kw_only=True):
 
 
 class NodeStatus(View, frozen=True, gc=False, kw_only=True):
-    """What a node offers, and whether it is there."""
+    """What a node offers, and whether it is ready."""
 
     allocatable: dict[str, Any] = field(default_factory=dict)
     conditions: list[Condition] = field(default_factory=list)

@@ -55,7 +55,7 @@ EMBEDDED_ONLY = {
     "progress": ("--progress", "the operator of that cluster decides; see its --progress-address"),
     "page": ("--ui", "use traincrew ui beside it"),
 }
-"""Parameters of the command that have no meaning on another cluster, and why."""
+"""Parameters of the command that do not apply to another cluster, and why."""
 
 
 class Ending(NamedTuple):
@@ -148,7 +148,7 @@ async def run_elsewhere(
             try:
                 await run.create(documents, jobs)
                 if ending.detach:
-                    run.say_how_to_go_on()
+                    run.show_next_steps()
                     return 0
                 return await run.watch(interrupt, ending, timeout, scalings)
             finally:
@@ -261,7 +261,7 @@ class _Run:
         if delete:
             await self._delete()
         else:
-            self.say_how_to_go_on()
+            self.show_next_steps()
         return code
 
     async def _work(self, scalings: Sequence[Scaling]) -> int:
@@ -324,8 +324,8 @@ class _Run:
                 lines.append(Line(f"{each.title} deleted"))
         self._live.console.show(lines)
 
-    def say_how_to_go_on(self) -> None:
-        """Say how to see the jobs, and how to delete them."""
+    def show_next_steps(self) -> None:
+        """Show how to see the jobs, and how to delete them."""
         given: dict[str, Any] = click.get_current_context().params
         options = [word for option in ("kubeconfig", "context") if given.get(option)
                    for word in (f"--{option}", given[option])]  # fmt: skip

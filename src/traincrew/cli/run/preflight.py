@@ -85,7 +85,7 @@ async def prepare_images(
     Args:
         documents: The manifests.
         store: The one of the node, which pulls the same images and reports the progress.
-        report: Called with an image and what was wrong with it before the node could say so.
+        report: Called with an image and its error, if it is found before the node reports it.
 
     Raises:
         BadInput: An image cannot be prepared; the message has the reason and the fix.

@@ -1,4 +1,4 @@
-"""Wait for the pods that a manifest creates beside its job, such as the etcd of a rendezvous.
+"""Wait for the pods that a manifest creates besides its job, such as the etcd of a rendezvous.
 
 `kubectl create` does not wait: a worker that starts before such a pod answers fails, and may fail
 the job. A run creates its jobs once these pods are ready, or are known not to become so by
@@ -77,7 +77,7 @@ def is_ready_or_ended(pod: dict[str, Any]) -> bool:
 
 
 def obstacle(pod: dict[str, Any]) -> str:
-    """What keeps a pod from becoming ready until somebody acts; empty if nothing does."""
+    """Return what keeps a pod from becoming ready until somebody acts; empty if nothing does."""
     status = pod.get("status", {})
     for condition in status.get("conditions") or ():
         if condition["type"] == "PodScheduled" and condition["status"] == "False":

@@ -35,7 +35,7 @@ T = TypeVar("T", bound=View)
 
 PAGE = 500
 MOST = 5000
-"""Objects of a resource that are read at most: an explanation needs a few of them."""
+"""Maximum number of objects read of a resource: an explanation needs a few of them."""
 
 
 class Gathered(NamedTuple):

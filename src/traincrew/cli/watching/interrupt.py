@@ -37,7 +37,7 @@ class Interrupt:
         await self._happened.wait()
 
     def forget(self) -> None:
-        """Let `wait` wait for another interrupt; name and exit code stay those of the first."""
+        """Make `wait` wait for another interrupt; name and exit code stay those of the first."""
         self._happened.clear()
 
     @property

@@ -241,7 +241,7 @@ class _JobLogs:
             self._over.set()
         await self._over.wait()
         self._raise_failure()
-        # What has ended is read to its end; what still runs goes on without a job.
+        # Logs of ended pods are read to their end; pods that still run have lost their job.
         ended = [
             task
             for (uid, _), (_, task) in self._followers.items()

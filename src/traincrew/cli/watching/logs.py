@@ -88,7 +88,7 @@ class Logs:
         self._release()
 
     def show_after_logs(self, pod: Pod, lines: Sequence[Line]) -> bool:
-        """Hold back our lines about a pod that has ended until its log is complete.
+        """Delay our lines about a pod that has ended until its log is complete.
 
         Returns:
             Whether there is a log to wait for; if not, the lines are not handled.

@@ -1,6 +1,6 @@
 """The exit code of `traincrew run`.
 
-Beside those decided here: 2 for invalid input (`cli.errors.BadInput`), 128 + N for signal N
+Besides those decided here: 2 for invalid input (`cli.errors.BadInput`), 128 + N for signal N
 (`interrupt`).
 """
 

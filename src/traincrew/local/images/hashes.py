@@ -37,7 +37,7 @@ def read(files: Iterable[Path]) -> dict[tuple[str, str], tuple[str, ...]]:
             text = file.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise BuildError(f"hashes: {file}: cannot be read: {error}") from error
-        # A requirement goes on over line ends after a backslash.
+        # A requirement continues on the next line after a backslash.
         for line in text.replace("\\\n", " ").splitlines():
             stated = line.partition(" #")[0].strip()
             if not stated or stated.startswith("#"):

@@ -99,7 +99,7 @@ async def run(
 
 
 def _ignores_hang_up() -> bool:
-    """Return whether SIGHUP is ignored (by nohup, say), which programs would inherit."""
+    """Return whether SIGHUP is ignored (by nohup, for example), which programs would inherit."""
     return signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
 
 

@@ -5,7 +5,7 @@ the next *generation* is built beside it (`DIGEST`, `DIGEST-1`, …) and takes i
 it is complete. The marker file, written last, completes a tree; of the complete ones the newest
 counts.
 
-Three things say what a tree has to be:
+Three things describe what a tree has to be:
 
 * The marker names the recipe and the digest of the manifest.
 * The manifest (`traincrew.local.images.manifest`) has a digest of every file. To compare it all

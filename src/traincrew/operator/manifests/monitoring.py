@@ -33,7 +33,7 @@ class Alert(Struct, frozen=True):
         minutes: For how long before it fires.
         severity: ``critical`` if no job is served meanwhile.
         summary: What is the matter, in one line.
-        fix: What to look at first.
+        fix: What to check first.
     """
 
     name: str

@@ -65,7 +65,7 @@ def operator_policy() -> list[Document]:
 
 
 def _validations() -> list[tuple[str | Text, str]]:
-    """Return what has to hold of every write, and what is said if it does not."""
+    """Return the conditions for every write, and the message if one is not met."""
     addresses = "!has(object.spec.externalIPs) || size(object.spec.externalIPs) == 0"
     return [
         (

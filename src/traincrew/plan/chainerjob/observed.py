@@ -250,7 +250,7 @@ class ObservedJob:
         return over or self.job.holds("FailureTarget")
 
     def _last_failure(self) -> PodView | None:
-        """Return the newest master pod that failed by itself, not deleted by a deadline, say."""
+        """Return the newest master pod that failed by itself, not because of a deadline."""
         return pods.newest(
             pod
             for pod in self.master_pods
@@ -268,7 +268,7 @@ class ObservedJob:
         return 0 < self._failures() <= limit
 
     def _lost_workers(self, spec: ChainerJobSpec, updated: Status) -> str:
-        """List workers that were ready and are no longer; new workers do not count."""
+        """List workers that were ready and no longer are; new workers do not count."""
         ready = {pod.metadata.name for pod in self.worker_pods if pod.ready}
         by_name = {pod.metadata.name: pod for pod in self.worker_pods}
         records = podrecords.read(updated.pod_records)

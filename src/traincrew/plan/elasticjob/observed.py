@@ -107,7 +107,7 @@ class ObservedJob:
         """Return how long to wait for the scheduler; None if every pod is scheduled, or older.
 
         Args:
-            limit: Age of a pod from which on it is not waited for.
+            limit: Age at which a pod is no longer waited for.
         """
         left = [
             (parse_time(pod.metadata.creation_timestamp) + limit - self.now).total_seconds()

@@ -29,7 +29,7 @@ def assess(
 ) -> stall.Verdict | None:
     """Decide whether the job makes progress; None if it cannot train yet.
 
-    Fewer workers than `minReplicas` wait for the others, which takes as long as it takes.
+    Fewer workers than `minReplicas` wait for the others, for an unlimited time.
     """
     states = list(current.workers().values())
     runs = states.count(State.RUNNING)

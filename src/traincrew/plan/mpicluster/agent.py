@@ -40,8 +40,8 @@ exit "$code"
 """
 """Runs a command by a shell and ends with its exit code, also after SIGTERM.
 
-A signal interrupts ``wait``, which has to be called again for the exit code; 127 says that there is
-nothing left to wait for.
+A signal interrupts ``wait``, which has to be called again for the exit code; 127 means that nothing
+is left to wait for.
 """
 
 Document = dict[str, Any]
@@ -66,14 +66,14 @@ def scripts(service: str) -> dict[str, str]:
 
 
 def waiting(container: Document) -> Document:
-    """Let a container wait for processes, unless the user has written what it does."""
+    """Make a container wait for processes, unless the user has set its command."""
     if container.get("command") or container.get("args"):
         return container
     return {**container, "command": ["/bin/sh", "-c", WAIT]}
 
 
 def running(container: Document, command: str) -> Document:
-    """Let a container run the command of a one-shot cluster."""
+    """Make a container run the command of a one-shot cluster."""
     return {**container, "command": ["/bin/sh", "-c", RUN, "sh", command]}
 
 

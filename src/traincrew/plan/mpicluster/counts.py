@@ -90,7 +90,7 @@ def _numbers(current: ObservedCluster, new: dict[str, int]) -> dict[str, Replica
         counted = sum(
             count for place, count in new.items() if (_index(place) < 0) == (role == MASTER)
         )
-        # How a pod ends that was told to end says nothing about it.
+        # The exit code of a pod that is being deleted is meaningless.
         kept = [pod.status.phase for pod in those if pod.metadata.deletion_timestamp is None]
         succeeded, failed = kept.count("Succeeded"), kept.count("Failed")
         if current.stored.finished:  # pods that are cleaned up keep counting

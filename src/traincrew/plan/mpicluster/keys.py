@@ -57,7 +57,7 @@ class Keys(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float | None = None
 
     def stored_in(self, numbers: MPIClusterStatus) -> None:
-        """Write into a status what is true when the writes have succeeded."""
+        """Set in a status what holds once the writes have succeeded."""
         numbers.ssh_key_secret_name = self.secret
         numbers.ssh_key_generation = self.generation
         numbers.ssh_key_rotation_time = self.rotation_time
@@ -111,7 +111,7 @@ def keys(current: ObservedCluster, spec: MPIClusterSpec, owner: Owner, now: date
 def _seconds_to_wait(
     pods: Iterable[PodView], spec: MPIClusterSpec, since: str, now: datetime
 ) -> float | None:
-    """Return for how long a pod may still be without the new keys; None if that is not known.
+    """Return how long a pod may still lack the new keys; None if that is not known.
 
     A pod that is not ready may be on a node that is not reachable, which does not refresh its
     volumes. Pods that are created later have the new keys from their beginning.

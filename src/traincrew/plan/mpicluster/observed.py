@@ -117,10 +117,10 @@ class ObservedCluster:
         return found or (sshd.reason(self.spec, pod, self._now) if self.spec is not None else None)
 
     def seconds_to_silence(self) -> float | None:
-        """Return after how many seconds the status says of another pod that sshd is silent."""
+        """Return the seconds until the status reports another pod whose sshd does not answer."""
         if self.spec is None:
             return None
-        # A one-shot master is not waited for: mpiexec in it says what is wrong.
+        # A one-shot master is not waited for: its mpiexec reports what is wrong.
         masters = [self.master] if self.master is not None and not self.one_shot else []
         return sshd.seconds_left(self.spec, [*masters, *self.workers.values()], self._now)
 
@@ -182,7 +182,7 @@ class ObservedCluster:
 
     @property
     def started(self) -> bool:
-        """Whether the master was started; from then on it has no budget of time any more."""
+        """Whether the master was started; from then on its start has no time limit."""
         if self.stored.start_time is not None:
             return True
         return self.master is not None and self.master.metadata.deletion_timestamp is None
@@ -225,7 +225,7 @@ class ObservedCluster:
         if self.is_stalled:
             told = lifecycle.reported_stall(self.stored) or "The command made no progress"
             return lifecycle.RESTARTING, stall.NO_PROGRESS, f"{told}; {MASTER_RESTARTS}"
-        # A kubelet may run the command again before anybody has seen that it failed: that it did is
+        # A kubelet may run the command again before its failure was observed: that it failed is
         # stored first.
         untold = self.one_shot and failures > self.stored.failures
         if pod is not None and self._is_up(pod) and not untold:
@@ -276,7 +276,7 @@ class ObservedCluster:
 def failure_text(spec: MPIClusterSpec, pod: PodView) -> str:
     """Return how the last attempt that failed in a pod ended; empty if there is none.
 
-    If ssh failed, it says what to do as well.
+    If ssh failed, the text contains the fix as well.
     """
     status, ended = attempts.container(pod), attempts.last_failure(pod)
     if status is None or ended is None:

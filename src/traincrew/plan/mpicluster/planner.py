@@ -233,7 +233,7 @@ class _Planner(JobPlanner[MPIClusterSpec, MPIClusterStatus]):
     def _write(
         self, plan: Plan, spec: MPIClusterSpec, numbers: MPIClusterStatus, *, start: bool
     ) -> float | None:
-        """Add the writes to a plan; return after how many seconds more follow."""
+        """Add the writes to a plan; return the seconds until more follow."""
         found = keys.keys(self.current, spec, self.owner, self.now)
         held = self._holds_template(spec)
         self.releasing |= held or found.urgent
@@ -251,7 +251,7 @@ class _Planner(JobPlanner[MPIClusterSpec, MPIClusterStatus]):
         return self.current.replaces_template(keys.secret_name(self.current, spec))
 
     def _holds_template(self, spec: MPIClusterSpec) -> bool:
-        """Return whether it has to be stored first that the workers are replaced by us."""
+        """Return whether our replacement of the workers has to be stored first."""
         if not self._replaces(spec):
             return False
         return any(

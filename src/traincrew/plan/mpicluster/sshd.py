@@ -48,11 +48,11 @@ _ADVICE = [
         ),
     )
 ]
-"""What ssh or the kubelet says, and the fix, in at most 80 characters."""
+"""Messages of ssh or the kubelet, and the fix in at most 80 characters."""
 
 
 def advice(message: str) -> str:
-    """Return what to do about a message of ssh, Open MPI or the kubelet; empty if it is others'."""
+    """Return the fix for a message of ssh, Open MPI or the kubelet; empty for other messages."""
     return next((text for pattern, text in _ADVICE if pattern.search(message)), "")
 
 
@@ -85,7 +85,7 @@ def _has_own_probe(template: dict[str, object], name: str) -> bool:
 
 
 def reason(spec: MPIClusterSpec, pod: PodView, now: datetime) -> str | None:
-    """Return that sshd of a pod does not answer, and what to do; None if it may yet."""
+    """Return the problem and fix if sshd of a pod does not answer; None if it still may."""
     found = silence(spec, pod, now)
     if found is None or found < PATIENCE:
         return None
@@ -96,7 +96,7 @@ def reason(spec: MPIClusterSpec, pod: PodView, now: datetime) -> str | None:
 
 
 def seconds_left(spec: MPIClusterSpec, pods: Iterable[PodView], now: datetime) -> float | None:
-    """Return after how many seconds the next pod is taken for one without sshd."""
+    """Return the seconds until the next pod is considered to have no sshd."""
     found = (silence(spec, pod, now) for pod in pods)
     left = [(PATIENCE - each).total_seconds() for each in found if each is not None]
     return min((each for each in left if each > 0), default=None)

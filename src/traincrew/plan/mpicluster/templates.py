@@ -167,7 +167,7 @@ def _for_both(
 
 
 def _without_token(template: Document) -> Document:
-    """Give a pod that needs no access to the Kubernetes API none, unless the user asks for it.
+    """Mount no token in a pod that needs no access to the API, unless the user asks for it.
 
     Who names a ServiceAccount wants to use it: clouds know a pod by its account.
     """
@@ -179,7 +179,7 @@ def _without_token(template: Document) -> Document:
 
 
 def _with_sshd(container: Document) -> Document:
-    """Say where sshd listens, and that the pod is ready when it does."""
+    """Add the port of sshd, and a probe: the pod is ready when sshd listens."""
     ports = container.get("ports") or []
     if not any(each.get("containerPort") == PORT for each in ports):
         container = {**container, "ports": [*ports, {"containerPort": PORT}]}

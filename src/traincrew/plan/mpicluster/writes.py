@@ -218,7 +218,7 @@ class Writes:
         return with_field(self._observed, document, RoleView, "rules")
 
     def _role_binding(self, spec: MPIClusterSpec) -> Write | None:
-        """Create or mend the RoleBinding; a master that exists keeps the account that it has."""
+        """Create or repair the RoleBinding; an existing master keeps its account."""
         document = children.role_binding(self._owner, spec)
         exists = ChildKey.of(document) in self._observed.children
         if exists and self._current.has_another_template:

@@ -34,7 +34,7 @@ LABEL_ATTEMPT = "mxnet.mlkube.io/attempt"
 
 PORT_NAME = "ps-root-port"
 HEARTBEATS = {"PS_HEARTBEAT_INTERVAL": "1", "PS_HEARTBEAT_TIMEOUT": "5"}
-"""With these, in seconds, the other roles notice the loss of a worker and take it back."""
+"""With these, in seconds, the other roles notice the loss of a worker and readmit it."""
 HEARTBEAT_TIMEOUT = "PS_HEARTBEAT_TIMEOUT"
 USE_KUBERNETES = {"DMLC_USE_KUBERNETES": "1"}
 """Lets the scheduler listen on all addresses; it cannot bind to the name of a Service."""

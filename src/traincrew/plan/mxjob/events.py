@@ -50,7 +50,7 @@ def overridden_variables(owner: Owner, spec: MxJobSpec, runtime_id: str) -> list
 def namesakes(name: str, groups: Sequence[str]) -> list[Event]:
     """Warn about jobs of the same name in the kind's other group.
 
-    Their children have other names, so both run; but people and scripts take them for one.
+    Their children have other names, so both run; but people and scripts confuse them.
     """
     return [
         Event(

@@ -220,7 +220,7 @@ def _failed(replica: Replica) -> list[PodView]:
 
 
 def _failure_of_job(replica: Replica, who: str) -> Failure:
-    """Return what a Job tells about a pod that no longer exists.
+    """Return the state of a pod that no longer exists, by its Job.
 
     A pod that ends by itself stays, so somebody has deleted this one; with the exit code of a
     deletion, before it had ended.

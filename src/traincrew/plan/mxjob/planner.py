@@ -99,11 +99,11 @@ class _Planner(JobPlanner[MxJobSpec, MxJobStatus]):
 
     @property
     def has_started(self) -> bool:
-        # With a RuntimeId of its own there are children; the spec may still be mended.
+        # With a RuntimeId of its own there are children; the spec may still be repaired.
         return self._renamed or self.stored.condition(lifecycle.RUNNING) is not None
 
     def _runtime_id(self, spec: MxJobSpec) -> str:
-        """Return the RuntimeId; once there are children with one, it stays, whatever the spec has.
+        """Return the RuntimeId; it stays once there are children with it, whatever the spec has.
 
         A spec that lost it gets the same one again.
         """
@@ -292,7 +292,7 @@ class _Planner(JobPlanner[MxJobSpec, MxJobStatus]):
         return stall.assess(self.observed, self.policy(spec), self.now, in_order)
 
     def _must_wait(self, spec: MxJobSpec) -> float:
-        """Return the seconds to wait at most for replicas of the attempt before; 0 for not at all.
+        """Return the seconds to wait at most for replicas of the previous attempt; 0 if none.
 
         Two attempts must not run at the same time: they would write the same checkpoints, and the
         Service could lead to the scheduler that ends. A pod that a lost node keeps is not waited
@@ -312,7 +312,7 @@ class _Planner(JobPlanner[MxJobSpec, MxJobStatus]):
     def _seconds_to_be_noticed(self) -> float:
         """Return the seconds until the scheduler takes back the worker that is recreated alone.
 
-        One that comes earlier is not told its place, and waits for it forever.
+        One that comes earlier is not assigned a rank, and waits for it forever.
         """
         if not self.stored.recreate_after:
             return 0.0

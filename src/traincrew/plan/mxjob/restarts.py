@@ -35,7 +35,7 @@ BACKOFF_LIMIT_EXCEEDED = "BackoffLimitExceeded"
 GRACE_SECONDS = 5
 """Grace period of the pods of an attempt that has failed: they can only wait for each other."""
 LEAVING_SECONDS = 5.0
-"""Seconds after which Jobs that are being deleted are looked at again."""
+"""Seconds after which Jobs that are being deleted are checked again."""
 _LATE = timedelta(seconds=10)
 """How much longer than its grace period a pod may take; longer on a lost node."""
 _UNDELETED = timedelta(seconds=30)
@@ -51,7 +51,7 @@ class Restart(Struct, frozen=True, kw_only=True):
         text: Why, and what follows.
         reason: Reason of the job's failure; empty if there is another attempt.
         counted: Whether it counts against the back-off limit.
-        alone: A worker that is recreated while the others go on; None: all are restarted.
+        alone: A worker that is recreated while the others continue; None: all are restarted.
         noticed_after: Time that the scheduler needs to notice the loss of that worker.
     """
 
@@ -128,7 +128,7 @@ def decide(
 
 
 def _alone(spec: MxJobSpec, stored: MxJobStatus, failures: list[Failure]) -> Place | None:
-    """Return the worker that is recreated while the others go on; None if all are restarted.
+    """Return the worker that is recreated while the others continue; None for all.
 
     ps-lite's scheduler (`Van::ProcessAddNodeCommandAtScheduler`) takes back one node in its life:
     with the second one it ends itself (``recovery_nodes->control.node.size() == 1``). Without
@@ -177,7 +177,7 @@ def _again(
 
 
 def seconds_to_leave(pod: PodView, since: str, now: datetime) -> float:
-    """Return the seconds that a pod of an earlier attempt is still waited for.
+    """Return the seconds left to wait for a pod of an earlier attempt.
 
     Args:
         pod: The pod, whose Job does not exist any more.

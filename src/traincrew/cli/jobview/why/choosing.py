@@ -306,7 +306,7 @@ _CHECKS: tuple[Callable[[Facts, Pod, str], Explanation | None], ...] = (
 
 
 def _worst_of_all(facts: Facts) -> Explanation | None:
-    """Explain what keeps a pod from running; of several, what is hardest to get over."""
+    """Explain what keeps a pod from running; of several causes, the hardest one to fix."""
     for check in _CHECKS:
         found = _worst(facts, check)
         if found is not None:

@@ -1,4 +1,4 @@
-"""Pods and other children that the cluster does not let anybody create."""
+"""Pods and other children that the cluster refuses to create."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
     Attributes:
         cause: A stable name of the situation, such as ``insufficient-gpu``.
         text: What happens and why, in one or two sentences.
-        evidence: Where the cluster says so: conditions, events, pods, quotas, nodes.
+        evidence: What shows it: messages of conditions, events, pods, quotas, nodes.
         fix: What to do; empty if there is nothing to do.
     """
 

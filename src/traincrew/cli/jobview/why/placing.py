@@ -1,4 +1,4 @@
-"""Pods that no node takes: the words of kube-scheduler, by what is the matter."""
+"""Pods that fit on no node: messages of kube-scheduler, by cause."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["unplaced"]
 
 UNSEEN_SECONDS = 10.0
-"""After this time a scheduler has looked at every pod, unless there is none for it."""
+"""After this time a scheduler has tried to place every pod, unless there is none for it."""
 
 RULES = (
     Rule(

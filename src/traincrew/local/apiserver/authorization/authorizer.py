@@ -20,7 +20,7 @@ _MASTERS = "system:masters"
 
 
 class Decision(NamedTuple):
-    """Whether an action is allowed, and why; empty if there is nothing to say."""
+    """Whether an action is allowed, and why; the reason may be empty."""
 
     allowed: bool
     reason: str = ""

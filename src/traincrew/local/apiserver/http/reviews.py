@@ -46,7 +46,7 @@ def answer(
 
     Raises:
         StatusError: 400 for values of a wrong type, or a review without a token or namespace; 422
-            for a review of access that does not say of whom or to what.
+            for a review of access without a user or resource.
     """
     fault = decode_fault(resource.schema.node, document)
     if fault is not None:
@@ -100,7 +100,7 @@ def _attributes(spec: Document) -> Attributes:
 
 
 def _check_access_review(resource: ResourceType, spec: Document, namespace: str | None) -> None:
-    """Check that a review says of whom it is and to what.
+    """Check that a review names a user and a resource.
 
     Raises:
         StatusError: 422.

@@ -1,7 +1,7 @@
 """Tokens of ServiceAccounts: JSON Web Tokens that this cluster signs.
 
-Here is their form and what can be said of a token alone; `users` knows whether the account and the
-object that it is bound to still exist, and `tokenrequests` who gets one.
+This module knows their form and what follows from a token alone; `users` knows whether the account
+and the object that it is bound to still exist, and `tokenrequests` who gets one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ AUDIENCE = "https://kubernetes.default.svc"
 
 
 class InvalidTokenError(Exception):
-    """A token that is not valid; the message says why, in upstream's words."""
+    """A token that is not valid; the message has the reason, in upstream's words."""
 
 
 def _pack(data: bytes) -> str:

@@ -49,7 +49,7 @@ def prune_and_check(
     """Remove unknown fields and meaningless values, in place, and check the others.
 
     One pass over a document for both costs little more than for one, and nearly all documents are
-    valid. What is wrong with the others is for `checks.check` to say.
+    valid. `checks.check` finds the errors of the others.
 
     Args:
         node: schema of the document, of a built-in kind.

@@ -207,10 +207,10 @@ class NamespaceReconciler:
         """
         found: dict[Resource, list[dict[str, Any]]] = {}
 
-        async def look(resource: Resource) -> None:
+        async def check(resource: Resource) -> None:
             found[resource] = await self._list(resource, namespace)
 
-        errors = await self._context.run_all(look(resource) for resource in resources)
+        errors = await self._context.run_all(check(resource) for resource in resources)
         return [(item, found[item]) for item in resources if found.get(item)], errors
 
     async def _list(self, resource: Resource, namespace: str) -> list[dict[str, Any]]:
