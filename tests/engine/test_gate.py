@@ -51,8 +51,8 @@ class Recording:
         return [event["message"] for event in found]
 
 
-def crowded(gate: Gate) -> bool:
-    return gate.crowded
+def in_burst(gate: Gate) -> bool:
+    return gate.in_burst
 
 
 def seconds() -> float:
@@ -181,27 +181,27 @@ def test_stopping_while_an_overdue_event_is_written() -> None:
     simulate(main())
 
 
-def test_more_urgent_requests_than_a_few_are_a_crowd() -> None:
+def test_more_urgent_requests_than_a_few_are_a_burst() -> None:
     async def main() -> None:
-        gate = Gate(crowd=2)
+        gate = Gate(burst=2)
         ended: list[float] = []
-        gate.on_end_of_crowd(lambda: ended.append(seconds()))
+        gate.on_end_of_burst(lambda: ended.append(seconds()))
 
         async def send(duration: float) -> None:
             with gate.urgent():
                 await asyncio.sleep(duration)
 
         await asyncio.gather(send(1), send(1))
-        assert not crowded(gate)
+        assert not in_burst(gate)
         assert ended == []
         began = seconds()
         sending = asyncio.gather(send(1), send(2), send(5))
         await asyncio.sleep(0.1)
-        assert crowded(gate)
+        assert in_burst(gate)
         await asyncio.sleep(4)
-        assert crowded(gate), "until the last one of them has ended"
+        assert in_burst(gate), "until the last one of them has ended"
         await sending
-        assert not crowded(gate)
+        assert not in_burst(gate)
         assert [round(at - began) for at in ended] == [5]
 
     simulate(main())
@@ -209,12 +209,12 @@ def test_more_urgent_requests_than_a_few_are_a_crowd() -> None:
 
 def test_a_request_that_fails_is_over() -> None:
     async def main() -> None:
-        gate = Gate(crowd=0)
+        gate = Gate(burst=0)
         calls: list[Callable[[], None]] = []
-        gate.on_end_of_crowd(lambda: calls.append(lambda: None))
+        gate.on_end_of_burst(lambda: calls.append(lambda: None))
         with pytest.raises(RuntimeError), gate.urgent():
             raise RuntimeError
-        assert not crowded(gate)
+        assert not in_burst(gate)
         assert len(calls) == 1
 
     simulate(main())

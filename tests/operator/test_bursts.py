@@ -61,7 +61,7 @@ class SlowPods:
         ]
 
 
-async def begin_crowd(cluster: Cluster, slow: SlowPods) -> None:
+async def begin_burst(cluster: Cluster, slow: SlowPods) -> None:
     """Create a job whose pods keep the operator busy."""
     big = elastic(SLOW, hosted=True, minReplicas=1, maxReplicas=SLOW)
     big["metadata"]["name"] = BIG
@@ -77,7 +77,7 @@ async def test_statuses_and_events_follow_the_children(cluster: Cluster) -> None
     slow = SlowPods(2.0)
     cluster.server.faults, cluster.server.audit = slow.delay, slow.record
     await cluster.start_operator()
-    await begin_crowd(cluster, slow)
+    await begin_burst(cluster, slow)
     small = elastic(3, hosted=True)
     small["metadata"]["name"] = NAME
     await cluster.create(small)
@@ -104,7 +104,7 @@ async def test_the_statuses_of_an_mpicluster_follow_and_its_keys_are_made_once(
     slow = SlowPods(2.0)
     cluster.server.faults, cluster.server.audit = slow.delay, slow.record
     await cluster.start_operator()
-    await begin_crowd(cluster, slow)
+    await begin_burst(cluster, slow)
     await cluster.create(interactive(workers=2))
     await cluster.run_hosts("hello", "worker-0", "worker-1")
     assert slow.of("PATCH", "hello", "/status") == []
@@ -129,7 +129,7 @@ async def test_a_job_is_planned_now_and_then_while_many_begin(
     slow = SlowPods(3.0)
     cluster.server.faults, cluster.server.audit = slow.delay, slow.record
     await cluster.start_operator()
-    await begin_crowd(cluster, slow)
+    await begin_burst(cluster, slow)
     small = elastic(3, hosted=True)
     small["metadata"]["name"] = NAME
     await cluster.create(small)
@@ -143,8 +143,8 @@ async def test_a_job_is_planned_now_and_then_while_many_begin(
         pod = f"{NAME}-worker-0"
         await cluster.client.patch(PODS, pod, "default", patch=patch, subresource="status")
     passes = planned.count(NAME)
-    assert passes <= 2 + (clock() - began) / reconciler.CROWD_REST, f"{changes} changes"
-    assert slow.of("PATCH", NAME, "/status") == [], "the crowd has not ended"
+    assert passes <= 2 + (clock() - began) / reconciler.BURST_REST, f"{changes} changes"
+    assert slow.of("PATCH", NAME, "/status") == [], "the burst has not ended"
     await cluster.until_phase(NAME, "Running", workersReady="3/3")
 
 
@@ -169,7 +169,7 @@ async def test_nobody_asks_why_pods_are_missing_while_others_are_being_created(
 
     cluster.server.faults, cluster.server.audit = faults, record
     await cluster.start_operator()
-    await begin_crowd(cluster, slow)
+    await begin_burst(cluster, slow)
     await cluster.create(distributed("digits", workers=1))
 
     async def asked() -> bool:
@@ -197,9 +197,9 @@ async def test_the_statuses_of_a_job_alone(cluster: Cluster) -> None:
 # -- the decision -----------------------------------------------------------------------------
 
 
-def test_a_write_is_deferred_while_there_is_a_crowd_and_for_a_limited_time() -> None:
+def test_a_write_is_deferred_during_a_burst_and_for_a_limited_time() -> None:
     async def main() -> None:
-        gate, enqueued = Gate(crowd=0), list[Request]()
+        gate, enqueued = Gate(burst=0), list[Request]()
         deferral = Deferral(gate, SimulatedClock(), enqueued.append)
         one, other = Request("default", "one"), Request("default", "other")
         assert deferral.delay(one, "status") == 0
@@ -214,7 +214,7 @@ def test_a_write_is_deferred_while_there_is_a_crowd_and_for_a_limited_time() -> 
             deferral.delay(other, "status")
             deferral.forget(other, "children", "checks", "status")
             assert enqueued == []
-        assert set(enqueued) == {one}, "reconciled at once when the crowd has ended"
+        assert set(enqueued) == {one}, "reconciled at once when the burst has ended"
         assert deferral.delay(one, "status") == 0
 
     simulate(main())

@@ -1,10 +1,10 @@
 """Events for people: what happened to an object, and why.
 
 Recording never blocks and never fails: an event is put into a bounded backlog and written later,
-those of one object in order. Events give way to what is urgent; those that warn, and those before
-them, do not. A repeated event only increments the count of the first (as in client-go's event
-correlator). Each object has a small budget for every reason, so that a hot loop can overload
-neither the API server nor crowd out other events of that object.
+those of one object in order. Normal events are deferred during urgent requests, unless a Warning
+event of the same object follows them. A repeated event only increments the count of the first (as
+in client-go's event correlator). Each object has a small budget for every reason, so that a hot
+loop can overload neither the API server nor crowd out other events of that object.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ _ATTEMPTS = 3
 _MAX_MESSAGE = 1024  # API validation
 _FLUSH_TIMEOUT = 3.0
 _MAX_DELAY = 10.0
-"""Seconds by which an event gives way at most; it is then written beside what is urgent."""
+"""Seconds by which an event is deferred at most; it is then written in spite of urgent requests."""
 _MAX_HELD = 1000
-"""Events that give way at most, so that all of them can be written when the process ends."""
+"""Events that are deferred at most, so that all of them can be written when the process ends."""
 
 _Key = tuple[str, ...]
 T = TypeVar("T")
@@ -84,7 +84,7 @@ class _Series(Struct):
     queued: bool = False
     urgent: bool = False
     due: float = 0.0
-    """When it gives way no longer, on the event loop's clock."""
+    """When it is deferred no longer, on the event loop's clock."""
 
 
 class _Writer:
@@ -116,7 +116,7 @@ class _Writer:
     def add(self, series: _Series, *, urgent: bool) -> None:
         """Queue an event, or the update of its count; it must not be in the backlog.
 
-        An urgent one gives way no longer, nor do those before it, which are written first.
+        An urgent one is not deferred, nor are those before it, which are written first.
         """
         series.queued, series.urgent = True, urgent
         series.due = self._clock.monotonic() + _MAX_DELAY
@@ -143,7 +143,7 @@ class _Writer:
                 due = self.backlog[0].due
                 await asyncio.sleep(self._total.reserve(self._clock.monotonic()))
                 # `flush` may write what is left meanwhile.
-                async with self._gate.give_way(due, self._hurry):
+                async with self._gate.deferred(due, self._hurry):
                     await self._write_next()
 
     async def flush(self) -> None:
@@ -234,7 +234,7 @@ class EventRecorder:
         client: The API server.
         component: The reporter; ``source.component``.
         instance: The reporting process; ``source.host``.
-        gate: What events give way to; nothing by default.
+        gate: Defers Normal events during urgent requests; nothing is deferred by default.
         clock: Source of time, on the scale of the event loop's.
         metrics: Where dropped events are counted, if anywhere.
     """

@@ -1,8 +1,8 @@
-"""What is urgent goes first; other requests give way while it is being sent.
+"""Defers requests that can wait while urgent ones are being sent.
 
-Every request costs the API server time that all others wait for. So while many children of jobs are
-being created, requests that nothing waits for are held back, each for a limited time. The gate only
-knows how many urgent requests there are; how long something may be held back is up to its sender.
+Every request costs the API server time that delays all others. So while many children of jobs are
+being created, requests that nothing waits for are deferred, each for a limited time. The gate only
+knows how many urgent requests there are; the sender of a request decides how long it may wait.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
-CROWD = 32
-"""More urgent requests than this at the same time are a crowd."""
+BURST = 32
+"""More urgent requests than this at the same time are a burst."""
 _QUIET_SECONDS = 0.1
-"""Between two jobs of a burst there may be a moment without any urgent request."""
+"""Between two jobs that begin together there may be a moment without any urgent request."""
 
 
 class Gate:
-    """Counts urgent requests, and lets others wait for their end.
+    """Counts urgent requests, and delays others until they have ended.
 
     Args:
-        crowd: Number of urgent requests that are not yet a crowd.
+        burst: Largest number of concurrent urgent requests that is no burst.
     """
 
-    def __init__(self, *, crowd: int = CROWD) -> None:
-        self._limit = crowd
+    def __init__(self, *, burst: int = BURST) -> None:
+        self._limit = burst
         self._urgent = 0
-        self._crowded = False
+        self._in_burst = False
         self._quiet = asyncio.Event()
         self._quiet.set()
         self._timer: asyncio.TimerHandle | None = None
@@ -38,24 +38,24 @@ class Gate:
         self._calls: list[Callable[[], None]] = []
 
     @property
-    def crowded(self) -> bool:
-        """Whether a crowd of urgent requests has come, and some are still being sent."""
-        return self._crowded
+    def in_burst(self) -> bool:
+        """Whether there was a burst of urgent requests, and some are still being sent."""
+        return self._in_burst
 
-    def on_end_of_crowd(self, call: Callable[[], None]) -> None:
-        """Add a function to be called whenever a crowd has ended."""
+    def on_end_of_burst(self, call: Callable[[], None]) -> None:
+        """Add a function to be called whenever a burst has ended."""
         self._calls.append(call)
 
     @contextlib.contextmanager
     def urgent(self) -> Iterator[None]:
-        """Let others wait while a request waits for its turn, or for its response."""
+        """Delay other requests while an urgent one is queued or sent."""
         self._urgent += 1
         self._quiet.clear()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         if self._urgent > self._limit:
-            self._crowded = True
+            self._in_burst = True
         try:
             yield
         finally:
@@ -66,17 +66,17 @@ class Gate:
     def _end(self) -> None:
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(_QUIET_SECONDS, self._quiet.set)
-        if self._crowded:
-            self._crowded = False
+        if self._in_burst:
+            self._in_burst = False
             for call in self._calls:
                 call()
 
     @contextlib.asynccontextmanager
-    async def give_way(self, due: float, hurry: asyncio.Event) -> AsyncIterator[None]:
+    async def deferred(self, due: float, hurry: asyncio.Event) -> AsyncIterator[None]:
         """Wait until nothing is urgent, and send a request then.
 
-        What is overdue is sent all the same, but one request at a time: it is never held back for
-        ever, and costs the urgent ones little.
+        What is overdue is sent nevertheless, but one request at a time: it is not delayed forever,
+        and costs the urgent ones little.
 
         Args:
             due: When to wait no longer, on the event loop's clock.

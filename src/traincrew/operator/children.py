@@ -68,7 +68,7 @@ class ChildWriter:
     Args:
         client: The API server.
         resources: Resource of each kind of child.
-        gate: Where writes announce themselves that others give way to.
+        gate: Defers other requests during urgent writes.
         unwatched: Resources of which nothing but metadata is read or returned, and nothing is
             changed except for the keys of a Secret.
     """
@@ -95,7 +95,7 @@ class ChildWriter:
 
         Args:
             writes: The writes.
-            urgent: Whether other requests give way to them; otherwise few are sent at a time.
+            urgent: Whether other requests are deferred; otherwise few are sent at a time.
         """
         everything = list(writes)
 

@@ -1,8 +1,7 @@
-"""Requests that give way while children of many jobs are being created.
+"""Defers writes that can wait while children of many jobs are being created.
 
-A reconcile does not wait for its turn: then no worker would be left for the jobs that others give
-way to. It leaves the write out instead, and the job is reconciled again when the crowd has ended,
-or the write is overdue.
+A reconcile does not block until then, or no worker would be left for the urgent jobs. It leaves the
+write out, and the job is reconciled again when the burst has ended or the write is overdue.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ class Deferral:
     """Decides when a write that can wait is sent.
 
     Args:
-        gate: What goes first.
+        gate: Knows whether there is a burst.
         clock: Source of time.
         enqueue: Requests a reconcile.
     """
@@ -36,12 +35,12 @@ class Deferral:
         self._clock = clock
         self._enqueue = enqueue
         self._since: dict[tuple[Request, Deferred], float] = {}
-        gate.on_end_of_crowd(self._continue)
+        gate.on_end_of_burst(self._continue)
 
     def delay(self, request: Request, what: Deferred) -> float:
         """Return the seconds by which to defer a write of a job; 0 if it is to be sent now."""
         key = (request, what)
-        if self._gate.crowded:
+        if self._gate.in_burst:
             now = self._clock.monotonic()
             left = self._since.setdefault(key, now) + MAX_DELAY - now
             if left > 0:

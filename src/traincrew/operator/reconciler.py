@@ -61,10 +61,9 @@ STATUS_INTERVAL = 1.0
 _REST_FACTOR = 5.0
 """A job is reconciled for at most a fifth of the time: evaluating thousands of pods takes
 milliseconds, and when they start together, each of them requeues the job."""
-CROWD_REST = 0.5
-"""Seconds until a job is reconciled again while many begin. Each of its pods is changed several
-times until it runs, and what the job's status says of that waits for the end of the crowd anyway.
-"""
+BURST_REST = 0.5
+"""Seconds until a job is reconciled again during a burst. Each of its pods changes several times
+until it runs, and status updates about that are deferred until the end of the burst anyway."""
 MISSING_SECONDS = 3.0
 """Seconds a pod may be missing before a dry run checks whether the API refuses it."""
 _CHECK_INTERVAL = 10.0
@@ -85,7 +84,7 @@ class Reconciler:
         manager: Where informers and the controller run.
         events: Where events are recorded.
         kind: The kind.
-        gate: Where writes that can wait give way to creates; its own by default.
+        gate: Defers writes that can wait while others are urgent; its own by default.
         namespace: Only jobs of this namespace; all by default.
         reports: What training programs report; nothing by default.
         workers: Maximum number of jobs reconciled at the same time.
@@ -225,8 +224,8 @@ class Reconciler:
         for key, refusal in refusals.items():
             if _may_be_accepted(refusal):
                 raise RefusedError(f"{key.kind} {key.name}: {refusal.message}")
-        if self._gate.crowded:
-            rest = self._clock.monotonic() + CROWD_REST
+        if self._gate.in_burst:
+            rest = self._clock.monotonic() + BURST_REST
             memory.earliest_reconcile = max(memory.earliest_reconcile, rest)
         checks = [due - self._clock.monotonic() for due in memory.missing.values()]
         waits = [
