@@ -16,6 +16,14 @@ import sys
 import time
 from pathlib import Path
 
+try:
+    from progress import report  # traincrew's progress.py, beside this file
+except ImportError:  # training works without it
+
+    def report(**_):
+        pass
+
+
 # Of the five DMLC_* variables the script itself needs this one only; MXNet reads them all.
 role = os.environ.get("DMLC_ROLE", "")
 
@@ -144,10 +152,17 @@ def main():
         if first:
             if arguments.checkpoints:
                 save(net, epoch)
+            mean = sum(losses) / len(losses)
+            reached, seconds = accuracy(), time.monotonic() - started
             print(
-                f"epoch {epoch:>3}  loss {sum(losses) / len(losses):.4f}"
-                f"  validation accuracy {accuracy():.4f}  {time.monotonic() - started:.1f} s",
+                f"epoch {epoch:>3}  loss {mean:.4f}"
+                f"  validation accuracy {reached:.4f}  {seconds:.1f} s",
                 flush=True,
+            )
+            report(
+                percentage=100 * epoch / arguments.epochs,
+                remaining_seconds=seconds / (epoch - begin) * (arguments.epochs - epoch),
+                metrics={"loss": f"{mean:.4f}", "validation accuracy": f"{reached:.4f}"},
             )
         time.sleep(arguments.pause)
 

@@ -19,6 +19,14 @@ import numpy as np
 from chainer import functions, links
 from chainer.datasets import TupleDataset, split_dataset_random
 
+try:
+    from progress import report  # traincrew's progress.py, beside this file
+except ImportError:  # training works without it
+
+    def report(**_):
+        pass
+
+
 parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
 parser.add_argument("--epochs", "-e", type=int, default=30, help="passes over the data")
 parser.add_argument("--batch-size", "-b", type=int, default=32, help="images per step and process")
@@ -78,10 +86,16 @@ while iterator.epoch < arguments.epochs:
         with chainer.using_config("train", False), chainer.no_backprop_mode():
             model(*chainer.dataset.concat_examples(test))
         accuracy = float(model.accuracy.array)
+        loss, seconds = np.mean(losses), time.monotonic() - started
         print(
-            f"epoch {iterator.epoch:>3}  loss {np.mean(losses):.4f}"
-            f"  validation accuracy {accuracy:.4f}  {time.monotonic() - started:.1f} s",
+            f"epoch {iterator.epoch:>3}  loss {loss:.4f}"
+            f"  validation accuracy {accuracy:.4f}  {seconds:.1f} s",
             flush=True,
+        )
+        report(
+            percentage=100 * iterator.epoch / arguments.epochs,
+            remaining_seconds=seconds / iterator.epoch * (arguments.epochs - iterator.epoch),
+            metrics={"loss": f"{loss:.4f}", "validation accuracy": f"{accuracy:.4f}"},
         )
         losses = []
 

@@ -22,6 +22,14 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
+try:
+    from progress import report  # traincrew's progress.py, beside this file
+except ImportError:  # training works without it
+
+    def report(**_):
+        pass
+
+
 parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
 parser.add_argument("--epochs", type=int, default=40, help="passes over the data")
 parser.add_argument("--batch-size", type=int, default=32, help="images per step and process")
@@ -86,10 +94,16 @@ for epoch in range(begin, arguments.epochs):
         losses.append(loss.item())
     if first:
         save(epoch + 1)
+        loss, reached, seconds = sum(losses) / len(losses), accuracy(), time.monotonic() - started
         print(
-            f"epoch {epoch + 1:>3}  {world} process(es)  loss {sum(losses) / len(losses):.4f}"
-            f"  validation accuracy {accuracy():.4f}  {time.monotonic() - started:.1f} s",
+            f"epoch {epoch + 1:>3}  {world} process(es)  loss {loss:.4f}"
+            f"  validation accuracy {reached:.4f}  {seconds:.1f} s",
             flush=True,
+        )
+        report(
+            percentage=100 * (epoch + 1) / arguments.epochs,
+            remaining_seconds=seconds / (epoch + 1 - begin) * (arguments.epochs - epoch - 1),
+            metrics={"loss": f"{loss:.4f}", "validation accuracy": f"{reached:.4f}"},
         )
     time.sleep(arguments.pause)
     # No rank starts an epoch before all have finished this one.
