@@ -53,9 +53,10 @@ function onKey(event) {
   if (typing) return;
   if (event.key === "t") switchTheme();
   else if (event.key === "Escape" && location.hash.startsWith("#/job/")) location.hash = "#/";
-  else if (event.key === "/") {
-    const search = /** @type {HTMLInputElement | null} */ (document.querySelector("input[type=search]"));
-    if (search) { event.preventDefault(); search.focus(); }
+  else {
+    const wanted = [...document.querySelectorAll("[data-shortcut]")].find((each) =>
+      each instanceof HTMLElement && each.dataset["shortcut"] === event.key && each.offsetParent !== null);
+    if (wanted instanceof HTMLElement) { event.preventDefault(); wanted.focus(); }
   }
 }
 

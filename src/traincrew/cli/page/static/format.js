@@ -73,6 +73,14 @@ export function number(value) {
   return Math.abs(value) >= 1e5 || Math.abs(value) < 1e-3 ? value.toExponential(2) : value.toPrecision(4);
 }
 
+/**
+ * Return a count with separators: `12,345`.
+ * @param {number} value
+ */
+export function count(value) {
+  return value.toLocaleString("en");
+}
+
 /** Tones have a sign as well, for people who do not see the colours. */
 const SIGNS = /** @type {Record<string, string>} */ ({ good: "●", busy: "◐", bad: "✕", plain: "○" });
 const TONES = /** @type {Record<string, string>} */ ({
@@ -98,14 +106,54 @@ export function state(text, tone) {
 }
 
 /**
- * Call a function at most once in a while, the last time included.
+ * Set the children of an element without moving those that stay: they keep focus and selection.
+ * @param {HTMLElement} parent
+ * @param {Node[]} nodes
+ */
+export function arrange(parent, nodes) {
+  const wanted = new Set(nodes);
+  for (const child of [...parent.childNodes]) if (!wanted.has(child)) child.remove();
+  nodes.forEach((node, index) => {
+    const there = parent.childNodes[index] ?? null;
+    if (there !== node) parent.insertBefore(node, there);
+  });
+}
+
+/**
+ * Call a function soon, but at most once in a while; what is asked for meanwhile is done at its end.
  * @param {() => unknown} work
  * @param {number} milliseconds
  */
 export function throttled(work, milliseconds) {
   let timer = 0;
+  let next = 0;
   return () => {
     if (timer) return;
-    timer = window.setTimeout(() => { timer = 0; work(); }, milliseconds);
+    timer = window.setTimeout(() => {
+      timer = 0;
+      work();
+      next = performance.now() + milliseconds;
+    }, Math.max(0, next - performance.now()));
+  };
+}
+
+/**
+ * As `throttled`, for work that takes time elsewhere: a tenth of the time at most, and never twice at once.
+ * @param {() => Promise<unknown>} work
+ * @param {number} milliseconds
+ */
+export function paced(work, milliseconds) {
+  let busy = false;
+  let again = false;
+  return async function start() {
+    if (busy) { again = true; return; }
+    busy = true;
+    const began = performance.now();
+    await work();
+    const pause = Math.max(milliseconds, 9 * (performance.now() - began));
+    setTimeout(() => {
+      busy = false;
+      if (again) { again = false; void start(); }
+    }, pause);
   };
 }

@@ -1,23 +1,18 @@
 // One job: its state, roles, timeline, curves, log, events and manifest.
 
 import { Curves } from "./curves.js";
-import { duration, element, number, seconds, state, throttled, toneOf } from "./format.js";
+import { duration, element, number, paced, seconds, state, throttled, toneOf } from "./format.js";
 import { Log } from "./log.js";
-import { stream, text } from "./session.js";
+import { Pods } from "./pods.js";
+import { prepared } from "./rows.js";
+import { send, stream, text } from "./session.js";
 import { Timeline } from "./timeline.js";
 
 /**
  * @typedef {{kind: string, namespace: string, name: string}} JobName
- * @typedef {{startedAt: string, endedAt: string | null, exitCode: number | null}} Run
- * @typedef {{createdAt: string, scheduledAt: string | null, readyAt: string | null, goneAt: string | null,
- *   runs: Run[]}} Life
- * @typedef {{name: string, uid: string, rank: number, attempt: number, node: string, state: string,
- *   detail: string, tone: string, ready: boolean, restarts: number}} Pod
- * @typedef {{role: string, pod: Pod, life: Life}} PodRow
  * @typedef {{percentage: number | null, remainingSeconds: number | null}} Reported
  */
 
-const MANY_PODS = 60;
 const RUNS_FOR = "Runs for";
 const SELF_EVIDENT = new Set(["", "Running", "Succeeded"]);
 
@@ -30,22 +25,22 @@ const SELF_EVIDENT = new Set(["", "Running", "Succeeded"]);
 export function showJob(place, job, report) {
   document.title = `${job.name} · traincrew`;
   const path = `/jobs/${[job.kind, job.namespace, job.name].map(encodeURIComponent).join("/")}`;
-  /** @type {Map<string, PodRow>} */
-  const pods = new Map();
-  /** @type {{name: string, desired: number, ready: number}[]} */
+  /** @type {Map<string, import("./rows.js").Row>} */
+  const known = new Map();
+  /** @type {import("./pods.js").Role[]} */
   let roles = [];
   const top = element("div");
   const why = element("div");
   const progress = element("div");
-  const tiles = element("div");
   const timeline = new Timeline();
   const curves = new Curves();
-  const log = new Log();
+  const log = new Log((pod) => void send(`${path}/logs/${encodeURIComponent(pod)}`).catch(() => { /* it is gone */ }));
+  const pods = new Pods((shown) => timeline.draw(shown), (pod) => log.show(pod));
   const events = element("tbody");
   const manifest = element("pre", { class: "manifest" });
   place.append(
     element("p", {}, element("a", { href: "#/" }, "← All jobs")), top, why, progress,
-    element("h2", {}, "Pods"), tiles,
+    element("h2", {}, "Pods"), pods.place,
     element("h2", {}, "Timeline"), timeline.place,
     element("h2", {}, "Metrics"), curves.place,
     element("h2", {}, "Log"), log.place,
@@ -65,25 +60,25 @@ export function showJob(place, job, report) {
   let phase = "";
   /** @type {Reported | null} */
   let reported = null;
-  const explain = throttled(async () => {
+  const explain = paced(async () => {
     if (SELF_EVIDENT.has(phase)) { why.replaceChildren(); return; }
     try {
       why.replaceChildren(...explanation(JSON.parse(await text(`${path}/why`))));
     } catch { /* the job is gone: its state says so */ }
   }, 500);
-  const drawPods = throttled(() => {
-    tiles.replaceChildren(...groups(roles, [...pods.values()]));
-    timeline.draw([...pods.values()]);
-  }, 100);
+  const drawPods = throttled(() => pods.set(roles, [...known.values()]), 100);
+  /** @type {any[]} */
+  let latest = [];
+  const drawEvents = throttled(() => events.replaceChildren(...latest.slice().reverse().map(eventRow)), 500);
   const redraw = setInterval(() => {
-    timeline.draw([...pods.values()]);
+    timeline.redraw();
     const age = /** @type {HTMLElement | null} */ (top.querySelector("[data-began]"));
     const began = Number(age?.dataset["began"]);
     if (age && began) age.textContent = duration(Date.now() / 1000 - began);
   }, 1000);
 
   const end = stream(path, {
-    begin: () => { pods.clear(); curves.clear(); log.clear(); },
+    begin: () => { known.clear(); curves.clear(); log.clear(); },
     absent: (content) => {
       top.replaceChildren(heading(job, "absent", "plain"),
         ...problemsOf(content.problems.length ? content.problems : ["There is no such job (any more)."]));
@@ -95,19 +90,21 @@ export function showJob(place, job, report) {
       reported = content.progress;
       progress.replaceChildren(...progressOf(curves, reported));
       top.replaceChildren(...headOf(job, content));
+      log.setUnfollowed(content.unfollowed);
       drawPods();
       explain();
     },
     pods: (content) => {
-      for (const uid of content.removed) pods.delete(uid);
-      for (const row of content.changed) pods.set(row.pod.uid, row);
+      for (const uid of content.removed) known.delete(uid);
+      for (const row of content.changed) known.set(row.pod.uid, prepared(row));
+      log.offer(content.changed.map((/** @type {import("./rows.js").PodRow} */ row) => row.pod.name));
       drawPods();
       explain();
     },
     series: (content) => { curves.add(content); progress.replaceChildren(...progressOf(curves, reported)); },
     marks: (content) => curves.setMarks(content),
     log: (content) => log.add(content.lines, content.missed),
-    events: (content) => events.replaceChildren(...content.slice().reverse().map(eventRow)),
+    events: (content) => { latest = content; drawEvents(); },
     ended: (content) => { timeline.ended = content.at; clearInterval(redraw); },
   }, report);
   return () => { clearInterval(redraw); curves.clear(); log.leave(); end(); };
@@ -152,14 +149,13 @@ function headOf(job, content) {
     ["Restarts", summary.restarts], [summary.endedAt ? "Took" : RUNS_FOR, began === null ? "" : duration(ended - began)],
   ]);
   const why = toneOf(phase) === "good" ? summary.message : [summary.reason, summary.message].filter(Boolean).join(": ");
-  const unfollowed = content.unfollowed ? [`The logs of ${content.unfollowed} containers are not shown: there are too many.`] : [];
   return [
     heading(job, phase, toneOf(phase)),
     element("p", { class: toneOf(phase) === "bad" ? "problem" : "faint" }, why),
     element("dl", { class: "facts" }, ...facts.map(([title, value]) =>
       element("div", {}, element("dt", {}, title),
         element("dd", title === RUNS_FOR ? { "data-began": String(began ?? "") } : {}, value)))),
-    ...problemsOf([...content.problems, ...unfollowed]),
+    ...problemsOf(content.problems),
   ];
 }
 
@@ -185,40 +181,6 @@ function progressOf(curves, reported) {
       element("div", {}, element("dt", {}, name), element("dd", {}, number(value))))));
   }
   return parts;
-}
-
-/**
- * @param {{name: string, desired: number, ready: number}[]} roles
- * @param {PodRow[]} rows
- */
-function groups(roles, rows) {
-  const parts = [];
-  for (const role of roles) {
-    const members = rows.filter((row) => row.role === role.name)
-      .sort((a, b) => a.pod.rank - b.pod.rank || a.pod.attempt - b.pod.attempt);
-    const many = members.length > MANY_PODS;
-    parts.push(
-      element("h3", {}, `${role.name} `, element("span", { class: "faint" }, `${role.ready} of ${role.desired} ready`)),
-      element("ul", { class: many ? "tiles many" : "tiles" }, ...members.map((row) => tile(row, many))),
-    );
-  }
-  return parts;
-}
-
-/**
- * @param {PodRow} row
- * @param {boolean} many
- */
-function tile({ pod, life }, many) {
-  const attempt = pod.attempt > 1 ? `, attempt ${pod.attempt}` : "";
-  const restarts = pod.restarts ? `, ${pod.restarts} restarts` : "";
-  const gone = life.goneAt ? " gone" : "";
-  const title = `${pod.name}: ${pod.state}${pod.detail ? ` (${pod.detail})` : ""}${pod.node ? ` on ${pod.node}` : ""}`;
-  const tone = ["good", "busy", "bad"].includes(pod.tone) ? pod.tone : "plain";
-  return element("li", { class: `tile ${tone}${gone}`, title },
-    state(many ? String(pod.rank) : `${pod.rank}${attempt}`, tone),
-    element("div", { class: "more" }, `${pod.state}${restarts}`),
-    element("div", { class: "more faint" }, pod.node || "no node yet"));
 }
 
 /** @param {{at: string, kind: string, about: string, reason: string, message: string, count: number}} event */

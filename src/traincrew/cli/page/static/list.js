@@ -1,6 +1,6 @@
 // The list of jobs.
 
-import { age as ageText, element, seconds, state, throttled, toneOf } from "./format.js";
+import { age as ageText, arrange, element, seconds, state, throttled, toneOf } from "./format.js";
 import { stream } from "./session.js";
 
 /**
@@ -26,7 +26,7 @@ export function showList(place, report) {
     "No jobs yet. Create one with kubectl create -f JOB.yaml, or traincrew run -f JOB.yaml.");
   const search = /** @type {HTMLInputElement} */ (element("input", {
     type: "search", placeholder: "Filter: name, namespace, kind, phase   ( / )", "aria-label": "Filter",
-    oninput: () => filter(),
+    "data-shortcut": "/", oninput: () => filter(),
   }));
   const head = ["Phase", "Job", "Kind", "Namespace", "Ready", "Restarts", "Age", "Reason"].map((title) =>
     element("th", { scope: "col", class: classOf(title) }, title));
@@ -50,16 +50,9 @@ export function showList(place, report) {
   function order() {
     const sorted = [...rows.values()].sort((a, b) =>
       b.summary.createdAt.localeCompare(a.summary.createdAt) || a.summary.name.localeCompare(b.summary.name));
-    /** @type {HTMLElement | null} */
-    let before = null;
-    for (const { row } of sorted) {
-      /** @type {ChildNode | null} */
-      const expected = before ? before.nextSibling : body.firstChild;
-      if (expected !== row) body.insertBefore(row, expected);
-      before = row;
-    }
+    arrange(body, sorted.map(({ row }) => row));
   }
-  const arrange = throttled(order, 100);
+  const orderSoon = throttled(order, 100);
 
   /** @param {{changed: Record<string, Summary>, removed: string[], problems: string[]}} content */
   function onRows(content) {
@@ -75,7 +68,7 @@ export function showList(place, report) {
       rows.set(key, made);
     }
     problems.replaceChildren(...content.problems.map((text) => element("p", { class: "problem" }, text)));
-    if (first) order(); else arrange();
+    if (first) order(); else orderSoon();
     filter();
   }
 

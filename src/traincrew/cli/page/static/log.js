@@ -1,44 +1,57 @@
-// The merged log. Only the lines that can be seen are elements, so that a long log costs little.
+// The merged log of all pods, or of one.
 
-import { element, throttled } from "./format.js";
+import { count, element, throttled } from "./format.js";
+import { VisibleRows } from "./visible.js";
 
 const LINE = 18;
 const MOST_LINES = 20000;
+const CUT = 5000;
 
-/** @typedef {[number, string, string]} Line time, pod, text */
+/** @typedef {[number, string, string]} Line time, pod, text; without a pod it is about the log */
 
 export class Log {
-  constructor() {
+  /** @param {(pod: string) => void} ask called when somebody wants to read the log of a pod */
+  constructor(ask) {
     /** @type {Line[]} */
     this.lines = [];
     /** @type {Line[]} */
     this.shown = [];
+    this.total = 0;
     this.missed = 0;
     /** @type {Set<string>} */
     this.pods = new Set();
+    /** @type {WeakMap<Line, HTMLElement>} */
+    this.drawn = new WeakMap();
     this.search = /** @type {HTMLInputElement} */ (element("input", {
-      type: "search", placeholder: "Search the log", "aria-label": "Search the log", oninput: () => this.choose(),
+      type: "search", placeholder: "Search the log   ( / )", "aria-label": "Search the log", "data-shortcut": "/",
+      oninput: () => this.choose(),
     }));
-    this.pod = /** @type {HTMLSelectElement} */ (element("select", { "aria-label": "Pod", onchange: () => this.choose() },
-      element("option", { value: "" }, "All pods")));
+    this.names = element("datalist", { id: "pods-of-log" });
+    this.pod = /** @type {HTMLInputElement} */ (element("input", {
+      type: "search", list: "pods-of-log", placeholder: "All pods", "aria-label": "Pod", oninput: () => this.choosePod(),
+    }));
+    this.ask = ask;
     this.end = /** @type {HTMLInputElement} */ (element("input", { type: "checkbox", checked: "", onchange: () => this.draw() }));
     this.count = element("span", { class: "faint", role: "status" });
-    this.space = element("div");
-    this.visible = element("div", { class: "lines" });
-    this.box = element("div", { class: "log", tabindex: "0", "aria-label": "Log" }, this.space, this.visible);
+    this.problem = element("div");
+    this.box = element("div", { class: "log", tabindex: "0", "aria-label": "Log" });
+    this.rows = new VisibleRows(this.box, LINE, (index) => this.lineAt(index));
     this.place = element("div", {},
-      element("div", { class: "tools" }, this.search, this.pod, element("label", {}, this.end, " Follow"), this.count), this.box);
+      element("div", { class: "tools" }, this.search, this.pod, this.names, element("label", {}, this.end, " Follow"), this.count),
+      this.problem, this.box);
     this.draw = throttled(() => this.drawNow(), 60);
+    // Screen readers read it aloud when it changes.
+    this.tell = throttled(() => this.drawCount(), 1000);
     this.box.addEventListener("scroll", () => {
       const atEnd = this.box.scrollTop + this.box.clientHeight >= this.box.scrollHeight - LINE;
       if (!atEnd && this.end.checked && !this.moving) this.end.checked = false;
-      this.draw();
     });
     this.moving = false;
   }
 
   clear() {
     this.lines = [];
+    this.total = 0;
     this.missed = 0;
     this.choose();
   }
@@ -49,55 +62,112 @@ export class Log {
   }
 
   /**
+   * Offer pods to choose from.
+   * @param {Iterable<string>} names
+   */
+  offer(names) {
+    const made = [];
+    for (const name of names) {
+      if (this.pods.has(name)) continue;
+      this.pods.add(name);
+      made.push(element("option", { value: name }));
+    }
+    if (made.length) this.names.append(...made);
+  }
+
+  /**
+   * Show the log of a pod.
+   * @param {string} name
+   */
+  show(name) {
+    this.pod.value = name;
+    this.choosePod();
+    this.place.scrollIntoView({ block: "start" });
+    this.box.focus({ preventScroll: true });
+  }
+
+  choosePod() {
+    if (this.pods.has(this.pod.value)) this.ask(this.pod.value);
+    this.choose();
+  }
+
+  /** @param {number} unfollowed number of logs */
+  setUnfollowed(unfollowed) {
+    this.problem.replaceChildren(...(unfollowed ? [element("p", { class: "faint" },
+      `The logs of ${count(unfollowed)} containers are not followed: there are too many. Choose a pod to see its log.`)] : []));
+  }
+
+  /**
    * @param {Line[]} lines
    * @param {number} missed
    */
   add(lines, missed) {
-    this.missed += missed;
-    for (const [, pod] of lines) {
-      if (!this.pods.has(pod)) {
-        this.pods.add(pod);
-        this.pod.append(element("option", { value: pod }, pod));
-      }
+    this.total += lines.length;
+    if (missed) this.addGap(missed);
+    for (const line of lines) {
+      this.lines.push(line);
+      if (this.isChosen(line)) this.shown.push(line);
     }
-    this.lines.push(...lines);
-    if (this.lines.length > MOST_LINES) {
+    // Cut off in large pieces: each time, all lines are searched again.
+    if (this.lines.length > MOST_LINES + CUT) {
       this.lines = this.lines.slice(-MOST_LINES);
       this.choose();
-    } else {
-      this.shown.push(...lines.filter((line) => this.isChosen(line)));
-      this.draw();
     }
+    this.draw();
+    this.tell();
+  }
+
+  /** @param {number} missed */
+  addGap(missed) {
+    this.missed += missed;
+    /** @type {Line} */
+    const line = [0, "", `… ${count(missed)} lines are missing here: they came too fast to be shown`];
+    this.lines.push(line);
+    if (this.isChosen(line)) this.shown.push(line);
   }
 
   /** @param {Line} line */
   isChosen([, pod, text]) {
     const wanted = this.search.value.toLowerCase();
-    return (!this.pod.value || pod === this.pod.value) && (!wanted || text.toLowerCase().includes(wanted));
+    const chosen = this.pod.value;
+    if (!pod) return !wanted;
+    return (!chosen || pod === chosen || (this.pods.has(chosen) ? pod.startsWith(`${chosen}/`) : pod.includes(chosen)))
+      && (!wanted || text.toLowerCase().includes(wanted));
   }
 
   choose() {
     this.shown = this.lines.filter((line) => this.isChosen(line));
+    this.drawn = new WeakMap();
     this.draw();
+    this.drawCount();
+  }
+
+  drawCount() {
+    const kept = this.total > this.lines.length ? `, the newest of ${count(this.total)}` : "";
+    const missed = this.missed ? `, ${count(this.missed)} more came too fast to be shown` : "";
+    this.count.textContent = `${count(this.shown.filter(([, pod]) => pod).length)} lines${kept}${missed}`;
   }
 
   drawNow() {
-    const missed = this.missed ? `, ${this.missed} more came too fast to be shown` : "";
-    this.count.textContent = `${this.shown.length} lines${missed}`;
-    this.space.style.height = `${this.shown.length * LINE}px`;
-    if (this.end.checked) {
-      this.moving = true;
-      this.box.scrollTop = this.box.scrollHeight;
-      requestAnimationFrame(() => { this.moving = false; });
-    }
-    const first = Math.max(0, Math.floor(this.box.scrollTop / LINE) - 5);
-    const last = first + Math.ceil(this.box.clientHeight / LINE) + 10;
-    this.visible.style.top = `${first * LINE}px`;
-    this.visible.replaceChildren(...this.shown.slice(first, last).map((line) => this.lineOf(line)));
+    this.rows.show(this.shown.length);
+    if (!this.end.checked) return;
+    this.moving = true;
+    this.box.scrollTop = this.box.scrollHeight;
+    this.rows.draw();
+    requestAnimationFrame(() => { this.moving = false; });
+  }
+
+  /** @param {number} index */
+  lineAt(index) {
+    const line = /** @type {Line} */ (this.shown[index]);
+    const made = this.drawn.get(line) ?? this.lineOf(line);
+    this.drawn.set(line, made);
+    return made;
   }
 
   /** @param {Line} line */
   lineOf([, pod, text]) {
+    if (!pod) return element("div", { class: "line gap" }, text);
     const wanted = this.search.value;
     const found = wanted ? text.toLowerCase().indexOf(wanted.toLowerCase()) : -1;
     const parts = found < 0 ? [text] : [

@@ -46,10 +46,11 @@ export async function begin() {
 /**
  * @param {string} path
  * @param {AbortSignal} [signal]
+ * @param {string} [method]
  */
-async function get(path, signal) {
+async function request(path, signal, method = "GET") {
   const key = sessionStorage.getItem(KEY) ?? "";
-  const answer = await fetch(path, { headers: { Authorization: `Bearer ${key}` }, signal: signal ?? null });
+  const answer = await fetch(path, { method, headers: { Authorization: `Bearer ${key}` }, signal: signal ?? null });
   if (!answer.ok) {
     let text = answer.statusText;
     try { text = (await answer.json()).error ?? text; } catch { /* not JSON: a proxy in between */ }
@@ -63,7 +64,15 @@ async function get(path, signal) {
  * @param {string} path
  */
 export async function text(path) {
-  return (await get(path)).text();
+  return (await request(path)).text();
+}
+
+/**
+ * Ask the server to do something.
+ * @param {string} path
+ */
+export async function send(path) {
+  await request(path, undefined, "POST");
 }
 
 /**
@@ -80,7 +89,7 @@ export function stream(path, handlers, report) {
     let wait = 250;
     while (!stop.signal.aborted) {
       try {
-        const answer = await get(path, stop.signal);
+        const answer = await request(path, stop.signal);
         report("");
         handlers["begin"]?.(null);
         wait = 250;

@@ -1,8 +1,13 @@
 // The lives of pods as bars: waiting, starting, each run, its end. Attempts of a rank are side by side.
 
-import { duration, seconds } from "./format.js";
+import { duration, element } from "./format.js";
+import { labelOf } from "./rows.js";
+import { VisibleRows } from "./visible.js";
 
-/** @typedef {import("./job.js").PodRow} PodRow */
+/**
+ * @typedef {import("./rows.js").Row} Row
+ * @typedef {{tag: string, attributes: Record<string, string | number>, text?: string, title?: string}} Shape
+ */
 
 const ROW = 20;
 const WIDEST_LABELS = 190;
@@ -11,117 +16,163 @@ const AXIS = 22;
 const SVG = "http://www.w3.org/2000/svg";
 
 /**
- * @param {string} tag
- * @param {Record<string, string | number>} attributes
- * @param {string} [text]
+ * Draw shapes, changing those that are there: what the mouse points at stays.
+ * @param {Element} drawing
+ * @param {Shape[]} shapes
  */
-function shape(tag, attributes, text) {
-  const made = document.createElementNS(SVG, tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, String(value));
-  if (text !== undefined) made.textContent = text;
-  return made;
+function drawShapes(drawing, shapes) {
+  shapes.forEach(({ tag, attributes, text, title }, index) => {
+    let made = drawing.children[index];
+    if (made?.tagName !== tag) {
+      const other = document.createElementNS(SVG, tag);
+      if (made) made.replaceWith(other); else drawing.append(other);
+      made = other;
+    }
+    for (const [name, value] of Object.entries(attributes)) {
+      if (made.getAttribute(name) !== String(value)) made.setAttribute(name, String(value));
+    }
+    if (title !== undefined) {
+      const known = made.firstElementChild ?? made.appendChild(document.createElementNS(SVG, "title"));
+      if (known.textContent !== title) known.textContent = title;
+    } else if (made.textContent !== (text ?? "")) made.textContent = text ?? "";
+  });
+  while (drawing.children.length > shapes.length) drawing.lastElementChild?.remove();
 }
 
 export class Timeline {
   constructor() {
-    this.place = document.createElement("div");
+    /** @type {Row[]} */
+    this.lives = [];
     /** @type {number | null} the end of the cluster: what ran then has no later end */
     this.ended = null;
-    this.place.className = "timeline";
-    this.place.tabIndex = 0;
-    this.place.setAttribute("aria-label", "Timeline of the pods");
+    this.from = 0;
+    this.to = 1;
+    this.width = 300;
+    this.labels = 100;
+    this.empty = element("p", { class: "faint" }, "No pods yet.");
+    this.axis = document.createElementNS(SVG, "svg");
+    this.axis.setAttribute("class", "axis");
+    this.axis.setAttribute("aria-hidden", "true");
+    this.box = element("div", { class: "timeline", tabindex: "0", role: "list", "aria-label": "Timeline of the pods" });
+    this.box.append(this.axis);
+    this.rows = new VisibleRows(this.box, ROW, (index, there) => this.rowAt(index, there));
+    this.place = element("div", {}, this.empty, this.box);
   }
 
-  /** @param {PodRow[]} rows */
+  /** @param {Row[]} rows in the order in which they are shown */
   draw(rows) {
-    const lives = rows.filter(({ life }) => seconds(life.createdAt) !== null);
-    if (!lives.length) {
-      this.place.replaceChildren("No pods yet.");
-      return;
+    this.lives = rows.filter(({ times }) => times.created !== null);
+    this.redraw();
+  }
+
+  /** Draw again, because time has passed. */
+  redraw() {
+    this.empty.hidden = this.lives.length > 0;
+    this.box.hidden = !this.lives.length;
+    if (!this.lives.length) return;
+    const now = this.now();
+    this.from = Infinity;
+    this.to = -Infinity;
+    for (const { times } of this.lives) {
+      this.from = Math.min(this.from, times.created ?? now);
+      this.to = Math.max(this.to, times.ended ?? now);
     }
-    lives.sort((a, b) => a.role.localeCompare(b.role) || a.pod.rank - b.pod.rank || a.pod.attempt - b.pod.attempt);
-    const from = Math.min(...lives.map(({ life }) => seconds(life.createdAt) ?? Infinity));
-    const to = Math.max(...lives.map((row) => this.endOf(row)), from + 1);
-    const width = Math.max(this.place.clientWidth - 4, 300);
-    const labels = Math.min(WIDEST_LABELS, width * 0.35);
-    const room = width - labels - 12;
-    const scale = (/** @type {number} */ at) => labels + ((at - from) / (to - from)) * room;
-    const height = AXIS + lives.length * ROW + 4;
-    const drawing = shape("svg", { width, height, role: "img" });
-    drawing.append(
-      ...axis(from, to, scale, height, room / NARROWEST_TICK),
-      ...lives.flatMap((row, index) => bars(row, this.endOf(row), AXIS + index * ROW, scale, Math.floor(labels / 7))),
-    );
-    this.place.replaceChildren(drawing);
+    this.to = Math.max(this.to, this.from + 1);
+    this.width = Math.max(this.box.clientWidth, 300);
+    this.labels = Math.min(WIDEST_LABELS, this.width * 0.35);
+    this.axis.setAttribute("width", String(this.width));
+    this.axis.setAttribute("height", String(AXIS));
+    drawShapes(this.axis, this.ticks(AXIS - 4, AXIS, true));
+    this.rows.show(this.lives.length);
   }
 
-  /** @param {PodRow} row */
-  endOf({ life }) {
-    const last = life.runs[life.runs.length - 1];
-    const ended = seconds(life.goneAt) ?? (last ? seconds(last.endedAt) : null);
-    return ended ?? this.ended ?? Date.now() / 1000;
+  now() {
+    return this.ended ?? Date.now() / 1000;
   }
-}
 
-/**
- * @param {number} from
- * @param {number} to
- * @param {(at: number) => number} scale
- * @param {number} height
- * @param {number} most ticks
- */
-function axis(from, to, scale, height, most) {
-  const steps = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400, 604800];
-  const step = steps.find((each) => (to - from) / each <= most) ?? 2592000;
-  const parts = [];
-  for (let after = 0; after <= to - from; after += step) {
-    const x = scale(from + after);
-    parts.push(shape("line", { class: "grid", x1: x, x2: x, y1: AXIS - 4, y2: height }));
-    parts.push(shape("text", { class: "axis", x: x + 2, y: 13 }, duration(after)));
+  /** @param {number} at */
+  x(at) {
+    return Math.round(10 * (this.labels + ((at - this.from) / (this.to - this.from)) * (this.width - this.labels - 12))) / 10;
   }
-  return parts;
-}
 
-/**
- * @param {PodRow} row
- * @param {number} end
- * @param {number} y
- * @param {(at: number) => number} scale
- * @param {number} letters of the label
- */
-function bars({ role, pod, life }, end, y, scale, letters) {
-  const attempt = pod.attempt > 1 ? ` (attempt ${pod.attempt})` : "";
-  const parts = [shape("text", { x: 6, y: y + 14 }, `${role} ${pod.rank}${attempt}`.slice(0, letters))];
   /**
-   * @param {string} kind
-   * @param {number} from
-   * @param {number} to
-   * @param {string} text
+   * @param {number} top
+   * @param {number} bottom
+   * @param {boolean} labelled
    */
-  const bar = (kind, from, to, text) => {
-    const x = scale(from);
-    const made = shape("rect", { class: kind, x, y: y + 4, width: Math.max(scale(to) - x, 2), height: ROW - 8, rx: 2 });
-    made.append(shape("title", {}, `${pod.name}: ${text}, ${duration(to - from)}`));
-    parts.push(made);
-  };
-  const created = seconds(life.createdAt) ?? end;
-  const scheduled = seconds(life.scheduledAt);
-  const first = life.runs[0] ? seconds(life.runs[0].startedAt) : null;
-  bar("waiting", created, scheduled ?? first ?? end, "waiting for a node");
-  if (scheduled !== null) bar("starting", scheduled, Math.max(first ?? end, scheduled), "starting: images, volumes");
-  for (const run of life.runs) {
-    const from = seconds(run.startedAt) ?? created;
-    const to = seconds(run.endedAt);
-    const failed = run.exitCode !== null && run.exitCode !== 0;
-    const kind = to === null ? "run" : failed ? "failed" : "ended";
-    bar(kind, from, Math.max(to ?? end, from), to === null ? "running" : `exit code ${run.exitCode ?? 0}`);
+  ticks(top, bottom, labelled) {
+    const most = (this.width - this.labels) / NARROWEST_TICK;
+    const steps = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400, 604800];
+    const step = steps.find((each) => (this.to - this.from) / each <= most) ?? 2592000;
+    /** @type {Shape[]} */
+    const parts = [];
+    for (let after = 0; after <= this.to - this.from; after += step) {
+      const x = this.x(this.from + after);
+      parts.push({ tag: "line", attributes: { class: "grid", x1: x, x2: x, y1: top, y2: bottom } });
+      if (labelled) parts.push({ tag: "text", attributes: { x: x + 2, y: 13 }, text: duration(after) });
+    }
+    return parts;
   }
-  const ready = seconds(life.readyAt);
-  if (ready !== null) {
-    const x = scale(Math.min(ready, end));
-    const mark = shape("line", { class: "mark", x1: x, x2: x, y1: y + 2, y2: y + ROW - 2 });
-    mark.append(shape("title", {}, `${pod.name}: ready`));
-    parts.push(mark);
+
+  /**
+   * @param {number} index
+   * @param {ChildNode | undefined} there
+   */
+  rowAt(index, there) {
+    const row = /** @type {Row} */ (this.lives[index]);
+    const bars = barsOf(row, this.now());
+    const made = there instanceof HTMLElement ? there : element("div", { class: "life", role: "listitem" });
+    let drawing = made.firstElementChild;
+    if (!drawing) {
+      drawing = document.createElementNS(SVG, "svg");
+      drawing.setAttribute("role", "img");
+      drawing.setAttribute("height", String(ROW));
+      made.append(drawing);
+    }
+    const label = labelOf(row);
+    drawing.setAttribute("width", String(this.width));
+    made.setAttribute("aria-posinset", String(index + 1));
+    made.setAttribute("aria-setsize", String(this.lives.length));
+    drawing.setAttribute("aria-label", `${label}: ${bars.map(({ text, from, to }) => `${text} ${duration(to - from)}`).join(", ")}`);
+    drawShapes(drawing, [
+      ...this.ticks(0, ROW, false),
+      { tag: "text", attributes: { x: 6, y: 14 }, text: label.slice(0, Math.floor(this.labels / 7)) },
+      ...bars.map(({ kind, from, to, text }) => ({
+        tag: "rect", title: `${row.pod.name}: ${text}, ${duration(to - from)}`,
+        attributes: { class: kind, x: this.x(from), y: 4, width: Math.max(this.x(to) - this.x(from), 2), height: ROW - 8, rx: 2 },
+      })),
+      ...this.mark(row),
+    ]);
+    return made;
   }
-  return parts;
+
+  /**
+   * @param {Row} row
+   * @returns {Shape[]}
+   */
+  mark({ pod, times }) {
+    if (times.ready === null) return [];
+    const x = this.x(Math.min(times.ready, this.to));
+    return [{ tag: "line", title: `${pod.name}: ready`, attributes: { class: "mark", x1: x, x2: x, y1: 2, y2: ROW - 2 } }];
+  }
+}
+
+/**
+ * @param {Row} row
+ * @param {number} now
+ */
+function barsOf({ times }, now) {
+  const end = times.ended ?? now;
+  const created = times.created ?? end;
+  const first = times.runs[0]?.from ?? null;
+  const bars = [{ kind: "waiting", from: created, to: times.scheduled ?? first ?? end, text: "waiting for a node" }];
+  if (times.scheduled !== null) {
+    bars.push({ kind: "starting", from: times.scheduled, to: Math.max(first ?? end, times.scheduled), text: "starting: images, volumes" });
+  }
+  for (const { from, to, exitCode } of times.runs) {
+    const kind = to === null ? "run" : exitCode ? "failed" : "ended";
+    const began = from ?? created;
+    bars.push({ kind, from: began, to: Math.max(to ?? end, began), text: to === null ? "running" : `exit code ${exitCode ?? 0}` });
+  }
+  return bars;
 }

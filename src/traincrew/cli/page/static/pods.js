@@ -1,0 +1,223 @@
+// The pods of a job: a tile for each, or, if there are many, counts and a list with those first that are not well.
+
+import { arrange, count, element, state, throttled } from "./format.js";
+import { byPlace, labelOf, RESTARTED, toneOf, TONES } from "./rows.js";
+import { VisibleRows } from "./visible.js";
+
+/**
+ * @typedef {import("./rows.js").Row} Row
+ * @typedef {{name: string, desired: number, ready: number}} Role
+ */
+
+const MANY_PODS = 60;
+const ROW = 30;
+const MOST_STATES = 12;
+
+export class Pods {
+  /**
+   * @param {(shown: Row[]) => void} changed called when other rows are to be shown
+   * @param {(pod: string) => void} showLog
+   */
+  constructor(changed, showLog) {
+    /** @type {Row[]} in the order in which they are shown */
+    this.rows = [];
+    /** @type {Row[]} those that the filter lets through */
+    this.shown = [];
+    /** @type {Role[]} */
+    this.roles = [];
+    this.changed = changed;
+    this.showLog = showLog;
+    this.wanted = "";
+    /** @type {Map<string, HTMLElement>} */
+    this.buttons = new Map();
+    /** @type {WeakMap<Row, HTMLElement>} */
+    this.drawn = new WeakMap();
+    this.search = /** @type {HTMLInputElement} */ (element("input", {
+      type: "search", placeholder: "Filter: name, role, rank, node, state   ( f )", "aria-label": "Filter the pods",
+      "data-shortcut": "f", oninput: () => this.choose(),
+    }));
+    this.count = element("span", { class: "faint", role: "status" });
+    this.tools = element("div", { class: "pod-tools" }, this.search, this.count);
+    this.states = element("div", { class: "states", role: "group", "aria-label": "Pods by state" });
+    this.summary = element("div");
+    this.box = element("div", { class: "pod-list", tabindex: "0", role: "list", "aria-label": "Pods, those first that are not well" });
+    this.list = new VisibleRows(this.box, ROW, (index) => this.rowAt(index));
+    this.place = element("div", {}, this.summary, this.states, this.tools, this.box);
+    this.say = throttled(() => this.drawCount(), 500);
+    this.choose();
+  }
+
+  get many() {
+    return this.rows.length > MANY_PODS;
+  }
+
+  /**
+   * @param {Role[]} roles
+   * @param {Row[]} rows
+   */
+  set(roles, rows) {
+    this.roles = roles;
+    this.rows = rows.sort(rows.length > MANY_PODS ? (a, b) => a.level - b.level || byPlace(a, b) : byPlace);
+    this.choose();
+  }
+
+  choose() {
+    const words = this.many ? this.search.value.toLowerCase().split(/\s+/).filter(Boolean) : [];
+    const state = this.many ? this.wanted : "";
+    this.shown = this.rows.filter((row) => words.every((word) => row.text.includes(word)) && (!state || isIn(row, state)));
+    this.draw();
+    this.changed(this.shown);
+  }
+
+  draw() {
+    const { many } = this;
+    this.tools.hidden = this.states.hidden = this.box.hidden = !many;
+    if (!many) {
+      this.summary.replaceChildren(...tilesOf(this.roles, this.rows));
+      return;
+    }
+    this.summary.replaceChildren(...this.roles.map((role) => barOf(role, this.rows)));
+    this.drawStates();
+    const focused = /** @type {HTMLElement | null} */ (document.activeElement?.closest(".pod-row"));
+    this.list.show(this.shown.length);
+    if (focused && !focused.isConnected) this.focus(focused.dataset["uid"] ?? "");
+    this.say();
+  }
+
+  drawCount() {
+    const filtered = this.shown.length < this.rows.length;
+    this.count.textContent = filtered ? `${count(this.shown.length)} of ${count(this.rows.length)} pods` : `${count(this.rows.length)} pods`;
+  }
+
+  /** @param {string} uid of a pod whose row was replaced while it had the focus */
+  focus(uid) {
+    const row = this.list.rows.querySelector(`[data-uid="${CSS.escape(uid)}"]`);
+    /** @type {HTMLElement} */ (row?.querySelector("button") ?? this.box).focus({ preventScroll: true });
+  }
+
+  drawStates() {
+    /** @type {Map<string, {tone: string, count: number, level: number}>} */
+    const states = new Map();
+    let restarted = 0;
+    for (const { pod, level } of this.rows) {
+      const found = states.get(pod.state);
+      if (found) {
+        found.count += 1;
+        found.level = Math.max(found.level, level);
+      } else states.set(pod.state, { tone: toneOf(pod), count: 1, level });
+      if (pod.restarts) restarted += 1;
+    }
+    if (restarted) states.set(RESTARTED, { tone: "busy", count: restarted, level: 2 });
+    const sorted = [...states].sort(([, a], [, b]) => a.level - b.level || b.count - a.count).slice(0, MOST_STATES);
+    if (this.wanted && !sorted.some(([name]) => name === this.wanted)) {
+      sorted.push([this.wanted, { tone: "plain", count: 0, level: 7 }]);
+    }
+    arrange(this.states, sorted.map(([name, { tone, count: number }]) => this.buttonOf(name, tone, number)));
+  }
+
+  /**
+   * @param {string} name
+   * @param {string} tone
+   * @param {number} number
+   */
+  buttonOf(name, tone, number) {
+    const known = this.buttons.get(name);
+    const button = known ?? element("button", { type: "button", onclick: () => this.want(name) });
+    this.buttons.set(name, button);
+    button.setAttribute("aria-pressed", String(this.wanted === name));
+    button.replaceChildren(state(`${count(number)} ${name}`, tone));
+    return button;
+  }
+
+  /** @param {string} name of a state; the one that is chosen already is given up */
+  want(name) {
+    this.wanted = this.wanted === name ? "" : name;
+    this.box.scrollTop = 0;
+    this.choose();
+  }
+
+  /** @param {number} index */
+  rowAt(index) {
+    const row = /** @type {Row} */ (this.shown[index]);
+    const made = this.drawn.get(row) ?? this.rowOf(row);
+    this.drawn.set(row, made);
+    made.setAttribute("aria-posinset", String(index + 1));
+    made.setAttribute("aria-setsize", String(this.shown.length));
+    return made;
+  }
+
+  /** @param {Row} row */
+  rowOf(row) {
+    const { pod, life } = row;
+    const notReady = pod.state === "running" && !pod.ready ? "not ready" : "";
+    return element("div", { class: `pod-row${life.goneAt ? " gone" : ""}`, role: "listitem", "data-uid": pod.uid, title: titleOf(row) },
+      state([pod.state, notReady, restartsOf(pod)].filter(Boolean).join(", "), toneOf(pod)),
+      element("span", { class: "place" }, labelOf(row)),
+      element("span", { class: "optional" }, pod.name),
+      element("span", { class: "optional faint" }, pod.node || "no node yet"),
+      element("span", { class: "optional faint" }, pod.detail),
+      element("button", { type: "button", "aria-label": `Log of ${pod.name}`, onclick: () => this.showLog(pod.name) }, "Log"));
+  }
+}
+
+/**
+ * @param {Row} row
+ * @param {string} name of a state
+ */
+function isIn({ pod }, name) {
+  return pod.state === name || (name === RESTARTED && pod.restarts > 0);
+}
+
+/** @param {import("./rows.js").Pod} pod */
+function restartsOf({ restarts }) {
+  return restarts ? `${count(restarts)} ${restarts === 1 ? "restart" : "restarts"}` : "";
+}
+
+/** @param {Row} row */
+function titleOf({ pod }) {
+  return `${pod.name}: ${pod.state}${pod.detail ? ` (${pod.detail})` : ""}${pod.node ? ` on ${pod.node}` : ""}`;
+}
+
+/** @param {Role} role */
+function titleOfRole({ name, ready, desired }) {
+  return element("h3", {}, `${name} `, element("span", { class: "faint" }, `${count(ready)} of ${count(desired)} ready`));
+}
+
+/**
+ * @param {Role[]} roles
+ * @param {Row[]} rows
+ */
+function tilesOf(roles, rows) {
+  return roles.flatMap((role) => [titleOfRole(role),
+    element("ul", { class: "tiles" }, ...rows.filter((row) => row.role === role.name).map(tileOf))]);
+}
+
+/** @param {Row} row */
+function tileOf(row) {
+  const { pod, life } = row;
+  const attempt = pod.attempt > 1 ? `, attempt ${pod.attempt}` : "";
+  const tone = toneOf(pod);
+  return element("li", { class: `tile ${tone}${life.goneAt ? " gone" : ""}`, title: titleOf(row) },
+    state(`${pod.rank}${attempt}`, tone),
+    element("div", { class: "more" }, [pod.state, restartsOf(pod)].filter(Boolean).join(", ")),
+    element("div", { class: "more faint" }, pod.node || "no node yet"));
+}
+
+/**
+ * The states of a role in proportion; the numbers are beside it, so it is a picture only.
+ * @param {Role} role
+ * @param {Row[]} rows
+ */
+function barOf(role, rows) {
+  /** @type {Map<string, number>} */
+  const tones = new Map(TONES.map((tone) => [tone, 0]));
+  for (const row of rows) {
+    if (row.role === role.name && !row.life.goneAt) tones.set(toneOf(row.pod), (tones.get(toneOf(row.pod)) ?? 0) + 1);
+  }
+  const parts = [...tones].filter(([, number]) => number).map(([tone, number]) => {
+    const part = element("span", { class: tone });
+    part.style.flexGrow = String(number);
+    return part;
+  });
+  return element("div", {}, titleOfRole(role), element("div", { class: "bar", "aria-hidden": "true" }, ...parts));
+}

@@ -1,0 +1,73 @@
+// What list and timeline show of a pod, prepared once, when the server sends it. Nothing here draws.
+
+import { seconds } from "./format.js";
+
+/**
+ * @typedef {{startedAt: string, endedAt: string | null, exitCode: number | null}} Run
+ * @typedef {{createdAt: string, scheduledAt: string | null, readyAt: string | null, goneAt: string | null,
+ *   runs: Run[]}} Life
+ * @typedef {{name: string, uid: string, rank: number, attempt: number, node: string, state: string,
+ *   detail: string, tone: string, ready: boolean, restarts: number}} Pod
+ * @typedef {{role: string, pod: Pod, life: Life}} PodRow as the server sends it
+ * @typedef {{created: number | null, scheduled: number | null, ready: number | null, ended: number | null,
+ *   runs: {from: number | null, to: number | null, exitCode: number | null}[]}} Times in seconds since 1970
+ * @typedef {PodRow & {times: Times, text: string, level: number}} Row
+ */
+
+export const RESTARTED = "restarted";
+export const TONES = ["bad", "busy", "plain", "good"];
+
+/**
+ * Prepare a pod once, instead of each time when it is drawn.
+ * @param {PodRow} row
+ * @returns {Row}
+ */
+export function prepared(row) {
+  const { role, pod, life } = row;
+  const text = [pod.name, role, labelOf(row), pod.node, pod.state, pod.restarts ? RESTARTED : ""].join(" ").toLowerCase();
+  return { ...row, times: timesOf(life), text, level: levelOf(row) };
+}
+
+/**
+ * How soon somebody should look at a pod; 0 is first.
+ * @param {PodRow} row
+ */
+function levelOf({ pod, life }) {
+  if (life.goneAt) return 6;
+  if (pod.tone === "bad") return 0;
+  if (pod.tone === "busy") return 1;
+  if (pod.restarts) return 2;
+  if (pod.tone === "plain") return 3;
+  return pod.ready ? 5 : 4;
+}
+
+/**
+ * @param {Row} a
+ * @param {Row} b
+ */
+export function byPlace(a, b) {
+  return a.role.localeCompare(b.role) || a.pod.rank - b.pod.rank || a.pod.attempt - b.pod.attempt;
+}
+
+/** @param {PodRow} row */
+export function labelOf({ role, pod }) {
+  return `${role} ${pod.rank}${pod.attempt > 1 ? ` (attempt ${pod.attempt})` : ""}`;
+}
+
+/**
+ * Return the times of a life, so that they are read once.
+ * @param {Life} life
+ * @returns {Times}
+ */
+export function timesOf(life) {
+  const runs = life.runs.map((run) => ({ from: seconds(run.startedAt), to: seconds(run.endedAt), exitCode: run.exitCode }));
+  return {
+    created: seconds(life.createdAt), scheduled: seconds(life.scheduledAt), ready: seconds(life.readyAt),
+    ended: seconds(life.goneAt) ?? runs[runs.length - 1]?.to ?? null, runs,
+  };
+}
+
+/** @param {Pod} pod */
+export function toneOf(pod) {
+  return TONES.includes(pod.tone) ? pod.tone : "plain";
+}
