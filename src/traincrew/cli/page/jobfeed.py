@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import heapq
 import math
 import time
-from collections import deque
+from collections import Counter
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from traincrew.cli.display.metrics import MetricReader
 from traincrew.cli.display.objects import Workload
-from traincrew.cli.display.text import clean, moment
+from traincrew.cli.display.text import moment
 from traincrew.cli.jobview import model
 from traincrew.cli.jobview.objects import Job
 from traincrew.cli.page.feed import Feed, problem_of
 from traincrew.cli.page.lives import Life, lived
+from traincrew.cli.page.logs import JobLogs
 from traincrew.cli.page.objects import Event, Pod
 from traincrew.cli.page.series import Recorder
-from traincrew.cli.watching.follow import LogFollower, split_stamp
 from traincrew.engine.cache import Informer
 from traincrew.engine.resources import EVENTS, JOBS, PODS, STATEFUL_SETS
 
@@ -30,16 +30,14 @@ if TYPE_CHECKING:
 
     from traincrew.cli.watching.kinds import Served
     from traincrew.engine.client import Client
+    from traincrew.plan.shared.kind import PodPlace
 
-__all__ = ["JobFeed", "LogLine", "PodRow", "Said"]
+__all__ = ["EventRow", "Head", "JobFeed", "PodRow", "RoleCount"]
 
-MOST_LINES = 5000
-"""Log lines that are kept for browsers that open the page later."""
-LONGEST_LINE = 4096
-FIRST_LINES = 20_000
-"""Lines of a log that exists already with which to begin."""
-MOST_LOGS = 64
-"""Logs that are followed at the same time; each is a connection to the API server."""
+DERIVE_SECONDS = 0.1
+"""Shortest time between two derivations of what is shown."""
+DERIVE_SHARE = 0.2
+"""Share of the time that may be spent on it: a large job is shown a little later."""
 MOST_PODS = 3000
 """Pods that are remembered, those that are gone included."""
 MOST_EVENTS = 300
@@ -48,15 +46,7 @@ REPORTED = "reported"
 _GONE = "deleted"
 
 
-class LogLine(Struct, frozen=True, array_like=True):
-    """A line of a log: when (seconds since 1970), which pod, what."""
-
-    at: float
-    pod: str
-    text: str
-
-
-class Said(Struct, frozen=True, rename="camel"):
+class EventRow(Struct, frozen=True, rename="camel"):
     """An event of the cluster about the job, its pods or children."""
 
     at: str
@@ -75,6 +65,26 @@ class PodRow(Struct, frozen=True, rename="camel"):
     life: Life
 
 
+class RoleCount(Struct, frozen=True):
+    """How many pods a role has and should have."""
+
+    name: str
+    desired: int
+    ready: int
+
+
+class Head(Struct, frozen=True):
+    """What is shown of the job itself."""
+
+    job: model.JobSummary
+    exists: bool | None
+    progress: model.Reported | None
+    conditions: tuple[model.Condition, ...]
+    roles: list[RoleCount]
+    problems: list[str]
+    unfollowed: int
+
+
 class _Known(NamedTuple):
     pod: Pod
     life: Life
@@ -84,11 +94,24 @@ class _Known(NamedTuple):
 class JobFeed(Feed):
     """Watches one job.
 
+    What is shown is derived from what the watches report: at most once in `DERIVE_SECONDS`, however
+    much changes meanwhile and however many browsers read it.
+
     Args:
         client: The API server.
         served: Its kind.
         namespace: Its namespace.
         name: Its name.
+
+    Attributes:
+        exists: Whether the job exists; None until that is known.
+        head: What is shown of the job; None while there is none.
+        rows: All pods, those that are gone included, by UID, each with the version of its last
+            change.
+        events: Events about the job, its pods and children, in the order of time.
+        version: Number of the derivation.
+        recorder: Its metrics.
+        logs: Its logs.
     """
 
     def __init__(self, client: Client, served: Served, namespace: str, name: str) -> None:
@@ -98,26 +121,29 @@ class JobFeed(Feed):
         self._namespace = namespace
         self._name = name
         self.exists: bool | None = None
-        """Whether the job exists; None until that is known."""
-        self.problems: dict[str, str] = {}
-        self.recorder = Recorder()
-        self.lines: deque[LogLine] = deque(maxlen=MOST_LINES)
-        self.line_count = 0
-        """How many lines there have been."""
-        self.unfollowed = 0
-        """Logs that are not followed because there are too many."""
+        self.head: Head | None = None
+        self.rows: dict[str, tuple[int, PodRow]] = {}
+        self.events: list[EventRow] = []
         self.version = 0
+        self.recorder = Recorder()
+        self.logs = JobLogs(client, self.recorder, self._logs_changed)
+        self._problems: dict[str, str] = {}
         self._job: Job | None = None
         self._pods: dict[str, _Known] = {}
-        self._ages: dict[str, int] = {}
+        self._places: Counter[PodPlace] = Counter()
         self._workloads: dict[str, Workload] = {}
         self._desired: int | None = None
         self._phase = ""
         self._reported_at = ""
-        self._followers: dict[tuple[str, str], tuple[LogFollower, asyncio.Task[None]]] = {}
-        self._events: Informer[Any]
-        self._view: tuple[int, model.JobView | None] = (-1, None)
-        self._rows: tuple[int, dict[str, PodRow]] = (-1, {})
+        self._events = self._informer(EVENTS, Event, self._event_changed)
+        self._events_stale = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._due = 0.0
+
+    @property
+    def problems(self) -> list[str]:
+        """What keeps something from being shown."""
+        return sorted({text for text in self._problems.values() if text})
 
     async def run(self) -> None:
         """Watch until cancelled."""
@@ -126,7 +152,6 @@ class JobFeed(Feed):
             self._served.resource, Job, self._job_changed, fields=f"metadata.name={self._name}"
         )
         pods = self._informer(PODS, Pod, self._pod_changed, labels=labels)
-        self._events = self._informer(EVENTS, Event, self._event_changed)
         children = [
             self._informer(each, Workload, self._workload_changed, labels=labels)
             for each in (JOBS, STATEFUL_SETS)
@@ -138,12 +163,11 @@ class JobFeed(Feed):
                 await jobs.wait_synced()
                 if self._job is None:
                     self.exists = False
-                    self._next()
+                    self._derive_soon()
         finally:
-            followers = [task for _, task in self._followers.values()]
-            for task in followers:
-                task.cancel()
-            await asyncio.gather(*followers, return_exceptions=True)
+            if self._timer is not None:
+                self._timer.cancel()
+            await self.logs.stop()
 
     def _informer(
         self,
@@ -156,9 +180,9 @@ class JobFeed(Feed):
     ) -> Informer[Any]:
         def state(error: Exception | None) -> None:
             text = problem_of(error, resource, self._namespace)
-            if text != self.problems.get(resource.plural, ""):
-                self.problems[resource.plural] = text
-                self._next()
+            if text != self._problems.get(resource.plural, ""):
+                self._problems[resource.plural] = text
+                self._derive_soon()
 
         informer: Informer[Any] = Informer(
             self._client,
@@ -172,57 +196,63 @@ class JobFeed(Feed):
         informer.add_handler(handler)
         return informer
 
-    def _next(self) -> None:
-        self.version += 1
-        self.changed()
-
     # -- what is shown ----------------------------------------------------------------------------
 
-    @property
-    def view(self) -> model.JobView | None:
-        """The model of the job, of the pods that exist; None while there is no job."""
-        if self._view[0] != self.version:
-            view = None
-            if self._job is not None:
-                pods = [known.pod for known in self._pods.values() if not known.gone]
-                view = model.view(
-                    self._served.kind,
-                    self._job,
-                    pods,
-                    self._events.store.list(),
-                    self._workloads.values(),
-                )
-            self._view = self.version, view
-        return self._view[1]
+    def _derive_soon(self) -> None:
+        if self._timer is None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(max(0.0, self._due - loop.time()), self._derive)
 
-    @property
-    def rows(self) -> dict[str, PodRow]:
-        """All pods, those that are gone included, by UID."""
-        if self._rows[0] != self.version and self._job is not None:
-            pods = [known.pod for known in self._pods.values()]
-            roles = model.view(self._served.kind, self._job, pods).roles
-            self._rows = (
-                self.version,
-                {pod.uid: self._row(role.name, pod) for role in roles for pod in role.pods},
-            )
-        return self._rows[1]
+    def _derive(self) -> None:
+        self._timer = None
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        self.version += 1
+        if self._job is not None:
+            self._derive_job(self._job)
+        self.changed()
+        now = loop.time()
+        self._due = now + max(DERIVE_SECONDS, (now - began) / DERIVE_SHARE)
+
+    def _derive_job(self, job: Job) -> None:
+        view = model.view(self._served.kind, job, [known.pod for known in self._pods.values()])
+        rows, roles = {}, []
+        for role in view.roles:
+            ready = 0
+            for pod in role.pods:
+                row = self._row(role.name, pod)
+                ready += row.pod.ready
+                known = self.rows.get(pod.uid)
+                same = known is not None and known[1] == row
+                rows[pod.uid] = known if known is not None and same else (self.version, row)
+            roles.append(RoleCount(role.name, role.desired, ready))
+        self.rows = rows
+        self.head = Head(
+            job=view.job,
+            exists=self.exists,
+            progress=view.progress,
+            conditions=view.conditions,
+            roles=roles,
+            problems=self.problems,
+            unfollowed=self.logs.unfollowed,
+        )
+        if self._events_stale:
+            self._events_stale = False
+            self.events = self._derive_events(job)
 
     def _row(self, role: str, pod: model.PodView) -> PodRow:
         known = self._pods[pod.uid]
         if known.gone:
-            from msgspec import structs
-
             pod = structs.replace(pod, state=_GONE, tone="plain", ready=False, detail=pod.state)
         return PodRow(role, pod, known.life)
 
-    def said(self) -> list[Said]:
-        """Return the events about the job, its pods and children, in the order of time."""
-        if self._job is None:
-            return []
+    def _derive_events(self, job: Job) -> list[EventRow]:
         pods = [known.pod for known in self._pods.values()]
-        about = model.about(self._job, pods, self._workloads.values())
-        found = [
-            Said(
+        about = model.about(job, pods, self._workloads.values())
+        covered = (event for event in self._events.store.list() if about.covers(event))
+        newest = heapq.nlargest(MOST_EVENTS, covered, key=lambda event: event.at)
+        return [
+            EventRow(
                 at=event.at,
                 kind=event.type,
                 about=f"{event.involved_object.kind} {model.one_line(event.involved_object.name)}",
@@ -230,20 +260,18 @@ class JobFeed(Feed):
                 message=model.one_line(event.message),
                 count=event.count or 1,
             )
-            for event in self._events.store.list()
-            if about.covers(event)
+            for event in reversed(newest)
         ]
-        found.sort(key=lambda each: each.at)
-        return found[-MOST_EVENTS:]
 
     # -- what the watches report ------------------------------------------------------------------
 
     def _job_changed(self, _old: Job | None, new: Job | None) -> None:
         self.exists = new is not None
         if new is not None:
+            self._events_stale |= self._job is None
             self._note_changes(new)
             self._job = new
-        self._next()
+        self._derive_soon()
 
     def _note_changes(self, job: Job) -> None:
         """Mark in the curves that the job was scaled, or has another phase."""
@@ -279,91 +307,44 @@ class JobFeed(Feed):
         gone_at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if new is None else None
         life = lived(pod, before.life if before else None, gone_at)
         self._pods[uid] = _Known(pod, life, new is None)
-        if len(self._pods) > MOST_PODS:
-            self._forget_one()
-        if before is None and self._job is not None:
-            self._mark_attempt(pod)
-        self._follow(pod, gone=new is None)
-        self._next()
+        if before is None:
+            self._events_stale = True
+            self._count(pod)
+            if len(self._pods) > MOST_PODS:
+                self._forget_one()
+        self.logs.update(pod, gone=new is None)
+        self._derive_soon()
 
     def _forget_one(self) -> None:
         gone = next((uid for uid, known in self._pods.items() if known.gone), None)
         if gone is not None:
-            del self._pods[gone]
+            place = self._served.kind.place(self._pods.pop(gone).pod.metadata.labels)
+            self._places[place] -= 1
+            self.logs.forget(gone)
 
-    def _mark_attempt(self, pod: Pod) -> None:
+    def _count(self, pod: Pod) -> None:
+        """Count a new pod, and mark in the curves that it is not the first one of its place."""
         place = self._served.kind.place(pod.metadata.labels)
-        same = sum(
-            self._served.kind.place(known.pod.metadata.labels) == place
-            for known in self._pods.values()
-        )
-        if same > 1:
+        self._places[place] += 1
+        attempt = self._places[place]
+        if attempt > 1 and self._job is not None:
             at = moment(pod.metadata.creation_timestamp)
             when = at.timestamp() if at is not None else time.time()
-            self.recorder.mark(when, f"{place.role} {place.rank}: attempt {same}")
+            self.recorder.mark(when, f"{place.role} {place.rank}: attempt {attempt}")
 
     def _event_changed(self, _old: Event | None, _new: Event | None) -> None:
-        self._next()
+        self._events_stale = True
+        self._derive_soon()
 
     def _workload_changed(self, old: Workload | None, new: Workload | None) -> None:
         if new is not None:
             self._workloads[new.metadata.uid] = new
         elif old is not None:
             self._workloads.pop(old.metadata.uid, None)
-        self._next()
+        self._events_stale = True
+        self._derive_soon()
 
-    # -- logs -------------------------------------------------------------------------------------
-
-    def _follow(self, pod: Pod, *, gone: bool) -> None:
-        uid = pod.metadata.uid
-        for container in pod.spec.containers:
-            key = (uid, container.name)
-            if key in self._followers or gone:
-                continue
-            running = sum(not task.done() for _, task in self._followers.values())
-            if running >= MOST_LOGS:
-                self.unfollowed += 1
-                continue
-            self._start_following(pod, container.name)
-        for (other, _), (follower, _) in self._followers.items():
-            if other == uid:
-                follower.update(pod, gone=gone)
-
-    def _start_following(self, pod: Pod, container: str) -> None:
-        name = pod.metadata.name
-        several = len(pod.spec.containers) > 1
-        source = f"{name}/{container}" if several else name
-        reader = MetricReader()
-
-        def deliver(line: str) -> None:
-            self._take_line(source, reader, line)
-
-        follower = LogFollower(
-            self._client, pod, container, deliver, tail=FIRST_LINES, timestamps=True
-        )
-        task = asyncio.create_task(follower.run(), name=f"logs {source}")
-        self._followers[pod.metadata.uid, container] = follower, task
-
-    def _take_line(self, source: str, reader: MetricReader, line: str) -> None:
-        stamp, text = split_stamp(line.encode())
-        at = _seconds(stamp)
-        shown = clean(text.decode(errors="replace")[:LONGEST_LINE], colour=False)
-        if shown is None:
-            return
-        self.lines.append(LogLine(round(at, 3), source, shown))
-        self.line_count += 1
-        reading = reader.read(shown)
-        if reading is not None:
-            for metric, value in reading.metrics.items():
-                self.recorder.add(metric, source, at, value)
-            if reading.done is not None:
-                self.recorder.add("done", source, at, reading.done)
+    def _logs_changed(self) -> None:
+        if self.head is not None and self.head.unfollowed != self.logs.unfollowed:
+            self._derive_soon()
         self.changed()
-
-
-def _seconds(stamp: tuple[str, str] | None) -> float:
-    """Return the time of a log line in seconds since 1970; now if it has none."""
-    then = moment(f"{stamp[0]}Z") if stamp is not None else None
-    if then is None or stamp is None:
-        return time.time()
-    return then.timestamp() + int(stamp[1]) / 1e9

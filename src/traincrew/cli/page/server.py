@@ -136,6 +136,7 @@ class PageServer:
                 web.get("/jobs/{kind}/{namespace}/{name}", self._job),
                 web.get("/jobs/{kind}/{namespace}/{name}/manifest", self._manifest),
                 web.get("/jobs/{kind}/{namespace}/{name}/why", self._why),
+                web.post("/jobs/{kind}/{namespace}/{name}/logs/{pod}", self._follow_log),
             ]
         )
         self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
@@ -229,6 +230,12 @@ class PageServer:
         feed = self._feed(request)
         return await self._stream(request, feed, JobCursor(feed))
 
+    async def _follow_log(self, request: web.Request) -> web.StreamResponse:
+        known = self._feeds.get(_key(request))
+        if known is None or not known[0].logs.ask(request.match_info["pod"]):
+            raise web.HTTPNotFound(reason="the job has no such pod (any more)")
+        return web.Response(status=204)
+
     def _feed(self, request: web.Request) -> JobFeed:
         match = request.match_info
         return self._feed_of(_served(request), match["namespace"], match["name"])
@@ -308,6 +315,11 @@ class PageServer:
         except CommandFailed as error:
             return _problem(404, error.format_message())
         return _json(explain(found.facts))
+
+
+def _key(request: web.Request) -> tuple[str, str, str]:
+    named = request.match_info
+    return named["kind"], named["namespace"], named["name"]
 
 
 def _served(request: web.Request) -> Served:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -19,8 +20,6 @@ INTERVAL_SECONDS = 0.1
 """Shortest time between two messages; what changes meanwhile is sent together."""
 QUIET_SECONDS = 15.0
 """After so long without a message a comment is sent, so that a dead connection is noticed."""
-LINES_AT_ONCE = 500
-"""Log lines of one message. A browser that gets more in an interval is told how many it missed."""
 
 
 class JobCursor:
@@ -30,9 +29,10 @@ class JobCursor:
         self._feed = feed
         self._version = -1
         self._head: Any = None
-        self._pods: dict[str, Any] = {}
-        self._events: Any = None
-        self._lines = max(0, feed.line_count - len(feed.lines))
+        self._pods: set[str] = set()
+        self._events: Any = []
+        self._lines = feed.logs.read - len(feed.logs.lines)
+        self._skipped = 0
         self._points = 0
         self._names = 0
         self._marks: Any = None
@@ -42,43 +42,27 @@ class JobCursor:
         """Return what has changed since the last call."""
         messages = []
         if self._feed.version != self._version:
-            self._version = self._feed.version
             messages += self._state()
+            self._version = self._feed.version
         return messages + self._series() + self._log()
 
     def _state(self) -> list[Message]:
         feed, messages = self._feed, []
-        if feed.exists is False and feed.view is None:
-            return [Message("absent", {"problems": _problems(feed)})]
-        view = feed.view
-        if view is None:
-            text = _problems(feed)
-            return [Message("problems", text)] if text else []
-        head = {
-            "job": view.job,
-            "exists": feed.exists,
-            "progress": view.progress,
-            "conditions": view.conditions,
-            "roles": [
-                {"name": role.name, "desired": role.desired, "ready": role.ready}
-                for role in view.roles
-            ],
-            "problems": _problems(feed),
-            "unfollowed": feed.unfollowed,
-        }
-        if head != self._head:
-            self._head = head
-            messages.append(Message("job", head))
-        rows = feed.rows
-        changed = [row for uid, row in rows.items() if self._pods.get(uid) != row]
-        removed = [uid for uid in self._pods if uid not in rows]
+        if feed.head is None:
+            if feed.exists is False:
+                return [Message("absent", {"problems": feed.problems})]
+            return [Message("problems", feed.problems)] if feed.problems else []
+        if feed.head != self._head:
+            self._head = feed.head
+            messages.append(Message("job", feed.head))
+        changed = [row for version, row in feed.rows.values() if version > self._version]
+        removed = self._pods - feed.rows.keys()
         if changed or removed:
-            self._pods = dict(rows)
-            messages.append(Message("pods", {"changed": changed, "removed": removed}))
-        events = feed.said()
-        if events != self._events:
-            self._events = events
-            messages.append(Message("events", events))
+            self._pods = set(feed.rows)
+            messages.append(Message("pods", {"changed": changed, "removed": sorted(removed)}))
+        if feed.events != self._events:
+            self._events = feed.events
+            messages.append(Message("events", feed.events))
         return messages
 
     def _series(self) -> list[Message]:
@@ -104,21 +88,15 @@ class JobCursor:
         return messages
 
     def _log(self) -> list[Message]:
-        feed = self._feed
-        new = feed.line_count - self._lines
-        if new <= 0:
+        """Return the new lines, as far as they are kept, and how many are missing before them."""
+        logs = self._feed.logs
+        new, skipped = logs.read - self._lines, logs.skipped - self._skipped
+        if not new and not skipped:
             return []
-        sent = min(new, LINES_AT_ONCE, len(feed.lines))
-        first = self._lines == 0 or new == feed.line_count
-        if first:  # what the page begins with may be all that is kept
-            sent = min(new, len(feed.lines))
-        lines = list(feed.lines)[len(feed.lines) - sent :]
-        self._lines = feed.line_count
-        return [Message("log", {"lines": lines, "missed": new - sent})]
-
-
-def _problems(feed: JobFeed) -> list[str]:
-    return sorted({text for text in feed.problems.values() if text})
+        self._lines, self._skipped = logs.read, logs.skipped
+        newest = list(itertools.islice(reversed(logs.lines), new))
+        missed = new - len(newest) + skipped
+        return [Message("log", {"lines": newest[::-1], "missed": missed})]
 
 
 async def send(response: web.StreamResponse, feed: Feed, cursor: Cursor) -> None:
