@@ -1,6 +1,6 @@
 """The page with 1,000 jobs in a real browser: first paint, updates, memory of its server.
 
-Reference of the updates, in the same run: a bare watch that is told of the same changes.
+Reference of the updates, in the same run: a bare watch of the same changes.
 """
 
 from __future__ import annotations
@@ -78,17 +78,17 @@ async def _prepare(kubeconfig: str) -> None:
 
 
 async def _change(kubeconfig: str) -> tuple[dict[str, float], dict[str, float]]:
-    """Change jobs; return when each change was sent, and when a bare watch was told of it."""
+    """Change jobs; return when each change was sent, and when a bare watch reported it."""
     from traincrew.cli.jobview.objects import Job
     from traincrew.engine.cache import Informer
 
     sent: dict[str, float] = {}
-    told: dict[str, float] = {}
+    watched: dict[str, float] = {}
     async with Client(load_config(kubeconfig)) as client:
         informer: Informer[Any] = Informer(client, CHAINER_JOBS, Job)
 
         def note(_old: Any, new: Any) -> None:
-            told.setdefault(new.status.message, time.time())
+            watched.setdefault(new.status.message, time.time())
 
         informer.add_handler(note)
         watching = asyncio.create_task(informer.run())
@@ -100,7 +100,7 @@ async def _change(kubeconfig: str) -> tuple[dict[str, float], dict[str, float]]:
             await asyncio.sleep(0.15)
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
-    return sent, told
+    return sent, watched
 
 
 def main() -> None:
@@ -123,7 +123,7 @@ def main() -> None:
             until(lambda: driver.execute_script(rows) == JOBS, "all rows")
             paint = time.time() - began
             driver.execute_script(_OBSERVE)
-            sent, told = asyncio.run(_change(str(cluster.kubeconfig)))
+            sent, in_watch = asyncio.run(_change(str(cluster.kubeconfig)))
             last = f"document.querySelector('main').textContent.includes('change {CHANGES - 1}')"
             until(lambda: driver.execute_script(f"return {last}"), "the last change")
             seen = {
@@ -135,8 +135,8 @@ def main() -> None:
             page.end()
             driver.quit()
     updates = [seen[message] - at for message, at in sent.items()]
-    watched = [told[message] - at for message, at in sent.items()]
-    median, reference = statistics.median(updates), statistics.median(watched)
+    references = [in_watch[message] - at for message, at in sent.items()]
+    median, reference = statistics.median(updates), statistics.median(references)
     print(
         f"{JOBS} jobs: all rows {paint:.2f} s after the address was opened (goal {GOAL_PAINT} s)\n"
         f"a change is on the page after {median * 1000:.0f} ms (median; at most"

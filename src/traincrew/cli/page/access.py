@@ -48,8 +48,7 @@ class Access:
 
     def exchange(self, token: str, now: float) -> str | None:
         """Return a session key for a token; None if it is wrong, used or too old."""
-        known, self_expires = self._token, self._expires
-        if not known or now > self_expires or not _same(token, known):
+        if not self._token or now > self._expires or not _same(token, self._token):
             return None
         self._token = ""
         session = secrets.token_urlsafe(32)

@@ -1,4 +1,4 @@
-"""What feeds have in common: subscribers that are told that something changed, not what.
+"""What feeds have in common: subscribers that are notified of changes, without their content.
 
 A subscriber collects what is new for it when it is ready to send: a slow browser gets fewer and
 larger messages, and nothing queues up for it here.
@@ -35,7 +35,7 @@ class Cursor(Protocol):
 
 
 class Feed:
-    """Tells its subscribers that there is something new."""
+    """Notifies its subscribers that there is something new."""
 
     def __init__(self) -> None:
         self._waiting: set[asyncio.Event] = set()
@@ -57,7 +57,7 @@ class Feed:
         self._waiting.discard(event)
 
     def changed(self) -> None:
-        """Tell all subscribers."""
+        """Notify all subscribers."""
         for event in self._waiting:
             event.set()
 
