@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PREFIX = "KUBEFLOW_TRAINER_SERVER_"
+PATH = "/apis/elastic.pytorch.org/v1alpha1/namespaces/default/elasticjobs/flowers/status"
 
 
 class Server:
@@ -29,13 +30,14 @@ class Server:
     def __init__(self, directory: Path) -> None:
         self.code = 200
         self.received: list[tuple[dict[str, str], dict[str, Any]]] = []
+        self.positions: list[dict[str, Any]] = []
         self._changed = threading.Condition()
         outer = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
-                outer.note(dict(self.headers), json.loads(body))
+                outer.note(self.path, dict(self.headers), json.loads(body))
                 self.send_response(outer.code)
                 self.send_header("Content-Length", "0")
                 self.end_headers()
@@ -52,16 +54,19 @@ class Server:
         (directory / "ca.crt").write_text(authority.certificate)
         (directory / "token").write_text("the-token\n")
         self.environment = {
-            f"{PREFIX}URL": f"https://127.0.0.1:{self._server.server_port}/status",
+            f"{PREFIX}URL": f"https://127.0.0.1:{self._server.server_port}{PATH}",
             f"{PREFIX}CA_CERT": str(directory / "ca.crt"),
             f"{PREFIX}TOKEN": str(directory / "token"),
             # A proxy that does not exist: the endpoint is in the cluster.
             "https_proxy": "http://127.0.0.1:9",
         }
 
-    def note(self, headers: dict[str, str], body: dict[str, Any]) -> None:
+    def note(self, path: str, headers: dict[str, str], body: dict[str, Any]) -> None:
         with self._changed:
-            self.received.append((headers, body))
+            if path.endswith("/ranks"):
+                self.positions.append(body)
+            else:
+                self.received.append((headers, body))
             self._changed.notify_all()
 
     @property
@@ -84,7 +89,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
 def run(program: str, environment: dict[str, str], directory: Path) -> str:
     """Run a program that has only a copy of the file; return its output."""
     shutil.copy(traincrew.progress.__file__, directory / "progress_copy.py")
-    names = (*traincrew.progress.RANKS, "PYTHONPATH")
+    names = (*traincrew.progress.RANKS, *traincrew.progress.SIZES, "PYTHONPATH")
     inherited = {key: value for key, value in os.environ.items() if key not in names}
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", program],
@@ -171,8 +176,63 @@ def test_without_the_variables_nothing_happens(server: Server, tmp_path: Path) -
 def test_only_the_first_rank_reports(server: Server, tmp_path: Path, variable: str) -> None:
     assert run(LAST, {**server.environment, variable: "1"}, tmp_path) == "False"
     assert server.received == []
+    assert server.positions[-1] == {"rank": 1, "percentage": 100}
     assert run(LAST, {**server.environment, variable: "0"}, tmp_path) == "True"
     assert server.received
+    assert server.positions[-1] == {"rank": 0, "percentage": 100}
+
+
+RANK_3 = {"RANK": "3", "WORLD_SIZE": "8"}
+
+
+def test_a_rank_says_how_far_it_is_a_few_seconds_later(server: Server, tmp_path: Path) -> None:
+    program = (
+        "import random, threading\nimport progress_copy\n"
+        "progress_copy.POSITION_INTERVAL = 0.1\nrandom.seed(1)\n"
+        "sent, send = threading.Event(), progress_copy._Sender._send\n"
+        "def noted(self, body):\n    send(self, body)\n    sent.set()\n"
+        "progress_copy._Sender._send = noted\n"
+        "progress_copy.report(41.2512, metrics={'loss': 1})\n"
+        "assert sent.wait(30)\n"
+        "assert random.random() == random.Random(1).random()"
+    )
+    run(program, {**server.environment, **RANK_3}, tmp_path)
+    assert server.positions == [{"rank": 3, "worldSize": 8, "percentage": 41.25}]
+    assert server.received == []
+
+
+def test_no_program_waits_to_say_how_far_it_is(server: Server, tmp_path: Path) -> None:
+    """A thousand ranks that end together would only be in each other's way."""
+    program = (
+        "import progress_copy\nprogress_copy.POSITION_INTERVAL = 10 ** 9\n"
+        "progress_copy.report(50)\nprogress_copy.report(metrics={'loss': 1})"
+    )
+    run(program, {**server.environment, **RANK_3}, tmp_path)
+    assert server.positions == []
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"RANK": "3", "URL": "trainer.kubeflow.org/v1alpha1"},
+        {"RANK": "0", "WORLD_SIZE": "1"},
+        {"RANK": "three"},
+        {},
+    ],
+)
+def test_positions_are_for_servers_of_ours_and_for_several_ranks(
+    server: Server, tmp_path: Path, environment: dict[str, str]
+) -> None:
+    group = environment.pop("URL", "elastic.pytorch.org/v1alpha1")
+    url = server.environment[f"{PREFIX}URL"].replace("elastic.pytorch.org/v1alpha1", group)
+    run(LAST, {**server.environment, f"{PREFIX}URL": url, **environment}, tmp_path)
+    assert server.positions == []
+
+
+def test_track_says_where_each_rank_is(server: Server, tmp_path: Path) -> None:
+    program = "from progress_copy import track\nlist(track(range(3)))"
+    run(program, {**server.environment, **RANK_3}, tmp_path)
+    assert server.positions[-1] == {"rank": 3, "worldSize": 8, "percentage": 100}
 
 
 @pytest.mark.parametrize("missing", ["TOKEN", "CA_CERT", "URL"])

@@ -10,6 +10,9 @@ there as well. Where nobody asks for reports it does nothing.
         loss = train(epoch)
         report(metrics={"loss": loss})
 
+Rank 0 reports. The other ranks only say how far they are, so that one that falls behind is noticed,
+and only where traincrew asks.
+
 A thread sends the newest report, at most one each second. The program never waits for it, except
 for at most two seconds at its end for the last one, and never fails because of it.
 """
@@ -21,12 +24,15 @@ import contextlib
 import json
 import math
 import os
+import random
+import re
 import ssl
 import threading
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
-from typing import TYPE_CHECKING, Any, Dict, Optional
+from typing import TYPE_CHECKING, Any, Dict, Optional, Type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -43,9 +49,16 @@ TOKEN = "KUBEFLOW_TRAINER_SERVER_TOKEN"  # noqa: S105 - the name of a variable
 
 RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID")
 """Variables with the rank of a process. Only rank 0 reports: there is one progress for each job."""
+SIZES = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS")
+"""Variables with the number of ranks."""
+
+OURS = re.compile("/apis/(?!trainer[.]kubeflow[.]org/)")
+"""Begins the paths of servers that take positions of ranks: those of Kubeflow Trainer do not."""
 
 MIN_INTERVAL = 1.0
 """Seconds between two reports."""
+POSITION_INTERVAL, POSITIONS_PER_SECOND = 10.0, 50.0
+"""Seconds between two positions of a rank, on average; more if the job would send so many."""
 TIMEOUT = 5.0
 """Seconds that a report may take."""
 LAST_SECONDS = 2.0
@@ -69,12 +82,18 @@ def report(
         metrics: The newest metrics by name, such as ``{"loss": 0.41}``.
 
     Returns:
-        Whether somebody asks for reports of this process.
+        Whether somebody asks for reports of this process. Of ranks other than 0 nobody asks for
+        more than the percentage.
     """
     try:
-        if not os.environ.get(URL) or not _is_first_rank():
+        if not os.environ.get(URL):
             return False
-        _sender().put(_status(percentage, remaining_seconds, metrics))
+        rank = _first_number(RANKS)
+        if rank is not None and percentage is not None and math.isfinite(percentage):
+            _send_position(rank, percentage)
+        if rank:
+            return False
+        _sender(_Reports).put(_status(percentage, remaining_seconds, metrics))
     except Exception:  # no report is worth the failure of a training
         return False
     return True
@@ -105,9 +124,21 @@ def _length(items: Any) -> Optional[int]:
         return None
 
 
-def _is_first_rank() -> bool:
-    given = (os.environ[name] for name in RANKS if os.environ.get(name))
-    return next(given, "0") == "0"
+def _first_number(names: Iterable[str]) -> Optional[int]:
+    """Return the first of some variables that is set; None if none is."""
+    return next((int(os.environ[name]) for name in names if os.environ.get(name)), None)
+
+
+def _send_position(rank: int, percentage: float) -> None:
+    size = _first_number(SIZES)
+    if size == 1 or not OURS.match(urllib.parse.urlsplit(os.environ[URL]).path):
+        return
+    percentage = max(0.0, min(100.0, float(percentage)))
+    position: Status = {"rank": rank, "percentage": round(percentage, 2)}
+    if size is not None:
+        position["worldSize"] = size
+    # The end is not left for later: the process may be gone before.
+    _sender(_Positions).put(position, urgent=percentage == 100)
 
 
 def _status(percentage: Any, remaining_seconds: Any, metrics: Any) -> Status:
@@ -127,29 +158,52 @@ def _status(percentage: Any, remaining_seconds: Any, metrics: Any) -> Status:
 
 
 class _Sender:
-    """Sends the newest status, from a thread that ends with the program.
+    """Sends the newest content, from a thread that ends with the program.
 
     Attributes:
+        address: What follows the URL.
+        waits: Whether the program waits at its end until the newest content is sent.
         process: The process that made it: a fork has none of its threads.
     """
+
+    address = ""
+    waits = True
 
     def __init__(self) -> None:
         self.process = os.getpid()
         self._changed = threading.Condition()
-        self._status: Status = {}
+        self._content: Status = {}
         self._pending = False
+        self._urgent = False
         self._busy = False
         self._ending = False
         self._context: Any = None
-        self._metrics: Dict[str, str] = {}
+        self._next = time.monotonic() + self._first_delay()
         threading.Thread(target=self._run, name="traincrew-progress", daemon=True).start()
         atexit.register(self._finish)
 
-    def put(self, status: Status) -> None:
-        """Add a report, which replaces what is not sent yet."""
+    def _first_delay(self) -> float:
+        return 0.0
+
+    def _interval(self) -> float:
+        return MIN_INTERVAL
+
+    def _merge(self, content: Status) -> Status:
+        return content
+
+    def _body(self, content: Status) -> Status:
+        return content
+
+    def put(self, content: Status, urgent: bool = False) -> None:
+        """Replace what is not sent yet.
+
+        Args:
+            content: What is sent.
+            urgent: Whether it is sent at once.
+        """
         with self._changed:
-            self._metrics.update(status.pop("metrics", {}))
-            self._status.update(status)
+            self._content = self._merge(content)
+            self._urgent = urgent
             self._pending = True
             self._changed.notify_all()
 
@@ -158,38 +212,41 @@ class _Sender:
             return
         end = time.monotonic() + LAST_SECONDS
         with self._changed:
+            if not (self.waits or self._urgent or self._busy):
+                return
             self._ending = True
             self._changed.notify_all()
             while (self._pending or self._busy) and (left := end - time.monotonic()) > 0:
                 self._changed.wait(left)
 
+    def _seconds_left(self) -> Optional[float]:
+        """Return the time until something is sent; None if there is nothing."""
+        if not self._pending:
+            return None
+        return 0.0 if self._ending or self._urgent else max(0.0, self._next - time.monotonic())
+
     def _run(self) -> None:
         while True:
             with self._changed:
-                while not self._pending:
-                    self._changed.wait()
-                self._pending, self._busy = False, True
-                status = dict(self._status)
-                if self._metrics:
-                    pairs = self._metrics.items()
-                    status["metrics"] = [{"name": name, "value": value} for name, value in pairs]
+                while (left := self._seconds_left()) != 0:
+                    self._changed.wait(left)
+                self._pending, self._urgent, self._busy = False, False, True
+                content = self._content
             with contextlib.suppress(Exception):  # the next report may succeed
-                self._send(status)
+                self._send(self._body(content))
             with self._changed:
                 self._busy = False
+                self._next = time.monotonic() + self._interval()
                 self._changed.notify_all()
-                if not self._ending:
-                    self._changed.wait_for(lambda: self._ending, MIN_INTERVAL)
 
-    def _send(self, status: Status) -> None:
-        status["lastUpdatedTime"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    def _send(self, body: Status) -> None:
         with open(os.environ[TOKEN], encoding="utf-8") as file:  # rotated
             token = file.read().strip()
         if self._context is None:
             self._context = ssl.create_default_context(cafile=os.environ.get(CA_CERT) or None)
         request = urllib.request.Request(  # noqa: S310 - the URL is that of the job's operator
-            os.environ[URL],
-            data=json.dumps({"trainerStatus": status}).encode(),
+            os.environ[URL] + self.address,
+            data=json.dumps(body).encode(),
             headers={"Authorization": "Bearer " + token, "Content-Type": "application/json"},
             method="POST",
         )
@@ -205,15 +262,50 @@ class _Sender:
             raise
 
 
-_SENDERS: Dict[int, _Sender] = {}
+class _Reports(_Sender):
+    """Sends reports in the protocol of Kubeflow Trainer."""
+
+    def _merge(self, content: Status) -> Status:
+        metrics = {**self._content.get("metrics", {}), **content.get("metrics", {})}
+        merged = {**self._content, **content}
+        return {**merged, "metrics": metrics} if metrics else merged
+
+    def _body(self, content: Status) -> Status:
+        status = dict(content)
+        if "metrics" in status:
+            pairs = status["metrics"].items()
+            status["metrics"] = [{"name": name, "value": value} for name, value in pairs]
+        status["lastUpdatedTime"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        return {"trainerStatus": status}
+
+
+class _Positions(_Sender):
+    """Sends the position of a rank, seldom, and at another time than the other ranks."""
+
+    address = "/ranks"
+    waits = False
+
+    def _first_delay(self) -> float:
+        return self._seconds(0.0, 1.0)
+
+    def _interval(self) -> float:
+        return self._seconds(0.5, 1.5)
+
+    def _seconds(self, least: float, most: float) -> float:
+        average = max(POSITION_INTERVAL, (_first_number(SIZES) or 1) / POSITIONS_PER_SECOND)
+        # Not the generator that the training has seeded.
+        return average * random.SystemRandom().uniform(least, most)
+
+
+_SENDERS: Dict[Type[_Sender], _Sender] = {}
 _LOCK = threading.Lock()
 
 
-def _sender() -> _Sender:
-    process = os.getpid()
-    if process not in _SENDERS:
+def _sender(kind: Type[_Sender]) -> _Sender:
+    found = _SENDERS.get(kind)
+    if found is None or found.process != os.getpid():
         with _LOCK:
-            if process not in _SENDERS:
-                _SENDERS.clear()
-                _SENDERS[process] = _Sender()
-    return _SENDERS[process]
+            found = _SENDERS.get(kind)
+            if found is None or found.process != os.getpid():
+                found = _SENDERS[kind] = kind()
+    return found
