@@ -117,7 +117,7 @@ async def test_the_newest_report_replaces_the_one_before_and_outlives_operators(
     await until_progress(cluster, "flowers", percentage=45)
     await program.report(progressPercentage=60)
     progress = await until_progress(cluster, "flowers", percentage=60)
-    assert progress.keys() == {"percentage", "lastUpdateTime"}
+    assert progress.keys() == {"percentage", "lastUpdateTime", "lastAdvanceTime"}
 
     await cluster.stop_operator()
     await cluster.start_operator(progress=options)

@@ -34,6 +34,8 @@ MAX_CONTAINERS = 64
 MAX_CONTAINER_NAME = 63
 MAX_METRICS = 256
 """Metrics of one report. The Kubeflow SDK sends at most as many."""
+MAX_SLOWEST = 5
+"""Ranks in ``status.progress.ranks``."""
 
 
 NOT_SCALABLE = Scale(spec_replicas_path=".spec.replicas", status_replicas_path=".status.replicas")
@@ -261,6 +263,7 @@ def status_schema(own: StatusWords) -> dict[str, Any]:
 def _progress_schema() -> dict[str, Any]:
     """Return the schema of what training programs report, in the words of KEP-2779."""
     text = {"type": "string"}
+    time = {"type": "string", "format": "date-time"}
     return {
         "description": "The newest report of the training program, if it reports its progress.",
         "type": "object",
@@ -293,9 +296,53 @@ def _progress_schema() -> dict[str, Any]:
                 },
             },
             "lastUpdateTime": {
-                "type": "string",
-                "format": "date-time",
+                **time,
                 "description": "Time at which the operator received the report.",
+            },
+            "lastAdvanceTime": {
+                **time,
+                "description": (
+                    "Time of the last report that differed from the one before in its percentage,"
+                    " a metric, or the percentage of a rank."
+                ),
+            },
+            "ranks": _ranks_schema(),
+        },
+    }
+
+
+def _ranks_schema() -> dict[str, Any]:
+    """Return the schema of what ranks report of their positions."""
+    number = {"type": "number", "minimum": 0, "maximum": 100}
+    count = {"type": "integer", "format": "int32", "minimum": 0}
+    return {
+        "description": "How far the ranks are, if they report their positions.",
+        "type": "object",
+        "properties": {
+            "count": {**count, "description": "Number of ranks whose position is known."},
+            "median": {**number, "description": "Median of their percentages."},
+            "slowest": {
+                "description": "The slowest ranks, the one that has done least first.",
+                "type": "array",
+                "maxItems": MAX_SLOWEST,
+                "x-kubernetes-list-type": "atomic",
+                "items": {
+                    "type": "object",
+                    "required": ["rank", "pod", "percentage"],
+                    "properties": {
+                        "rank": {**count, "description": "Number of the rank in the job."},
+                        "pod": {"type": "string", "description": "Pod in which it runs."},
+                        "percentage": {
+                            **number,
+                            "description": "How much of its work is done, in percent.",
+                        },
+                        "lastAdvanceTime": {
+                            "type": "string",
+                            "format": "date-time",
+                            "description": "Time of its last report with another percentage.",
+                        },
+                    },
+                },
             },
         },
     }

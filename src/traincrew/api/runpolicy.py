@@ -17,6 +17,7 @@ Positive = Annotated[int, Meta(ge=1, le=INT32_MAX)]
 NonNegative = Annotated[int, Meta(ge=0, le=INT32_MAX)]
 Seconds = Annotated[int, Meta(ge=1, le=2**53 - 1)]
 CleanPodPolicy = Literal["Running", "None", "All"]
+ProgressSource = Literal["Any", "Reports"]
 
 DEFAULT_SCHEDULE_TIMEOUT_SECONDS = 1800
 """Default of `SchedulingPolicy.schedule_timeout_seconds`."""
@@ -74,9 +75,22 @@ class CommonPolicy(Struct, rename="camel", kw_only=True, omit_defaults=True, fro
             description=(
                 "Number of seconds that a running job may show no sign of life before this attempt"
                 " ends with reason NoProgress: no container of its pods has written a line of"
-                " output, and the status of no pod has changed. It is retried within the backoff"
+                " output, the status of no pod has changed, and the program has reported no"
+                " advance. It is retried within the backoff"
                 " limit, after which the job fails. Nothing is ended as long as the output of any"
                 " running pod cannot be read. If it is not set, there is no such deadline."
+            ),
+        ),
+    ] = None
+    progress_source: Annotated[
+        ProgressSource | None,
+        Meta(
+            description=(
+                "What counts as a sign of life for progressDeadlineSeconds. Any (default): output,"
+                " status changes of pods, and reports of the program that advance. Reports: once"
+                " the program has reported its progress in this attempt, output does not count any"
+                " more, so that a program is ended that prints warnings while it hangs. A report"
+                " advances if its percentage or a metric differs from the report before."
             ),
         ),
     ] = None

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from traincrew.operator.memory import Memory
     from traincrew.operator.progress import Reports
     from traincrew.plan.shared.model import LogKey, OutputQuery
-    from traincrew.plan.shared.progress import ReportedProgress
 
 _JOB_INDEX = "job"
 _LOG_LINES = 400
@@ -122,7 +121,7 @@ class Observer:
         memory.children_of(job).update(children)
         candidates = self._pods.store.by_index(_JOB_INDEX, index)
         pods = _pods_of(job, children, candidates)
-        uids = {pod.metadata.uid for pod in pods}
+        uids, reports = {pod.metadata.uid for pod in pods}, self._reports
         memory.logs = {key: text for key, text in memory.logs.items() if key.uid in uids}
         memory.outputs = {key: each for key, each in memory.outputs.items() if key.uid in uids}
         return Observed(
@@ -136,28 +135,25 @@ class Observer:
             logs=dict(memory.logs),
             outputs=dict(memory.outputs),
             rejections=dict(memory.rejections),
-            progress=self._progress(request, job),
+            progress=reports.newest(self._kind.resource, request, job) if reports else None,
+            positions=reports.positions(self._kind.resource, request, job) if reports else (),
         )
 
-    def _progress(self, request: Request, job: CustomObject) -> ReportedProgress | None:
-        if self._reports is None:
-            return None
-        return self._reports.newest(self._kind.resource, request, job)
-
-    def owns(self, job: CustomObject, uid: str) -> bool:
-        """Return whether a pod, by UID, is one of a job: its own, or that of a child."""
+    def pod_of(self, job: CustomObject, uid: str) -> str | None:
+        """Return the name of a pod, by UID, of a job: its own, or that of a child."""
         index = f"{job.metadata.namespace}/{job.metadata.name}"
         for pod in self._pods.store.by_index(_JOB_INDEX, index):
             owner = pod.metadata.controller
             if pod.metadata.uid == uid and owner is not None:
-                return owner.uid == job.metadata.uid or any(
+                owned = owner.uid == job.metadata.uid or any(
                     child.metadata.uid == owner.uid
                     and child.metadata.controller is not None
                     and child.metadata.controller.uid == job.metadata.uid
                     for informer in self._children.values()
                     for child in informer.store.by_index(_JOB_INDEX, index)
                 )
-        return False
+                return pod.metadata.name if owned else None
+        return None
 
     def _departing(self, candidates: Iterable[PodView]) -> tuple[PodView, ...]:
         """Return the pods of children that are not in the caches any more."""

@@ -149,7 +149,7 @@ class Reconciler:
         return Target(
             resource=self._kind.resource,
             find=lambda request: self._observer.jobs.store.get(request.namespace, request.name),
-            owns=self._observer.owns,
+            pod=self._observer.pod_of,
             enqueue=self.controller.enqueue,
         )
 

@@ -102,13 +102,58 @@ def test_without_endpoint_or_container_nothing_changes() -> None:
     assert with_reporting(template(), ENDPOINT, OWNER, None) == template()
 
 
+def at(time: str, advanced: str = "", **fields: Any) -> ReportedProgress:
+    """A report of this time, which advances unless the time of an earlier advance is given."""
+    return ReportedProgress(last_update_time=time, last_advance_time=advanced or time, **fields)
+
+
 def test_the_newest_report_counts() -> None:
-    early = ReportedProgress(percentage=10, last_update_time="2026-01-01T00:00:00Z")
-    late = ReportedProgress(
-        metrics=(Metric(name="loss", value="1"),), last_update_time="2026-01-01T00:00:01Z"
-    )
+    early = at("2026-01-01T00:00:00Z", percentage=10)
+    late = at("2026-01-01T00:00:01Z", metrics=(Metric(name="loss", value="1"),))
     assert newest(None, None) is None
     assert newest(None, early) == early
     assert newest(early, None) == early
     assert newest(early, late) == late  # the percentage is not known any more
     assert newest(late, early) == late
+
+
+LOSS = Metric(name="loss", value="0.5")
+TIMES = [f"2026-01-01T00:00:0{second}Z" for second in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("fields", "advances"),
+    [
+        ({"percentage": 10, "metrics": (LOSS,)}, False),
+        ({"percentage": 10, "metrics": (LOSS,), "estimated_remaining_seconds": 4}, False),
+        ({"percentage": 11, "metrics": (LOSS,)}, True),
+        ({"percentage": 9, "metrics": (LOSS,)}, True),  # it was restarted
+        ({"percentage": 10, "metrics": (Metric(name="loss", value="0.50"),)}, True),
+        ({"percentage": 10}, True),
+        ({"metrics": (LOSS,)}, True),
+    ],
+)
+def test_a_report_advances_by_its_percentage_or_a_metric(
+    fields: dict[str, Any], advances: bool
+) -> None:
+    before = at(TIMES[1], TIMES[0], percentage=10, metrics=(LOSS,))
+    report = ReportedProgress(last_update_time=TIMES[2], **fields)
+    found = newest(before, report)
+    assert found is not None
+    assert found.last_advance_time == (TIMES[2] if advances else TIMES[0])
+    assert found.last_update_time == TIMES[2]
+
+
+def test_the_order_of_metrics_is_no_advance() -> None:
+    other = Metric(name="accuracy", value="1")
+    before = at(TIMES[0], metrics=(LOSS, other))
+    found = newest(before, ReportedProgress(last_update_time=TIMES[1], metrics=(other, LOSS)))
+    assert found is not None
+    assert found.last_advance_time == TIMES[0]
+
+
+def test_what_an_earlier_version_has_stored_has_no_time_of_an_advance() -> None:
+    before = ReportedProgress(percentage=10, last_update_time=TIMES[0])
+    found = newest(before, ReportedProgress(percentage=10, last_update_time=TIMES[1]))
+    assert found is not None
+    assert found.last_advance_time == TIMES[0]

@@ -12,6 +12,8 @@ from traincrew.api.meta import CustomObject, format_time
 from traincrew.api.runpolicy import CommonPolicy
 from traincrew.plan.shared import stall
 from traincrew.plan.shared.model import LogKey, Observed, Output, OutputQuery, PodView
+from traincrew.plan.shared.progress import ReportedProgress
+from traincrew.plan.shared.ranks import RankProgress, RanksProgress
 from traincrew.plan.shared.stall import Confirm, Stalled, Wait
 
 NOW = datetime(2026, 1, 31, 12, 0, 0, tzinfo=UTC)
@@ -67,12 +69,14 @@ def assess(
     outputs: dict[LogKey, Output] | None = None,
     confirmed: bool = True,
     policy: CommonPolicy = POLICY,
+    progress: ReportedProgress | None = None,
 ) -> stall.Verdict | None:
     observed = Observed(
         job=CustomObject(),
         pods=tuple(msgspec.convert(list(pods), list[PodView])),
         outputs=outputs or {},
         confirmed=confirmed,
+        progress=progress,
     )
     return stall.assess(observed, policy, NOW)
 
@@ -249,3 +253,81 @@ def test_what_is_not_a_line_is_unknown_and_keeps_what_was_known(text: str | None
     assert (failed.known, failed.written_at, failed.read_at) == (False, before.written_at, later)
     again = stall.output_after(failed, line(300), later)
     assert (again.known, again.written_at) == (True, before.written_at)
+
+
+# -- reports --------------------------------------------------------------------------------------
+
+
+REPORTS = CommonPolicy(progress_deadline_seconds=600, progress_source="Reports")
+SLOWEST = RanksProgress(
+    count=8,
+    median=41.4,
+    slowest=tuple(
+        RankProgress(rank=rank, pod=f"w-{rank}", percentage=percentage, last_advance_time=at(700))
+        for rank, percentage in ((3, 41.2), (0, 41.4))
+    ),
+)
+
+
+def report(advanced: float, updated: float = 1, **fields: Any) -> ReportedProgress:
+    """A report that was received and has advanced so many seconds ago."""
+    return ReportedProgress(
+        **{"percentage": 45, **fields}, last_update_time=at(updated), last_advance_time=at(advanced)
+    )
+
+
+def test_a_report_that_advances_is_a_sign_of_life() -> None:
+    silent = {key("a"): output(2000)}
+    assert assess(pod("a"), outputs=silent, progress=report(100)) == Wait(500)
+    assert assess(pod("a"), outputs=silent, progress=report(100), policy=REPORTS) == Wait(500)
+    found = assess(pod("a"), outputs=silent, progress=report(700))
+    assert isinstance(found, Stalled)
+    assert found.message == "No output and no status change of any pod for 600 s"
+
+
+def test_a_program_that_prints_is_ended_by_its_reports_if_so_wanted() -> None:
+    prints = {key("a"): output(1)}
+    assert assess(pod("a"), outputs=prints, progress=report(700)) == Wait(599)
+    assert assess(pod("a"), outputs=prints, progress=report(700), policy=REPORTS) == Stalled(
+        600, report(700), by_reports=True
+    )
+    unconfirmed = assess(pod("a"), progress=report(700), policy=REPORTS, confirmed=False)
+    assert unconfirmed == Confirm(), "and its output is not read at all"
+
+
+@pytest.mark.parametrize(
+    "progress",
+    [
+        None,
+        report(1500, updated=1500),  # of the attempt before
+        report(700, percentage=100),  # what follows the training has no percentage
+    ],
+)
+def test_without_a_report_of_this_attempt_output_counts(progress: ReportedProgress | None) -> None:
+    prints = {key("a"): output(1)}
+    assert assess(pod("a"), outputs=prints, progress=progress, policy=REPORTS) == Wait(599)
+    silent = {key("a"): output(2000)}
+    found = assess(pod("a"), outputs=silent, progress=progress, policy=REPORTS)
+    assert isinstance(found, Stalled)
+    assert found.message == "No output and no status change of any pod for 600 s"
+
+
+def test_a_status_that_changes_counts_with_reports_too() -> None:
+    changed = pod("a", conditions=100)
+    assert assess(changed, progress=report(700), policy=REPORTS) == Wait(500)
+
+
+def test_a_container_that_waits_is_not_ended_by_reports() -> None:
+    waits = pod("b", container(ago=None))
+    assert assess(pod("a"), waits, progress=report(700), policy=REPORTS) is None
+
+
+def test_the_message_names_the_rank_that_the_others_wait_for() -> None:
+    first = "Rank 3 in pod w-3 stopped first, at 41.2%, and the median of 8 ranks is 41.4%"
+    progress = report(700, ranks=SLOWEST)
+    assert Stalled(600, progress, by_reports=True).message == (
+        f"The program has reported no advance for 600 s: 45% since 11:48:20 UTC. {first}"
+    )
+    assert Stalled(600, progress).message == (
+        f"No output and no status change of any pod for 600 s. {first}"
+    )

@@ -3,6 +3,8 @@
 {"trainerStatus": {"progressPercentage": 45, "estimatedRemainingSeconds": 600,
                    "metrics": [{"name": "loss", "value": "0.41"}],
                    "lastUpdatedTime": "2025-01-23T10:30:45Z"}}
+
+And the body of ours with the position of a rank: {"rank": 3, "worldSize": 8, "percentage": 41.25}
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ MAX_BODY = 1 << 16
 MAX_NAME = 128
 MAX_VALUE = 64
 """Characters of the name and of the value of a metric."""
+MAX_RANKS = 4096
+"""Ranks from this number on are not followed."""
 
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
@@ -43,7 +47,22 @@ class _Request(Struct, rename="camel"):
     trainer_status: _TrainerStatus | None = None
 
 
+class RankReport(Struct, rename="camel"):
+    """The position of a rank.
+
+    Attributes:
+        rank: Its number in the job.
+        percentage: How much of its work is done.
+        world_size: The number of ranks, if it is known.
+    """
+
+    rank: Annotated[int, Meta(ge=0, lt=MAX_RANKS)]
+    percentage: Annotated[float, Meta(ge=0, le=100)]
+    world_size: Annotated[int, Meta(ge=1, lt=1 << 31)] | None = None
+
+
 _DECODER = msgspec.json.Decoder(_Request)
+_RANK_DECODER = msgspec.json.Decoder(RankReport)
 
 
 class InvalidReportError(Exception):
@@ -82,3 +101,18 @@ def parse(body: bytes, now: datetime) -> ReportedProgress | None:
         metrics=tuple(Metric(name=name, value=value) for name, value in metrics.items()),
         last_update_time=format_time(now),
     )
+
+
+def parse_rank(body: bytes) -> RankReport:
+    """Return the position in a body.
+
+    Raises:
+        InvalidReportError: The body is not valid.
+    """
+    try:
+        report = _RANK_DECODER.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise InvalidReportError(str(error)) from error
+    if report.world_size is not None and report.rank >= report.world_size:
+        raise InvalidReportError("Expected a number below `worldSize` - at `$.rank`")
+    return report

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from traincrew.operator.progress.positions import Positions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
+    from datetime import datetime
 
     from prometheus_client.metrics_core import Metric
 
     from traincrew.api.meta import CustomObject
     from traincrew.engine.controller import Request
     from traincrew.engine.resources import Resource
+    from traincrew.operator.progress.protocol import RankReport
     from traincrew.plan.shared.progress import ReportedProgress
+    from traincrew.plan.shared.ranks import Position
 
 _LABELS = ("kind", "namespace", "name")
+POSITIONS_SECONDS = 10.0
+"""Seconds after which a position has its job reconciled, if nothing else has."""
+
+
+class Enqueue(Protocol):
+    """Requests a reconcile of a job, not before so many seconds have passed."""
+
+    def __call__(self, request: Request, *, after: float = 0.0) -> None:
+        """Request it."""
 
 
 class Target(NamedTuple):
@@ -23,19 +37,24 @@ class Target(NamedTuple):
     Attributes:
         resource: The kind.
         find: Returns a job that exists.
-        owns: Returns whether a pod, by UID, is one of a job.
+        pod: Returns the name of a pod of a job by its UID; None if it is none of its pods.
         enqueue: Requests a reconcile of a job.
     """
 
     resource: Resource
     find: Callable[[Request], CustomObject | None]
-    owns: Callable[[CustomObject, str], bool]
-    enqueue: Callable[[Request], None]
+    pod: Callable[[CustomObject, str], str | None]
+    enqueue: Enqueue
 
 
 class _Entry(NamedTuple):
     uid: str
     progress: ReportedProgress
+
+
+class _Ranks(NamedTuple):
+    uid: str
+    positions: Positions
 
 
 class Reports:
@@ -49,6 +68,7 @@ class Reports:
         self._metrics = frozenset(metrics)
         self._targets: dict[tuple[str, str, str], Target] = {}
         self._newest: dict[tuple[Resource, Request], _Entry] = {}
+        self._ranks: dict[tuple[Resource, Request], _Ranks] = {}
 
     def add(self, target: Target) -> None:
         """Accept reports about the jobs of a kind."""
@@ -66,6 +86,45 @@ class Reports:
         self._newest[target.resource, request] = _Entry(job.metadata.uid, progress)
         target.enqueue(request)
 
+    def put_rank(
+        self,
+        target: Target,
+        request: Request,
+        job: CustomObject,
+        report: RankReport,
+        *,
+        pod: tuple[str, str],
+        now: datetime,
+    ) -> None:
+        """Keep the position of a rank, and have the job reconciled some time.
+
+        Args:
+            target: The kind.
+            request: The job.
+            job: The same.
+            report: The position.
+            pod: Name and UID of the pod that reports it.
+            now: When.
+
+        Raises:
+            TooManyReportsError: It is not kept.
+        """
+        found = self._ranks.get((target.resource, request))
+        if found is None or found.uid != job.metadata.uid:
+            found = _Ranks(job.metadata.uid, Positions())
+        found.positions.add(report, *pod, now)
+        self._ranks[target.resource, request] = found
+        target.enqueue(request, after=POSITIONS_SECONDS)
+
+    def positions(
+        self, resource: Resource, request: Request, job: CustomObject
+    ) -> tuple[Position, ...]:
+        """Return the positions of the ranks of this very job."""
+        found = self._ranks.get((resource, request))
+        if found is None or found.uid != job.metadata.uid:
+            return ()
+        return found.positions.all()
+
     def newest(
         self, resource: Resource, request: Request, job: CustomObject
     ) -> ReportedProgress | None:
@@ -74,8 +133,9 @@ class Reports:
         return found.progress if found is not None and found.uid == job.metadata.uid else None
 
     def forget(self, resource: Resource, request: Request) -> None:
-        """Drop the report of a job that does not exist any more."""
+        """Drop the reports of a job that does not exist any more."""
         self._newest.pop((resource, request), None)
+        self._ranks.pop((resource, request), None)
 
     def collect(self) -> Iterator[Metric]:
         """Convert for prometheus-client: one series for each job that reports, and metric."""

@@ -17,8 +17,15 @@ from traincrew.engine.clock import SYSTEM_CLOCK, Clock
 from traincrew.engine.controller import Request
 from traincrew.engine.observability.connections import BoundedServer
 from traincrew.operator.progress.limits import RateLimit
-from traincrew.operator.progress.protocol import MAX_BODY, InvalidReportError, parse
-from traincrew.operator.progress.tokens import Reviewer, ReviewError, claimed
+from traincrew.operator.progress.positions import TooManyReportsError
+from traincrew.operator.progress.protocol import MAX_BODY, InvalidReportError, parse, parse_rank
+from traincrew.operator.progress.tokens import (
+    CACHE_SECONDS,
+    RANK_CACHE_SECONDS,
+    Reviewer,
+    ReviewError,
+    claimed,
+)
 from traincrew.plan.shared.reporting import audience
 
 if TYPE_CHECKING:
@@ -30,6 +37,8 @@ if TYPE_CHECKING:
 
 REPORTS_PER_SECOND, REPORTS_AT_ONCE = 2.0, 10
 """Reports of one job. Its status is written once a second at most."""
+POSITIONS_PER_SECOND, POSITIONS_AT_ONCE = 30.0, 300
+"""Positions of ranks in one pod."""
 MAX_CONNECTIONS = 512
 _RETRY_SECONDS = 5
 
@@ -53,10 +62,19 @@ class _RefusedError(Exception):
 
 
 class _Path(Struct, frozen=True):
-    """The parts of ``/apis/GROUP/VERSION/namespaces/NAMESPACE/PLURAL/NAME/status``."""
+    """The parts of ``/apis/GROUP/VERSION/namespaces/NAMESPACE/PLURAL/NAME/status[/ranks]``."""
 
     target: Target
     request: Request
+    ranks: bool
+
+
+class _Sender(Struct, frozen=True):
+    """A job, and its pod that reports."""
+
+    job: CustomObject
+    pod: str
+    uid: str
 
 
 class ProgressServer:
@@ -73,6 +91,7 @@ class ProgressServer:
         self._clock = clock
         self._reviewer = Reviewer(client, clock)
         self._limit = RateLimit(clock, rate=REPORTS_PER_SECOND, burst=REPORTS_AT_ONCE)
+        self._rank_limit = RateLimit(clock, rate=POSITIONS_PER_SECOND, burst=POSITIONS_AT_ONCE)
         self._server: BoundedServer | None = None
 
     async def start(self, host: str, port: int, context: ssl.SSLContext) -> int:
@@ -102,7 +121,9 @@ class ProgressServer:
         path = self._path(request)
         if request.method != "POST":
             raise _RefusedError(405, "send reports by POST")
-        job = await self._job(path, request)
+        sender = await self._sender(path, request)
+        if path.ranks:
+            return await self._receive_rank(path, sender, request)
         if not self._limit.allows((path.target.resource, path.request)):
             raise _RefusedError(
                 429,
@@ -114,19 +135,34 @@ class ProgressServer:
         except InvalidReportError as error:
             raise _RefusedError(422, str(error)) from error
         if progress is not None:
-            self._reports.put(path.target, path.request, job, progress)
+            self._reports.put(path.target, path.request, sender.job, progress)
+        return body
+
+    async def _receive_rank(self, path: _Path, sender: _Sender, request: web.BaseRequest) -> bytes:
+        if not self._rank_limit.allows(sender.uid):
+            text = f"the ranks of a pod may report {POSITIONS_PER_SECOND:g} times a second"
+            raise _RefusedError(429, text)
+        body = await _body(request)
+        target, of_job, job = path.target, path.request, sender.job
+        try:
+            report, pod = parse_rank(body), (sender.pod, sender.uid)
+            self._reports.put_rank(target, of_job, job, report, pod=pod, now=self._clock.now())
+        except InvalidReportError as error:
+            raise _RefusedError(422, str(error)) from error
+        except TooManyReportsError as error:
+            raise _RefusedError(429, str(error)) from error
         return body
 
     def _path(self, request: web.BaseRequest) -> _Path:
         match request.rel_url.path.split("/"):
-            case ["", "apis", group, version, "namespaces", namespace, plural, name, "status"]:
+            case ["", "apis", group, version, "namespaces", namespace, plural, name, *rest]:
                 target = self._reports.target(group, version, plural)
-                if target is not None:
-                    return _Path(target, Request(namespace, name))
+                if target is not None and rest in (["status"], ["status", "ranks"]):
+                    return _Path(target, Request(namespace, name), "ranks" in rest)
         raise _RefusedError(404, "nothing is reported here")
 
-    async def _job(self, path: _Path, request: web.BaseRequest) -> CustomObject:
-        """Return the job, if the request comes from one of its pods."""
+    async def _sender(self, path: _Path, request: web.BaseRequest) -> _Sender:
+        """Return the job and the pod, if the request comes from one of the pods of the job."""
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not (token := token.strip()):
             raise _RefusedError(401, "a bearer token is needed: that of the pod")
@@ -136,17 +172,19 @@ class ProgressServer:
         if claim is None:
             raise _RefusedError(401, f"the token is invalid, has expired, or is not for {wanted}")
         job = path.target.find(path.request)
-        if job is None or claim.namespace != namespace or not path.target.owns(job, claim.uid):
+        pod = path.target.pod(job, claim.uid) if job is not None else None
+        if job is None or pod is None or claim.namespace != namespace:
             raise _RefusedError(403, f"the token is bound to no pod of {resource.kind} {name}")
         try:
-            identity = await self._reviewer.pod(token, wanted)
+            seconds = RANK_CACHE_SECONDS if path.ranks else CACHE_SECONDS
+            identity = await self._reviewer.pod(token, wanted, seconds)
         except ReviewError as error:
             raise _RefusedError(503, f"the token could not be reviewed: {error}") from error
         if identity is None:
             raise _RefusedError(401, "the API server does not accept the token")
         if identity != claim:
             raise _RefusedError(403, f"the token is bound to no pod of {resource.kind} {name}")
-        return job
+        return _Sender(job, pod, claim.uid)
 
 
 async def _body(request: web.BaseRequest) -> bytes:

@@ -29,6 +29,9 @@ TOKEN_REVIEWS = Resource(
 )
 CACHE_SECONDS = 60.0
 """How long the answer to a review counts: as long as an API server may keep it as well."""
+RANK_CACHE_SECONDS = 600.0
+"""The same for the position of a rank, of which a job may have thousands. That its pod still exists
+is not a matter of the review."""
 _MAX_CACHED = 10_000
 _CONCURRENT_REVIEWS = 8
 _REVIEW_SECONDS = 4.0
@@ -63,6 +66,14 @@ class PodIdentity(NamedTuple):
     uid: str
 
 
+class _Answer(NamedTuple):
+    """Whom a token belongs to, when that was found out, and until when it counts at most."""
+
+    at: float
+    expires: float
+    identity: PodIdentity | None
+
+
 def claimed(token: str, audience: str, now: float) -> PodIdentity | None:
     """Return the pod that a token claims to be bound to; None if the token cannot be valid.
 
@@ -92,7 +103,7 @@ def _claims(token: str) -> _Claims | None:
 
 
 class Reviewer:
-    """Asks the API server whom tokens belong to, and remembers the answers for a minute.
+    """Asks the API server whom tokens belong to, and remembers the answers for a while.
 
     Args:
         client: The API server.
@@ -104,10 +115,18 @@ class Reviewer:
         self._clock = clock
         self._free = asyncio.Semaphore(_CONCURRENT_REVIEWS)
         self._limit = RateLimit(clock, rate=_REVIEWS_PER_SECOND, burst=_REVIEWS_AT_ONCE)
-        self._known: dict[bytes, tuple[float, PodIdentity | None]] = {}
+        self._known: dict[bytes, _Answer] = {}
 
-    async def pod(self, token: str, audience: str) -> PodIdentity | None:
+    async def pod(
+        self, token: str, audience: str, seconds: float = CACHE_SECONDS
+    ) -> PodIdentity | None:
         """Return the pod of a valid token; None if it is not valid, or not for the audience.
+
+        Args:
+            token: The token.
+            audience: Whom it must be for.
+            seconds: How old the answer to a review may be. The number of reviews is limited for
+                each of these by itself.
 
         Raises:
             ReviewError: The API server was not asked, or did not answer.
@@ -115,15 +134,15 @@ class Reviewer:
         claims = _claims(token)
         key = hashlib.sha256(f"{audience}\0{token}".encode()).digest()
         now = self._clock.now().timestamp()
-        until, identity = self._known.get(key, (0.0, None))
-        if now < until:
-            return identity
-        if not self._limit.allows(""):
+        known = self._known.get(key)
+        if known is not None and now < min(known.at + seconds, known.expires):
+            return known.identity
+        if not self._limit.allows(seconds):
             raise ReviewError("too many tokens are being reviewed")
         identity = await self._review(token, audience)
         expires = claims.exp if claims is not None and identity is not None else now + CACHE_SECONDS
         self._known.pop(key, None)
-        self._known[key] = (min(now + CACHE_SECONDS, expires), identity)
+        self._known[key] = _Answer(now, expires, identity)
         if len(self._known) > _MAX_CACHED:
             del self._known[next(iter(self._known))]
         return identity

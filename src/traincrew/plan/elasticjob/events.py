@@ -32,7 +32,7 @@ _MAX_NAMES = 8
 
 def transitions(before: Status, after: Status) -> list[Event]:
     """Return events for conditions that have changed their status."""
-    return list(_transitions(before, after))
+    return [*_transitions(before, after), *lifecycle.advance_events(before, after)]
 
 
 def _transitions(before: Status, after: Status) -> Iterator[Event]:

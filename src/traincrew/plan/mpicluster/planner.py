@@ -275,6 +275,10 @@ class _Planner(JobPlanner[MPIClusterSpec, MPIClusterStatus]):
         plan.delete |= self._deleted_master()
         return None
 
+    def progress_deadline(self, spec: MPIClusterSpec) -> int | None:
+        # An interactive master waits for people.
+        return super().progress_deadline(spec) if spec.one_shot is not None else None
+
     def _assess(self, spec: MPIClusterSpec) -> stall.Verdict | None:
         # mpiexec in the master passes on what the workers write.
         pods = [self.current.master, *self.current.workers.values()]

@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Struct, field
 
 from traincrew.api.meta import Condition, format_time
-from traincrew.plan.shared import pods, stall
+from traincrew.plan.shared import advancing, pods, stall
 from traincrew.plan.shared.model import Event
 from traincrew.plan.shared.progress import ReportedProgress  # noqa: TC001 - decoded
 
@@ -37,10 +37,14 @@ SUCCEEDED = "Succeeded"
 FAILED = "Failed"
 SYNCED = "Synced"
 """Present only while false: the spec has not taken effect."""
+PROGRESSING = "Progressing"
+"""Present only while the program reports: whether its reports advance. No part of the phase."""
 FINISHED = "JobFinished"
 """Reason of `SYNCED` when the spec of a finished job has been changed."""
 
-OWN_CONDITIONS = frozenset({CREATED, RUNNING, RESTARTING, SUSPENDED, SUCCEEDED, FAILED, SYNCED})
+OWN_CONDITIONS = frozenset(
+    {CREATED, RUNNING, RESTARTING, SUSPENDED, SUCCEEDED, FAILED, SYNCED, PROGRESSING}
+)
 """Condition types that every kind has."""
 _TERMINAL = (SUCCEEDED, FAILED)
 _PHASES = (FAILED, SUCCEEDED, SUSPENDED, RESTARTING, RUNNING)
@@ -179,6 +183,7 @@ def advance(
     suspend: str | None = None,
     active_pods: int = 0,
     progress: Progress | None = None,
+    advance: advancing.Advance | None = None,
 ) -> AnyStatus:
     """Return the status after one reconcile of a job.
 
@@ -191,6 +196,7 @@ def advance(
         suspend: The field by which the job is suspended, if it is.
         active_pods: Number of pods that still hold resources.
         progress: The state of the job; not needed with an outcome.
+        advance: Whether the reports of its program advance, if something is said of it.
     """
     if status.finished:
         return status
@@ -210,6 +216,11 @@ def advance(
     else:
         assert progress is not None
         _progress(after, kind, progress, stamp)
+    if advance is None:
+        _drop(after, PROGRESSING)
+    else:
+        reason, message = advance.reason, advance.message
+        _set(after, PROGRESSING, advance.holds, stamp, reason=reason, message=message)
     after.phase, after.reason, after.message = summary(after.conditions)
     return after
 
@@ -368,4 +379,14 @@ def transition_events(before: Status, after: Status) -> list[Event]:
         elif condition.type == SUSPENDED and not after.finished:
             word = SUSPENDED if condition.is_true else "Resumed"
             events.append(Event("Normal", word, condition.message))
-    return events
+    return [*events, *advance_events(before, after)]
+
+
+def advance_events(before: Status, after: Status) -> list[Event]:
+    """Return an event if reports do not advance any more, or do again."""
+    was, now = before.condition(PROGRESSING), after.condition(PROGRESSING)
+    if now is None or (was is not None and was.reason == now.reason):
+        return []
+    if not now.is_true:
+        return [Event("Warning", now.reason, now.message)]
+    return [] if was is None else [Event("Normal", now.reason, now.message)]

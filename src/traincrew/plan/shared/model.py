@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from traincrew.plan.shared.progress import ReportedProgress
+    from traincrew.plan.shared.ranks import Position
 
 FINGERPRINT = "traincrew.dev/fingerprint"
 """Annotation of children: a hash of what we wrote, so that the same is not written again."""
@@ -311,6 +312,7 @@ class Observed(Struct, frozen=True, kw_only=True):
         outputs: What is known about the last output of containers; see `Plan.outputs`.
         rejections: Why the API refuses pods of `Plan.missing`, by name.
         progress: The newest report of the training program to this operator.
+        positions: The positions that its ranks have reported to this operator.
     """
 
     job: CustomObject
@@ -326,6 +328,7 @@ class Observed(Struct, frozen=True, kw_only=True):
     outputs: dict[LogKey, Output] = field(default_factory=dict)
     rejections: dict[str, str] = field(default_factory=dict)
     progress: ReportedProgress | None = None
+    positions: tuple[Position, ...] = ()
 
     def child(self, key: ChildKey, view: type[AnyChild]) -> AnyChild | None:
         """Return an existing child of the job."""

@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import msgspec
 
 from traincrew.api.meta import Owner, Problem, parse_time
-from traincrew.plan.shared import beginning, lifecycle, pods, runpolicy, stall
-from traincrew.plan.shared import progress as reported
+from traincrew.plan.shared import advancing, beginning, lifecycle, pods, runpolicy, stall
 from traincrew.plan.shared.lifecycle import AnyStatus, Outcome, Progress
 from traincrew.plan.shared.model import (
     ChildKey,
@@ -79,9 +78,15 @@ class JobPlanner(ABC, Generic[Spec, AnyStatus]):
     default_policy: CommonPolicy
 
     def __init__(self, observed: Observed, now: datetime, options: Options) -> None:
-        self.observed, self.now, self.options = _with_logs(observed), now, options
+        self.now, self.options = now, options
         self.metadata = observed.job.metadata
         self.stored = self.read(observed.job.status)
+        progress, positions = advancing.observe(observed, self.stored.progress)
+        self.observed = msgspec.structs.replace(
+            _with_logs(observed), progress=progress, positions=positions
+        )
+        self._deadline: int | None = None
+        self._advance_left: float | None = None
         self.releasing = False
         self.owner = Owner(
             api_version=observed.job.api_version or self.api_version,
@@ -164,6 +169,10 @@ class JobPlanner(ABC, Generic[Spec, AnyStatus]):
     def events_on_spec_change(self, spec: Spec) -> list[Event]:
         """Return events for a version of the spec that takes effect now."""
 
+    def progress_deadline(self, spec: Spec) -> int | None:
+        """Return for how many seconds the reports of the program may not advance."""
+        return self.policy(spec).progress_deadline_seconds
+
     def refusal_reason(self, key: ChildKey) -> str:  # noqa: ARG002 - of interest to some kinds
         """Return the reason that reports the refusal of a child by the API."""
         return FAILED_SYNCED
@@ -181,6 +190,7 @@ class JobPlanner(ABC, Generic[Spec, AnyStatus]):
                 return self._plan_finished(self.default_policy)
             return self._plan_invalid([Problem("spec", str(error))])
         policy = self.policy(spec)
+        self._deadline = self.progress_deadline(spec)
         if self.stored.finished:
             return self._plan_finished(policy)
         found = self.problems(spec)
@@ -379,9 +389,9 @@ class JobPlanner(ABC, Generic[Spec, AnyStatus]):
         """Return the status after this reconcile."""
         synced = progress is None or progress.sync_problem is None
         generation = self.metadata.generation if synced else self.stored.observed_generation
-        newest = reported.newest(self.stored.progress, self.observed.progress)
+        advance = self._assess_reports(progress) if progress is not None else None
         return lifecycle.advance(
-            msgspec.structs.replace(numbers, progress=newest),
+            msgspec.structs.replace(numbers, progress=self.observed.progress),
             kind=self.kind,
             generation=generation,
             now=self.now,
@@ -389,7 +399,23 @@ class JobPlanner(ABC, Generic[Spec, AnyStatus]):
             suspend=suspend,
             active_pods=active_pods,
             progress=progress,
+            advance=advance,
         )
+
+    def _assess_reports(self, progress: Progress) -> advancing.Advance | None:
+        """Return whether the reports of the program advance; only while the job is running."""
+        if not progress.running or progress.restarting:
+            return None
+        advance = advancing.assess(
+            self.observed.progress,
+            self.observed.positions,
+            began=advancing.began(self.observed.pods),
+            deadline=self._deadline,
+            stored=self.stored.condition(lifecycle.PROGRESSING),
+            now=self.now,
+        )
+        self._advance_left = advance.seconds if advance is not None else None
+        return advance
 
     def complete(self, plan: Plan) -> Plan:
         """Set what follows from the rest of the plan."""
@@ -397,10 +423,11 @@ class JobPlanner(ABC, Generic[Spec, AnyStatus]):
         plan.urgent = self.releasing or lifecycle.is_urgent(before, plan.status, self.status_type)
         begins = beginning.is_beginning(before, plan.status, self.status_type)
         plan.patient = not self.releasing and (begins or not plan.urgent)
+        waits = [plan.requeue_after, self._advance_left]
         if plan.missing and (left := self._controller_lag()) > 0:
             plan.missing = {}
-            waits = [left] if plan.requeue_after is None else [left, plan.requeue_after]
-            plan.requeue_after = min(waits)
+            waits.append(left)
+        plan.requeue_after = min((wait for wait in waits if wait is not None), default=None)
         return plan
 
     def _controller_lag(self) -> float:

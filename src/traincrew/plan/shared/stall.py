@@ -1,8 +1,10 @@
 """Attempts that make no progress: ``progressDeadlineSeconds`` of the run policy, for every kind.
 
 A program that hangs has no exit code. What can be known of it from outside is that it writes no
-output, and that nothing happens to its pods. Both are known by their times:
+output, that nothing happens to its pods, and that its reports of progress, if it sends any, do not
+advance. All of it is known by its time:
 
+- The time of the last report that advanced is in the status of the job.
 - The status of pods has the times of its changes (conditions, starts and ends of containers), so
   they are known without any request, and also to an operator that has just started.
 - Only if all of them are older than the deadline, the time of each running container's last line of
@@ -10,7 +12,8 @@ output, and that nothing happens to its pods. Both are known by their times:
   once per deadline.
 
 A job is stalled only if all of its running containers are known to be silent, and if the API server
-has confirmed that the pods are those of the cache. Output that cannot be read is not silence.
+has confirmed that the pods are those of the cache. Output that cannot be read is not silence. With
+``progressSource: Reports`` output is not read once the program has reported in the attempt.
 """
 
 from __future__ import annotations
@@ -22,6 +25,8 @@ import msgspec
 from msgspec import Struct
 
 from traincrew.api.meta import parse_time
+from traincrew.plan.shared import advancing
+from traincrew.plan.shared import progress as reported
 from traincrew.plan.shared.model import LogKey, Output, OutputQuery
 
 if TYPE_CHECKING:
@@ -30,6 +35,7 @@ if TYPE_CHECKING:
 
     from traincrew.api.runpolicy import CommonPolicy
     from traincrew.plan.shared.model import Observed, PodView
+    from traincrew.plan.shared.progress import ReportedProgress
 
 NO_PROGRESS = "NoProgress"
 """Reason of conditions and events."""
@@ -42,14 +48,26 @@ class Stalled(Struct, frozen=True):
 
     Attributes:
         seconds: The deadline.
+        progress: The newest report of the program in this attempt, if there is one.
+        by_reports: Whether output did not count.
     """
 
     seconds: int
+    progress: ReportedProgress | None = None
+    by_reports: bool = False
 
     @property
     def message(self) -> str:
-        """What is reported; without a period."""
-        return f"No output and no status change of any pod for {self.seconds} s"
+        """What is reported; without a period, or a semicolon, which begins what follows from it."""
+        text = f"No output and no status change of any pod for {self.seconds} s"
+        if self.progress is None:
+            return text
+        if self.by_reports:
+            text = advancing.no_advance(self.progress, self.seconds)
+        found = self.progress.ranks
+        if found is None or (rank := found.stopped_first) is None:
+            return text
+        return f"{text}. {advancing.stopped(found, rank)}"
 
 
 class Wait(Struct, frozen=True):
@@ -75,7 +93,8 @@ def assess(
     """Decide whether a job makes progress; only for a job that is running.
 
     Args:
-        observed: The pods, whether they are confirmed, and known outputs.
+        observed: The pods, whether they are confirmed, known outputs, and the progress that is
+            stored after this reconcile.
         policy: The run policy.
         now: The time before any output was read for this reconcile.
         pods: The pods of `observed` in the order in which their output is read; by default by name.
@@ -91,19 +110,28 @@ def assess(
     keys, last = _running_containers(members), last_change(members)
     if not keys or last is None:
         return None
-    outputs = [observed.outputs.get(key) for key in keys]
-    written = [each.written_at for each in outputs if each is not None and each.written_at]
+    progress, outputs = observed.progress, [observed.outputs.get(key) for key in keys]
+    signs = [each.written_at for each in outputs if each is not None and each.written_at]
+    expected = reported.is_expected(progress, advancing.began(observed.pods))
+    by_reports = expected and policy.progress_source == "Reports"
+    if by_reports:
+        signs = []
+    if progress is not None and progress.advanced_at is not None:
+        signs.append(progress.advanced_at)
     # A node's clock may be ahead of ours.
-    last = min(now, max([last, *written]))
+    last = min(now, max([last, *signs]))
     deadline = timedelta(seconds=policy.progress_deadline_seconds)
     if (left := last + deadline - now) > timedelta(0):
         return Wait(left.total_seconds())
+    stalled = Stalled(policy.progress_deadline_seconds, progress if expected else None, by_reports)
+    if by_reports:
+        return stalled if observed.confirmed else Confirm()
     read = [each for each in outputs if each is not None and each.read_at >= now]
     if not all(each.known for each in read):
         return Wait(min(RETRY_SECONDS, deadline.total_seconds()))
     if len(read) < len(keys):
         return OutputQuery(keys=_liveliest_first(keys, observed), since=now - deadline)
-    return Stalled(policy.progress_deadline_seconds) if observed.confirmed else Confirm()
+    return stalled if observed.confirmed else Confirm()
 
 
 def last_change(pods: Sequence[PodView]) -> datetime | None:

@@ -218,7 +218,8 @@ class ElasticJobSpec(CommonPolicy, kw_only=True, frozen=True):
         Meta(
             description=(
                 "Number of seconds that running workers may show no sign of life: no container has"
-                " written a line of output, and the status of no pod has changed. Then all running"
+                " written a line of output, the status of no pod has changed, and the program has"
+                " reported no advance. Then all running"
                 " workers are recreated with reason NoProgress, which counts as one failure. The"
                 " job fails instead past backoffLimit, if restartPolicy is Never, or if a worker"
                 " has already succeeded. Fewer than minReplicas workers wait for the others and are"
