@@ -149,9 +149,9 @@ def test_the_gateway_and_the_disruption_budget(user: User, playground: str) -> N
 
 
 def test_keys_are_rotated(user: User, playground: str) -> None:
-    """Kubelets take a minute to give pods the new Secret."""
+    """By then the kubelets, which look every 10 seconds, have given the pods the new Secret."""
     user.runs_everywhere(playground, 2)
-    user.rotate_keys(playground, 2, overlap=150)
+    user.rotate_keys(playground, 2, overlap=60)
     user.runs_everywhere(playground, 2)
 
 
