@@ -1,5 +1,6 @@
 """Settings and fixtures of all tests."""
 
+import gc
 import logging
 from collections.abc import Iterator
 
@@ -24,6 +25,12 @@ def pytest_configure(config: pytest.Config) -> None:
     """Let Hypothesis choose its examples by the code."""
     if config.getoption("hypothesis_seed") is None:
         config.option.hypothesis_seed = str(variation.NUMBER)
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector not traverse thousands of tests while they run."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,6 @@ import http.client
 import math
 import re
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -87,12 +86,10 @@ EVERY = ATTACKS | RULE_ATTACKS
 
 
 @pytest.fixture(scope="module")
-def frozen() -> Iterator[None]:
+def frozen() -> None:
     """What other tests have left in this process is not the server's: it is not traversed."""
     gc.collect()
     gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @pytest.mark.usefixtures("frozen")
