@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
 from harness import Cluster
+from traincrew.local.controllers.job import backoff
+from traincrew.operator import reconciler
+from traincrew.plan.mpicluster import planner as mpicluster
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counters of statuses are written and failed pods replaced soon, so that tests wait less."""
+    monkeypatch.setattr(reconciler, "STATUS_INTERVAL", 0.1)
+    monkeypatch.setattr(backoff, "FIRST", 1.0)
+    monkeypatch.setattr(mpicluster, "MIN_RECREATE_AGE", timedelta(seconds=1))
 
 
 @pytest.fixture

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from traincrew.local.apiserver.http.faults import Fault
 
 Document = dict[str, Any]
+pytestmark = pytest.mark.usefixtures("impatient")
 NAMESPACE = "chainer-operator"
 PLURALS = {
     **{kind.kind: kind.plural for kind in RESOURCES},

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from traincrew.local.apiserver.http.faults import Fault
 
 NAME, SECRET = "hello", "hello-ssh-key"
+pytestmark = pytest.mark.usefixtures("impatient")
 OVERLAP = 2
 MINE = b"ssh-ed25519 AAAAmine me@home\n"
 

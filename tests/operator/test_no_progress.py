@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from harness import Cluster
 
+pytestmark = pytest.mark.usefixtures("impatient")
 NAME = "flowers"
 SILENT = "No output and no status change of any pod for 2 s"
 

@@ -14,6 +14,7 @@ from traincrew.local.apiserver.http.faults import Fault, refuse
 if TYPE_CHECKING:
     from harness import Cluster
 
+pytestmark = pytest.mark.usefixtures("impatient")
 NAME = "digits-mn"
 
 
