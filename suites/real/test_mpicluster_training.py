@@ -29,6 +29,7 @@ from suites.openmpi_user import (
 )
 from suites.scenarios.clusters import FragileNode
 
+import variation
 from hack import images
 
 from . import node_processes
@@ -47,6 +48,7 @@ IMAGES = ("openmpi", "openmpi-chainermn", "chainermn", "git")
 WITHIN = LOOKS_EVERY + 25
 """Seconds within which all pods of a busy machine have a new commit."""
 NO_SSH = "traincrew/chainermn:0.1.0"
+SCALED = ("mpicluster/play", "statefulset/play-worker")
 pytestmark = pytest.mark.timeout(600)
 
 
@@ -89,9 +91,12 @@ def test_mpiexec_starts_processes_on_all_nodes(user: User, playground: str) -> N
     user.runs_everywhere(playground, 2)
 
 
-@pytest.mark.parametrize("what", ["mpicluster/play", "statefulset/play-worker"])
+@pytest.mark.parametrize("what", [SCALED[variation.NUMBER % len(SCALED)]])
 def test_scaling_by(user: User, playground: str, what: str) -> None:
-    """The hostfile in the master follows, and mpiexec starts what it lists."""
+    """The hostfile in the master follows, and mpiexec starts what it lists.
+
+    By one of the two in each run; on the embedded cluster by both.
+    """
     master = f"{playground}-master"
     before = user.pods(playground)[master]
     openmpi_loop.scale(user, what, playground, openmpi_loop.SCALED)
