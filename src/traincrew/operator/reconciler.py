@@ -26,6 +26,7 @@ from traincrew.engine.clock import SYSTEM_CLOCK, Clock
 from traincrew.engine.controller import (
     FOLLOWING,
     Controller,
+    ExpectedError,
     Request,
     Result,
     WriteTracker,
@@ -72,7 +73,7 @@ LEFTOVER_SECONDS = 1.0
 deletion requeues the job only if it is in a cache."""
 
 
-class RefusedError(Exception):
+class RefusedError(ExpectedError):
     """The API refused a write that may be accepted later; retried with back-off."""
 
 

@@ -10,6 +10,7 @@ from traincrew.engine.backoff import Backoff
 from traincrew.engine.controller import (
     FOLLOWING,
     Controller,
+    ExpectedError,
     Manager,
     Request,
     Result,
@@ -20,6 +21,7 @@ from traincrew.engine.controller import (
 from traincrew.engine.errors import (
     AlreadyExistsError,
     ConflictError,
+    ForbiddenError,
     ServerError,
     TooManyRequestsError,
     UnreachableError,
@@ -188,6 +190,25 @@ def test_lost_races_are_retried_quietly_and_failures_show_their_traceback_once(
     assert text.count("Traceback") == 1
     assert "reconcileID=" in text
     assert "namespace=team" in text
+
+
+def test_what_is_no_fault_of_the_program_shows_no_traceback(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    configure_logging(level="info")
+
+    async def main() -> None:
+        script = Script(ForbiddenError("no such account"), ExpectedError("refused for now"))
+        async with Running(script) as controller:
+            controller.enqueue(JOB)
+            await asyncio.sleep(3600)
+            assert outcomes(controller) == {"error": 2, "success": 1}
+
+    simulate(main())
+    text = capfd.readouterr().err
+    for part in ("ForbiddenError: no such account", "ExpectedError: refused for now"):
+        assert part in text
+    assert "Traceback" not in text
 
 
 def test_retry_after_of_the_server_delays_the_retry() -> None:

@@ -6,6 +6,7 @@ towards its spec. A `WriteTracker` reports whether a cache already contains its 
 
 from traincrew.engine.controller.controller import (
     Controller,
+    ExpectedError,
     Reconcile,
     Result,
     TerminalError,
@@ -18,6 +19,7 @@ from traincrew.engine.controller.tracker import WriteTracker
 __all__ = [
     "FOLLOWING",
     "Controller",
+    "ExpectedError",
     "Manager",
     "Mapper",
     "Reconcile",

@@ -46,6 +46,13 @@ class TerminalError(Exception):
     """A reconcile failed in a way that no retry can fix; it is counted and not retried."""
 
 
+class ExpectedError(Exception):
+    """A reconcile cannot do its work now, for a reason that its text says; it is retried.
+
+    It is logged without traceback: it is no fault of the program.
+    """
+
+
 Reconcile = Callable[[Request], Awaitable[Result | None]]
 
 
@@ -235,10 +242,13 @@ class Controller:
             self._last_errors.pop(request, None)
 
     def _log_failure(self, request: Request, error: Exception, delay: float) -> None:
-        """Log a failure: with traceback unless it repeats or is a transient one of the server."""
+        """Log a failure: with traceback if it may be a fault of the program, and does not repeat.
+
+        What the API server refuses is none: somebody has to create a missing object, for example.
+        """
         text = f"{type(error).__name__}: {error}"
-        transient = isinstance(error, ApiError) and error.transient
-        brief = transient or self._last_errors.get(request) == text
+        brief = isinstance(error, ApiError | ExpectedError)
+        brief = brief or self._last_errors.get(request) == text
         self._last_errors[request] = text
         self._log.error(
             "reconcile failed",
