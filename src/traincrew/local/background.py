@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+CLEANUP_SECONDS = 15.0
+"""How long calls that were cancelled may take to clean up when the loop is closed."""
+
 
 class BackgroundLoop:
     """Runs coroutines on another thread while the caller waits.
@@ -22,6 +25,7 @@ class BackgroundLoop:
     def __init__(self, name: str) -> None:
         started: Future[asyncio.AbstractEventLoop] = Future()
         self._stop: asyncio.Event | None = None
+        self._calls: set[asyncio.Task[Any]] = set()
         self._thread = threading.Thread(
             target=lambda: asyncio.run(self._serve(started)), name=name, daemon=True
         )
@@ -32,6 +36,8 @@ class BackgroundLoop:
         self._stop = asyncio.Event()
         started.set_result(asyncio.get_running_loop())
         await self._stop.wait()
+        if self._calls:  # cancelled; a second cancellation would interrupt their cleanup
+            await asyncio.wait(self._calls, timeout=CLEANUP_SECONDS)
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine and return its result; Ctrl-C while waiting cancels it.
@@ -43,12 +49,19 @@ class BackgroundLoop:
         if not self._thread.is_alive():
             coroutine.close()
             raise RuntimeError("the cluster was stopped")
-        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        future = asyncio.run_coroutine_threadsafe(self._tracked(coroutine), self._loop)
         try:
             return future.result()
         except BaseException:
             future.cancel()
             raise
+
+    async def _tracked(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        task = asyncio.current_task()
+        assert task is not None
+        self._calls.add(task)
+        task.add_done_callback(self._calls.discard)
+        return await coroutine
 
     def close(self) -> None:
         """End the loop and its thread."""
