@@ -1,5 +1,6 @@
 """The command line itself: help, errors, old flags."""
 
+import json
 import os
 import re
 import subprocess
@@ -101,7 +102,10 @@ def test_a_bad_manifest_is_refused_before_anything_starts(tmp_path: Path) -> Non
     command = [PROGRAM, "run", "-f", str(path)]
     result = subprocess.run(command, check=False, capture_output=True, text=True)
     assert result.returncode == 2
-    assert result.stderr == f"traincrew: {path}:1: apiVersion is missing or not a text\n"
+    assert result.stderr == (
+        f"traincrew: {path}:1: apiVersion is missing or not a text: "
+        "write apiVersion: kubeflow.org/v1alpha1\n"
+    )
     assert time.perf_counter() - started < 5
 
 
@@ -230,6 +234,7 @@ def test_what_a_reader_left_unread_is_no_error_at_exit() -> None:
         stdout=writing,
         stderr=subprocess.PIPE,
         text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": ""},
     )
     os.close(writing)
     assert (result.returncode, result.stderr) == (141, "")
@@ -247,3 +252,25 @@ def test_closed_standard_streams(closed: str) -> None:
     assert result.returncode == 0
     assert result.stderr == ""
     assert bool(result.stdout) == (">&-" not in closed.replace("2>&-", ""))
+
+
+def test_a_credential_plugin_that_is_not_installed_is_named(tmp_path: Path) -> None:
+    plugin = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": "no-such-plugin",
+        "interactiveMode": "Never",
+    }
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "a",
+        "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+        "clusters": [{"name": "a", "cluster": {"server": "https://127.0.0.1:1"}}],
+        "users": [{"name": "a", "user": {"exec": plugin}}],
+    }
+    path = tmp_path / "config"
+    path.write_text(json.dumps(config))
+    result = shell(f"traincrew list --kubeconfig {path}")
+    assert result.returncode == 1
+    assert "command 'no-such-plugin' cannot be started" in result.stderr
+    assert "should not happen" not in result.stderr

@@ -131,6 +131,10 @@ def _explain(error: Exception) -> str:
             "the embedded cluster is not installed here (the operator's image leaves it out); "
             "install traincrew with pip to use it"
         )
+    from traincrew.engine.errors import ConfigError
+
+    if isinstance(error, ConfigError):
+        return str(error)
     return (
         f"unexpected {type(error).__name__}: {error}\n"
         "This should not happen; TRAINCREW_DEBUG=1 shows where it did."

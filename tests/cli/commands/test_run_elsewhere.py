@@ -7,6 +7,7 @@ import yaml
 from click.testing import CliRunner
 
 from cli.anycluster import DEADLINE, Commands, commands, job, own_home, script
+from harness import CHAINER_JOBS
 from traincrew.cli.commands.run import run_command
 from traincrew.cli.errors import BadInput, CommandFailed
 from traincrew.cli.main import cli
@@ -84,5 +85,32 @@ async def test_a_missing_right_is_named(commands: Commands, own_home: Path) -> N
         return refuse(404, "nothing here") if agent == "traincrew-run" else None
 
     commands.cluster.server.faults = nothing
-    with pytest.raises(BadInput, match='there is no kind "ChainerJob"'):
+    with pytest.raises(BadInput, match=r'there is no kind "ChainerJob".*traincrew manifests \|'):
         await run()
+
+    def unauthorized(_method: str, _path: str, agent: str) -> Fault | None:
+        return refuse(401, "who?") if agent == "traincrew-run" else None
+
+    commands.cluster.server.faults = unauthorized
+    with pytest.raises(CommandFailed, match="does not accept the credentials"):
+        await run()
+
+
+async def test_a_job_that_exists_is_not_touched(commands: Commands, own_home: Path) -> None:
+    document = job("digits")
+    await commands.cluster.client.create(CHAINER_JOBS, document, "default")
+    with pytest.raises(BadInput) as caught:
+        await run_elsewhere(
+            load([write(own_home, document)]),
+            Target(commands.cluster.config, "test"),
+            None,
+            Ending(delete=False, detach=True),
+            timeout=DEADLINE,
+            scalings=(),
+            verbose=False,
+            no_colour=True,
+        )
+    assert (
+        "already exists; choose another name, or delete it first: "
+        "kubectl delete chainerjobs.kubeflow.org/digits -n default"
+    ) in caught.value.message

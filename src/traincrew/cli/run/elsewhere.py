@@ -21,9 +21,15 @@ from traincrew.cli.watching.interrupt import Interrupt
 from traincrew.cli.watching.kinds import ALL
 from traincrew.cli.watching.live import Live, Scope
 from traincrew.cli.watching.outcome import TIMED_OUT, exit_code
-from traincrew.cli.watching.rights import missing_right, refused
+from traincrew.cli.watching.rights import credentials_refused, missing_right, refused
 from traincrew.engine.client import Client
-from traincrew.engine.errors import ApiError, ForbiddenError, NotFoundError, UnreachableError
+from traincrew.engine.errors import (
+    ApiError,
+    ForbiddenError,
+    NotFoundError,
+    UnauthorizedError,
+    UnreachableError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -221,6 +227,8 @@ class _Run:
             raise CommandFailed(
                 f"{self._target.name} does not answer: {plain(error.message)}"
             ) from error
+        except UnauthorizedError as error:
+            raise credentials_refused(error) from error
 
     def _leftovers(self) -> str:
         if not self._created:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import msgspec
 
 from traincrew.cli.cluster.embedded import FIELD_MANAGER
+from traincrew.cli.display.text import plain
 from traincrew.cli.errors import BadInput
 from traincrew.cli.manifest.documents import refusal, training_resources
 from traincrew.engine.errors import AlreadyExistsError, ApiError, NotFoundError
@@ -85,10 +87,22 @@ class Submitter:
                     resource, content, field_manager=FIELD_MANAGER, force=self._own_cluster
                 )
         except ApiError as error:
-            raise BadInput(refusal(document, error)) from error
+            text = refusal(document, error)
+            if isinstance(error, AlreadyExistsError):
+                text += f"; {self._way_out(resource, content['metadata'])}"
+            raise BadInput(text) from error
         if not dry_run:
             self._created(resource.kind, created["metadata"]["name"])
         return created
+
+    def _way_out(self, resource: Resource, metadata: dict[str, Any]) -> str:
+        """Return what to do about an object that exists."""
+        if self._own_cluster:
+            return "each object needs a name of its own"
+        place = ["-n", str(metadata["namespace"])] if resource.namespaced else []
+        name = f"{resource.plural}.{resource.group}".rstrip(".") + f"/{metadata['name']}"
+        delete = shlex.join(["kubectl", "delete", name, *place])
+        return f"choose another name, or delete it first: {plain(delete)}"
 
     async def _place(self, document: Document) -> None:
         """Set the namespace of an object, and create it if it does not exist."""
@@ -157,7 +171,12 @@ def jobs_among(documents: Sequence[Document]) -> list[Document]:
 
 
 def _not_served(document: Document) -> str:
+    trained = {(resource.api_version, resource.kind) for resource in training_resources()}
+    if (document.api_version, document.kind) in trained:
+        fix = "it is not installed on this cluster: traincrew manifests | kubectl create -f -"
+    else:
+        fix = "a CustomResourceDefinition has to come before its objects"
     return (
         f'{document.at("kind")}: there is no kind "{document.kind}" in "{document.api_version}"; '
-        "a CustomResourceDefinition has to come before its objects"
+        f"{fix}"
     )

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from traincrew.engine.errors import ApiError
     from traincrew.engine.resources import Resource
 
-__all__ = ["missing_right", "refused"]
+__all__ = ["credentials_refused", "missing_right", "refused"]
 
 
 def missing_right(
@@ -37,6 +37,14 @@ def missing_right(
     return plain(f"the right to {verb} {full}{where} is missing; to check: {check}")
 
 
+def credentials_refused(error: UnauthorizedError) -> CommandFailed:
+    """Return the error of a command whose credentials are not accepted."""
+    return CommandFailed(
+        "the cluster does not accept the credentials of the kubeconfig "
+        f"({plain(error.message)}); sign in again, or choose another --context"
+    )
+
+
 def refused(
     error: ApiError,
     verb: str,
@@ -51,10 +59,7 @@ def refused(
             f"  the cluster says: {plain(error.message)}"
         )
     if isinstance(error, UnauthorizedError):
-        return CommandFailed(
-            "the cluster does not accept the credentials of the kubeconfig "
-            f"({plain(error.message)}); sign in again, or choose another --context"
-        )
+        return credentials_refused(error)
     if isinstance(error, UnreachableError):
         return CommandFailed(
             f"the cluster does not answer: {plain(error.message)}; to check: kubectl version"

@@ -108,7 +108,8 @@ def read(path: Path) -> dict[str, Any]:
         raise ConfigError(f"kubeconfig {path}: {error.strerror}") from error
     # The other errors are those of PyYAML's constructors: `!!int ''`, `!!bool x`, `!!timestamp x`.
     except (yaml.YAMLError, ValueError, LookupError, AttributeError, RecursionError) as error:
-        raise ConfigError(f"kubeconfig {path} is not YAML: {error}") from error
+        reason = " ".join(str(error).split())
+        raise ConfigError(f"kubeconfig {path} is not YAML: {reason}") from error
     if document is None:
         return {}
     return resolve(Section(f"kubeconfig {path}", document), path.parent)
