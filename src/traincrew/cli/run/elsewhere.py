@@ -22,6 +22,7 @@ from traincrew.cli.watching.kinds import ALL
 from traincrew.cli.watching.live import Live, Scope
 from traincrew.cli.watching.outcome import TIMED_OUT, exit_code
 from traincrew.cli.watching.rights import credentials_refused, missing_right, refused
+from traincrew.cli.watching.waiting import explain_waiting
 from traincrew.engine.client import Client
 from traincrew.engine.errors import (
     ApiError,
@@ -281,10 +282,16 @@ class _Run:
         scaling = asyncio.create_task(
             scale_while_running(self._client, live, job.resource, scalings)
         )
+        word = f"{job.resource.plural}.{job.resource.group}/{job.name}"
+        known = any(served.resource == job.resource for served in ALL)
+        explaining = asyncio.create_task(
+            explain_waiting(self._client, live, [(word, namespace)] if known else [])
+        )
         try:
             await live.until_finished()
         finally:
             scaling.cancel()
+            explaining.cancel()
         await live.drain(self._client)
         live.show_summary()
         return exit_code(live.view)

@@ -15,6 +15,7 @@ from traincrew.cli.cluster.selection import program
 from traincrew.cli.display.records import Line
 from traincrew.cli.display.text import duration
 from traincrew.cli.errors import BadInput
+from traincrew.cli.manifest.documents import training_resources
 from traincrew.cli.run.preflight import check_bare, check_images, prepare_images
 from traincrew.cli.run.readiness import until_ready
 from traincrew.cli.run.results import Results
@@ -23,6 +24,7 @@ from traincrew.cli.run.submit import Submitter, jobs_among
 from traincrew.cli.watching.interrupt import Interrupt
 from traincrew.cli.watching.live import Live
 from traincrew.cli.watching.outcome import TIMED_OUT, exit_code, with_outputs
+from traincrew.cli.watching.waiting import explain_waiting
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -36,6 +38,17 @@ if TYPE_CHECKING:
     from traincrew.engine.client import Client
     from traincrew.engine.resources import Resource
     from traincrew.local.node import PodOptions
+
+_FIXES = {
+    "insufficient-gpu": "ask for fewer GPUs, or run it with --gpus N: the nodes offer N GPUs,"
+    " pretended if this machine has fewer",
+    "node-selector": "remove nodeSelector and node affinity: nodes of a run have no such labels",
+    "missing-claim": "add the PersistentVolumeClaim to the manifest",
+    "missing-configmap": "add the ConfigMap to the manifest",
+    "missing-secret": "add the Secret to the manifest",
+    "missing-service-account": "add the ServiceAccount to the manifest, or leave it out",
+}
+"""What to do in a run, by the cause of `traincrew why`: its cluster has what its manifest has."""
 
 
 class Session:
@@ -165,6 +178,13 @@ class Session:
             self._announce()
         scaling = scale_while_running(self._client, self._live, following[0], self._scalings)
         self._tasks.append(asyncio.create_task(scaling, name="scale"))
+        jobs = [
+            (f"{resource.plural}.{resource.group}/{job.name}", job.namespace)
+            for resource, job in zip(following, self._view.jobs, strict=True)
+            if resource in training_resources()
+        ]
+        explaining = explain_waiting(self._client, self._live, jobs, _FIXES)
+        self._tasks.append(asyncio.create_task(explaining, name="explain"))
         waiting = asyncio.create_task(self._live.until_finished())
         preparing = asyncio.create_task(
             prepare_images(self._documents, self._embedded.cluster.images, self._pulled),
