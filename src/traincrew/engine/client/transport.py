@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Protocol
@@ -129,8 +130,22 @@ def unreachable(url: str, error: BaseException) -> UnreachableError:
     """Describe a failed request without revealing the path of the URL."""
     if isinstance(error, (asyncio.TimeoutError, TimeoutError)):
         return UnreachableError(f"no answer from {origin(url)} in time")
-    text = str(error).replace(url, origin(url)) or type(error).__name__
+    text = _reason(error).replace(url, origin(url)) or type(error).__name__
     return UnreachableError(f"cannot reach {origin(url)}: {text}")
+
+
+def _reason(error: BaseException) -> str:
+    """Return why a connection failed; texts of aiohttp show its own objects."""
+    import ssl
+
+    cause = getattr(error, "certificate_error", None) or getattr(error, "os_error", None) or error
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return f"certificate verify failed: {cause.verify_message}"
+    if isinstance(cause, ConnectionError) and cause.errno:
+        return os.strerror(cause.errno).lower()
+    if isinstance(cause, OSError) and cause.strerror:
+        return cause.strerror
+    return str(cause)
 
 
 def _guarding() -> aiohttp.TraceConfig:
