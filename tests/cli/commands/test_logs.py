@@ -77,6 +77,9 @@ def test_all_ranks_through_a_restart(embedded: Embedded, tmp_path: Path) -> None
         ]
     assert all(line.startswith("ranks-") for line in shown.splitlines())
 
+    without = embedded("logs", "ranks", "--previous", "--role", "master")
+    assert without.stdout == ""
+    assert without.stderr == "traincrew: no container of ChainerJob ranks has an earlier log\n"
     previous = embedded("logs", "ranks", "--previous").stdout
     assert sorted(texts(previous)) == [f"first of ranks-workerset-ws0-{rank}" for rank in (0, 1)]
     one = embedded("logs", "ranks", "--role", "WS0", "--rank", "1").stdout

@@ -148,9 +148,13 @@ class _JobLogs:
             _say(f"{self._name} has no pods now ({plain(state)})")
         choice = self._choice
         how = Reading(choice.tail, choice.previous, whole_lines=choice.follow)
+        shown = False
         async for _, source, line in merged(self._client, sources, how, self._failed):
+            shown = True
             self._show(source.uid, source.container, self._text(line))
             await self._console.room()
+        if choice.previous and pods and not shown and not self._unreadable:
+            say(f"traincrew: no container of {self._name} has an earlier log")
         self._read = {(source.uid, source.container): source.position for source in sources}
         if self._choice.follow:
             await self._follow()
