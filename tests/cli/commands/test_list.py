@@ -42,6 +42,38 @@ async def test_jobs_with_phase_replicas_age_and_reason(commands: Commands) -> No
     assert digits["createdAt"].endswith("Z")
 
 
+async def test_how_much_is_done_of_jobs_that_report(commands: Commands) -> None:
+    cluster = commands.cluster
+    await cluster.create(job("digits"))
+    await cluster.create(job("silent"))
+    progress = {"percentage": 43, "estimatedRemainingSeconds": 55,
+                "lastUpdateTime": "2026-01-01T00:00:00Z"}  # fmt: skip
+    await cluster.client.patch(
+        cluster.kind_of("digits"),
+        "digits",
+        "default",
+        patch={"status": {"progress": progress}},
+        subresource="status",
+    )
+    header, first, second = (await commands("list")).stdout.splitlines()
+    # Behind the columns that are always there, so that these stay where they are.
+    assert header.split() == [
+        "KIND",
+        "NAME",
+        "PHASE",
+        "READY",
+        "RESTARTS",
+        "AGE",
+        "PROGRESS",
+        "REASON",
+    ]
+    assert first.split()[6] == "43%"
+    assert second.split()[6] == "-"
+    jobs = json.loads((await commands("list", "-o", "json")).stdout)["jobs"]
+    assert [each["percentage"] for each in jobs] == [43, None]
+    assert [each["remainingSeconds"] for each in jobs] == [55, None]
+
+
 async def test_other_namespaces_are_shown_only_if_asked_for(commands: Commands) -> None:
     cluster = commands.cluster
     await cluster.client.create(

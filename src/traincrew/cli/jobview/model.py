@@ -53,6 +53,8 @@ class JobSummary(Plain, frozen=True, kw_only=True):
         ready: Number of ready pods.
         desired: Number of pods that its spec asks for.
         restarts: Number of restarts of its pods and containers.
+        percentage: How much of the training is done, if its program has reported it.
+        remaining_seconds: How long it will still take, if its program has reported it.
         created_at: Creation time, RFC 3339.
         started_at: Start of this execution, if it has started.
         ended_at: Its end, if it has ended.
@@ -68,6 +70,8 @@ class JobSummary(Plain, frozen=True, kw_only=True):
     ready: int
     desired: int
     restarts: int
+    percentage: int | None
+    remaining_seconds: int | None
     created_at: str
     started_at: str | None
     ended_at: str | None
@@ -165,7 +169,7 @@ class JobView(Plain, frozen=True, kw_only=True):
 
 def summary(kind: Kind, job: Job) -> JobSummary:
     """Return a job as a row of a list."""
-    status, metadata = job.status, job.metadata
+    status, metadata, progress = job.status, job.metadata, job.status.progress
     return JobSummary(
         kind=kind.definition.kind,
         api_version=kind.definition.api_version,
@@ -175,6 +179,8 @@ def summary(kind: Kind, job: Job) -> JobSummary:
         ready=_ready(status.replica_statuses),
         desired=sum(kind.roles(job.spec).values()),
         restarts=status.restarts,
+        percentage=None if progress is None else progress.percentage,
+        remaining_seconds=None if progress is None else progress.estimated_remaining_seconds,
         created_at=metadata.creation_timestamp,
         started_at=status.start_time,
         ended_at=status.completion_time,

@@ -25,23 +25,34 @@ def table(jobs: Sequence[JobSummary], now: datetime, *, namespaces: bool) -> Ite
         now: The time, for ages.
         namespaces: Whether to have a column of namespaces.
     """
-    rows = [("KIND", "NAME", "PHASE", "READY", "RESTARTS", "AGE", "REASON")]
-    rows += [_row(job, now) for job in jobs]
-    if namespaces:
-        first = ["NAMESPACE", *(job.namespace for job in jobs)]
-        rows = [(name, *row) for name, row in zip(first, rows, strict=True)]  # type: ignore[misc]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
+    columns = {
+        **({"NAMESPACE": [job.namespace for job in jobs]} if namespaces else {}),
+        "KIND": [job.kind for job in jobs],
+        "NAME": [job.name for job in jobs],
+        "PHASE": [job.phase for job in jobs],
+        "READY": [f"{job.ready}/{job.desired}" for job in jobs],
+        "RESTARTS": [str(job.restarts) for job in jobs],
+        "AGE": [age(job.created_at, now) for job in jobs],
+        **_progress(jobs),
+        "REASON": [_why(job) for job in jobs],
+    }
+    widths = [max(map(len, (title, *cells))) for title, cells in columns.items()]
+    for row in [tuple(columns), *zip(*columns.values(), strict=True)]:
         cells = [f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)]
         yield "  ".join(cells).rstrip()
 
 
-def _row(job: JobSummary, now: datetime) -> tuple[str, str, str, str, str, str, str]:
-    why = ""
-    if job.phase not in _SELF_EVIDENT:
-        why = ": ".join(filter(None, (job.reason, job.message)))
-    counts = f"{job.ready}/{job.desired}"
-    return job.kind, job.name, job.phase, counts, str(job.restarts), age(job.created_at, now), why
+def _progress(jobs: Sequence[JobSummary]) -> dict[str, list[str]]:
+    """Return a column, if a job has reported: most clusters have none that does."""
+    if all(job.percentage is None for job in jobs):
+        return {}
+    return {"PROGRESS": ["-" if job.percentage is None else f"{job.percentage}%" for job in jobs]}
+
+
+def _why(job: JobSummary) -> str:
+    if job.phase in _SELF_EVIDENT:
+        return ""
+    return ": ".join(filter(None, (job.reason, job.message)))
 
 
 def age(timestamp: str, now: datetime) -> str:
