@@ -145,9 +145,10 @@ def the_policy_allows_no_other_objects(cluster: RealCluster) -> None:
         (own, endpoint_slice(SERVICE, f"{NAME}-metrics")),
     ):
         assert said in refused(where, document)
-    patch = {"metadata": {"labels": {"kubernetes.io/service-name": f"{NAME}-metrics"}}}
+    diverted = json.dumps(endpoint_slice(SERVICE, f"{NAME}-metrics"))
+    apply = ("apply", "--server-side", "--force-conflicts", f"--as={ACCOUNT}", "-f", "-")
     with pytest.raises(NotReady, match="the operator changes only jobs, their children and pods"):
-        own.kubectl("patch", "endpointslice", SERVICE, f"--as={ACCOUNT}", f"-p={json.dumps(patch)}")
+        own.kubectl(*apply, stdin=diverted)
 
 
 def endpoint_slice(name: str, service: str) -> dict[str, Any]:
