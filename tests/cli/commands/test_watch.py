@@ -103,14 +103,14 @@ async def watching(commands: Commands, word: str) -> int:
     )
 
 
-async def test_a_missing_right_to_watch_pods_is_named(commands: Commands) -> None:
+async def test_a_missing_right_to_read_the_job_is_named(commands: Commands) -> None:
     await commands.cluster.create(job("digits"))
-    refuse_watching(commands, "/pods?")
+    refuse_watching(commands, "/chainerjobs?")
     with pytest.raises(CommandFailed) as failed:
         await watching(commands, "digits")
     assert (
-        "the right to watch pods in namespace default is missing; to check: kubectl auth can-i "
-        "watch pods -n default"
+        "the right to watch chainerjobs.kubeflow.org in namespace default is missing; to check: "
+        "kubectl auth can-i watch chainerjobs.kubeflow.org -n default"
     ) in failed.value.message
     refuse_watching(commands, "/chainerjobs/")
     with pytest.raises(CommandFailed, match=r"the right to get chainerjobs\.kubeflow\.org"):
@@ -133,7 +133,7 @@ async def test_other_rights_are_missed_but_not_needed(
     output = capsys.readouterr().out
     assert "the right to watch events in namespace default is missing" in output
     assert "the right to watch jobs.batch in namespace default is missing" in output
-    assert "the right to get pods/log in all namespaces is missing" in output
+    assert "the right to get pods/log in namespace default is missing" in output
     assert "ChainerJob digits: Succeeded" in output
 
 

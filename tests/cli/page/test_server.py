@@ -18,6 +18,8 @@ from traincrew.cli.page.server import PageServer
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
+    from traincrew.engine.client import Client
+
 DEADLINE = 20.0
 DIGITS = "/jobs/ChainerJob.kubeflow.org/default/digits"
 
@@ -85,9 +87,11 @@ def merged(seen: dict[str, Any], content: dict[str, Any]) -> None:
 
 
 @contextlib.asynccontextmanager
-async def opened(cluster: Cluster, namespace: str | None = None) -> AsyncIterator[Browser]:
+async def opened(
+    cluster: Cluster, namespace: str | None = None, *, client: Client | None = None
+) -> AsyncIterator[Browser]:
     addresses: list[str] = []
-    server = PageServer(cluster.client, "a cluster", namespace, opened=addresses.append)
+    server = PageServer(client or cluster.client, "a cluster", namespace, opened=addresses.append)
     await server.start()
     try:
         async with aiohttp.ClientSession() as http:

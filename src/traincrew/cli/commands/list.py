@@ -29,8 +29,10 @@ def list_command(
 ) -> None:
     """List the training jobs of a cluster.
 
-    Exit code 0 if they were listed, also if there are none; 1 if the cluster refused something or
-    does not answer; 2 if an option cannot be used.
+    Jobs that report their progress show how much of their training is done.
+
+    Exit code 0 if they were listed, also if there are none; 1 if the cluster does not answer, or
+    refused to list a kind, the others being listed; 2 if an option cannot be used.
     """
     import asyncio
     from datetime import UTC, datetime
@@ -48,32 +50,38 @@ def list_command(
     if target.doubt:
         say(f"traincrew: {target.name}; {target.doubt}")
     where = None if everywhere else namespace or target.config.namespace
-    found, absent = asyncio.run(_list(target, where))
+    found, absent, refusals = asyncio.run(_list(target, where))
     if output == "json":
         document = {
             "cluster": target.name,
             "namespace": where,
             "jobs": [to_builtins(job) for job in found],
             "kindsNotInstalled": absent,
+            "notes": refusals,
         }
         click.echo(json.dumps(document, indent=2))
-        return
-    if not found:
+    elif found:
+        columns = columns_of(sys.stdout)
+        for line in table(found, datetime.now(UTC), namespaces=where is None):
+            click.echo(line if columns is None else cut(line, columns))
+    elif not refusals:
         place = f"in namespace {where}" if where else "in any namespace"
         say(f"there is no job {place} of {target.name}")
-        return
-    columns = columns_of(sys.stdout)
-    for line in table(found, datetime.now(UTC), namespaces=where is None):
-        click.echo(line if columns is None else cut(line, columns))
+    if refusals:
+        raise CommandFailed("\n".join(refusals))
 
 
-async def _list(target: Target, namespace: str | None) -> tuple[list[JobSummary], list[str]]:
+async def _list(
+    target: Target, namespace: str | None
+) -> tuple[list[JobSummary], list[str], list[str]]:
+    """Return the jobs, the kinds that are not installed, and which rights are missing."""
     from traincrew.cli.jobview.model import summary
-    from traincrew.cli.watching.kinds import ALL, jobs, not_installed
+    from traincrew.cli.watching.kinds import ALL, is_served, jobs, not_installed
+    from traincrew.cli.watching.rights import RightMissing
     from traincrew.engine.client import Client
     from traincrew.engine.errors import NotFoundError
 
-    found, absent = [], []
+    found, absent, refusals = [], [], []
     async with Client(target.config, user_agent="traincrew-list") as client:
         for served in ALL:
             try:
@@ -82,7 +90,13 @@ async def _list(target: Target, namespace: str | None) -> tuple[list[JobSummary]
                 ]
             except NotFoundError:
                 absent.append(served)
+            except RightMissing as error:
+                if await is_served(client, served):
+                    refusals.append(error.message)
+                else:
+                    absent.append(served)
     if len(absent) == len(ALL):
         raise CommandFailed(f"{target.name}: {not_installed(absent)}")
     found.sort(key=lambda job: (job.namespace, job.name, job.kind))
-    return found, [f"{each.resource.plural}.{each.resource.group}" for each in absent]
+    names = [f"{each.resource.plural}.{each.resource.group}" for each in absent]
+    return found, names, refusals

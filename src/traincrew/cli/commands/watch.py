@@ -46,7 +46,8 @@ def watch_command(  # noqa: PLR0917 - click passes by name
       0      the job succeeded
       N      the job failed: the exit code of its master, else of the pod that
              failed first, or 1
-      1      there is no such job, or the cluster refused something
+      1      there is no such job, or it may not be watched; or the job failed, and
+             its pods may not be watched
       2      an option cannot be used
       124    --timeout was reached; the job goes on
       128+N  ended by signal N, as 130 by Ctrl-C; the job goes on

@@ -30,8 +30,8 @@ def why_command(
 
     From its conditions, pods and events, and the nodes and quotas, as far as they may be read.
 
-    Exit code 0 if there is an explanation, 1 if there is no such job or the cluster refused
-    something, 2 if an option cannot be used.
+    Exit code 0 if there is an explanation, also if rights are missing to read all of it; 1 if there
+    is no such job, or it may not be read; 2 if an option cannot be used.
     """
     import asyncio
 

@@ -44,7 +44,7 @@ def block(view: View, now: float) -> tuple[Row, ...]:
 
 def _headline(view: View, job: JobRecord, now: float) -> Row:
     elapsed = clock((job.finished or now) - job.started)
-    roles = _roles(view, job)
+    roles = _roles(view, job) if view.pods_known else {}
     endings = []
     if roles:
         running, wanted = (sum(count) for count in zip(*roles.values(), strict=True))

@@ -69,6 +69,8 @@ class View:
         self.progress = progress
         self.jobs: list[JobRecord] = []
         self.pods: dict[str, PodRecord] = {}
+        self.pods_known = True
+        """Whether pods can be observed; False if the cluster refuses it."""
         self.workloads: dict[str, Workload] = {}
         self.warnings: dict[tuple[str, str, str], Warned] = {}
         self.pulling: dict[str, str] = {}

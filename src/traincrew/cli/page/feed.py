@@ -70,7 +70,7 @@ def problem_of(error: Exception | None, resource: Resource, namespace: str | Non
     if error is None or isinstance(error, NotFoundError):
         return ""
     if isinstance(error, ForbiddenError):
-        return missing_right("watch", resource, namespace)
+        return missing_right("watch", resource, namespace, error=error)
     if isinstance(error, UnreachableError):  # the same for all resources, so it is said once
         return "The cluster does not answer; what you see is its last known state. Trying again…"
     return f"{resource.plural}: trying again: {plain(str(error))}"

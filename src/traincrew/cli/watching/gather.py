@@ -12,7 +12,7 @@ from traincrew.cli.display.objects import Event, Pod, Workload
 from traincrew.cli.jobview.objects import Node, Quota
 from traincrew.cli.jobview.why import Facts
 from traincrew.cli.watching.kinds import find
-from traincrew.cli.watching.rights import missing_right, refused
+from traincrew.cli.watching.rights import missing_right
 from traincrew.engine.cache.views import ViewDecoder
 from traincrew.engine.errors import ApiError, ForbiddenError
 from traincrew.engine.objects import View
@@ -50,7 +50,7 @@ async def gather(client: Client, word: str, namespace: str) -> Gathered:
 
     Raises:
         BadInput: The job is not named clearly.
-        CommandFailed: There is no such job, or the job or its pods may not be read.
+        CommandFailed: There is no such job, or it may not be read.
     """
     served, job = await find(client, word, namespace)
     selector = served.selector_of(job.metadata.name)
@@ -60,17 +60,14 @@ async def gather(client: Client, word: str, namespace: str) -> Gathered:
         where = namespace if resource.namespaced else None
         try:
             return await _all(client, resource, view, where, labels)
-        except ForbiddenError:
-            notes.append(missing_right("list", resource, where))
+        except ForbiddenError as error:
+            notes.append(missing_right("list", resource, where, error=error))
         except (ApiError, msgspec.MsgspecError) as error:
             notes.append(f"{resource.plural} could not be read: {error}")
         return None
 
-    try:
-        pods = await _all(client, PODS, Pod, namespace, selector)
-    except ApiError as error:
-        raise refused(error, "list", PODS, namespace) from error
-    events, jobs, sets, nodes, quotas = await asyncio.gather(
+    pods, events, jobs, sets, nodes, quotas = await asyncio.gather(
+        optional(PODS, Pod, selector),
         optional(EVENTS, Event),
         optional(JOBS, Workload, selector),
         optional(STATEFUL_SETS, Workload, selector),
@@ -80,7 +77,8 @@ async def gather(client: Client, word: str, namespace: str) -> Gathered:
     facts = Facts(
         kind=served.kind,
         job=job,
-        pods=pods,
+        pods=pods or [],
+        pods_known=pods is not None,
         now=datetime.now(UTC),
         events=sorted(events or [], key=_version),
         children=[*(jobs or []), *(sets or [])],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from traincrew.engine.resources import Resource
     from traincrew.plan.shared.kind import Kind
 
-__all__ = ["Served", "find", "jobs", "named", "not_installed", "read"]
+__all__ = ["Served", "find", "is_served", "jobs", "named", "not_installed", "read"]
 
 PAGE = 500
 """Jobs in one answer of a list, which bounds the memory."""
@@ -79,6 +80,22 @@ async def jobs(client: Client, served: Served, namespace: str | None) -> AsyncIt
         token = metadata.continue_
         if not token:
             return
+
+
+async def is_served(client: Client, served: Served) -> bool:
+    """Return whether the API has a kind; True if that cannot be found out.
+
+    Who may read nothing of a kind is refused whether it exists or not: discovery, which everybody
+    may read, knows.
+    """
+    resource = served.resource
+    try:
+        body = await client.request("GET", f"/apis/{resource.api_version}")
+        return any(one.get("name") == resource.plural for one in json.loads(body)["resources"])
+    except NotFoundError:
+        return False
+    except (ApiError, ValueError, LookupError, TypeError, AttributeError):
+        return True
 
 
 def named(word: str) -> list[Served]:
@@ -139,7 +156,8 @@ async def find(client: Client, word: str, namespace: str) -> tuple[Served, Job]:
         except NotFoundError:
             continue
         except CommandFailed as error:
-            refusal = refusal or error
+            if refusal is None and await is_served(client, served):
+                refusal = error
             continue
         installed.append(served)
         if job is not None:

@@ -24,7 +24,7 @@ from traincrew.cli.watching.logs import Logs
 from traincrew.cli.watching.rights import missing_right
 from traincrew.cli.watching.watcherrors import WatchErrors
 from traincrew.engine.cache import Informer
-from traincrew.engine.errors import ApiError
+from traincrew.engine.errors import ApiError, ForbiddenError
 from traincrew.engine.resources import EVENTS, JOBS, PODS, STATEFUL_SETS
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from traincrew.cli.errors import CommandFailed
     from traincrew.cli.watching.interrupt import Interrupt
     from traincrew.engine.client import Client
-    from traincrew.engine.errors import ForbiddenError
     from traincrew.engine.resources import Resource
     from traincrew.plan.shared.kind import Kind
 
@@ -75,6 +74,7 @@ class Live:
         no_colour: Never use colours.
         tail: Number of lines with which to begin each log that exists already; None for all.
         stream: Where everything is written; standard output by default.
+        on_note: Called with each right that is missing, where nobody sees the stream.
     """
 
     def __init__(
@@ -85,6 +85,7 @@ class Live:
         no_colour: bool = False,
         tail: int | None = None,
         stream: TextIO | None = None,
+        on_note: Callable[[str], None] | None = None,
     ) -> None:
         stream = stream or sys.stdout
         colour = wants_colour(stream, forbidden=no_colour)
@@ -105,9 +106,11 @@ class Live:
         self._pods: Informer[Pod]
         self._events: Informer[Event]
         self._workloads: list[Informer[Workload]] = []
+        self._pods_refused = asyncio.Event()
+        self._namespace: str | None = None
         self._failed = asyncio.Event()
         self._failure: CommandFailed | None = None
-        self._errors = WatchErrors(self._show_problem, self.say, self._fail)
+        self._errors = WatchErrors(self._show_problem, self.say, self._fail, on_note)
         self._only_own_events = False
         self._early: dict[str, list[Event]] = {}
 
@@ -138,9 +141,10 @@ class Live:
             scope: What to watch.
 
         Raises:
-            CommandFailed: The jobs or pods may not be watched.
+            CommandFailed: The jobs may not be watched.
         """
         self._only_own_events = bool(scope.name)
+        self._namespace = scope.namespace
         self._jobs = [
             self._informer(client, resource, Job, scope.namespace,
                            fields=f"metadata.name={scope.name}" if scope.name else None)
@@ -148,7 +152,9 @@ class Live:
         ]  # fmt: skip
         for informer in self._jobs:
             informer.add_handler(self._handler(self.view.job))
-        pods = self._pods = self._informer(client, PODS, Pod, scope.namespace, scope.labels)
+        pods = self._pods = self._informer(
+            client, PODS, Pod, scope.namespace, scope.labels, required=False
+        )
         pods.add_handler(lambda old, new: self._pod_changed(client, old, new))
         events = self._informer(client, EVENTS, Event, scope.namespace, required=False)
         self._events = events
@@ -162,9 +168,18 @@ class Live:
         for one in self._watched():
             task = asyncio.create_task(one.run(), name=f"watch {one.resource.plural}")
             self._tasks.append(task)
-        required = [*self._jobs, pods]
-        await self._unless_failed(asyncio.gather(*(one.wait_synced() for one in required)))
+        known = [*(one.wait_synced() for one in self._jobs), self._synced_or_refused(pods)]
+        await self._unless_failed(asyncio.gather(*known))
         self.logs.begin()
+
+    async def _synced_or_refused(self, informer: Informer[Any]) -> None:
+        synced = asyncio.ensure_future(informer.wait_synced())
+        refused_ = asyncio.ensure_future(self._pods_refused.wait())
+        try:
+            await asyncio.wait({synced, refused_}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            synced.cancel()
+            refused_.cancel()
 
     def _watched(self) -> list[Informer[Any]]:
         return [*self._jobs, *self._workloads, self._pods, self._events]
@@ -187,10 +202,18 @@ class Live:
             namespace=namespace,
             label_selector=labels,
             field_selector=fields,
-            on_state=lambda error: self._errors.report(
+            on_state=lambda error: self._watch_state(
                 error, resource, namespace, required=required
             ),
         )
+
+    def _watch_state(
+        self, error: Exception | None, resource: Resource, namespace: str | None, *, required: bool
+    ) -> None:
+        self._errors.report(error, resource, namespace, required=required)
+        if resource == PODS and isinstance(error, ForbiddenError):
+            self.view.pods_known = False
+            self._pods_refused.set()
 
     def _fail(self, failure: CommandFailed) -> None:
         self._failure = failure
@@ -199,8 +222,8 @@ class Live:
     def _show_problem(self, text: str) -> None:
         self.show([Line(text, "bad", at=self.now())])
 
-    def _log_refused(self, _error: ForbiddenError) -> None:
-        right = missing_right("get", PODS, None, "log")
+    def _log_refused(self, error: ForbiddenError) -> None:
+        right = missing_right("get", PODS, self._namespace, "log", error=error)
         self._errors.report_missing_right(f"no logs: {right}")
 
     async def _unless_failed(self, work: asyncio.Future[Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from traincrew.cli.display.text import plain
@@ -12,19 +13,31 @@ if TYPE_CHECKING:
     from traincrew.engine.errors import ApiError
     from traincrew.engine.resources import Resource
 
-__all__ = ["credentials_refused", "missing_right", "refused"]
+__all__ = ["RightMissing", "credentials_refused", "missing_right", "refused"]
+
+_USER = re.compile(r'User "([^"]{1,300})" cannot ')
+
+
+class RightMissing(CommandFailed):
+    """A request was refused because the user lacks a right."""
 
 
 def missing_right(
-    verb: str, resource: Resource, namespace: str | None, subresource: str = ""
+    verb: str,
+    resource: Resource,
+    namespace: str | None,
+    subresource: str = "",
+    *,
+    error: ApiError | None = None,
 ) -> str:
-    """Return which right is missing, and the command that checks it.
+    """Return which right is missing, for whom, and the command that checks it.
 
     Args:
         verb: The verb, in the words of RBAC.
         resource: The resource.
         namespace: The namespace; None for all of them.
         subresource: A subresource, such as ``log``.
+        error: The answer of the cluster, which names the user.
     """
     name = f"{resource.plural}.{resource.group}" if resource.group else resource.plural
     full = f"{name}/{subresource}" if subresource else name
@@ -34,7 +47,9 @@ def missing_right(
         option = f" -n {namespace}" if namespace else " -A"
     part = f" --subresource={subresource}" if subresource else ""
     check = f"kubectl auth can-i {verb} {name}{part}{option}"
-    return plain(f"the right to {verb} {full}{where} is missing; to check: {check}")
+    user = _USER.search(error.message) if error is not None else None
+    whose = f" for {user[1]}" if user else ""
+    return plain(f"the right to {verb} {full}{where} is missing{whose}; to check: {check}")
 
 
 def credentials_refused(error: UnauthorizedError) -> CommandFailed:
@@ -54,8 +69,8 @@ def refused(
 ) -> CommandFailed:
     """Return the error of a command whose request failed."""
     if isinstance(error, ForbiddenError):
-        return CommandFailed(
-            f"{missing_right(verb, resource, namespace, subresource)}\n"
+        return RightMissing(
+            f"{missing_right(verb, resource, namespace, subresource, error=error)}\n"
             f"  the cluster says: {plain(error.message)}"
         )
     if isinstance(error, UnauthorizedError):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from traincrew.cli.display.folding import say
 from traincrew.cli.display.records import Line
 from traincrew.cli.display.text import duration, seconds_between
 from traincrew.cli.watching.interrupt import Interrupt
@@ -73,7 +74,14 @@ async def watch(
     interrupt.listen()
     with contextlib.ExitStack() as stack:
         muted = stack.enter_context(Path(os.devnull).open("w")) if as_json else None  # noqa: ASYNC230
-        live = Live(interrupt, verbose=verbose, no_colour=no_colour, tail=tail, stream=muted)
+        live = Live(
+            interrupt,
+            verbose=verbose,
+            no_colour=no_colour,
+            tail=tail,
+            stream=muted,
+            on_note=(lambda text: say(f"traincrew: {text}")) if as_json else None,
+        )
         stack.enter_context(live.shown())
         async with Client(target.config, user_agent="traincrew-watch") as client:
             work = asyncio.create_task(_work(client, live, word, namespace, as_json=as_json))

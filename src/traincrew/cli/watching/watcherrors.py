@@ -24,6 +24,7 @@ class WatchErrors:
         problem: Shows a line about something that does not work.
         recovery: Shows a line about something that works again.
         fail: Ends the command with an error.
+        note: Called as well with each right that is missing.
     """
 
     def __init__(
@@ -31,10 +32,12 @@ class WatchErrors:
         problem: Callable[[str], None],
         recovery: Callable[[str], None],
         fail: Callable[[CommandFailed], None],
+        note: Callable[[str], None] | None = None,
     ) -> None:
         self._problem = problem
         self._recovery = recovery
         self._fail = fail
+        self._note = note
         self._unreachable = False
         self._missing_rights: set[str] = set()
 
@@ -62,7 +65,7 @@ class WatchErrors:
             if required:
                 self._fail(refused(error, "watch", resource, namespace))
             else:
-                self.report_missing_right(missing_right("watch", resource, namespace))
+                self.report_missing_right(missing_right("watch", resource, namespace, error=error))
         elif isinstance(error, ApiError) and not self._unreachable:
             self._unreachable = True
             self._problem(f"the cluster does not answer; trying again: {plain(error.message)}")
@@ -72,3 +75,5 @@ class WatchErrors:
         if text not in self._missing_rights:
             self._missing_rights.add(text)
             self._problem(text)
+            if self._note is not None:
+                self._note(text)

@@ -277,6 +277,14 @@ def _running(facts: Facts, condition: Condition, trouble: Explanation | None) ->
 def _waiting(facts: Facts) -> Explanation:
     status = facts.job.status
     said = f"status: {status.reason}: {brief(status.message)}"
+    if not facts.pods_known:
+        return Explanation(
+            cause="pods-not-readable",
+            text=f"{facts.title} waits for its pods ({brief(status.message)}). Why they do not run "
+            "is not known, because they may not be read.",
+            evidence=(said,),
+            fix="ask somebody who may list pods, or for that right",
+        )
     up = sum(pod.status.phase == "Running" for pod in facts.pods)
     desired = sum(facts.kind.roles(facts.job.spec).values())
     if 0 < up < desired:

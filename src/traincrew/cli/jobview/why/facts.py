@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from traincrew.cli.display.text import moment
-from traincrew.cli.jobview.model import about, one_line
+from traincrew.cli.jobview.model import about, one_line, summary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,6 +47,7 @@ class Facts(Struct, frozen=True, kw_only=True):
         kind: Its kind.
         job: The job.
         pods: Its pods.
+        pods_known: Whether they could be read.
         now: The time.
         events: Events of its namespace, of any object, oldest first.
         children: Its Jobs and StatefulSets.
@@ -57,6 +58,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     kind: Kind
     job: Job
     pods: Sequence[Pod]
+    pods_known: bool = True
     now: datetime
     events: Sequence[Event] = ()
     children: Sequence[Workload] = ()
@@ -92,9 +94,12 @@ class Facts(Struct, frozen=True, kw_only=True):
 
     @property
     def missing(self) -> int:
-        """The number of pods that the spec asks for and that do not exist."""
-        desired = sum(self.kind.roles(self.job.spec).values())
-        return max(0, desired - len(self.pods))
+        """The number of pods that the spec asks for and that do not exist.
+
+        Of pods that could not be read, those that are not ready.
+        """
+        known = summary(self.kind, self.job)
+        return max(0, known.desired - (len(self.pods) if self.pods_known else known.ready))
 
 
 def brief(text: str, limit: int = LONGEST) -> str:
