@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from traincrew.sdk.background import BackgroundLoop
+from traincrew.local.background import BackgroundLoop
 
 
 def test_an_interrupted_call_cleans_up_before_the_loop_ends() -> None:
