@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from cli.programs import IMAGE, nothing_is_left, run
+from cli.programs import IMAGE, manifest, nothing_is_left, run
 from traincrew.cli.main import cli
 from traincrew.cli.manifest.documents import load
+from traincrew.cli.run.additions import Volume, reports_elsewhere
 
 POD = f"""
 apiVersion: v1
@@ -121,3 +122,47 @@ def test_relative_host_paths_are_below_the_manifest(
     below = str(tmp_path / "below")
     expected = [f"{below}/data", f"{below}/data", "/absolute", "../up", below]
     assert [volume["hostPath"]["path"] for volume in volumes] == expected
+
+
+@pytest.mark.parametrize(
+    ("target", "taken"),
+    [
+        ("/var/run/secrets/kubeflow/trainer", True),
+        ("/var/run/secrets/kubeflow/trainer/ca.crt", True),
+        ("/var/run/secrets/kubeflow", True),
+        ("/run/secrets/kubeflow/trainer/token", True),
+        ("/var/run/secrets/kubeflow/trainers", False),
+        ("/var/run/secrets/other", False),
+        ("/data", False),
+    ],
+)
+def test_a_mount_where_programs_find_how_to_report(
+    target: str, taken: bool, tmp_path: Path
+) -> None:
+    text = f"{tmp_path}:{target}"
+    volume = Volume(tmp_path, target, False, text)
+    assert reports_elsewhere([volume], {}) == (f"-v {text}" if taken else "")
+
+
+def test_a_users_own_mount_stays_and_the_run_says_that_it_gets_no_reports(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    """What a user mounts is there, whole, and the variables are not."""
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "token").write_text("mine")
+    place = "/var/run/secrets/kubeflow/trainer"
+    path = manifest(tmp_path, f'echo token $(cat {place}/token) "$KUBEFLOW_TRAINER_SERVER_URL."')
+    option = f"{tmp_path}/own:{place}:ro"
+    result = run(environment, path, "-v", option)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "| token mine .\n" in result.stdout
+    said = " ".join(result.stderr.split())
+    assert f"-v {option} takes the place of what programs need to report their progress" in said
+    assert "it receives no reports" in said
+    assert run(environment, path, "-v", option, "--no-progress").stderr == ""
+    result = run(environment, path, "-v", option, "--progress")
+    assert result.returncode == 2
+    assert "leave out one of them" in result.stderr
+    address = "KUBEFLOW_TRAINER_SERVER_URL=https://example.org"
+    result = run(environment, path, "--env", address)
+    assert "--env KUBEFLOW_TRAINER_SERVER_URL takes the place" in result.stderr

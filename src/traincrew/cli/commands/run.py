@@ -9,7 +9,13 @@ import click
 
 from traincrew.cli import options
 from traincrew.cli.errors import BadInput
-from traincrew.cli.run.additions import VariableOption, Volume, VolumeOption, require_free
+from traincrew.cli.run.additions import (
+    VariableOption,
+    Volume,
+    VolumeOption,
+    reports_elsewhere,
+    require_free,
+)
 from traincrew.cli.run.results import Output, OutputOption, Results, require_separate
 from traincrew.cli.run.scaling import Scaling, ScalingOption
 
@@ -168,6 +174,8 @@ def run_command(  # noqa: PLR0917 - click passes by name
     require_served(documents)
     require_free(volumes, documents)
     require_separate(outputs, volumes)
+    if progress and (option := reports_elsewhere(volumes, dict(variables))):
+        progress = _without_reports(ctx, option)
     options.read_accelerators(controller_config_file)
     chosen = Options(
         nodes=nodes,
@@ -202,6 +210,26 @@ def run_command(  # noqa: PLR0917 - click passes by name
         no_colour=no_colour,
     )
     sys.exit(asyncio.run(session.run()))
+
+
+def _without_reports(ctx: click.Context, option: str) -> Literal[False]:
+    """Say that this run receives no reports of progress; refuse it if the user asks for them."""
+    from click.core import ParameterSource
+
+    from traincrew.cli.display.folding import say
+    from traincrew.plan.shared.reporting import MOUNT
+
+    if ctx.get_parameter_source("progress") is ParameterSource.COMMANDLINE:
+        raise BadInput(
+            f"{option} takes the place of what --progress needs ({MOUNT}, and the variables that "
+            "name it): leave out one of them"
+        )
+    say(
+        f"traincrew: {option} takes the place of what programs need to report their progress to "
+        f"this run ({MOUNT}, and the variables that name it), so it receives no reports; "
+        "--no-progress is without this message"
+    )
+    return False
 
 
 def _pod_options(

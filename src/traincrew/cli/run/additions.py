@@ -14,7 +14,7 @@ from traincrew.cli.errors import BadInput
 from traincrew.cli.manifest.podspecs import mount_paths
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from traincrew.cli.manifest.documents import Document
 
@@ -164,6 +164,21 @@ def _collision(volume: Volume, path: str, kind: str) -> str:
     if volume.read_only and is_within(path, volume.target) and not inside.exists():
         return f", below a read-only -v: create {inside}, or leave out ':ro'"
     return ""
+
+
+def reports_elsewhere(volumes: Sequence[Volume], variables: Mapping[str, str]) -> str:
+    """Return the option that takes the place of what reports of progress need; empty if none does.
+
+    Programs then report to somebody else, as with a manifest that has a mount or a variable there
+    (`traincrew.plan.shared.reporting`).
+    """
+    from traincrew.plan.shared.reporting import VARIABLES, overlaps
+
+    for volume in volumes:
+        # /var/run is /run in most images.
+        if overlaps(volume.target) or overlaps(f"/var{volume.target}"):
+            return f"-v {volume.text}"
+    return next((f"--env {name}" for name in variables if name in VARIABLES), "")
 
 
 def _generated() -> list[tuple[str, str]]:

@@ -22,6 +22,7 @@ VARIABLE_TOKEN = "KUBEFLOW_TRAINER_SERVER_TOKEN"  # noqa: S105 - a name
 MOUNT = "/var/run/secrets/kubeflow/trainer"
 VOLUME = "kubeflow-trainer-token"
 CA_FILE = "ca.crt"
+VARIABLES = frozenset((VARIABLE_URL, VARIABLE_CA, VARIABLE_TOKEN))
 TOKEN_FILE = "token"  # noqa: S105 - a name
 TOKEN_SECONDS = 3600
 ANNOTATION_CA = "traincrew.dev/progress-ca"
@@ -98,13 +99,13 @@ def _is_taken(template: Document, container: int) -> bool:
     paths = [entry.get("mountPath", "") for entry in found.get("volumeMounts") or []]
     return (
         any(entry.get("name") == VOLUME for entry in pod.get("volumes") or [])
-        or not names.isdisjoint({VARIABLE_URL, VARIABLE_CA, VARIABLE_TOKEN})
-        or any(_overlaps(path) for path in paths)
+        or not names.isdisjoint(VARIABLES)
+        or any(overlaps(path) for path in paths)
         or ANNOTATION_CA in (template["metadata"].get("annotations") or {})
     )
 
 
-def _overlaps(path: str) -> bool:
-    """Return whether a mount path is our directory, or one is in the other."""
+def overlaps(path: str) -> bool:
+    """Return whether a mount path is the directory of the token, or one is in the other."""
     theirs, ours = (f"{each.rstrip('/')}/" for each in (path, MOUNT))
     return theirs.startswith(ours) or ours.startswith(theirs)
