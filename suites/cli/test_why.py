@@ -9,7 +9,7 @@ import pytest
 
 from chainerjobs import IMAGE, chainer_job
 from cli.anycluster import Embedded, embedded
-from harness import CHAINER_JOBS
+from harness import CHAINER_JOBS, ELASTIC_JOBS
 from traincrew.cli.jobview.why import Explanation, explain
 from traincrew.cli.watching.gather import gather
 from traincrew.engine.client import Client
@@ -36,6 +36,17 @@ def made(name: str, pod: Any = None, *, workers: int = 0, policy: Any = None,
     return chainer_job(
         name, workers=workers, namespace=namespace, pod=quick, container=container, policy=policy
     )
+
+
+def elastic(pod: Any) -> dict[str, Any]:
+    """An ElasticJob of a worker with these fields: pods of a ChainerJob have their own account."""
+    template = {"spec": {**pod, "containers": [{"name": "elasticjob-worker", "image": IMAGE}]}}
+    return {
+        "apiVersion": "elastic.pytorch.org/v1alpha1",
+        "kind": "ElasticJob",
+        "metadata": {"namespace": "default"},
+        "spec": {"replicaSpecs": {"Worker": {"replicas": 1, "template": template}}},
+    }
 
 
 def shell(text: str) -> list[str]:
@@ -89,6 +100,7 @@ SITUATIONS = {
     "killed": made("c", command=shell("exit 137")),
     "readiness-probe": made("c", workers=1, readinessProbe={
         "exec": {"command": ["false"]}, "periodSeconds": 1}),
+    "missing-service-account": elastic({"serviceAccountName": "absent"}),
     "missing-priority-class": made("c", {"priorityClassName": "absent"}, workers=1),
     "quota": made("c", namespace=LIMITED),
     "limit-range": made("c", namespace=RANGED, resources={"limits": {"cpu": "2"}}),
@@ -124,7 +136,8 @@ async def prepare(client: Client) -> None:
     await client.create(STATEFUL_SETS, foreign, "default")
     for cause, document in SITUATIONS.items():
         document["metadata"]["name"] = cause
-        await client.create(CHAINER_JOBS, document, document["metadata"]["namespace"])
+        resource = CHAINER_JOBS if document["kind"] == "ChainerJob" else ELASTIC_JOBS
+        await client.create(resource, document, document["metadata"]["namespace"])
 
 
 @pytest.fixture(scope="module")
