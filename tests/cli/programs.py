@@ -87,9 +87,9 @@ def nothing_is_left(environment: dict[str, str]) -> bool:
     return True
 
 
-def until(condition: object, seconds: float = 60) -> None:
+def until(condition: Callable[[], object], seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
-    while not condition():  # type: ignore[operator]
+    while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)
 

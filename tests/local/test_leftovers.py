@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -126,8 +127,8 @@ def where_others_can_rename(scratch: Path) -> None:
         where_others_can_rename,
     ],
 )
-def test_what_may_be_somebody_elses_stays(scratch: Path, attack: object) -> None:
-    attack(scratch)  # type: ignore[operator]
+def test_what_may_be_somebody_elses_stays(scratch: Path, attack: Callable[[Path], None]) -> None:
+    attack(scratch)
     before = sorted(scratch.rglob("*"))
     assert leftovers.find(scratch) == []
     assert leftovers.sweep(scratch).directories == 0

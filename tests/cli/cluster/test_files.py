@@ -6,6 +6,7 @@ import stat
 import subprocess
 import threading
 import time
+from multiprocessing.synchronize import Event
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -111,12 +112,12 @@ def test_directories_are_private_whatever_the_umask_is(home: Path) -> None:
         assert stat.S_IMODE(path.stat().st_mode) == 0o700
 
 
-def _serve(directory: Path, held: object, release: object) -> None:
+def _serve(directory: Path, held: Event, release: Event) -> None:
     lock = StateLock(directory)
-    held.set()  # type: ignore[attr-defined]
-    release.wait(30)  # type: ignore[attr-defined]
+    held.set()
+    release.wait(30)
     lock.write("https://127.0.0.1:1")
-    held.clear()  # type: ignore[attr-defined]
+    held.clear()
     time.sleep(600)
 
 
@@ -158,10 +159,10 @@ def test_pods_without_a_server_are_a_crash() -> None:
     assert files.state().kind == "crashed"
 
 
-def _hold(held: object, release: object) -> None:
+def _hold(held: Event, release: Event) -> None:
     with ClusterFiles("default").locked():
-        held.set()  # type: ignore[attr-defined]
-        release.wait(30)  # type: ignore[attr-defined]
+        held.set()
+        release.wait(30)
 
 
 def test_only_one_command_works_on_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,7 +56,9 @@ async def gather(client: Client, word: str, namespace: str) -> Gathered:
     selector = served.selector_of(job.metadata.name)
     notes: list[str] = []
 
-    async def optional(resource: Resource, view: type[T], labels: str | None = None) -> Any:
+    async def optional(
+        resource: Resource, view: type[T], labels: str | None = None
+    ) -> list[T] | None:
         where = namespace if resource.namespaced else None
         try:
             return await _all(client, resource, view, where, labels)

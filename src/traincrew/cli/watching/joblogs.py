@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from traincrew.cli.watching.kinds import Served
     from traincrew.cli.watching.target import Target
     from traincrew.engine.resources import Resource
+    from traincrew.plan.shared.kind import PodPlace
 
 __all__ = ["Choice", "show"]
 
@@ -189,7 +190,7 @@ class _JobLogs:
             raise BadInput(f"--rank {choice.rank}: {self._name} has no pod of this rank now")
         return chosen
 
-    def _place(self, pod: Pod) -> Any:
+    def _place(self, pod: Pod) -> PodPlace:
         return self._served.kind.place(pod.metadata.labels)
 
     def _is_chosen(self, pod: Pod) -> bool:

@@ -20,6 +20,9 @@ from traincrew.engine.resources import SECRETS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from cryptography import x509
+    from cryptography.hazmat.primitives.asymmetric import ec
+
     from traincrew.engine.client import Client
 
 _LIFETIME = timedelta(days=3650)
@@ -143,7 +146,7 @@ def _load(context: ssl.SSLContext, text: str) -> None:
         context.load_cert_chain(file.name)
 
 
-def _general(host: str) -> Any:
+def _general(host: str) -> x509.GeneralName:
     from cryptography import x509
 
     try:
@@ -152,14 +155,14 @@ def _general(host: str) -> Any:
         return x509.DNSName(host)
 
 
-def _name(common_name: str) -> Any:
+def _name(common_name: str) -> x509.Name:
     from cryptography import x509
     from cryptography.x509.oid import NameOID
 
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
 
 
-def _builder(subject: Any, public: Any) -> Any:
+def _builder(subject: x509.Name, public: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
     from cryptography import x509
 
     now = datetime.now(UTC)
@@ -173,7 +176,7 @@ def _builder(subject: Any, public: Any) -> Any:
     )
 
 
-def _usage(*, signs: bool) -> Any:
+def _usage(*, signs: bool) -> x509.KeyUsage:
     from cryptography import x509
 
     return x509.KeyUsage(
@@ -189,8 +192,7 @@ def _usage(*, signs: bool) -> Any:
     )
 
 
-def _private(key: Any) -> str:
+def _private(key: ec.EllipticCurvePrivateKey) -> str:
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-    text: bytes = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    return text.decode()
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()

@@ -211,12 +211,8 @@ def _exit_codes(found: list[Cause], codes: Document, names: set[str], path: str)
     elif len(values) > 255:
         found.append(why.too_many(here, len(values), 255))
     if len(set(values)) != len(values):
-        seen: set[int] = set()
-        first = next(
-            index
-            for index, value in enumerate(values)
-            if value in seen or seen.add(value)  # type: ignore[func-returns-value]
-        )
+        places: dict[int, int] = {}
+        first = next(at for at, value in enumerate(values) if places.setdefault(value, at) != at)
         found.append(why.duplicate(f"{here}[{first}]", values[first]))
     elif values != sorted(values):
         found.append(why.invalid(here, values, "must be ordered"))

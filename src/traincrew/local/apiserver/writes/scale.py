@@ -129,8 +129,11 @@ def write_scale(verbs: Verbs, call: Call, resource: ResourceType, entry: Entry) 
     Raises:
         StatusError: 409 when the object has changed meanwhile, 422 for a negative number.
     """
-    kind = "UpdateOptions" if call.method == "PUT" else "PatchOptions"
-    options = write_options(call, kind, apply=call.content_type == APPLY)  # type: ignore[arg-type]
+    options = write_options(
+        call,
+        "UpdateOptions" if call.method == "PUT" else "PatchOptions",
+        apply=call.content_type == APPLY,
+    )
     scale = _requested(call, _scale(resource, entry))
     name = entry.key[1]
     metadata = meta_of(scale)
