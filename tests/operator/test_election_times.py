@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
 
-from engine.election.test_lease import Candidate, now, spec
+from engine.election.candidates import Candidate, never_two_leaders, now, spec
 from traincrew.cli.commands.operator import operator_command
 from traincrew.engine.election import LeadershipLost
 from traincrew.engine.testing import FakeServer, simulate, until
@@ -96,36 +95,7 @@ def test_a_leader_cut_off_gives_up_before_the_other_one_starts() -> None:
 
 
 def test_never_two_leaders_with_short_times() -> None:
-    async def main() -> None:
-        rng = random.Random(7)
-        server = FakeServer()
-        candidates = [candidate(server, str(number)) for number in range(3)]
-        terms = 0
-        for step in range(3000):
-            await asyncio.sleep(0.1)
-            if rng.random() < 0.04:
-                times = rng.choice([1, 3, 10, 30])
-                kind = rng.choice(["lost", "late", "error"])
-                if kind == "lost":
-                    applied = rng.random() < 0.5
-                    error = ConnectionResetError("reset")
-                    server.fail(path="/leases", error=error, applied=applied, times=times)
-                elif kind == "late":
-                    server.fail(path="/leases", delay=rng.uniform(0.3, 4), times=times)
-                else:
-                    server.fail(path="/leases", status=500, times=times)
-            leaders = [each for each in candidates if each.elector.is_leader()]
-            assert len(leaders) <= 1, f"step {step}"
-            for number, each in enumerate(candidates):
-                if each.task.done():
-                    assert isinstance(each.task.exception(), LeadershipLost)
-                    candidates[number] = candidate(server, f"{number}-{step}")
-                    terms += 1
-        assert terms > 3, "the test did take leadership away"
-        for each in candidates:
-            await each.stop()
-
-    simulate(main())
+    simulate(never_two_leaders(7, candidate, step=0.1, delays=(0.3, 4)))
 
 
 def test_fractions_of_a_second_count_in_favor_of_the_leader() -> None:

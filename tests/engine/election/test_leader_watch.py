@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from engine.election.test_lease import Candidate, now, spec
+from engine.election.candidates import Candidate, now, spec
 from traincrew.engine.resources import LEASES
 from traincrew.engine.testing import FakeServer, simulate, until
 

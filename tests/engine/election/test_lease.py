@@ -6,39 +6,10 @@ from typing import Any
 
 import pytest
 
+from engine.election.candidates import Candidate, never_two_leaders, now, spec
 from traincrew.engine.election import LeaderElector, LeadershipLost
 from traincrew.engine.resources import LEASES
 from traincrew.engine.testing import FakeServer, SimulatedClock, simulate, until
-
-
-class Candidate:
-    """An elector and the outcome of its election."""
-
-    def __init__(self, server: FakeServer, identity: str, clock: Any = None, **times: Any) -> None:
-        self.elector = LeaderElector(
-            server.client(), "system", "lock", identity, clock=clock or server.clock, **times
-        )
-        self.started = False
-        self.task = asyncio.create_task(self.elector.run(self._start))
-
-    def _start(self) -> None:
-        self.started = True
-
-    async def stop(self, release: bool = True) -> None:
-        self.task.cancel()
-        await asyncio.gather(self.task, return_exceptions=True)
-        if release:
-            await self.elector.release()
-
-
-def spec(server: FakeServer) -> dict[str, Any]:
-    lease = server.stored(LEASES, "lock", "system")
-    assert lease is not None
-    return dict(lease["spec"])
-
-
-def now() -> float:
-    return asyncio.get_running_loop().time()
 
 
 def test_the_first_candidate_leads_and_keeps_leading() -> None:
@@ -259,38 +230,7 @@ def test_the_same_identity_keeps_the_lease() -> None:
 
 
 def test_there_are_never_two_leaders_whatever_the_network_does() -> None:
-    async def main() -> None:
-        import random
-
-        rng = random.Random(42)
-        server = FakeServer()
-        candidates = [Candidate(server, str(n)) for n in range(3)]
-        terms = 0
-        for step in range(3000):
-            await asyncio.sleep(0.2)
-            if rng.random() < 0.04:
-                times = rng.choice([1, 3, 10, 30])
-                kind = rng.choice(["lost", "late", "error"])
-                if kind == "lost":
-                    applied = rng.random() < 0.5
-                    error = ConnectionResetError("reset")
-                    server.fail(path="/leases", error=error, applied=applied, times=times)
-                elif kind == "late":
-                    server.fail(path="/leases", delay=rng.uniform(1, 8), times=times)
-                else:
-                    server.fail(path="/leases", status=500, times=times)
-            leaders = [c for c in candidates if c.elector.is_leader()]
-            assert len(leaders) <= 1, f"step {step}"
-            for number, candidate in enumerate(candidates):
-                if candidate.task.done():
-                    assert isinstance(candidate.task.exception(), LeadershipLost)
-                    candidates[number] = Candidate(server, f"{number}-{step}")
-                    terms += 1
-        assert terms > 3, "the test did take leadership away"
-        for candidate in candidates:
-            await candidate.stop()
-
-    simulate(main())
+    simulate(never_two_leaders(42, Candidate, step=0.2, delays=(1, 8)))
 
 
 @pytest.mark.parametrize(
