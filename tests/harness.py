@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import copy
+import json
 from typing import TYPE_CHECKING, Any, Self
 
 import yaml
@@ -168,10 +169,26 @@ class Cluster:
     async def create(self, manifest: dict[str, Any] | str) -> dict[str, Any]:
         """Create a job in the default namespace."""
         document = yaml.safe_load(manifest) if isinstance(manifest, str) else manifest
-        wanted = document["apiVersion"], document["kind"]
-        (kind,) = [kind for kind in RESOURCES if (kind.api_version, kind.kind) == wanted]
-        self._kinds[document["metadata"]["name"]] = kind
+        kind = self._noted(document)
         return await self.client.create(kind, copy.deepcopy(document), "default")
+
+    async def create_strictly(self, manifest: dict[str, Any]) -> None:
+        """Create a job as kubectl does: unknown fields are an error."""
+        await self.client.request(
+            "POST",
+            self._noted(manifest).path("default"),
+            params={"fieldValidation": "Strict"},
+            body=json.dumps(manifest).encode(),
+            content_type="application/json",
+        )
+
+    def _noted(self, manifest: dict[str, Any]) -> Resource:
+        """Return the kind of a job, and keep it under the job's name."""
+        wanted = manifest["apiVersion"], manifest["kind"]
+        (kind,) = [kind for kind in RESOURCES if (kind.api_version, kind.kind) == wanted]
+        if name := manifest["metadata"].get("name"):
+            self._kinds[name] = kind
+        return kind
 
     def kind_of(self, name: str) -> Resource:
         """Return the kind of a job that was created here."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from traincrew.engine.errors import ApiError
 
 ABSENT = object()
 """Value of a field that is removed."""
@@ -44,3 +47,9 @@ class Broken(NamedTuple):
         """The name of the test."""
         value = "absent" if self.value is ABSENT else str(self.value)
         return f"{self.path.removeprefix('spec/')}={value}"[:80]
+
+    def check_refusal(self, refused: ApiError) -> None:
+        """Check that the API server refuses the manifest for the right reason."""
+        assert refused.code in {400, 422}
+        for text in self.says:
+            assert text in refused.message

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
+import pytest_asyncio
 
 from harness import Cluster
 from traincrew.local.controllers.job import backoff
@@ -28,4 +29,12 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 async def cluster() -> AsyncIterator[Cluster]:
     """A cluster with the ChainerJob definition and without an operator."""
     async with Cluster() as started:
+        yield started
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def served() -> AsyncIterator[Cluster]:
+    """One cluster with an operator for all tests of a module."""
+    async with Cluster() as started:
+        await started.start_operator()
         yield started
