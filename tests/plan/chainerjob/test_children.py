@@ -3,15 +3,14 @@
 To renew the files after a wanted change: ``REGENERATE=1 pytest tests/plan``; then read the diff.
 """
 
-import os
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-import yaml
 
 from plan.chainerjob.world import HELPER_IMAGE, example
+from plan.goldens import assert_golden, owner_of
 from traincrew.api.kinds.chainerjob import types as api
 from traincrew.api.meta import Owner
 from traincrew.plan.chainerjob import children
@@ -22,14 +21,7 @@ GOLDENS = Path(__file__).parent / "goldens"
 def documents(name: str) -> Any:
     job = example(name)
     spec = api.decode(job["spec"])
-    owner = Owner(
-        api_version=job["apiVersion"],
-        kind=job["kind"],
-        name=job["metadata"]["name"],
-        namespace="default",
-        uid="8c2f4f1e",
-        labels=job["metadata"].get("labels", {}),
-    )
+    owner = owner_of(job)
     names = children.Names(owner.name)
     sets = [names.workers(each) for each in sorted(spec.worker_sets)]
     pods = [
@@ -49,27 +41,9 @@ def documents(name: str) -> Any:
     return made
 
 
-class _Dumper(yaml.SafeDumper):
-    def ignore_aliases(self, data: Any) -> Any:
-        return True
-
-
-def _text(dumper: yaml.SafeDumper, text: str) -> Any:
-    style = "|" if "\n" in text else None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
-
-
-_Dumper.add_representer(str, _text)
-
-
 @pytest.mark.parametrize("name", ["plain", "distributed", "everything"])
 def test_children_match_the_golden_files(name: str) -> None:
-    text = yaml.dump_all(documents(name), Dumper=_Dumper, sort_keys=False, width=100)
-    golden = GOLDENS / f"{name}.yaml"
-    if os.environ.get("REGENERATE"):
-        golden.write_text(text)
-
-    assert text == golden.read_text()
+    assert_golden(GOLDENS / f"{name}.yaml", documents(name))
 
 
 @pytest.mark.parametrize("name", ["plain", "distributed", "everything"])

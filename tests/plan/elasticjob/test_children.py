@@ -5,37 +5,26 @@ To renew the files after a wanted change: ``REGENERATE=1 pytest tests/plan``; th
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
-import yaml
 
 from plan.elasticjob.world import elastic, example
+from plan.goldens import assert_golden, owner_of
 from traincrew.api.kinds.elasticjob import types as api
-from traincrew.api.meta import Owner
 from traincrew.plan.elasticjob import children
 from traincrew.plan.elasticjob.children import Place
+
+if TYPE_CHECKING:
+    from traincrew.api.meta import Owner
 
 GOLDENS = Path(__file__).parent / "goldens"
 
 
-class _Dumper(yaml.SafeDumper):
-    def ignore_aliases(self, data: Any) -> Any:
-        return True
-
-
 def owner(job: dict[str, Any]) -> Owner:
-    return Owner(
-        api_version=job["apiVersion"],
-        kind=job["kind"],
-        name=job["metadata"]["name"],
-        namespace="default",
-        uid="8c2f4f1e-93a2-4d1f-8a86-4d2f1f1d4b10",
-        labels=job["metadata"].get("labels", {}),
-    )
+    return owner_of(job, "8c2f4f1e-93a2-4d1f-8a86-4d2f1f1d4b10")
 
 
 def documents(job: dict[str, Any]) -> list[dict[str, Any]]:
@@ -47,12 +36,7 @@ def documents(job: dict[str, Any]) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("name", ["etcd", "hosted", "everything"])
 def test_children_match_the_golden_files(name: str) -> None:
-    text = yaml.dump_all(documents(example(name)), Dumper=_Dumper, sort_keys=False, width=100)
-    golden = GOLDENS / f"{name}.yaml"
-    if os.environ.get("REGENERATE"):
-        golden.write_text(text)
-
-    assert text == golden.read_text()
+    assert_golden(GOLDENS / f"{name}.yaml", documents(example(name)))
 
 
 @pytest.mark.parametrize("name", ["etcd", "hosted", "everything"])

@@ -5,18 +5,16 @@ To renew the files after a wanted change: ``REGENERATE=1 pytest tests/plan``; th
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-import yaml
 
 from plan.chainerjob.world import OPTIONS
+from plan.goldens import assert_golden, owner_of
 from plan.mpicluster.manifests import everything, interactive, one_shot, without_ssh
 from traincrew.api.kinds.mpicluster import types as api
-from traincrew.api.meta import Owner
 from traincrew.plan.mpicluster import children, hostfile
 
 GOLDENS = Path(__file__).parent / "goldens"
@@ -29,33 +27,9 @@ SHAPES = {
 every_shape = pytest.mark.parametrize("shape", SHAPES)
 
 
-class _Dumper(yaml.SafeDumper):
-    def ignore_aliases(self, data: Any) -> Any:
-        return True
-
-
-def _text(dumper: yaml.SafeDumper, text: str) -> Any:
-    style = "|" if "\n" in text else None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
-
-
-_Dumper.add_representer(str, _text)
-
-
-def owner(job: dict[str, Any]) -> Owner:
-    return Owner(
-        api_version=job["apiVersion"],
-        kind=job["kind"],
-        name=job["metadata"]["name"],
-        namespace="default",
-        uid="8c2f4f1e",
-        labels=job["metadata"].get("labels", {}),
-    )
-
-
 def documents(job: dict[str, Any]) -> list[dict[str, Any]]:
     """Return all children of a cluster whose workers are ready."""
-    spec, mine = api.decode(job["spec"]), owner(job)
+    spec, mine = api.decode(job["spec"]), owner_of(job)
     replicas = spec.workers.replicas
     secret = spec.ssh.key_secret_name or children.Names(mine.name).ssh_key
     hosts = hostfile.text(mine.name, spec, range(replicas))
@@ -96,12 +70,7 @@ def container(pod: dict[str, Any], name: str) -> dict[str, Any]:
 
 @every_shape
 def test_children_match_the_golden_files(shape: str) -> None:
-    text = yaml.dump_all(documents(SHAPES[shape]), Dumper=_Dumper, sort_keys=False, width=100)
-    golden = GOLDENS / f"{shape}.yaml"
-    if os.environ.get("REGENERATE"):
-        golden.write_text(text)
-
-    assert text == golden.read_text()
+    assert_golden(GOLDENS / f"{shape}.yaml", documents(SHAPES[shape]))
 
 
 @every_shape

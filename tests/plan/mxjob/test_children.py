@@ -5,21 +5,23 @@ To renew the files after a wanted change: ``REGENERATE=1 pytest tests/plan``; th
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
 import yaml
 
+from plan.goldens import assert_golden, owner_of
 from plan.mxjob.manifests import distributed, local, replica, template
 from traincrew.api.kinds.mxjob import types as api
-from traincrew.api.meta import Owner
 from traincrew.plan.mxjob import children, events
 from traincrew.plan.mxjob.children import Place
 from traincrew.plan.shared.accelerators import Accelerator, Accelerators, Volume
 from traincrew.plan.shared.model import Event
+
+if TYPE_CHECKING:
+    from traincrew.api.meta import Owner
 
 GOLDENS = Path(__file__).parent / "goldens"
 EXAMPLES = Path(__file__).parent / "examples"
@@ -49,25 +51,13 @@ CONTRACT = {"mxnet.mlkube.io", "job_type", "runtime_id", "task_index"}
 both_groups = pytest.mark.parametrize("group", ["mxnet.mlkube.io", "mlkube.io"])
 
 
-class _Dumper(yaml.SafeDumper):
-    def ignore_aliases(self, data: Any) -> Any:
-        return True
-
-
 def example(name: str) -> dict[str, Any]:
     document: dict[str, Any] = yaml.safe_load((EXAMPLES / f"{name}.yaml").read_text())
     return document
 
 
 def owner(job: dict[str, Any]) -> Owner:
-    return Owner(
-        api_version=job["apiVersion"],
-        kind=job["kind"],
-        name=job["metadata"]["name"],
-        namespace="default",
-        uid="8c2f4f1e-93a2-4d1f-8a86-4d2f1f1d4b10",
-        labels=job["metadata"].get("labels", {}),
-    )
+    return owner_of(job, "8c2f4f1e-93a2-4d1f-8a86-4d2f1f1d4b10")
 
 
 def documents(job: dict[str, Any]) -> list[dict[str, Any]]:
@@ -98,12 +88,7 @@ def user(count: int) -> list[dict[str, str]]:
 
 @pytest.mark.parametrize("name", ["local", "distributed", "everything"])
 def test_children_match_the_golden_files(name: str) -> None:
-    text = yaml.dump_all(documents(example(name)), Dumper=_Dumper, sort_keys=False, width=100)
-    golden = GOLDENS / f"{name}.yaml"
-    if os.environ.get("REGENERATE"):
-        golden.write_text(text)
-
-    assert text == golden.read_text()
+    assert_golden(GOLDENS / f"{name}.yaml", documents(example(name)))
 
 
 @pytest.mark.parametrize("name", ["local", "distributed", "everything"])
