@@ -19,6 +19,7 @@ from traincrew.cli.main import cli
 from traincrew.engine.client import Client
 from traincrew.engine.config import load_config
 from traincrew.engine.resources import Resource
+from traincrew.local.apiserver.http.faults import Fault, refuse
 
 T = TypeVar("T")
 
@@ -108,6 +109,15 @@ class Commands:
         result = await asyncio.to_thread(runner.invoke, cli, line)
         assert result.exit_code == code, (result.output, result.exception)
         return result
+
+    def refuse(self, agent: str, *paths: str, code: int = 403, message: str = "no") -> None:
+        """Refuse the requests of a program for paths that contain one of these texts."""
+
+        def fault(_method: str, path: str, asking: str) -> Fault | None:
+            refused = asking == agent and any(part in path for part in paths)
+            return refuse(code, message) if refused else None
+
+        self.cluster.server.faults = fault
 
 
 @pytest.fixture

@@ -21,9 +21,10 @@ from cli.anycluster import (
 from traincrew.cli.errors import BadInput, CommandFailed
 from traincrew.cli.watching.joblogs import Choice, show
 from traincrew.cli.watching.target import Target
-from traincrew.local.apiserver.http.faults import Fault, refuse
 
 __all__ = ["commands", "embedded", "own_home"]
+
+AGENT = "traincrew-logs"
 
 WORKER = """
 echo first of $HOSTNAME
@@ -135,10 +136,7 @@ async def test_a_missing_right_is_named(
     await cluster.create(job("digits"))
     await cluster.run_master()
 
-    def fault(_method: str, asked: str, agent: str) -> Fault | None:
-        return refuse(403, "no") if agent == "traincrew-logs" and path in asked else None
-
-    cluster.server.faults = fault
+    commands.refuse(AGENT, path)
     async with asyncio.timeout(DEADLINE):
         with pytest.raises(CommandFailed) as failed:
             await logs(commands, follow=follow)
@@ -153,10 +151,7 @@ async def test_a_log_that_cannot_be_read_is_said(
     await cluster.create(job("digits"))
     master = await cluster.run_master()
 
-    def fault(_method: str, path: str, _agent: str) -> Fault | None:
-        return refuse(500, "node is away") if "/log?" in path else None
-
-    cluster.server.faults = fault
+    commands.refuse(AGENT, "/log?", code=500, message="node is away")
     assert await logs(commands) == 1
     name = master["metadata"]["name"]
     assert f"no log of pod {name}: node is away" in capsys.readouterr().err
@@ -174,7 +169,7 @@ async def test_following_ends_when_the_job_is_deleted(
     following = asyncio.Event()
 
     def observe(_method: str, path: str, agent: str) -> None:
-        if agent == "traincrew-logs" and "watch=" in path:
+        if agent == AGENT and "watch=" in path:
             following.set()
 
     cluster.server.faults = observe

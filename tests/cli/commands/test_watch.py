@@ -79,14 +79,7 @@ def test_a_job_that_does_not_exist(embedded: Embedded) -> None:
     assert "there is no job in namespace elsewhere" in result.stderr
 
 
-def refuse_watching(commands: Commands, *parts: str) -> None:
-    """Refuse the requests of `watch` for paths with one of these parts."""
-
-    def fault(_method: str, path: str, agent: str) -> Fault | None:
-        refused = agent == "traincrew-watch" and any(part in path for part in parts)
-        return refuse(403, "no") if refused else None
-
-    commands.cluster.server.faults = fault
+AGENT = "traincrew-watch"
 
 
 async def watching(commands: Commands, word: str) -> int:
@@ -105,14 +98,14 @@ async def watching(commands: Commands, word: str) -> int:
 
 async def test_a_missing_right_to_read_the_job_is_named(commands: Commands) -> None:
     await commands.cluster.create(job("digits"))
-    refuse_watching(commands, "/chainerjobs?")
+    commands.refuse(AGENT, "/chainerjobs?")
     with pytest.raises(CommandFailed) as failed:
         await watching(commands, "digits")
     assert (
         "the right to watch chainerjobs.kubeflow.org in namespace default is missing; to check: "
         "kubectl auth can-i watch chainerjobs.kubeflow.org -n default"
     ) in failed.value.message
-    refuse_watching(commands, "/chainerjobs/")
+    commands.refuse(AGENT, "/chainerjobs/")
     with pytest.raises(CommandFailed, match=r"the right to get chainerjobs\.kubeflow\.org"):
         await watching(commands, "chainerjob/digits")
 
@@ -123,7 +116,7 @@ async def test_other_rights_are_missed_but_not_needed(
     cluster = commands.cluster
     await cluster.start_operator()
     await cluster.create(job("digits"))
-    refuse_watching(commands, "/events", "/jobs", "/statefulsets", "/log")
+    commands.refuse(AGENT, "/events", "/jobs", "/statefulsets", "/log")
     task = asyncio.create_task(watching(commands, "digits"))
     master = await cluster.run_master()
     await cluster.until_phase("digits", "Running")
@@ -145,10 +138,10 @@ async def test_a_connection_that_breaks_is_reported_once_and_retried(
     failures = []
 
     def fault(_method: str, path: str, agent: str) -> Fault | None:
-        if agent == "traincrew-watch" and broken.is_set() and "watch=" in path:
+        if agent == AGENT and broken.is_set() and "watch=" in path:
             failures.append(path)
             return refuse(503, "the server is away")
-        if agent == "traincrew-watch" and "watch=" in path:
+        if agent == AGENT and "watch=" in path:
             return Fault(cut_after_bytes=3000)
         return None
 
