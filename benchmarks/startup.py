@@ -51,8 +51,8 @@ def main() -> None:
                 if round_number:  # the first one fills the caches of the disk
                     figures[name].append(used)
     reference = statistics.median(figures["python -c pass"])
-    for name, used in figures.items():
-        median = statistics.median(used)
+    for name, measured in figures.items():
+        median = statistics.median(measured)
         print(f"{name}: {median * 1000:.0f} ms of processor time, {median / reference:.1f} times")
     print(f"goal of --help: {GOAL_SECONDS * 1000:.0f} ms; medians of {ROUNDS}")
 

@@ -202,9 +202,7 @@ class Live:
             namespace=namespace,
             label_selector=labels,
             field_selector=fields,
-            on_state=lambda error: self._watch_state(
-                error, resource, namespace, required=required
-            ),
+            on_state=lambda error: self._watch_state(error, resource, namespace, required=required),
         )
 
     def _watch_state(
