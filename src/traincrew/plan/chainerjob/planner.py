@@ -22,7 +22,7 @@ from traincrew.plan.chainerjob.grants import grant
 from traincrew.plan.chainerjob.observed import MASTER_RESTARTS, WATCH_LAG_SECONDS, ObservedJob
 from traincrew.plan.chainerjob.status import document, status_with_counts
 from traincrew.plan.chainerjob.writes import Writes
-from traincrew.plan.shared import lifecycle, podrecords, stall
+from traincrew.plan.shared import master, podrecords, stall
 from traincrew.plan.shared.lifecycle import Outcome, Progress, Status
 from traincrew.plan.shared.model import ChildKey, Event, Observed, Plan
 from traincrew.plan.shared.planner import RESOURCE_EXISTS, RESOURCE_EXISTS_RETRY_SECONDS, JobPlanner
@@ -213,24 +213,10 @@ class _Planner(JobPlanner[api.ChainerJobSpec, Status]):
         waiting_for: str | None,
         found: list[Problem],
     ) -> Progress:
-        problem = self.sync_problem(found)
-        sync_reason, sync_message = problem or ("", None)
-        if not self.current.started:
-            reason, message = "MasterPending", "The master is being created."
-            if problem is not None:
-                reason, message = problem
-            elif waiting_for is not None:
-                reason, message = "WaitingForWorkers", waiting_for
-            return Progress(
-                reason=reason, message=message, sync_problem=sync_message, sync_reason=sync_reason
-            )
-        word, reason, message = self.current.master_progress(spec, numbers)
-        return Progress(
-            reason=reason,
-            message=message,
-            running=word == lifecycle.RUNNING,
-            restarting=word == lifecycle.RESTARTING,
-            started_at=self.stored.start_time or self.current.job_start(),
-            sync_problem=sync_message,
-            sync_reason=sync_reason,
+        started = self.current.started
+        return master.progress(
+            self.current.master_progress(spec, numbers) if started else None,
+            problem=self.sync_problem(found),
+            waiting_for=waiting_for,
+            started_at=self.stored.start_time or (self.current.job_start() if started else None),
         )

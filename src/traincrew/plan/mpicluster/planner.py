@@ -24,7 +24,7 @@ from traincrew.plan.mpicluster import attempts, counts, events, keys, status
 from traincrew.plan.mpicluster.observed import MASTER_RESTARTS, ObservedCluster, failure_text
 from traincrew.plan.mpicluster.status import MPIClusterStatus
 from traincrew.plan.mpicluster.writes import Writes, wants_all_workers
-from traincrew.plan.shared import lifecycle, podrecords, runpolicy, stall
+from traincrew.plan.shared import lifecycle, master, podrecords, runpolicy, stall
 from traincrew.plan.shared.lifecycle import Outcome, Progress
 from traincrew.plan.shared.model import ChildKey, Event, Observed, Plan
 from traincrew.plan.shared.planner import RESOURCE_EXISTS, RESOURCE_EXISTS_RETRY_SECONDS, JobPlanner
@@ -310,26 +310,11 @@ class _Planner(JobPlanner[MPIClusterSpec, MPIClusterStatus]):
     def _progress(
         self, numbers: MPIClusterStatus, waiting_for: str | None, found: list[Problem]
     ) -> Progress:
-        problem = self.sync_problem(found)
-        sync_reason, sync_message = problem or ("", None)
-        if not self.current.started:
-            reason, message = "MasterPending", "The master is being created."
-            if problem is not None:
-                reason, message = problem
-            elif waiting_for is not None:
-                reason, message = "WaitingForWorkers", waiting_for
-            return Progress(
-                reason=reason, message=message, sync_problem=sync_message, sync_reason=sync_reason
-            )
-        word, reason, message = self.current.progress(numbers.failures)
-        return Progress(
-            reason=reason,
-            message=message,
-            running=word == lifecycle.RUNNING,
-            restarting=word == lifecycle.RESTARTING,
+        return master.progress(
+            self.current.progress(numbers.failures) if self.current.started else None,
+            problem=self.sync_problem(found),
+            waiting_for=waiting_for,
             started_at=self.stored.start_time or format_time(self.now),
-            sync_problem=sync_message,
-            sync_reason=sync_reason,
         )
 
 

@@ -1,0 +1,45 @@
+"""The progress of jobs whose master starts the processes in the workers: ChainerJob, MPICluster."""
+
+from __future__ import annotations
+
+from traincrew.plan.shared import lifecycle
+from traincrew.plan.shared.lifecycle import Progress
+
+__all__ = ["progress"]
+
+
+def progress(
+    state: tuple[str, str, str] | None,
+    *,
+    problem: tuple[str, str] | None,
+    waiting_for: str | None,
+    started_at: str | None,
+) -> Progress:
+    """Return the progress of a job.
+
+    Args:
+        state: The true condition (or ""), reason and message of the master; None before its start.
+        problem: Reason and message of what is wrong with the spec or the children, if anything is.
+        waiting_for: Why the workers are not ready; None when all of them are.
+        started_at: When the job was started, for a master that was.
+    """
+    sync_reason, sync_message = problem or ("", None)
+    if state is None:
+        reason, message = "MasterPending", "The master is being created."
+        if problem is not None:
+            reason, message = problem
+        elif waiting_for is not None:
+            reason, message = "WaitingForWorkers", waiting_for
+        return Progress(
+            reason=reason, message=message, sync_problem=sync_message, sync_reason=sync_reason
+        )
+    condition, reason, message = state
+    return Progress(
+        reason=reason,
+        message=message,
+        running=condition == lifecycle.RUNNING,
+        restarting=condition == lifecycle.RESTARTING,
+        started_at=started_at,
+        sync_problem=sync_message,
+        sync_reason=sync_reason,
+    )
