@@ -5,7 +5,7 @@ After ``pkg/apis/{apps,batch,core}/v1/defaults.go``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from traincrew.local.apiserver.values.documents import field, items
 from traincrew.local.apiserver.values.names import TEMPLATE_GENERATION
@@ -66,20 +66,25 @@ def _cron_job(obj: Document) -> None:
             pod_template(inner.setdefault("template", {}))
 
 
+def _rolling_update(strategy: Any, **fields: object) -> None:
+    """Choose rolling updates if a strategy has no type; set defaults of their fields."""
+    if type(strategy) is not dict:
+        return
+    if not strategy.get("type"):
+        strategy["type"] = "RollingUpdate"
+    if strategy["type"] == "RollingUpdate":
+        rolling = strategy.setdefault("rollingUpdate", {})
+        if type(rolling) is dict:
+            for key, value in fields.items():
+                rolling.setdefault(key, value)
+
+
 def _deployment(obj: Document) -> None:
     spec = obj.get("spec")
     if type(spec) is not dict:
         return
     spec.setdefault("replicas", 1)
-    strategy = spec.setdefault("strategy", {})
-    if type(strategy) is dict:
-        if not strategy.get("type"):
-            strategy["type"] = "RollingUpdate"
-        if strategy["type"] == "RollingUpdate":
-            rolling = strategy.setdefault("rollingUpdate", {})
-            if type(rolling) is dict:
-                rolling.setdefault("maxUnavailable", "25%")
-                rolling.setdefault("maxSurge", "25%")
+    _rolling_update(spec.setdefault("strategy", {}), maxUnavailable="25%", maxSurge="25%")
     spec.setdefault("revisionHistoryLimit", 10)
     spec.setdefault("progressDeadlineSeconds", 600)
     pod_template(spec.get("template"))
@@ -114,17 +119,11 @@ def _daemon_set(obj: Document) -> None:
         if type(annotations) is dict:
             annotations.setdefault(TEMPLATE_GENERATION, "0")
     strategy = spec.setdefault("updateStrategy", {})
-    if type(strategy) is dict:
-        if not strategy.get("type"):
-            strategy["type"] = "RollingUpdate"
-        if strategy["type"] == "RollingUpdate":
-            rolling = strategy.setdefault("rollingUpdate", {})
-            if type(rolling) is dict:
-                rolling.setdefault("maxUnavailable", 1)
-        if type(strategy.get("rollingUpdate")) is dict:
-            # Not a pointer in upstream's internal type, so it is always written.
-            strategy["rollingUpdate"].setdefault("maxUnavailable", 0)
-            strategy["rollingUpdate"].setdefault("maxSurge", 0)
+    _rolling_update(strategy, maxUnavailable=1)
+    if type(strategy) is dict and type(strategy.get("rollingUpdate")) is dict:
+        # Not a pointer in upstream's internal type, so it is always written.
+        strategy["rollingUpdate"].setdefault("maxUnavailable", 0)
+        strategy["rollingUpdate"].setdefault("maxSurge", 0)
     spec.setdefault("revisionHistoryLimit", 10)
     pod_template(spec.get("template"))
 

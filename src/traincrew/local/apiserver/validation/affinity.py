@@ -8,7 +8,7 @@ from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field, items
 from traincrew.local.apiserver.values.names import qualified_name_faults
 
-from .meta import label_selector
+from .meta import label_selector, operator_values
 
 if TYPE_CHECKING:
     from traincrew.local.apiserver.values.causes import Cause
@@ -35,19 +35,11 @@ def _node_expressions(found: list[Cause], term: Document, path: str) -> None:
     for index, expression in enumerate(items(term, "matchExpressions")):
         here = f"{path}.matchExpressions[{index}]"
         operator, values = expression.get("operator", ""), expression.get("values") or ()
-        if operator in ("In", "NotIn"):
-            if not values:
-                detail = "must be specified when `operator` is 'In' or 'NotIn'"
-                found.append(why.required(f"{here}.values", detail))
-        elif operator in ("Exists", "DoesNotExist"):
-            if values:
-                detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-                found.append(why.forbidden(f"{here}.values", detail))
-        elif operator in ("Gt", "Lt"):
+        if operator in ("Gt", "Lt"):
             if len(values) != 1:
                 detail = "must be specified single value when `operator` is 'Lt' or 'Gt'"
                 found.append(why.required(f"{here}.values", detail))
-        else:
+        elif not operator_values(found, operator, values, here):
             found.append(why.invalid(f"{here}.operator", operator, "not a valid selector operator"))
 
 

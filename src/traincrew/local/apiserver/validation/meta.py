@@ -17,6 +17,8 @@ from traincrew.local.apiserver.values.selectors import from_label_selector
 from .fields import immutable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from traincrew.local.apiserver.values.causes import Cause
     from traincrew.local.apiserver.values.documents import Document
 
@@ -27,6 +29,7 @@ __all__ = [
     "labels",
     "object_meta",
     "object_meta_update",
+    "operator_values",
     "path_segment_fault",
     "selects",
     "template_labels",
@@ -154,6 +157,31 @@ def annotation_rules(found: list[Cause], values: Document, path: str) -> None:
         found.append(why.too_long(path, _ANNOTATIONS_LIMIT))
 
 
+def operator_values(found: list[Cause], operator: str, values: Sequence[str], path: str) -> bool:
+    """Validate that the expression of a selector has values if its operator takes any.
+
+    Args:
+        found: extended in place.
+        operator: of the expression.
+        values: of the expression.
+        path: of the expression.
+
+    Returns:
+        Whether the operator is one of those that all selectors have.
+    """
+    if operator in ("In", "NotIn"):
+        if not values:
+            detail = "must be specified when `operator` is 'In' or 'NotIn'"
+            found.append(why.required(f"{path}.values", detail))
+    elif operator in ("Exists", "DoesNotExist"):
+        if values:
+            detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+            found.append(why.forbidden(f"{path}.values", detail))
+    else:
+        return False
+    return True
+
+
 def label_selector(found: list[Cause], selector: Document | None, path: str) -> None:
     """Validate a ``metav1.LabelSelector``."""
     if selector is None:
@@ -162,15 +190,7 @@ def label_selector(found: list[Cause], selector: Document | None, path: str) -> 
     for index, expression in enumerate(items(selector, "matchExpressions")):
         here = f"{path}.matchExpressions[{index}]"
         operator, values = expression.get("operator", ""), expression.get("values") or []
-        if operator in ("In", "NotIn"):
-            if not values:
-                detail = "must be specified when `operator` is 'In' or 'NotIn'"
-                found.append(why.required(f"{here}.values", detail))
-        elif operator in ("Exists", "DoesNotExist"):
-            if values:
-                detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-                found.append(why.forbidden(f"{here}.values", detail))
-        else:
+        if not operator_values(found, operator, values, here):
             found.append(why.invalid(f"{here}.operator", operator, "not a valid selector operator"))
         key = expression.get("key", "")
         found.extend(why.invalid(f"{here}.key", key, fault) for fault in qualified_name_faults(key))
