@@ -63,13 +63,43 @@ def test_the_same_view_and_exit_code(embedded: Embedded, tmp_path: Path) -> None
 
 def test_detached_it_only_creates(embedded: Embedded, tmp_path: Path) -> None:
     path = write(tmp_path, script("one", "true"), script("two", "true"))
-    refused = embedded("run", "-f", path, code=2)
-    assert "there are 2 jobs in the manifest" in refused.stderr
     result = embedded("run", "-f", path, "--detach")
     for name in ("one", "two"):
         see = f"traincrew watch chainerjob/{name} --kubeconfig {embedded.kubeconfig} -n default"
         assert f"ChainerJob {name} goes on. To see it: {see}" in result.stdout
         embedded("watch", name)
+
+
+def test_all_jobs_of_a_manifest_are_shown(embedded: Embedded, tmp_path: Path) -> None:
+    """As on the embedded cluster: until all have ended, with the exit code of what failed."""
+    path = write(
+        tmp_path,
+        script("all-well", "echo all is well; sleep 2"),
+        script("all-wrong", "echo no data; exit 5"),
+    )
+    result = embedded("run", "-f", path, code=5)
+    for printed in ("| all is well", "| no data"):
+        assert result.stdout.count(f"{printed}\n") == 1
+    for outcome in ("all-well: Succeeded", "all-wrong: Failed"):
+        assert f"ChainerJob {outcome} after" in result.stdout
+
+
+def test_an_interrupt_says_how_to_see_each_job(embedded: Embedded, tmp_path: Path) -> None:
+    path = write(tmp_path, *(script(f"each-{n}", "echo begun; sleep 600") for n in (1, 2)))
+    with embedded.start("run", "-f", path) as process:
+        read_until(process, "| begun")
+        process.send_signal(signal.SIGTERM)
+        output, _ = process.communicate(timeout=DEADLINE)
+    assert process.returncode == 143
+    for name in ("each-1", "each-2"):
+        assert f"ChainerJob {name} goes on. To see it: traincrew watch chainerjob/{name}" in output
+
+
+def test_too_many_jobs_are_not_shown(embedded: Embedded, tmp_path: Path) -> None:
+    path = write(tmp_path, *(script(f"many-{n}", "true") for n in range(17)))
+    refused = embedded("run", "-f", path, code=2)
+    assert "there are 17 jobs in the manifest, and at most 16 are shown" in refused.stderr
+    assert not exists(embedded, CHAINER_JOBS, "many-0")
 
 
 def test_a_job_of_kubernetes_itself(embedded: Embedded, tmp_path: Path) -> None:

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from traincrew.cli.display.records import Line
-from traincrew.cli.display.text import duration, plain
+from traincrew.cli.display.text import plain
 from traincrew.cli.errors import BadInput, CommandFailed
 from traincrew.cli.run.readiness import until_ready
 from traincrew.cli.run.scaling import require_scalable, scale_while_running
 from traincrew.cli.run.submit import Submitter, jobs_among
+from traincrew.cli.watching.ending import Early, until_end
 from traincrew.cli.watching.interrupt import Interrupt
 from traincrew.cli.watching.kinds import ALL
 from traincrew.cli.watching.live import Live, Scope
-from traincrew.cli.watching.outcome import TIMED_OUT, exit_code
 from traincrew.cli.watching.rights import credentials_refused, missing_right, refused
 from traincrew.cli.watching.waiting import explain_waiting
 from traincrew.engine.client import Client
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Ending", "require_possible", "run_elsewhere"]
 
+MOST_JOBS = 16
+"""Jobs that are shown; each needs four watches of its own."""
 _OF_THE_NODE = "the node of the embedded cluster does it"
 _OF_THE_CLUSTER = "it is an option of the embedded cluster"
 EMBEDDED_ONLY = {
@@ -118,7 +120,7 @@ async def run_elsewhere(
     verbose: bool,
     no_colour: bool,
 ) -> int:
-    """Create the objects, show the job until it ends, and return the exit code.
+    """Create the objects, show the jobs until they end, and return the exit code.
 
     Args:
         documents: The objects.
@@ -131,7 +133,7 @@ async def run_elsewhere(
         no_colour: Never use colours.
 
     Raises:
-        BadInput: An object is refused, or there are several jobs to watch.
+        BadInput: An object is refused, or there are too many jobs to watch.
         CommandFailed: A right is missing, or the cluster does not answer.
     """
     jobs = jobs_among(documents)
@@ -141,10 +143,10 @@ async def run_elsewhere(
             f"{jobs[0].where}: there is no job in the manifest; for pods on another cluster use"
             " kubectl create, and kubectl logs -f"
         )
-    if len(jobs) > 1 and not ending.detach:
+    if len(jobs) > MOST_JOBS and not ending.detach:
         raise BadInput(
-            f"there are {len(jobs)} jobs in the manifest, and one is shown at a time on another "
-            "cluster: add --detach, then traincrew watch each of them"
+            f"there are {len(jobs)} jobs in the manifest, and at most {MOST_JOBS} are shown on "
+            "another cluster: add --detach, then traincrew watch each of them, or traincrew ui"
         )
     interrupt = Interrupt()
     interrupt.listen()
@@ -245,56 +247,43 @@ class _Run:
         timeout: float | None,  # noqa: ASYNC109
         scalings: Sequence[Scaling],
     ) -> int:
-        """Show the job until it ends, or until the user or a time limit ends the view."""
-        work = asyncio.create_task(self._work(scalings))
-        interrupted = asyncio.create_task(interrupt.wait())
-        try:
-            await asyncio.wait(
-                {work, interrupted}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED
-            )
-            if work.done():
-                return work.result()
-        finally:
-            interrupted.cancel()
-            work.cancel()
-            await asyncio.gather(work, return_exceptions=True)
-        self._live.show_summary()
-        end, code = f"--timeout after {duration(timeout or 0)}", TIMED_OUT
-        asks = False
-        if interrupt.happened:
-            end, code = interrupt.name, interrupt.exit_code
-            asks = interrupt.is_from_keyboard
+        """Show the jobs until they end, or until the user or a time limit ends the view."""
+        end = await until_end(self._work(scalings), self._live, interrupt, timeout)
+        if not isinstance(end, Early):
+            return end
+        asks = interrupt.happened and interrupt.is_from_keyboard
         self._live.console.set_status("")
         delete = ending.delete or (asks and await self._asks_to_delete(interrupt))
-        self._live.console.show([Line(f"Ended by {end}.", "bad")])
+        self._live.console.show([Line(f"Ended by {end.cause}.", "bad")])
         if delete:
             await self._delete()
         else:
             self.show_next_steps()
-        return code
+        return end.code
 
     async def _work(self, scalings: Sequence[Scaling]) -> int:
-        live, (job,) = self._live, self._jobs
-        namespace = job.namespace or ""
-        live.follow(job.resource.kind, namespace, job.name)
-        await live.watch(self._client, [job.resource], _scope(job, namespace))
+        live = self._live
+        for job in self._jobs:
+            live.follow(job.resource.kind, job.namespace or "", job.name)
+        await live.watch(self._client, [(job.resource, _scope(job)) for job in self._jobs])
         live.begin()
         scaling = asyncio.create_task(
-            scale_while_running(self._client, live, job.resource, scalings)
+            scale_while_running(self._client, live, self._jobs[0].resource, scalings)
         )
-        word = f"{job.resource.plural}.{job.resource.group}/{job.name}"
-        known = any(served.resource == job.resource for served in ALL)
-        explaining = asyncio.create_task(
-            explain_waiting(self._client, live, [(word, namespace)] if known else [])
-        )
+        explaining = asyncio.create_task(explain_waiting(self._client, live, self._explainable()))
         try:
-            await live.until_finished()
+            return await live.until_shown(self._client)
         finally:
             scaling.cancel()
             explaining.cancel()
-        await live.drain(self._client)
-        live.show_summary()
-        return exit_code(live.view)
+
+    def _explainable(self) -> list[tuple[str, str]]:
+        """Return ``KIND/NAME`` and namespace of each job of a kind that `why` knows."""
+        return [
+            (f"{job.resource.plural}.{job.resource.group}/{job.name}", job.namespace or "")
+            for job in self._jobs
+            if any(served.resource == job.resource for served in ALL)
+        ]
 
     # -- an early end ---------------------------------------------------------------------------
 
@@ -359,8 +348,9 @@ class _Run:
             )
 
 
-def _scope(job: Created, namespace: str) -> Scope:
+def _scope(job: Created) -> Scope:
     """Return what to watch for one job."""
+    namespace = job.namespace or ""
     for served in ALL:
         if served.resource == job.resource:
             return Scope(namespace, job.name, served.selector_of(job.name))

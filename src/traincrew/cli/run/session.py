@@ -22,7 +22,7 @@ from traincrew.cli.run.results import Results
 from traincrew.cli.run.scaling import require_scalable, scale_while_running
 from traincrew.cli.run.submit import Submitter, jobs_among
 from traincrew.cli.watching.interrupt import Interrupt
-from traincrew.cli.watching.live import Live
+from traincrew.cli.watching.live import EVERYTHING, Live
 from traincrew.cli.watching.outcome import TIMED_OUT, exit_code, with_outputs
 from traincrew.cli.watching.waiting import explain_waiting
 
@@ -308,7 +308,7 @@ class Session:
                     pods.append((metadata["namespace"], metadata["name"]))
         await until_ready(self._client, pods, self._live.say)
         resources = [await submitter.resource(job) for job in self._jobs]
-        await self._live.watch(self._client, resources)
+        await self._live.watch(self._client, [(each, EVERYTHING) for each in resources])
         for job in self._jobs:
             metadata = (await submitter.submit(job))["metadata"]
             self._live.follow(job.kind, metadata["namespace"], metadata["name"])

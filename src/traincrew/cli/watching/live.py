@@ -21,6 +21,7 @@ from traincrew.cli.jobview import model
 from traincrew.cli.jobview.objects import Job
 from traincrew.cli.watching.catch_up import catch_up
 from traincrew.cli.watching.logs import Logs
+from traincrew.cli.watching.outcome import exit_code
 from traincrew.cli.watching.rights import missing_right
 from traincrew.cli.watching.watcherrors import WatchErrors
 from traincrew.engine.cache import Informer
@@ -65,6 +66,10 @@ class Scope(NamedTuple):
 EVERYTHING = Scope()
 
 
+def _stored(informers: Iterable[Informer[Any]]) -> list[Any]:
+    return [obj for informer in informers for obj in informer.store.list()]
+
+
 class Live:
     """The view of jobs while they run.
 
@@ -103,8 +108,8 @@ class Live:
         self._changed = asyncio.Event()
         self._tasks: list[asyncio.Task[Any]] = []
         self._jobs: list[Informer[Job]] = []
-        self._pods: Informer[Pod]
-        self._events: Informer[Event]
+        self._pods: list[Informer[Pod]] = []
+        self._events: list[Informer[Event]] = []
         self._workloads: list[Informer[Workload]] = []
         self._pods_refused = asyncio.Event()
         self._namespace: str | None = None
@@ -130,45 +135,49 @@ class Live:
 
     # -- watching -------------------------------------------------------------------------------
 
-    async def watch(
-        self, client: Client, resources: Iterable[Resource], scope: Scope = EVERYTHING
-    ) -> None:
+    async def watch(self, client: Client, jobs: Iterable[tuple[Resource, Scope]]) -> None:
         """Watch jobs, their pods, events and children; return when all of it is known.
 
         Args:
             client: The API server.
-            resources: Those of the jobs.
-            scope: What to watch.
+            jobs: Resources of jobs, each with what to watch of it.
 
         Raises:
             CommandFailed: The jobs may not be watched.
         """
-        self._only_own_events = bool(scope.name)
-        self._namespace = scope.namespace
+        jobs = list(dict.fromkeys(jobs))
+        scopes = [scope for _, scope in jobs]
+        self._only_own_events = all(scope.name for scope in scopes)
+        namespaces = list(dict.fromkeys(scope.namespace for scope in scopes))
+        self._namespace = namespaces[0] if len(namespaces) == 1 else None
         self._jobs = [
             self._informer(client, resource, Job, scope.namespace,
                            fields=f"metadata.name={scope.name}" if scope.name else None)
-            for resource in dict.fromkeys(resources)
+            for resource, scope in jobs
         ]  # fmt: skip
         for informer in self._jobs:
             informer.add_handler(self._handler(self.view.job))
-        pods = self._pods = self._informer(
-            client, PODS, Pod, scope.namespace, scope.labels, required=False
-        )
-        pods.add_handler(lambda old, new: self._pod_changed(client, old, new))
-        events = self._informer(client, EVENTS, Event, scope.namespace, required=False)
-        self._events = events
-        events.add_handler(self._event_changed)
-        self._workloads = [
-            self._informer(client, each, Workload, scope.namespace, scope.labels, required=False)
-            for each in (JOBS, STATEFUL_SETS)
-        ]
-        for workload in self._workloads:
-            workload.add_handler(self._workload_changed)
+        for namespace, labels in dict.fromkeys((each.namespace, each.labels) for each in scopes):
+            pods = self._informer(client, PODS, Pod, namespace, labels, required=False)
+            pods.add_handler(lambda old, new: self._pod_changed(client, old, new))
+            self._pods.append(pods)
+            for each in (JOBS, STATEFUL_SETS):
+                workloads = self._informer(
+                    client, each, Workload, namespace, labels, required=False
+                )
+                workloads.add_handler(self._workload_changed)
+                self._workloads.append(workloads)
+        for namespace in namespaces:
+            events = self._informer(client, EVENTS, Event, namespace, required=False)
+            events.add_handler(self._event_changed)
+            self._events.append(events)
         for one in self._watched():
             task = asyncio.create_task(one.run(), name=f"watch {one.resource.plural}")
             self._tasks.append(task)
-        known = [*(one.wait_synced() for one in self._jobs), self._synced_or_refused(pods)]
+        known = [
+            *(one.wait_synced() for one in self._jobs),
+            *(self._synced_or_refused(one) for one in self._pods),
+        ]
         await self._unless_failed(asyncio.gather(*known))
         self.logs.begin()
 
@@ -182,7 +191,7 @@ class Live:
             refused_.cancel()
 
     def _watched(self) -> list[Informer[Any]]:
-        return [*self._jobs, *self._workloads, self._pods, self._events]
+        return [*self._jobs, *self._workloads, *self._pods, *self._events]
 
     def _informer(
         self,
@@ -241,10 +250,9 @@ class Live:
 
     def models(self, kind: Kind) -> list[model.JobView]:
         """Return the view model of every job that exists, all of one kind."""
-        pods, events = self._pods.store.list(), self._events.store.list()
-        workloads = [workload for each in self._workloads for workload in each.store.list()]
-        jobs = [job for informer in self._jobs for job in informer.store.list()]
-        return [model.view(kind, job, pods, events, workloads) for job in jobs]
+        pods, events = _stored(self._pods), _stored(self._events)
+        workloads = _stored(self._workloads)
+        return [model.view(kind, job, pods, events, workloads) for job in _stored(self._jobs)]
 
     async def until_changed(self) -> None:
         """Wait until something has changed since the last call.
@@ -259,9 +267,8 @@ class Live:
         """Show the state of the jobs that are followed."""
         if len(self.view.jobs) == 1:
             self.console.abbreviate(f"{self.view.jobs[0].name}-")
-        for informer in self._jobs:
-            for obj in informer.store.list():
-                self.show(self.view.job(obj, self.now()))
+        for obj in _stored(self._jobs):
+            self.show(self.view.job(obj, self.now()))
 
     async def until_finished(self) -> None:
         """Wait until every job that is followed has ended.
@@ -288,6 +295,17 @@ class Live:
             async with asyncio.timeout(DRAIN_SECONDS):
                 await catch_up(client, [one for one in self._watched() if one.synced])
         await self.logs.drain(DRAIN_SECONDS)
+
+    async def until_shown(self, client: Client) -> int:
+        """Show the jobs until they have ended, and their outcome; return the exit code.
+
+        Raises:
+            CommandFailed: A watch is refused for good.
+        """
+        await self.until_finished()
+        await self.drain(client)
+        self.show_summary()
+        return exit_code(self.view)
 
     async def stop(self) -> None:
         """Stop watching and following logs."""

@@ -13,11 +13,11 @@ import msgspec
 
 from traincrew.cli.display.folding import say
 from traincrew.cli.display.records import Line
-from traincrew.cli.display.text import duration, seconds_between
+from traincrew.cli.display.text import seconds_between
+from traincrew.cli.watching.ending import Early, until_end
 from traincrew.cli.watching.interrupt import Interrupt
 from traincrew.cli.watching.kinds import find
 from traincrew.cli.watching.live import Live, Scope, seconds_ago
-from traincrew.cli.watching.outcome import TIMED_OUT, exit_code
 from traincrew.engine.client import Client
 
 if TYPE_CHECKING:
@@ -84,25 +84,14 @@ async def watch(
         )
         stack.enter_context(live.shown())
         async with Client(target.config, user_agent="traincrew-watch") as client:
-            work = asyncio.create_task(_work(client, live, word, namespace, as_json=as_json))
-            interrupted = asyncio.create_task(interrupt.wait())
+            work = _work(client, live, word, namespace, as_json=as_json)
             try:
-                await asyncio.wait(
-                    {work, interrupted}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED
-                )
-                if work.done():
-                    return work.result()
-                work.cancel()
-                await asyncio.gather(work, return_exceptions=True)
-                live.show_summary()
-                if interrupted.done():
-                    end, code = interrupt.name, interrupt.exit_code
-                else:
-                    end, code = f"--timeout after {duration(timeout or 0)}", TIMED_OUT
-                live.console.show([Line(f"Ended by {end}; the job goes on.", "bad")])
-                return code
+                end = await until_end(work, live, interrupt, timeout)
+                if isinstance(end, Early):
+                    live.console.show([Line(f"Ended by {end.cause}; the job goes on.", "bad")])
+                    return end.code
+                return end
             finally:
-                interrupted.cancel()
                 await live.stop()
                 live.console.close()
 
@@ -111,14 +100,11 @@ async def _work(client: Client, live: Live, word: str, namespace: str, *, as_jso
     served, job = await find(client, word, namespace)
     name = job.metadata.name
     live.follow(served.kind.definition.kind, namespace, name, age_of(job))
-    await live.watch(client, [served.resource], scope_of(served, namespace, name))
+    await live.watch(client, [(served.resource, scope_of(served, namespace, name))])
     live.begin()
     if as_json:
         await _print_models(live, served)
-    await live.until_finished()
-    await live.drain(client)
-    live.show_summary()
-    return exit_code(live.view)
+    return await live.until_shown(client)
 
 
 async def _print_models(live: Live, served: Served) -> None:
