@@ -108,13 +108,13 @@ def main() -> None:
     if shutil.which("chromedriver") is None:
         print("needs chromium and chromedriver (Debian's packages)")
         return
-    from suites.page.conftest import PageProcess, until
+    from suites.pages import PageProcess, until
 
     driver = _browser()
     with traincrew.LocalCluster(training=False, sandbox="bare") as cluster:
         _install(cluster)
         asyncio.run(_prepare(str(cluster.kubeconfig)))
-        page = PageProcess(cluster)
+        page = PageProcess(cluster.environment)
         try:
             address = page.address()
             began = time.time()

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
+from suites.pages import PageProcess, Window, until
 
 from chainerjobs import chainer_job
-
-from .conftest import Window, until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -140,7 +139,7 @@ sys.exit(1)
 
 def test_the_keyboard_is_enough(window: Window, cluster: traincrew.LocalCluster) -> None:
     cluster.client.create(job("keys", "print('x')"))
-    window.until_text("keys")
+    window.until_text("Succeeded", "tr[data-key$='/keys']")
     body = window.driver.find_element(By.TAG_NAME, "body")
     theme = "return document.documentElement.dataset.theme"
     before = window.driver.execute_script(theme)
@@ -188,9 +187,7 @@ def test_the_page_comes_back_after_a_restart_of_the_server(
     window: Window, cluster: traincrew.LocalCluster
 ) -> None:
     """A connection that breaks is reported, and so is a session of an earlier server."""
-    from .conftest import PageProcess
-
-    other = PageProcess(cluster)
+    other = PageProcess(cluster.environment)
     second = Window(window.driver, other)
     second.open()
     other.end()

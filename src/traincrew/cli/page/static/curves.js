@@ -5,6 +5,7 @@ import { element, number, throttled } from "./format.js";
 
 const MOST_DIAGRAMS = 24;
 const MOST_CURVES = 16;
+const REPORTED = "reported"; // the source of what is in the status of the job
 const COUNTERS = new Set(["epoch", "epochs", "step", "steps", "iteration", "iterations", "total_steps", "done"]);
 const COLOURS = ["#2563eb", "#d97706", "#059669", "#db2777", "#7c3aed", "#0891b2", "#65a30d", "#dc2626"];
 
@@ -98,7 +99,7 @@ export class Curves {
       metrics.set(each.metric, found);
     }
     if (metrics.size && !this.plots.size) this.place.replaceChildren();
-    for (const [metric, group] of [...metrics].slice(0, MOST_DIAGRAMS)) this.drawOne(metric, group);
+    for (const [metric, group] of [...metrics].slice(0, MOST_DIAGRAMS)) this.drawOne(metric, onceEach(group));
   }
 
   /**
@@ -150,6 +151,19 @@ export class Curves {
     }
     ctx.restore();
   }
+}
+
+/**
+ * Leave out what was reported if the same values were printed: of those, every one is known.
+ * @param {Series[]} group
+ */
+function onceEach(group) {
+  const printed = group.filter(({ source }) => source !== REPORTED);
+  const [reported] = group.filter(({ source }) => source === REPORTED);
+  const [one] = printed;
+  if (!reported || !one || printed.length > 1 || one.at.length < reported.at.length) return group;
+  const values = new Set(one.value);
+  return reported.value.every((each) => values.has(each)) ? printed : group;
 }
 
 /**

@@ -172,7 +172,7 @@ function progressOf(curves, reported) {
   const latest = read.latest;
   const parts = [];
   if (done !== null) {
-    const left = remaining === null ? "" : `, about ${duration(remaining)} left`;
+    const left = remaining === null || done >= 1 ? "" : `, about ${duration(remaining)} left`;
     parts.push(element("p", {}, `${Math.round(done * 100)} % done${left}`),
       element("progress", { value: String(done), max: "1", "aria-label": "Progress" }));
   }

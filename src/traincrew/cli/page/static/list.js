@@ -64,7 +64,9 @@ export function showList(place, report) {
     for (const [key, summary] of Object.entries(content.changed)) {
       const known = rows.get(key);
       const made = rowOf(key, summary);
+      const focused = known?.row.contains(document.activeElement);
       if (known) known.row.replaceWith(made.row);
+      if (focused) made.row.querySelector("a")?.focus();
       rows.set(key, made);
     }
     problems.replaceChildren(...content.problems.map((text) => element("p", { class: "problem" }, text)));

@@ -1,0 +1,250 @@
+"""`traincrew ui` and a browser that shows it, for the suites of either cluster."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from selenium import webdriver
+from selenium.common.exceptions import WebDriverException
+from selenium.webdriver.chrome.options import Options
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+TRAINCREW = Path(sys.executable).with_name("traincrew")
+SECONDS = 60.0
+TRAINING_SECONDS = 300.0
+"""Workers start Python and PyTorch, and meet again when one joins, on machines that are shared."""
+PICTURES = "TRAINCREW_PICTURES"
+"""A directory for the screenshots of the guide; without it they are only taken."""
+_MARKS = """
+const [canvas] = arguments, {width, height} = canvas;
+const copy = Object.assign(document.createElement("canvas"), {width, height});
+const context = copy.getContext("2d", {willReadFrequently: true});
+context.drawImage(canvas, 0, 0);
+const pixels = context.getImageData(0, 0, width, height).data;
+const style = getComputedStyle(document.documentElement).getPropertyValue("color-scheme");
+const wanted = style === "dark" ? [227, 179, 65] : [138, 90, 0];
+let marks = 0, before = false;
+for (let x = 0; x < width; x++) {
+  let found = 0;
+  for (let y = 0; y < height; y++) {
+    const at = 4 * (y * width + x);
+    const like = wanted.every((value, i) => Math.abs(value - pixels[at + i]) < 40);
+    if (like && pixels[at + 3] > 100) found++;
+  }
+  if (found > height / 5 && !before) marks++;
+  before = found > height / 5;
+}
+return marks;
+"""
+"""Counts the vertical lines in the colour of marks; their dashes are half of their length."""
+
+
+def until(condition: Callable[[], Any], what: str, seconds: float = SECONDS) -> Any:
+    """Wait until a condition is true; return its value."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            if found := condition():
+                return found
+        except WebDriverException:
+            pass  # the page was drawn again meanwhile
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {seconds:g} s: {what}")
+        time.sleep(0.02)
+
+
+class PageProcess:
+    """`traincrew ui`, whose addresses can be opened once each.
+
+    Args:
+        environment: Variables, which may choose the cluster.
+        words: More of its command line.
+    """
+
+    def __init__(self, environment: Mapping[str, str], *words: str) -> None:
+        self.addresses: list[str] = []
+        self._process = subprocess.Popen(
+            [TRAINCREW, "ui", *words],
+            env={**environment, "PYTHONUNBUFFERED": "1"},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if line.strip().startswith("http://"):
+                self.addresses.append(line.strip())
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def address(self) -> str:
+        """Return an address that nobody has opened yet."""
+        found: str = until(lambda: self.addresses and self.addresses[-1], "an address is printed")
+        return found
+
+    def end(self) -> int:
+        self._process.terminate()
+        code = self._process.wait(SECONDS)
+        self._reader.join()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+        return code
+
+
+class Window:
+    """A window of the browser."""
+
+    def __init__(self, driver: webdriver.Chrome, page: PageProcess) -> None:
+        self.driver = driver
+        self.page = page
+        self.base = page.address().partition("#")[0]
+        driver.get("about:blank")
+        self.complaints()  # those about another page
+
+    def open(self) -> None:
+        """Open the page with a new session, at the list."""
+        known = len(self.page.addresses)
+        self.driver.get("about:blank")
+        self.driver.get(self.page.address())
+        until(lambda: self.find("h1"), "the page is drawn")
+        until(lambda: len(self.page.addresses) > known, "the next address is printed")
+
+    def show(self, job: str) -> None:
+        """Show a job: KIND.GROUP/NAMESPACE/NAME; the list if it is empty."""
+        address = f"#/job/{job}" if job else "#/"
+        self.driver.execute_script("location.hash = arguments[0]", address)
+
+    def find(self, selector: str) -> list[Any]:
+        return self.driver.find_elements(By.CSS_SELECTOR, selector)
+
+    def text(self, selector: str = "main") -> str:
+        return "\n".join(each.text for each in self.find(selector))
+
+    def until_text(self, wanted: str, selector: str = "main") -> None:
+        until(lambda: wanted in self.text(selector), f"{wanted!r} in {selector}")
+
+    def fact(self, title: str) -> str:
+        """Return the value of a fact in the head of a job, such as `Ready`; empty without it."""
+        for each in self.find(".facts div"):
+            name, _, value = each.text.partition("\n")
+            if name == title:
+                return str(value)
+        return ""
+
+    def curve(self, metric: str) -> Any:
+        """Return the section with the curve of a metric."""
+        return next((each for each in self.find(".curve")
+                     if each.find_element(By.TAG_NAME, "h3").text == metric), None)  # fmt: skip
+
+    def marks(self, metric: str) -> int:
+        """Count the vertical marks that are drawn in the curve of a metric."""
+        canvas = self.curve(metric).find_element(By.TAG_NAME, "canvas")
+        return int(self.driver.execute_script(_MARKS, canvas))
+
+    def value_at(self, metric: str, fraction: float) -> float:
+        """Point at a curve, this far from its left to its right end; return the value it shows."""
+        box = self.curve(metric)
+        over = box.find_element(By.CSS_SELECTOR, ".u-over")
+        self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", over)
+        offset = (fraction - 0.5) * (over.size["width"] - 4)
+        ActionChains(self.driver).move_to_element_with_offset(over, int(offset), 0).perform()
+        values = box.find_elements(
+            By.CSS_SELECTOR, ".u-legend .u-series:not(:first-child) .u-value"
+        )
+        shown = [each.text for each in values if each.text.strip("-\u2013 ")]
+        return float(shown[0]) if shown else 0.0
+
+    def resize(self, width: int, height: int) -> None:
+        self.driver.execute_cdp_cmd(
+            "Emulation.setDeviceMetricsOverride",
+            {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 700},
+        )
+
+    def picture(self, name: str, directory: Path) -> Path:
+        """Take a screenshot."""
+        place = Path(os.environ.get(PICTURES) or directory)
+        path = place / f"{name}.png"
+        assert self.driver.save_screenshot(str(path))
+        return path
+
+    def complaints(self) -> list[str]:
+        """Return what the browser has reported since the last call: errors, refused scripts."""
+        entries: list[Any] = self.driver.get_log("browser")  # type: ignore[no-untyped-call]
+        return [entry["message"] for entry in entries]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[webdriver.Chrome]:
+    """A headless Chromium of the system."""
+    lacking = [name for name in ("chromium", "chromedriver") if shutil.which(name) is None]
+    if lacking:
+        text = f"the page cannot be tried here; missing: {', '.join(lacking)} (Debian's packages)"
+        if os.environ.get("TRAINCREW_REQUIRE_REAL_CLUSTER"):
+            pytest.fail(text, pytrace=False)
+        pytest.skip(text)
+    options = Options()
+    options.binary_location = str(shutil.which("chromium"))
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+                     "--force-color-profile=srgb"):  # fmt: skip
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(str(shutil.which("chromedriver"))))
+    yield driver
+    driver.quit()
+
+
+def scaled_while_it_trains(
+    window: Window, scale: Callable[[], object], picture: str, directory: Path
+) -> None:
+    """See how the job of examples/elastic goes on when it becomes three workers.
+
+    Args:
+        window: Shows the job.
+        scale: Scales it to three workers.
+        picture: Name of the screenshot.
+        directory: Where that is, unless it is for the guide.
+    """
+    accuracy = "validation accuracy"
+
+    def epoch() -> int:
+        return int(window.fact("epoch") or 0)
+
+    def running() -> int:
+        return sum("running" in tile.text for tile in window.find(".tile"))
+
+    until(lambda: window.curve(accuracy), "a curve", TRAINING_SECONDS)
+    until(lambda: epoch() >= 3, "three epochs", TRAINING_SECONDS)
+    assert running() == 2
+    assert "Worker 2" not in window.text(".timeline")
+    assert window.marks(accuracy) == 0
+    before = epoch()
+    scale()
+    until(lambda: running() == 3, "three workers", TRAINING_SECONDS)
+    window.until_text("Worker 2", ".timeline")
+    until(lambda: window.marks(accuracy) == 1, "a mark where the job was scaled")
+    until(lambda: "3 process(es), from epoch" in window.text(".log"), "3 train", TRAINING_SECONDS)
+    until(lambda: epoch() >= before + 8, "the curve goes on", TRAINING_SECONDS)
+    # What the program reports: an epoch is 1 of 40.
+    window.until_text("% done, about ")
+    assert window.marks(accuracy) == 1
+    assert window.value_at(accuracy, 0) < 0.9 < window.value_at(accuracy, 1)
+    window.driver.execute_script("window.scrollTo(0, 0)")
+    window.picture(picture, directory)
