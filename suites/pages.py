@@ -235,12 +235,12 @@ def scaled_while_it_trains(
     assert running() == 2
     assert "Worker 2" not in window.text(".timeline")
     assert window.marks(accuracy) == 0
-    before = epoch()
     scale()
     until(lambda: running() == 3, "three workers", TRAINING_SECONDS)
     window.until_text("Worker 2", ".timeline")
     until(lambda: window.marks(accuracy) == 1, "a mark where the job was scaled")
     until(lambda: "3 process(es), from epoch" in window.text(".log"), "3 train", TRAINING_SECONDS)
+    before = epoch()
     until(lambda: epoch() >= before + 8, "the curve goes on", TRAINING_SECONDS)
     # What the program reports: an epoch is 1 of 40.
     window.until_text("% done, about ")
