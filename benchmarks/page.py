@@ -8,10 +8,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import statistics
-import subprocess
-import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import traincrew
@@ -24,7 +21,6 @@ JOBS = 1000
 CHANGES = 40
 GOAL_PAINT, GOAL_UPDATE, GOAL_MEBIBYTES = 1.0, 0.3, 150
 CHAINER_JOBS = Resource("kubeflow.org", "v1alpha1", "chainerjobs", "ChainerJob")
-TRAINCREW = Path(sys.executable).with_name("traincrew")
 
 # Notes when each row got its text, in seconds since 1970.
 _OBSERVE = """
@@ -108,11 +104,12 @@ def main() -> None:
     if shutil.which("chromedriver") is None:
         print("needs chromium and chromedriver (Debian's packages)")
         return
-    from suites.pages import PageProcess, until
+    from suites.page.many_pods import install
+    from suites.pages import PageProcess, chromium, until
 
-    driver = _browser()
+    driver = chromium()
     with traincrew.LocalCluster(training=False, sandbox="bare") as cluster:
-        _install(cluster)
+        install(cluster)
         asyncio.run(_prepare(str(cluster.kubeconfig)))
         page = PageProcess(cluster.environment)
         try:
@@ -145,24 +142,3 @@ def main() -> None:
         f" ratio {median / reference:.1f}\n"
         f"server: {memory:.0f} MiB at most (goal {GOAL_MEBIBYTES} MiB)"
     )
-
-
-def _install(cluster: traincrew.LocalCluster) -> None:
-    import yaml
-
-    printed = subprocess.run(
-        [TRAINCREW, "manifests", "--crds-only"], capture_output=True, text=True, check=True
-    )
-    for document in yaml.safe_load_all(printed.stdout):
-        cluster.client.create(document)
-
-
-def _browser() -> Any:
-    from selenium import webdriver
-    from selenium.webdriver.chrome.options import Options
-    from selenium.webdriver.chrome.service import Service
-
-    options = Options()
-    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu"):
-        options.add_argument(argument)
-    return webdriver.Chrome(options=options, service=Service(str(shutil.which("chromedriver"))))

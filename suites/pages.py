@@ -191,6 +191,17 @@ class Window:
         return [entry["message"] for entry in entries]
 
 
+def chromium() -> webdriver.Chrome:
+    """Start a headless Chromium of the system."""
+    options = Options()
+    options.binary_location = str(shutil.which("chromium"))
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+                     "--force-color-profile=srgb"):  # fmt: skip
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    return webdriver.Chrome(options=options, service=Service(str(shutil.which("chromedriver"))))
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[webdriver.Chrome]:
     """A headless Chromium of the system."""
@@ -200,13 +211,7 @@ def browser() -> Iterator[webdriver.Chrome]:
         if os.environ.get("TRAINCREW_REQUIRE_REAL_CLUSTER"):
             pytest.fail(text, pytrace=False)
         pytest.skip(text)
-    options = Options()
-    options.binary_location = str(shutil.which("chromium"))
-    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-                     "--force-color-profile=srgb"):  # fmt: skip
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(str(shutil.which("chromedriver"))))
+    driver = chromium()
     yield driver
     driver.quit()
 

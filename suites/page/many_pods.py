@@ -3,18 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from datetime import UTC, datetime
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
 
 from traincrew.engine.client import Client
 from traincrew.engine.config import load_config
 from traincrew.engine.resources import PODS, Resource
+
+if TYPE_CHECKING:
+    import traincrew
 
 ELASTIC_JOBS = Resource("elastic.pytorch.org", "v1alpha1", "elasticjobs", "ElasticJob")
 NAMESPACE = "default"
 AT_ONCE = 50
 PODS_OF_A_NODE = 8
 CONTAINERS = [{"name": "elasticjob-worker", "image": "python:3.11", "command": ["true"]}]
+
+
+def install(cluster: traincrew.LocalCluster) -> None:
+    """Install the kinds without an operator, which would manage the pods."""
+    program = Path(sys.executable).with_name("traincrew")
+    command = [str(program), "manifests", "--crds-only"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True)
+    for document in yaml.safe_load_all(printed.stdout):
+        cluster.client.create(document)
 
 
 def _now() -> str:
@@ -62,21 +79,24 @@ def pod_name(job: str, rank: int) -> str:
     return f"{job}-worker-{rank}"
 
 
-def _pod(job: str, rank: int, *, scheduled: bool) -> dict[str, Any]:
+def pod(job: str, rank: int, **spec: Any) -> dict[str, Any]:
+    """Return a pod of a job."""
     labels = {
         "group-name": "elastic.pytorch.org", "job-name": job,
         "replica-type": "worker", "replica-index": str(rank),
     }  # fmt: skip
-    # Of no scheduler and no node of this cluster, so that nothing starts it.
-    spec: dict[str, Any] = {"containers": CONTAINERS, "schedulerName": "none"}
-    if scheduled:
-        spec["nodeName"] = f"node-{rank // PODS_OF_A_NODE}"
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": pod_name(job, rank), "labels": labels},
-        "spec": spec,
+        "spec": {"containers": CONTAINERS, **spec},
     }
+
+
+def printing(job: str, rank: int, program: str) -> dict[str, Any]:
+    """Return a pod that really runs a Python program."""
+    container = {**CONTAINERS[0], "command": ["python", "-c", program]}
+    return pod(job, rank, containers=[container], restartPolicy="Never")
 
 
 def _job(name: str, workers: int) -> dict[str, Any]:
@@ -92,24 +112,27 @@ def _job(name: str, workers: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-async def create_job(kubeconfig: str, name: str, statuses: list[dict[str, Any]]) -> None:
-    """Create a job with a pod for each status."""
-    async with Client(load_config(kubeconfig)) as client:
-        await client.create(ELASTIC_JOBS, _job(name, len(statuses)), NAMESPACE)
-        counts = {"Worker": {"ready": sum(each["phase"] == "Running" for each in statuses)}}
-        await client.patch(
-            ELASTIC_JOBS, name, NAMESPACE, subresource="status",
-            patch={"status": {"phase": "Running", "startTime": _now(), "replicaStatuses": counts}},
-        )  # fmt: skip
-        for first in range(0, len(statuses), AT_ONCE):
-            ranks = range(first, min(first + AT_ONCE, len(statuses)))
-            await asyncio.gather(
-                *(_create_pod(client, name, rank, statuses[rank]) for rank in ranks)
-            )
+async def create_job(client: Client, name: str, workers: int) -> None:
+    """Create a job without its pods."""
+    await client.create(ELASTIC_JOBS, _job(name, workers), NAMESPACE)
+    counts = {"Worker": {"ready": workers}}
+    await client.patch(
+        ELASTIC_JOBS, name, NAMESPACE, subresource="status",
+        patch={"status": {"phase": "Running", "startTime": _now(), "replicaStatuses": counts}},
+    )  # fmt: skip
+
+
+async def create_pods(client: Client, job: str, statuses: list[dict[str, Any]]) -> None:
+    """Create a pod for each status; nothing starts them."""
+    for first in range(0, len(statuses), AT_ONCE):
+        ranks = range(first, min(first + AT_ONCE, len(statuses)))
+        await asyncio.gather(*(_create_pod(client, job, rank, statuses[rank]) for rank in ranks))
 
 
 async def _create_pod(client: Client, job: str, rank: int, status: dict[str, Any]) -> None:
-    await client.create(PODS, _pod(job, rank, scheduled="startTime" in status), NAMESPACE)
+    # Of no scheduler and no node of this cluster.
+    node = {"nodeName": f"node-{rank // PODS_OF_A_NODE}"} if "startTime" in status else {}
+    await client.create(PODS, pod(job, rank, schedulerName="none", **node), NAMESPACE)
     await set_status(client, job, rank, status)
 
 
@@ -118,6 +141,36 @@ async def set_status(client: Client, job: str, rank: int, status: dict[str, Any]
     await client.patch(
         PODS, pod_name(job, rank), NAMESPACE, patch={"status": status}, subresource="status"
     )
+
+
+def create(
+    cluster: traincrew.LocalCluster, job: str, statuses: list[dict[str, Any]], workers: int = 0
+) -> None:
+    """Create a job with a pod for each status.
+
+    Args:
+        cluster: Where.
+        job: Its name.
+        statuses: By rank.
+        workers: How many the job asks for, if that is another number.
+    """
+
+    async def work() -> None:
+        async with Client(load_config(str(cluster.kubeconfig))) as client:
+            await create_job(client, job, workers or len(statuses))
+            await create_pods(client, job, statuses)
+
+    asyncio.run(work())
+
+
+def change(cluster: traincrew.LocalCluster, job: str, rank: int, status: dict[str, Any]) -> None:
+    """Change the status of a pod."""
+
+    async def work() -> None:
+        async with Client(load_config(str(cluster.kubeconfig))) as client:
+            await set_status(client, job, rank, status)
+
+    asyncio.run(work())
 
 
 def address_of(job: str) -> str:
