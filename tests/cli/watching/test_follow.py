@@ -212,3 +212,32 @@ def test_lines_with_equal_timestamps_are_distinguished_by_number() -> None:
     assert [position.is_new(stamp) for _ in range(3)] == [False, False, True]
     position.resume()
     assert [position.is_new(stamp) for _ in range(4)] == [False, False, False, True]
+
+
+async def test_following_that_is_stopped_closes_its_stream() -> None:
+    """Also between two parts of a log, when nothing is read from the stream."""
+    streams: list[AsyncIterator[bytes]] = []
+    waits, closed = asyncio.Event(), asyncio.Event()
+
+    async def lines() -> AsyncIterator[bytes]:
+        try:
+            yield b"2026-01-01T00:00:00Z hello\n"
+        finally:
+            closed.set()
+
+    class Client:
+        def logs(self, *_: Any, **_options: Any) -> AsyncIterator[bytes]:
+            streams.append(lines())
+            return streams[-1]
+
+    async def room() -> None:
+        waits.set()
+        await asyncio.Event().wait()
+
+    client: Any = Client()
+    follower = LogFollower(client, pod(NAME, "Running", running()), "chainer", lambda _: None, room)
+    following = asyncio.create_task(follower.run())
+    await asyncio.wait_for(waits.wait(), DEADLINE)
+    following.cancel()
+    await asyncio.gather(following, return_exceptions=True)
+    assert closed.is_set()

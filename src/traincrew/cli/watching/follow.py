@@ -8,6 +8,7 @@ shown twice, however often the connection or the container is interrupted.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 from typing import TYPE_CHECKING
 
@@ -212,12 +213,14 @@ class LogFollower:
             tail=self._tail,
         )
         self._tail = None
-        async for chunk in chunks:
-            *lines, rest = (rest + chunk).split(b"\n")
-            for line in lines:
-                self._take(line)
-            if self._room is not None:
-                await self._room()
+        # Closed also if following ends between two chunks.
+        async with contextlib.aclosing(chunks):
+            async for chunk in chunks:
+                *lines, rest = (rest + chunk).split(b"\n")
+                for line in lines:
+                    self._take(line)
+                if self._room is not None:
+                    await self._room()
         if rest and to_end:
             self._take(rest)
 

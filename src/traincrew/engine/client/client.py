@@ -12,7 +12,7 @@ from traincrew.engine.errors import ApiError, ConflictError, GoneError, NotFound
 
 if TYPE_CHECKING:
     import builtins
-    from collections.abc import AsyncIterator, Awaitable
+    from collections.abc import AsyncGenerator, Awaitable
 
     from traincrew.engine.resources import Resource
 
@@ -280,7 +280,7 @@ class Client(Requester):
         timestamps: bool = False,
         previous: bool = False,
         limit_bytes: int | None = None,
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes, None]:
         """Yield the log of a container, in pieces of any size.
 
         Args:
