@@ -56,7 +56,7 @@ import time
 begin, n = time.monotonic(), 0
 while time.monotonic() < begin + {seconds}:
     due = int((time.monotonic() - begin) * {rate})
-    print("\\n".join(f"step {{k}}: a batch of rank {rank} in 0.021 s" for k in range(n, due)))
+    print("\\n".join(f"step {{k}} loss={{1 / (k + 1):.5f}} rank {rank}" for k in range(n, due)))
     n = max(n, due)
     time.sleep(0.02)
 print("printed", n, flush=True)

@@ -50,6 +50,10 @@ class Client:
         self._ends.setdefault(name, asyncio.Event()).set()
 
 
+def pending(name: str) -> Pod:
+    return decode({"metadata": {"name": name, "uid": name, "namespace": "default"}}, Pod)
+
+
 def pod(name: str, *, phase: str = "Running", exit_code: int | None = None) -> Pod:
     started = {"startedAt": "2026-01-02T03:00:00Z"}
     state = (
@@ -174,7 +178,7 @@ async def test_a_burst_of_pods_is_derived_once_in_an_interval() -> None:
     feed = JobFeed(Client(), ALL[0], "default", "digits")  # type: ignore[arg-type]
     feed._job_changed(None, decode({"metadata": {"name": "digits"}}, page_jobs.Job))
     for number in range(1000):
-        feed._pod_changed(None, pod(f"p{number}", phase="Pending"))
+        feed._pod_changed(None, pending(f"p{number}"))
     await until(lambda: len(feed.rows) == 1000)
     assert feed.version == 1
     first, second = JobCursor(feed), JobCursor(feed)

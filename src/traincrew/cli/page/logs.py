@@ -33,7 +33,7 @@ LONGEST_LINE = 4096
 FIRST_LINES = 20_000
 """Lines of a log that exists already with which to begin; they are never skipped."""
 MOST_LINES_A_SECOND = 5000
-"""Lines of all logs together that are read in a second; the others are counted only."""
+"""Lines of all logs together that are read in a second, or at once; others are counted only."""
 MOST_LOGS = 64
 """Logs that are followed at the same time."""
 MOST_ASKED = 8
@@ -112,8 +112,8 @@ class JobLogs:
         self._asked: deque[str] = deque(maxlen=MOST_ASKED)
         self._followed: dict[asyncio.Task[None], _Log] = {}
         self._timer: asyncio.TimerHandle | None = None
-        self._second = 0
-        self._in_second = 0
+        self._room = float(MOST_LINES_A_SECOND)
+        self._refilled = time.monotonic()
 
     def update(self, pod: Pod, *, gone: bool) -> None:
         """Record a new state of a pod."""
@@ -239,12 +239,15 @@ class JobLogs:
         self._changed()
 
     def _has_time(self) -> bool:
-        """Return whether one more line may be read in this second."""
-        second = int(time.monotonic())
-        if second != self._second:
-            self._second, self._in_second = second, 0
-        self._in_second += 1
-        return self._in_second <= MOST_LINES_A_SECOND
+        """Return whether one more line may be read: a second's lines at once, then their rate."""
+        now = time.monotonic()
+        more = (now - self._refilled) * MOST_LINES_A_SECOND
+        self._room = min(float(MOST_LINES_A_SECOND), self._room + more)
+        self._refilled = now
+        if self._room < 1:
+            return False
+        self._room -= 1
+        return True
 
 
 async def _yield() -> None:
