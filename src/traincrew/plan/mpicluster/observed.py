@@ -223,12 +223,12 @@ class ObservedCluster:
         pod = self.master
         was_up = self.stored.holds(lifecycle.RUNNING) or self.stored.holds(lifecycle.RESTARTING)
         if self.is_stalled:
-            told = lifecycle.reported_stall(self.stored) or "The command made no progress"
-            return lifecycle.RESTARTING, stall.NO_PROGRESS, f"{told}; {MASTER_RESTARTS}"
+            stalled = lifecycle.reported_stall(self.stored) or "The command made no progress"
+            return lifecycle.RESTARTING, stall.NO_PROGRESS, f"{stalled}; {MASTER_RESTARTS}"
         # A kubelet may run the command again before its failure was observed: that it failed is
         # stored first.
-        untold = self.one_shot and failures > self.stored.failures
-        if pod is not None and self._is_up(pod) and not untold:
+        unreported = self.one_shot and failures > self.stored.failures
+        if pod is not None and self._is_up(pod) and not unreported:
             return lifecycle.RUNNING, f"{KIND}Running", self._running_text()
         if pod is not None and pod.metadata.deletion_timestamp is not None:
             text = "The master's pod is being deleted; another one is created when it is gone"

@@ -79,7 +79,7 @@ def agent_environment(paths: Paths) -> dict[str, str]:
 
 
 def environment(paths: Paths) -> dict[str, str]:
-    """Return `agent_environment`, with a hostfile that mpiexec need not be told of."""
+    """Return `agent_environment`, with a hostfile that mpiexec finds by itself."""
     return {
         **agent_environment(paths),
         "OMPI_MCA_orte_default_hostfile": paths.hostfile,

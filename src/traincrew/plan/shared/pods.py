@@ -198,8 +198,8 @@ def failure(pod: PodView) -> str:
             return f"pod {pod.metadata.name}{where}: {exit_text(container)}"
     if pod.metadata.deletion_timestamp is not None and not pod.status.reason:
         return f"pod {pod.metadata.name} was deleted"
-    said = " ".join(part for part in (pod.status.reason, pod.status.message) if part)
-    return shorten(f"pod {pod.metadata.name}: {said or 'no reason given'}")
+    text = " ".join(part for part in (pod.status.reason, pod.status.message) if part)
+    return shorten(f"pod {pod.metadata.name}: {text or 'no reason given'}")
 
 
 def was_disrupted(pod: PodView) -> bool:
@@ -214,13 +214,13 @@ def was_disrupted(pod: PodView) -> bool:
 
 
 def disruption(pod: PodView) -> str:
-    """Return by whom a pod was ended, other than by its containers; empty if nobody said so."""
+    """Return by whom a pod was ended, other than by its containers; empty if that is unknown."""
     condition = pod.condition("DisruptionTarget")
     if condition is None:
         return ""
     where = f" on node {pod.spec.node_name}" if pod.spec.node_name else ""
-    said = ": ".join(part for part in (condition.reason, condition.message) if part)
-    return shorten(f"pod {pod.metadata.name}{where}: {said or condition.type}")
+    text = ": ".join(part for part in (condition.reason, condition.message) if part)
+    return shorten(f"pod {pod.metadata.name}{where}: {text or condition.type}")
 
 
 def newest(pods: Iterable[PodView]) -> PodView | None:

@@ -66,7 +66,7 @@ def _shape(value: Any, kind: Any, path: str) -> Iterator[Problem]:
         try:
             msgspec.convert(value, kind)
         except msgspec.ValidationError as error:
-            yield Problem(path, _said(error, kind, value))
+            yield Problem(path, _explanation(error, kind, value))
 
 
 def _mapping(value: Any, kind: type[Struct], path: str) -> Iterator[Problem]:
@@ -119,7 +119,7 @@ def hint(key: str, siblings: list[str], dot: str) -> str:
     return f"there are {_list(siblings)}"
 
 
-def _said(error: msgspec.ValidationError, kind: Any, value: Any) -> str:
+def _explanation(error: msgspec.ValidationError, kind: Any, value: Any) -> str:
     if get_origin(kind) is Literal:
         allowed = " or ".join(str(each) for each in get_args(kind))
         return f"expected {allowed}, got {value if isinstance(value, str) else _type_name(value)}"

@@ -88,14 +88,14 @@ def _suspended(facts: Facts, condition: Condition) -> Explanation:
         return Explanation(
             cause="draining",
             text=f"{facts.title} is suspended; its pods are still ending.",
-            evidence=(_said(condition),),
+            evidence=(_quoted(condition),),
             fix="wait until they have ended",
         )
     return Explanation(
         cause="suspended",
         text=f"{facts.title} is suspended: it has no pods until somebody resumes it, which may be "
         "a queue such as Kueue.",
-        evidence=(_said(condition),),
+        evidence=(_quoted(condition),),
         fix="set suspend to false (kubectl edit), unless a queue does it",
     )
 
@@ -106,7 +106,7 @@ def _succeeded(facts: Facts, condition: Condition) -> Explanation:
     return Explanation(
         cause="succeeded",
         text=f"{facts.title} has succeeded.",
-        evidence=(_said(condition),),
+        evidence=(_quoted(condition),),
     )
 
 
@@ -117,7 +117,7 @@ def _late_edit(facts: Facts) -> Explanation | None:
     return Explanation(
         cause="changed-too-late",
         text=f"{facts.title} had ended when its spec was changed; the change will not run.",
-        evidence=(_said(synced),),
+        evidence=(_quoted(synced),),
         fix="delete the job and create it again",
     )
 
@@ -125,15 +125,15 @@ def _late_edit(facts: Facts) -> Explanation | None:
 def _failed(facts: Facts, condition: Condition) -> Explanation:
     if late := _late_edit(facts):
         return late
-    reason, said = condition.reason, _said(condition)
+    reason, quoted = condition.reason, _quoted(condition)
     message = brief(condition.message)
     program = _worst(facts, ending.failed_pod)
-    evidence = (said, *(program.evidence if program is not None else ()))
+    evidence = (quoted, *(program.evidence if program is not None else ()))
     if reason == "FailedValidation":
         return Explanation(
             cause="invalid-spec",
             text=f"{facts.title} failed because its spec is invalid: {message}",
-            evidence=(said,),
+            evidence=(quoted,),
             fix="correct the field, delete the job and create it again",
         )
     if reason == "DeadlineExceeded":
@@ -153,38 +153,38 @@ def _failed(facts: Facts, condition: Condition) -> Explanation:
             " progressDeadlineSeconds",
         )
     if reason == "ErrResourceExists":
-        return _foreign(facts, message, said)
+        return _foreign(facts, message, quoted)
     if reason in {"WorkersNotReady", "FailedSynced"}:
         words = f"{facts.title} failed because its pods did not start in time"
         below = creating.refused(facts, [condition.message], words) or _worst_of_all(facts)
         if below is not None:
-            return replace(below, evidence=(*below.evidence, said))
+            return replace(below, evidence=(*below.evidence, quoted))
         return Explanation(
             cause="not-started-in-time",
             text=f"{words}: {message}",
-            evidence=(said,),
+            evidence=(quoted,),
             fix="the message names the pods and their reasons; allow more time with"
             " schedulingPolicy.scheduleTimeoutSeconds",
         )
     if program is not None:
         retries = " and has no retries left" if reason == "BackoffLimitExceeded" else ""
         text = f"{facts.title} has failed{retries}. {program.text}"
-        return replace(program, text=text, evidence=(*program.evidence, said))
+        return replace(program, text=text, evidence=(*program.evidence, quoted))
     cause = "retries-exhausted" if reason == "BackoffLimitExceeded" else "failed"
     return Explanation(
         cause=cause,
         text=f"{facts.title} failed: {message}",
-        evidence=(said,),
+        evidence=(quoted,),
         fix="correct the program, delete the job and create it again",
     )
 
 
-def _foreign(facts: Facts, message: str, said: str) -> Explanation:
+def _foreign(facts: Facts, message: str, quoted: str) -> Explanation:
     return Explanation(
         cause="foreign-child",
         text=f"{facts.title} cannot create an object, because somebody else has one of that name: "
         f"{message}",
-        evidence=(said,),
+        evidence=(quoted,),
         fix="delete or rename the other object, or give the job another name",
     )
 
@@ -210,79 +210,79 @@ def _unfinished(facts: Facts) -> Explanation:
 
 
 def _not_synced(facts: Facts, condition: Condition) -> Explanation:
-    said, message = _said(condition), brief(condition.message)
+    quoted, message = _quoted(condition), brief(condition.message)
     if condition.reason == "ErrResourceExists":
-        return _foreign(facts, message, said)
+        return _foreign(facts, message, quoted)
     if condition.reason == "WaitingForDeletion":
         return Explanation(
             cause="waiting-for-deletion",
             text=f"{facts.title} waits until an object of an earlier job of the name is gone: "
             f"{message}",
-            evidence=(said,),
+            evidence=(quoted,),
             fix="wait; if it stays, look at the finalizers of the object",
         )
     subject = f"{facts.title} cannot create one of its objects"
     below = creating.refused(facts, [condition.message], subject)
     if below is not None:
-        return replace(below, evidence=(said, *below.evidence[1:]))
+        return replace(below, evidence=(quoted, *below.evidence[1:]))
     return Explanation(
         cause="not-applied",
         text=f"The spec of {facts.title} has not taken effect: {message}",
-        evidence=(said,),
+        evidence=(quoted,),
         fix="correct what the message names",
     )
 
 
 def _restarting(facts: Facts, condition: Condition, trouble: Explanation | None) -> Explanation:
-    said = _said(condition)
+    quoted = _quoted(condition)
     if condition.reason == "NoProgress":
         return Explanation(
             cause="restarted-for-no-progress",
             text=f"{facts.title} is restarted, because it made no progress: "
             f"{brief(condition.message)}",
-            evidence=(said,),
+            evidence=(quoted,),
             fix=f"look at the logs before the restart: traincrew logs {facts.job.metadata.name} -p",
         )
     if trouble is not None:
-        return replace(trouble, evidence=(*trouble.evidence, said))
+        return replace(trouble, evidence=(*trouble.evidence, quoted))
     return Explanation(
         cause="restarting",
         text=f"{facts.title} is restarting: {brief(condition.message)}",
-        evidence=(said, f"status.restarts: {facts.job.status.restarts}"),
+        evidence=(quoted, f"status.restarts: {facts.job.status.restarts}"),
         fix="wait; if it repeats, look at the logs of the pods",
     )
 
 
 def _running(facts: Facts, condition: Condition, trouble: Explanation | None) -> Explanation:
-    said = _said(condition)
+    quoted = _quoted(condition)
     if trouble is not None:
         text = f"{facts.title} runs, but not with all of its pods. {trouble.text}"
-        return replace(trouble, text=text, evidence=(*trouble.evidence, said))
+        return replace(trouble, text=text, evidence=(*trouble.evidence, quoted))
     fitted = facts.job.status.true("Fitted")
     if fitted is not None:
         return Explanation(
             cause="fewer-workers",
             text=f"{facts.title} trains with fewer workers than it asks for: "
             f"{brief(fitted.message)}",
-            evidence=(_said(fitted),),
+            evidence=(_quoted(fitted),),
             fix="nothing, more workers join when there is room",
         )
     return Explanation(
         cause="running",
         text=f"{facts.title} is running: {brief(condition.message)}",
-        evidence=(said,),
+        evidence=(quoted,),
     )
 
 
 def _waiting(facts: Facts) -> Explanation:
     status = facts.job.status
-    said = f"status: {status.reason}: {brief(status.message)}"
+    quoted = f"status: {status.reason}: {brief(status.message)}"
     if not facts.pods_known:
         return Explanation(
             cause="pods-not-readable",
             text=f"{facts.title} waits for its pods ({brief(status.message)}). Why they do not run "
             "is not known, because they may not be read.",
-            evidence=(said,),
+            evidence=(quoted,),
             fix="ask somebody who may list pods, or for that right",
         )
     up = sum(pod.status.phase == "Running" for pod in facts.pods)
@@ -292,13 +292,13 @@ def _waiting(facts: Facts) -> Explanation:
             cause="waiting-for-peers",
             text=f"{facts.title} waits until all of its pods run: {up} of {desired} do, and the "
             f"others are starting ({brief(status.message)}).",
-            evidence=(said,),
+            evidence=(quoted,),
             fix="wait; the pods that run wait for the others at the rendezvous or for the hostfile",
         )
     return Explanation(
         cause="starting",
         text=f"{facts.title} is starting: {brief(status.message)}",
-        evidence=(said,),
+        evidence=(quoted,),
         fix="wait a moment",
     )
 
@@ -351,6 +351,6 @@ def _place(facts: Facts, pod: Pod) -> tuple[int, int, str]:
     return number, place.rank, pod.metadata.name
 
 
-def _said(condition: Condition) -> str:
+def _quoted(condition: Condition) -> str:
     words = f"{condition.reason}: {brief(condition.message)}"
     return f"condition {condition.type}={condition.status}: {words}"

@@ -124,8 +124,10 @@ def ended_badly(
         return None
     words = brief(termination_text(ended.message))
     where = f"container {container.name} of pod {pod.metadata.name}"
-    said = f"{where}: exit code {ended.exit_code}" + (f" ({ended.reason})" if ended.reason else "")
-    evidence = [f"{said}: {words}" if words else said]
+    quoted = f"{where}: exit code {ended.exit_code}" + (
+        f" ({ended.reason})" if ended.reason else ""
+    )
+    evidence = [f"{quoted}: {words}" if words else quoted]
     if container.restart_count:
         evidence.append(f"{where} was restarted {container.restart_count} times")
     again = " It is restarted." if restarting else ""
@@ -206,8 +208,8 @@ def failed_pod(facts: Facts, pod: Pod, subject: str) -> Explanation | None:
         )
     if known is not None:
         cause, words, fix = known
-        said = f"pod {pod.metadata.name}: {reason}: {brief(pod.status.message)}"
-        return Explanation(cause=cause, text=f"{subject} {words}.", evidence=(said,), fix=fix)
+        quoted = f"pod {pod.metadata.name}: {reason}: {brief(pod.status.message)}"
+        return Explanation(cause=cause, text=f"{subject} {words}.", evidence=(quoted,), fix=fix)
     for container in (*pod.status.init_container_statuses, *pod.status.container_statuses):
         ended = container.state.terminated
         if ended is not None and ended.exit_code != 0:
@@ -228,12 +230,12 @@ def disrupted(pod: Pod, subject: str) -> Explanation | None:
     return Explanation(
         cause=cause,
         text=f"{subject} {words}.",
-        evidence=(_said(pod, condition),),
+        evidence=(_quoted(pod, condition),),
         fix=fix,
     )
 
 
-def _said(pod: Pod, condition: Condition) -> str:
+def _quoted(pod: Pod, condition: Condition) -> str:
     name = pod.metadata.name
     return (
         f"condition {condition.type} of pod {name}: {condition.reason}: {brief(condition.message)}"

@@ -163,12 +163,12 @@ def not_running(facts: Facts, pod: Pod, subject: str) -> Explanation | None:
         waiting = container.state.waiting
         if waiting is None:
             continue
-        said = f"{waiting.reason}: {waiting.message}"
+        quoted = f"{waiting.reason}: {waiting.message}"
         if waiting.reason in _IMAGE_REASONS:
             events = [one.message for one in facts.events_of(pod) if one.reason == "Failed"]
-            return _matched(facts, (pod, container, subject), IMAGE, [said, *events])
+            return _matched(facts, (pod, container, subject), IMAGE, [quoted, *events])
         if waiting.reason in _CONFIGURATION_REASONS:
-            return _matched(facts, (pod, container, subject), CONFIGURATION, [said])
+            return _matched(facts, (pod, container, subject), CONFIGURATION, [quoted])
         if waiting.reason == "CrashLoopBackOff":
             return ended_badly(facts, pod, container, subject, restarting=True)
     return _mounting(facts, pod, subject) or _initializing(facts, pod, subject)
@@ -194,12 +194,12 @@ def _matched(
     general = rules[-1].cause
     match = next((each for each in found if each is not None and each.cause != general), found[0])
     assert match is not None
-    said = dict.fromkeys(brief(message) for message in messages[:2])
+    quoted = dict.fromkeys(brief(message) for message in messages[:2])
     where = f"container {container.name} of pod {pod.metadata.name}"
     return Explanation(
         cause=match.cause,
         text=f"{match.text}.",
-        evidence=tuple(f"{where}: {each}" for each in said),
+        evidence=tuple(f"{where}: {each}" for each in quoted),
         fix=match.fix,
     )
 
