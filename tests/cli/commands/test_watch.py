@@ -3,6 +3,7 @@
 import asyncio
 import json
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -25,15 +26,26 @@ from traincrew.local.apiserver.http.faults import Fault, refuse
 __all__ = ["commands", "embedded", "own_home"]
 
 
-def test_it_ends_with_the_exit_code_of_the_job_and_says_why(embedded: Embedded) -> None:
-    embedded.create(script("fails", "echo starting; sleep 1; echo no data at /data; exit 7", 1))
-    result = embedded("watch", "fails", code=7)
-    assert "fails: Running" in result.stdout
-    assert "| no data at /data\n" in result.stdout
-    _, _, account = result.stdout.partition("ChainerJob fails: Failed after")
+def test_it_ends_with_the_exit_code_of_the_job_and_says_why(
+    embedded: Embedded, tmp_path: Path
+) -> None:
+    wait = "until [ -e /shared/go ]; do sleep 0.05; done"
+    document = script("fails", f"echo starting; {wait}; echo no data at /data; exit 7", 1)
+    pod = document["spec"]["master"]["template"]["spec"]
+    pod["volumes"] = [{"name": "shared", "hostPath": {"path": str(tmp_path)}}]
+    pod["containers"][0]["volumeMounts"] = [{"name": "shared", "mountPath": "/shared"}]
+    embedded.create(document)
+    with embedded.start("watch", "fails") as process:
+        shown = read_until(process, "fails: Running")
+        (tmp_path / "go").touch()
+        rest, errors = process.communicate(timeout=DEADLINE)
+    assert process.returncode == 7
+    assert errors == ""
+    output = shown + rest
+    assert "| no data at /data\n" in output
+    _, _, account = output.partition("ChainerJob fails: Failed after")
     assert "Why: BackoffLimitExceeded" in account
     assert "container chainer: exit code 7" in account
-    assert result.stderr == ""
     # It is there still, and so is its end.
     again = embedded("watch", "chainerjob/fails", code=7)
     assert "Last lines of its log:\n  starting\n  no data at /data" in again.stdout
