@@ -71,7 +71,8 @@ def difference(left: FieldSet, right: FieldSet) -> FieldSet:
         present = left.get(step)
         if present is None:
             continue
-        rest = _difference_below(present, below)
+        # Most are leaves of both sets.
+        rest = _difference_below(present, below) if present or below else None
         if rest is present:
             continue
         if result is None:

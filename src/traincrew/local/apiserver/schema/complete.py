@@ -22,8 +22,10 @@ def complete(node: SchemaNode, value: Any) -> Any:
     """
     kind = type(value)
     if kind is dict:
-        for key, child in _named(node):
-            if (item := value.get(key)) is not None:
+        named = _named(node)
+        # Of many fields an object may have few.
+        for key in list(value) if len(value) < len(named) else named:
+            if (item := value.get(key)) is not None and (child := named.get(key)) is not None:
                 _complete_entry(child, value, key, item)
         rest = node.values
         if rest is not None and _is_changed(rest):
@@ -37,7 +39,7 @@ def complete(node: SchemaNode, value: Any) -> Any:
         always, named = _is_always_changed(node.items), _named(node.items)
         for item in value:
             # Of most lists, such as those of variables, nothing has to be changed.
-            if type(item) is dict and (always or any(key in item for key, _ in named)):
+            if type(item) is dict and (always or not named.keys().isdisjoint(item)):
                 complete(node.items, item)
     return value
 
@@ -53,9 +55,9 @@ def _complete_entry(node: SchemaNode, parent: dict[str, Any], key: str, item: An
 
 
 @cache
-def _named(node: SchemaNode) -> tuple[tuple[str, SchemaNode], ...]:
+def _named(node: SchemaNode) -> dict[str, SchemaNode]:
     """Return the named fields that `complete` may change: a few of many."""
-    return tuple((key, child) for key, child in node.fields.items() if _is_changed(child))
+    return {key: child for key, child in node.fields.items() if _is_changed(child)}
 
 
 @cache

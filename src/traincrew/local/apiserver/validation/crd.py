@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.causes import Cause
+from traincrew.local.apiserver.values.codec import mentions
 from traincrew.local.apiserver.values.documents import field, items
 from traincrew.local.apiserver.values.jsonpath import JsonPathError, compile_path
 from traincrew.local.apiserver.values.names import label_1035_fault, subdomain_fault
@@ -133,7 +134,7 @@ def _version(found: list[Cause], version: Document, path: str, stored: Document)
         found.append(why.required(here))
     else:
         faults = check(schema, here, status_subresource="status" in subresources)
-        if not faults:
+        if not faults and mentions(schema, "x-kubernetes-validations"):
             from traincrew.local.apiserver.cel import compile_rules
 
             rules = compile_rules(schema)

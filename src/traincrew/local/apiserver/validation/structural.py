@@ -8,14 +8,14 @@ apiextensions' ``pkg/apiserver/schema/validation.go`` and
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from traincrew.local.apiserver.schema.checks import check as check_value
 from traincrew.local.apiserver.schema.custom import crd_node
 from traincrew.local.apiserver.schema.prune import prune
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.causes import Cause
+from traincrew.local.apiserver.values.codec import clone, mentions
 from traincrew.local.apiserver.values.documents import field
 
 from .valuevalidations import value_validations
@@ -59,8 +59,7 @@ _ROOT_FIELDS_WITH_STATUS = (
 )
 
 
-@dataclass(frozen=True)
-class _Place:
+class _Place(NamedTuple):
     """The position of a schema.
 
     Attributes:
@@ -74,9 +73,6 @@ class _Place:
     level: str
     no_default: str = ""
     in_meta: bool = False
-
-    def below(self, step: str, level: str, **changes: Any) -> _Place:
-        return replace(self, path=f"{self.path}.{step}", level=level, **changes)
 
 
 def check(schema: Schema, path: str, *, status_subresource: bool = False) -> list[Cause]:
@@ -99,12 +95,12 @@ def check(schema: Schema, path: str, *, status_subresource: bool = False) -> lis
                 break
     if schema.get("nullable"):
         found.append(why.forbidden(f"{path}.nullable", "nullable cannot be true at the root"))
-    if (count := _patterns(schema)) > _MAX_PATTERNS:
+    if mentions(schema, "pattern") and (count := _patterns(schema)) > _MAX_PATTERNS:
         detail = f"a version has {count} patterns; this server allows {_MAX_PATTERNS}"
         found.append(why.forbidden(path, detail))
         return found
     _schema(found, schema, _Place(path, _ROOT))
-    if not found:
+    if not found and mentions(schema, "default"):
         _defaults(found, schema, path)
     return found
 
@@ -121,33 +117,52 @@ def _patterns(value: Any) -> int:
     return (type(value.get("pattern")) is str) + sum(map(_patterns, value.values()))
 
 
-def _children(schema: Schema) -> list[tuple[str, str, Schema]]:
-    """Return the schemas directly below: step, level, schema."""
+def _children(schema: Schema) -> list[tuple[str, str, str, Schema]]:
+    """Return the schemas directly below: name of the property, step, level, schema."""
     result = [
-        (f"properties[{key}]", _FIELD, item or {})  # null is an empty schema
+        (key, f"properties[{key}]", _FIELD, item or {})  # null is an empty schema
         for key, item in field(schema, "properties").items()
         if item is None or type(item) is dict
     ]
     if type(schema.get("items")) is dict:
-        result.append(("items", _ITEM, schema["items"]))
+        result.append(("", "items", _ITEM, schema["items"]))
     if type(schema.get("additionalProperties")) is dict:
-        result.append(("additionalProperties", _FIELD, schema["additionalProperties"]))
+        extra = schema["additionalProperties"]
+        result.append(("", "additionalProperties", _FIELD, extra))
     return result
 
 
+_PLAIN_KEYS = frozenset(
+    {"type", "description", "title", "format", "enum", "required", "nullable", "properties"}
+    | {"items", "default", "maximum", "minimum", "maxLength", "minLength", "maxItems", "minItems"}
+)
+
+
+_LEAF_KEYS = _PLAIN_KEYS - {"properties", "items"}
+
+
+def _is_plain(schema: Schema, keys: frozenset[str] = _PLAIN_KEYS) -> bool:
+    """Return whether a schema below the root has nothing that could be refused: most have not."""
+    if not schema.keys() <= keys or (kind := schema.get("type")) not in _TYPES:
+        return False
+    return kind != "array" or type(schema.get("items")) is dict
+
+
 def _schema(found: list[Cause], schema: Schema, place: _Place) -> None:
-    path = place.path
+    path, at_root = place.path, place.level == _ROOT
     embedded = bool(schema.get("x-kubernetes-embedded-resource"))
-    for step, level, inner in _children(schema):
-        changes: dict[str, Any] = {}
-        key = step.removeprefix("properties[").removesuffix("]")
-        if (place.level == _ROOT or embedded) and key in _META and step != "items":
-            changes["in_meta"] = True
-            if place.level == _ROOT:
-                changes["no_default"] = f"in top-level {key}"
+    for key, step, level, inner in _children(schema):
+        no_default, in_meta = place.no_default, place.in_meta
+        if (at_root or embedded) and key in _META:
+            in_meta = True
+            if at_root:
+                no_default = f"in top-level {key}"
         if step == "additionalProperties" and place.in_meta:
-            changes["no_default"] = "inside additionalProperties applying to object metadata"
-        _schema(found, inner, place.below(step, level, **changes))
+            no_default = "inside additionalProperties applying to object metadata"
+        if no_default or not _is_plain(inner, _LEAF_KEYS):
+            _schema(found, inner, _Place(f"{path}.{step}", level, no_default, in_meta))
+    if not (at_root or place.no_default) and _is_plain(schema):
+        return
     _type(found, schema, place, embedded=embedded)
     _keywords(found, schema, place)
     _extensions(found, schema, path)
@@ -353,10 +368,8 @@ def _defaults(found: list[Cause], schema: Schema, path: str) -> None:
             for fault in faults
         )
         if not faults and type(value) is dict:
-            from traincrew.local.apiserver.values.codec import clone
-
             unknown = prune(node, clone(value))
             if unknown:
                 found.append(why.invalid(here, value, f"must not have unknown fields: {unknown}"))
-    for step, _, inner in _children(schema):
+    for _, step, _, inner in _children(schema):
         _defaults(found, inner, f"{path}.{step}")
