@@ -53,6 +53,12 @@ def test_what_is_no_json_is_refused(text: str, message: str) -> None:
         assert message in str(raised.value)
 
 
+def test_null_is_no_key() -> None:
+    message = r"unsupported map key of type: %!s\(<nil>\), key: <nil>, value: \"d\""
+    with pytest.raises(DecodeError, match=message):
+        from_yaml(b"a: {null: d}")
+
+
 def test_aliases_count_as_what_they_stand_for() -> None:
     text = f"a: &a {'x' * 100_000}\nb: [{', '.join(['*a'] * 90)}]"
     with pytest.raises(StatusError) as raised:

@@ -109,6 +109,13 @@ async def test_create_in_a_terminating_namespace_is_rejected(api: Api) -> None:
 async def test_a_resource_version_on_create_is_rejected(api: Api) -> None:
     answer = await api.post(MAPS, config_map("a", resourceVersion="5"))
     answer.refused(500, message="resourceVersion should not be set on objects to be created")
+    invalid = config_map("a", resourceVersion="5") | {"data": {"/": "x"}}
+    (await api.post(MAPS, invalid)).refused(422, "Invalid")
+
+
+async def test_an_empty_dry_run_is_refused(api: Api) -> None:
+    status = (await api.post(MAPS, config_map("a"), dryRun="")).refused(422, "Invalid")
+    assert status["details"]["causes"][0]["field"] == "dryRun"
 
 
 @pytest.mark.parametrize(
@@ -620,7 +627,7 @@ async def test_apply_takes_only_what_the_schema_knows(api: Api) -> None:
     answer = await api.patch(f"{MAPS}/a", body, APPLY, fieldManager="me", fieldValidation="Ignore")
     answer.refused(
         500,
-        message="failed to create typed patch object (/a; v1, Kind=ConfigMap): "
+        message="failed to create typed patch object (/a; /v1, Kind=ConfigMap): "
         ".datum: field not declared in schema",
     )
 

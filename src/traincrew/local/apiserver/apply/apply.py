@@ -287,10 +287,14 @@ def _check_config(config: Document, schema: ObjectSchema, api_version: str) -> N
     faults = type_faults(schema.node, config)
     if faults:
         named = metadata if type(metadata) is dict else {}
+        namespace, name = (
+            each if type(each := named.get(key)) is str else "" for key in ("namespace", "name")
+        )
+        version = api_version if "/" in api_version else f"/{api_version}"
         text = faults[0] if len(faults) == 1 else "\n  ".join(["errors:", *faults])
         raise ApplyError(
-            f"failed to create typed patch object ({named.get('namespace', '')}/"
-            f"{named.get('name', '')}; {api_version}, Kind={schema.kind}): {text}"
+            f"failed to create typed patch object ({namespace}/{name}; {version},"
+            f" Kind={schema.kind}): {text}"
         )
 
 

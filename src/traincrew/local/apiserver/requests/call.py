@@ -231,7 +231,7 @@ def write_options(
             rights=call.rights,
         )
     faults: list[Cause] = []
-    dry_run = _dry_run([value for value in query.get("dryRun", []) if value], faults)
+    dry_run = _dry_run(query.get("dryRun", []), faults)
     validation = call.text("fieldValidation") or "Warn"
     if validation not in {"Strict", "Warn", "Ignore"}:
         choices = ["Ignore", "Strict", "Warn"]

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from . import goformat
 from .codec import MAX_FAULTS, DecodeError, decode, duplicate_fields, encode
 from .errors import StatusError
 from .limits import (
@@ -271,6 +272,12 @@ class _Document:
             parent.content.append(value.content)
         elif parent.key is _NO_KEY:
             parent.key = self._key(parent, value.content, event)
+        elif parent.key is None:
+            shown = goformat.syntax(value.content)[:100]
+            raise DecodeError(
+                "error converting YAML to JSON: unsupported map key of type: %!s(<nil>), key:"
+                f" <nil>, value: {shown}"
+            )
         else:
             if parent.key is _MERGE_KEY:
                 _merge(parent, value.content, event)
@@ -280,7 +287,7 @@ class _Document:
         return None
 
     def _key(self, parent: _Collection, key: Any, event: Any) -> Any:
-        if key is _MERGE_KEY:
+        if key is _MERGE_KEY or key is None:
             return key
         if not isinstance(key, str):
             key = json.dumps(key)

@@ -102,6 +102,7 @@ class Creation(Writer):
         Raises:
             StatusError: as for `create`.
         """
+        versioned = bool(document["metadata"].get("resourceVersion"))
         namespace = self._set_identity(resource, document)
         self._reset_status(resource, document)
         complete = pipeline.default(resource, document, options, valid=valid)
@@ -121,6 +122,8 @@ class Creation(Writer):
         pipeline.check(resource, document, None, options.dropped, complete=complete)
         if options.admission is not None:
             options.admission.validate(document, None, 0)
+        if versioned:  # upstream's storage refuses it, after everything else
+            raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
         charges = [] if unlimited else self.enforce_limits(resource, document, None)
         options.warnings.extend(advise(resource.identifier, document))
         # A generated name is the one that the webhooks were sent.
@@ -134,12 +137,9 @@ class Creation(Writer):
             Its namespace; empty for a cluster-scoped object.
 
         Raises:
-            StatusError: 403 or 404 for its namespace, 422 without a name, 500 with a
-                resourceVersion.
+            StatusError: 403 or 404 for its namespace, 422 without a name.
         """
         metadata = document["metadata"]
-        if metadata.get("resourceVersion"):
-            raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
         namespace: str = metadata["namespace"] if resource.namespaced else ""
         self._ensure_name(resource, metadata, namespace)
         if resource.namespaced:
