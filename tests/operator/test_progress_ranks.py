@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from harness import PODS, Cluster
+from plan.chainerjob.world import distributed
 from plan.elasticjob.world import elastic
 from reporter import Reporter
 from traincrew.engine.client import Client
@@ -282,3 +283,17 @@ async def test_ten_thousand_ranks_cannot_keep_rank_0_from_reporting(
     assert set(codes[MAX_RANKS_OF_POD:]) == {429}
     # A rank that is known may report again, though not at once.
     assert (await place(program, {"rank": 0, "percentage": 2}, token))[0] in {200, 429}
+
+
+async def test_ranks_of_a_chainerjob_report_from_its_workers(
+    cluster: Cluster, options: ProgressOptions
+) -> None:
+    """What mpiexec starts by kubectl exec has the environment of the worker's container."""
+    await cluster.start_operator(progress=options)
+    await cluster.create(distributed())
+    await cluster.run_workers(2)
+    await cluster.run_master()
+    await cluster.until_phase("digits-mn", "Running")
+    (worker, _) = await cluster.until_pods("workerset", 2)
+    program = Reporter(cluster, worker)
+    assert (await place(program, {"rank": 1, "worldSize": 3, "percentage": 10}))[0] == 200

@@ -249,8 +249,14 @@ def master(
     )
 
 
-def workers(owner: Owner, spec: ChainerJobSpec, set_name: str, helper_image: str) -> Document:
-    """Return the StatefulSet of a worker set.
+def workers(
+    owner: Owner,
+    spec: ChainerJobSpec,
+    set_name: str,
+    helper_image: str,
+    endpoint: Endpoint | None = None,
+) -> Document:
+    """Return the StatefulSet of a worker set, whose ranks report their positions to an endpoint.
 
     The fingerprint covers the user's template, not the generated one: a new version of the operator
     must not restart the workers of a running job.
@@ -259,6 +265,9 @@ def workers(owner: Owner, spec: ChainerJobSpec, set_name: str, helper_image: str
     labels = {LABEL_NAME: owner.name, LABEL_ROLE: ROLE_WORKERS, LABEL_SET: set_name}
     template = _pod(owner, workers.template, labels)
     template = _with_mpi(owner, template, [_downloader(template, helper_image)])
+    # What mpiexec starts by kubectl exec has the environment of the container.
+    main = podtemplate.index_of(template, CONTAINER)
+    template = reporting.with_reporting(template, endpoint, owner, main)
     template = podtemplate.with_log_fallback(template)
     name = Names(owner.name).workers(set_name)
     return _document(

@@ -77,7 +77,7 @@ class Writes:
 
     def worker_pod(self, spec: ChainerJobSpec, set_name: str, name: str) -> dict[str, Any]:
         """Return a worker's pod as the StatefulSet creates it, as far as admission is concerned."""
-        document = children.workers(self._owner, spec, set_name, self._options.helper_image)
+        document = self._workers_document(spec, set_name)
         return podtemplate.pod(document, name)
 
     def master_pod(self, spec: ChainerJobSpec) -> dict[str, Any]:
@@ -181,7 +181,7 @@ class Writes:
         return patch(ChildKey.of(document), found, values)
 
     def _workers(self, spec: ChainerJobSpec, name: str, edits: Edits) -> Write | None:
-        document = children.workers(self._owner, spec, name, self._options.helper_image)
+        document = self._workers_document(spec, name)
         key = ChildKey.of(document)
         found = self._observed.child(key, StatefulSetView)
         if found is None:
@@ -219,6 +219,10 @@ class Writes:
         return children.master(
             self._owner, spec, self._options.helper_image, self._options.endpoint
         )
+
+    def _workers_document(self, spec: ChainerJobSpec, set_name: str) -> dict[str, Any]:
+        options = self._options
+        return children.workers(self._owner, spec, set_name, options.helper_image, options.endpoint)
 
     @property
     def _job_key(self) -> ChildKey:
