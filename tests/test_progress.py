@@ -201,6 +201,23 @@ def test_a_rank_says_how_far_it_is_a_few_seconds_later(server: Server, tmp_path:
     assert server.received == []
 
 
+@pytest.mark.parametrize("rank", ["0", "3"])
+def test_what_was_not_accepted_is_sent_again(server: Server, tmp_path: Path, rank: str) -> None:
+    """It may be the last one before the program hangs."""
+    program = (
+        "import threading\nimport progress_copy as copy\n"
+        "copy.POSITION_INTERVAL, copy.RETRY_SECONDS = 0.1, 0.1\n"
+        "tries, done, send = [], threading.Event(), copy._Sender._send\n"
+        "def flaky(self, body):\n"
+        "    tries.append(body)\n"
+        "    if len(tries) < 4: raise OSError('no endpoint')\n"
+        "    send(self, body)\n    done.set()\n"
+        "copy._Sender._send = flaky\ncopy.report(41)\nassert done.wait(30)"
+    )
+    run(program, {**server.environment, "RANK": rank, "WORLD_SIZE": "8"}, tmp_path)
+    assert server.positions or server.received
+
+
 def test_no_program_waits_to_say_how_far_it_is(server: Server, tmp_path: Path) -> None:
     """A thousand ranks that end together would only be in each other's way."""
     program = (

@@ -61,6 +61,8 @@ POSITION_INTERVAL, POSITIONS_PER_SECOND = 10.0, 50.0
 """Seconds between two positions of a rank, on average; more if the job would send so many."""
 TIMEOUT = 5.0
 """Seconds that a report may take."""
+RETRY_SECONDS = 5.0
+"""Seconds after which a report is sent again that was not accepted, or what replaces it."""
 LAST_SECONDS = 2.0
 """Seconds that a program waits at its end for its last report."""
 
@@ -232,11 +234,17 @@ class _Sender:
                     self._changed.wait(left)
                 self._pending, self._urgent, self._busy = False, False, True
                 content = self._content
-            with contextlib.suppress(Exception):  # the next report may succeed
+            sent = False
+            with contextlib.suppress(Exception):  # the next one may succeed
                 self._send(self._body(content))
+                sent = True
             with self._changed:
                 self._busy = False
-                self._next = time.monotonic() + self._interval()
+                wait = self._interval()
+                if not sent and not self._ending:
+                    # It may be the last one: of a program that hangs.
+                    self._pending, wait = True, max(wait, RETRY_SECONDS)
+                self._next = time.monotonic() + wait
                 self._changed.notify_all()
 
     def _send(self, body: Status) -> None:
