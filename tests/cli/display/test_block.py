@@ -137,3 +137,14 @@ def test_several_jobs_have_rows_until_they_end() -> None:
     assert [row.split()[0] for row in rows(view, 5)] == ["one", "two", f"{'█' * 9}{'░' * 10}"]
     view.job(chainer("one", "Succeeded"), 6)
     assert [row.split()[0] for row in rows(view, 5)] == ["two", f"{'█' * 9}{'░' * 10}"]
+
+
+def test_a_warning_of_reports_that_do_not_advance_stays() -> None:
+    view = followed()
+    add_master(view)
+    stalled = condition("Progressing", status="False", reason="NotAdvancing", message="45% since")
+    view.job(job("Running", version="kubeflow.org/v1alpha1", spec=SPEC,
+                 conditions=[condition("Running"), stalled]), 1)  # fmt: skip
+    assert rows(view, 61.2)[0] == "digits  Running, warning  1:01  master 1/1  ws0 0/2"
+    view.job(chainer(), 62)
+    assert rows(view, 63)[0] == "digits  Running  1:03  master 1/1  ws0 0/2"

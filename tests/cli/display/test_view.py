@@ -365,6 +365,18 @@ def test_a_spec_without_effect_is_shown_once() -> None:
     assert texts(shown) == ['digits: Resource "x" already exists']
 
 
+def test_a_job_that_does_not_advance_is_a_warning_once() -> None:
+    view = followed()
+    why = "Rank 3 in pod digits-workers-3 is behind: it has done 12%."
+    stalled = condition("Progressing", status="False", reason="RankBehind", message=why)
+    shown = view.job(job("Running", conditions=[stalled]), 1)
+    shown += view.job(job("Running", conditions=[stalled]), 2)
+    shown += view.event(event(why, reason="RankBehind"), 3)
+    good = condition("Progressing", message="The reports of the program advance.")
+    shown += view.job(job("Running", conditions=[good]), 4)
+    assert [each for each in texts(shown) if "Rank" in each] == [f"warning: digits: {why}"]
+
+
 def test_batch_jobs_and_pods_can_be_waited_for() -> None:
     view = View()
     view.follow("Job", "default", "once", 0.0)

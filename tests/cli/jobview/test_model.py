@@ -81,7 +81,21 @@ def test_what_the_program_has_reported() -> None:
     assert found is not None
     assert (found.percentage, found.remaining_seconds, found.at) == (40, 90, CREATED)
     assert found.metrics == {"loss": "nan", "acc": "0.5"}
+    assert (found.advanced_at, found.ranks) == (None, None)
     assert view(CHAINER, job(), []).progress is None
+
+
+def test_how_far_the_ranks_are() -> None:
+    slowest = [{"rank": 3, "pod": "a\x1b[2J", "percentage": 41.25, "lastAdvanceTime": CREATED}]
+    ranks = {"count": 8, "median": 45, "slowest": slowest}
+    report = {"lastUpdateTime": CREATED, "lastAdvanceTime": CREATED, "ranks": ranks}
+    found = view(CHAINER, job(progress=report), []).progress
+    assert found is not None
+    assert found.advanced_at == CREATED
+    assert found.ranks is not None
+    assert (found.ranks.count, found.ranks.median) == (8, 45)
+    (rank,) = found.ranks.slowest
+    assert (rank.rank, rank.pod, rank.percentage, rank.advanced_at) == (3, "a", 41.25, CREATED)
 
 
 def test_it_is_plain_frozen_data_for_json() -> None:

@@ -4,8 +4,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from traincrew.cli.display.objects import Event, Pod, Workload, decode
+from traincrew.cli.display.objects import Event, Pod, Progress, Workload, decode
 from traincrew.cli.jobview.objects import Job, Node, Quota
 from traincrew.cli.jobview.why import Explanation, Facts, explain
 from traincrew.plan.kinds import KINDS
@@ -401,6 +402,8 @@ JOBS = {
     "restarted-for-no-progress": job([SEEN, condition("Restarting", reason="NoProgress")]),
     "restarting": job([SEEN, condition("Restarting", reason="MasterLost")]),
     "running": job(RUNNING),
+    "not-advancing": job([*RUNNING, condition("Progressing", "False", "NotAdvancing", "45%")]),
+    "rank-behind": job([*RUNNING, condition("Progressing", "False", "RankBehind", "Rank 3")]),
     "fewer-workers": job([*RUNNING, condition("Fitted", reason="WorkersGivenUp")]),
     "starting": job(WAITING),
 }
@@ -425,6 +428,30 @@ def test_jobs_that_wait_for_peers_or_run_without_some() -> None:
     assert found.text.startswith("ChainerJob digits runs, but not with all of its pods. Pod ")
     late = job(failed("WorkersNotReady", "Not started within 1800 s: 0/2 workers ready"))
     assert why(late, unplaced(PLACING["insufficient-cpu"])).cause == "insufficient-cpu"
+
+
+def test_the_log_of_the_slowest_rank_is_named() -> None:
+    behind = job([*RUNNING, condition("Progressing", "False", "RankBehind", "Rank 3 is behind.")])
+    slowest = [
+        {"rank": 3, "pod": "a", "percentage": 12.5},
+        {"rank": 0, "pod": "b", "percentage": 45},
+    ]
+    ranks = {"count": 4, "median": 45, "slowest": slowest}
+    progress = decode({"percentage": 45, "ranks": ranks}, Progress)
+    behind = replace(behind, status=replace(behind.status, progress=progress))
+
+    found = why(behind, pod({"running": {}}, phase="Running", name="a"))
+
+    assert found.text == (
+        "ChainerJob digits is running, but one rank is far behind the others: Rank 3 is behind."
+    )
+    assert "traincrew logs digits --role master --rank 0;" in found.fix
+    assert found.evidence[1] == (
+        "status.progress.ranks: median of 4 is 45%; rank 3 in pod a 12.5%, rank 0 in pod b 45%"
+    )
+    # A pod that is gone has no log; a pod that is in trouble explains more.
+    assert "traincrew logs digits;" in why(behind).fix
+    assert why(behind, unplaced(PLACING["insufficient-cpu"])).cause == "insufficient-cpu"
 
 
 def test_a_lost_node_and_several_pods_with_one_problem() -> None:

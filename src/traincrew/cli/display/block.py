@@ -50,7 +50,10 @@ def _headline(view: View, job: JobRecord, now: float) -> Row:
         running, wanted = (sum(count) for count in zip(*roles.values(), strict=True))
         endings.append(GAP.join(f"{name} {up}/{all_}" for name, (up, all_) in roles.items()))
         endings += [f"{running}/{wanted} running", f"{running}/{wanted}"]
-    return Row(job.name, (job.phase or "Pending", elapsed), tuple(endings))
+    phase = job.phase or "Pending"
+    if job.not_advancing and job.finished is None:
+        phase += ", warning"
+    return Row(job.name, (phase, elapsed), tuple(endings))
 
 
 def _roles(view: View, job: JobRecord) -> dict[str, tuple[int, int]]:

@@ -129,6 +129,23 @@ class Metric(View, frozen=True, gc=False, kw_only=True):
     value: str = ""
 
 
+class Rank(View, frozen=True, gc=False, kw_only=True):
+    """One of the slowest ranks."""
+
+    rank: int = 0
+    pod: str = ""
+    percentage: float = 0.0
+    last_advance_time: str = ""
+
+
+class Ranks(View, frozen=True, gc=False, kw_only=True):
+    """What ranks have reported of their positions."""
+
+    count: int = 0
+    median: float = 0.0
+    slowest: list[Rank] = field(default_factory=list)
+
+
 class Progress(View, frozen=True, gc=False, kw_only=True):
     """``status.progress``: the newest report of a training program."""
 
@@ -136,6 +153,8 @@ class Progress(View, frozen=True, gc=False, kw_only=True):
     estimated_remaining_seconds: int | None = None
     metrics: list[Metric] = field(default_factory=list)
     last_update_time: str = ""
+    last_advance_time: str = ""
+    ranks: Ranks | None = None
 
 
 class JobStatus(View, frozen=True, gc=False, kw_only=True):

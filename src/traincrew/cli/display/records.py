@@ -78,6 +78,8 @@ class JobRecord:
         self.finished: float | None = None
         self.message = ""
         self.problem = ""
+        self.not_advancing = ""
+        """Why its reports do not advance, if they do not."""
         self.reported: Progress | None = None
         self.reported_at = 0.0
         """When this command has seen this report, in seconds since the start."""

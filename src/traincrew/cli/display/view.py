@@ -134,11 +134,14 @@ class View:
                 words = ": ".join(filter(None, ("" if waiting and detail else phase, detail)))
                 tone = _TONES.get(phase, "plain")
                 lines.append(Line(f"{record.name}: {words}", tone, at=now))
-        problem = next((c for c in job.status.conditions if c.type == "Synced"), None)
-        text = "" if problem is None or problem.status == "True" else _one_line(problem.message)
+        text = _false(job, "Synced")
         if text and record.problem != text:
             lines.append(Line(f"{record.name}: {text}", "bad", at=now))
         record.problem = text
+        text = _false(job, "Progressing")
+        if text and record.not_advancing != text and (new := self._repeats.new_part(text)):
+            lines.append(Line(f"warning: {record.name}: {new}", "bad", at=now))
+        record.not_advancing = text
         return lines
 
     def _finish(self, record: JobRecord, job: TrainingJob, now: float) -> None:
@@ -331,6 +334,12 @@ def _state(job: TrainingJob) -> tuple[str, str]:
         if type_ in true:
             return type_, _one_line(true[type_])
     return "", ""
+
+
+def _false(job: TrainingJob, kind: str) -> str:
+    """Return the message of a condition that is false; empty if it is not."""
+    found = next((one for one in job.status.conditions if one.type == kind), None)
+    return "" if found is None or found.status == "True" else _one_line(found.message)
 
 
 def _role(pod: Pod) -> str:

@@ -15,7 +15,7 @@ from traincrew.plan.shared.text import printable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from traincrew.cli.display.objects import Event, Workload
+    from traincrew.cli.display.objects import Event, Ranks, Workload
     from traincrew.cli.jobview.objects import Job, Pod
     from traincrew.engine.objects import HasMetadata
     from traincrew.plan.shared.kind import Kind, PodPlace
@@ -25,6 +25,8 @@ __all__ = [
     "JobSummary",
     "JobView",
     "PodView",
+    "RankView",
+    "RanksView",
     "Reported",
     "RoleView",
     "Warned",
@@ -141,6 +143,30 @@ class Warned(Plain, frozen=True, kw_only=True):
     count: int
 
 
+class RankView(Plain, frozen=True, kw_only=True):
+    """How far one rank is.
+
+    Attributes:
+        rank: Its number in the training, from 0.
+        pod: Name of its pod.
+        percentage: How much of its work is done.
+        advanced_at: When it has last advanced, if that is known.
+    """
+
+    rank: int
+    pod: str
+    percentage: float
+    advanced_at: str | None
+
+
+class RanksView(Plain, frozen=True, kw_only=True):
+    """How far the ranks are: their number, their median, and the slowest of them."""
+
+    count: int
+    median: float
+    slowest: tuple[RankView, ...]
+
+
 class Reported(Plain, frozen=True, kw_only=True):
     """The last report of the training program.
 
@@ -149,12 +175,16 @@ class Reported(Plain, frozen=True, kw_only=True):
         remaining_seconds: How long it will still take, if reported.
         metrics: Values by name, as it wrote them.
         at: When the operator got the report.
+        advanced_at: When a report has last advanced, if that is known.
+        ranks: How far the ranks are, if they report it.
     """
 
     percentage: int | None
     remaining_seconds: int | None
     metrics: dict[str, str]
     at: str
+    advanced_at: str | None
+    ranks: RanksView | None
 
 
 class JobView(Plain, frozen=True, kw_only=True):
@@ -241,6 +271,24 @@ def _reported(job: Job) -> Reported | None:
         remaining_seconds=progress.estimated_remaining_seconds,
         metrics={one_line(one.name): one_line(one.value) for one in progress.metrics},
         at=progress.last_update_time,
+        advanced_at=progress.last_advance_time or None,
+        ranks=_ranks(progress.ranks) if progress.ranks is not None else None,
+    )
+
+
+def _ranks(ranks: Ranks) -> RanksView:
+    return RanksView(
+        count=ranks.count,
+        median=ranks.median,
+        slowest=tuple(
+            RankView(
+                rank=one.rank,
+                pod=one_line(one.pod),
+                percentage=one.percentage,
+                advanced_at=one.last_advance_time or None,
+            )
+            for one in ranks.slowest
+        ),
     )
 
 

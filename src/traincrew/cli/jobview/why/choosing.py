@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from traincrew.cli.display.text import duration
-from traincrew.cli.jobview.why import creating, ending, placing, starting
+from traincrew.cli.jobview.why import advancing, creating, ending, placing, starting
 from traincrew.cli.jobview.why.facts import SHOWN, Explanation, brief
 
 if TYPE_CHECKING:
@@ -258,6 +258,8 @@ def _running(facts: Facts, condition: Condition, trouble: Explanation | None) ->
     if trouble is not None:
         text = f"{facts.title} runs, but not with all of its pods. {trouble.text}"
         return replace(trouble, text=text, evidence=(*trouble.evidence, quoted))
+    if (stalled := advancing.not_advancing(facts)) is not None:
+        return replace(stalled, evidence=(*stalled.evidence, quoted))
     fitted = facts.job.status.true("Fitted")
     if fitted is not None:
         return Explanation(

@@ -149,13 +149,16 @@ function headOf(job, content) {
     ["Restarts", summary.restarts], [summary.endedAt ? "Took" : RUNS_FOR, began === null ? "" : duration(ended - began)],
   ]);
   const why = toneOf(phase) === "good" ? summary.message : [summary.reason, summary.message].filter(Boolean).join(": ");
+  const behind = content.conditions
+    .filter((/** @type {any} */ one) => one.type === "Progressing" && one.status === "False")
+    .map((/** @type {any} */ one) => one.message);
   return [
     heading(job, phase, toneOf(phase)),
     element("p", { class: toneOf(phase) === "bad" ? "problem" : "faint" }, why),
     element("dl", { class: "facts" }, ...facts.map(([title, value]) =>
       element("div", {}, element("dt", {}, title),
         element("dd", title === RUNS_FOR ? { "data-began": String(began ?? "") } : {}, value)))),
-    ...problemsOf(content.problems),
+    ...problemsOf([...behind, ...content.problems]),
   ];
 }
 
