@@ -70,7 +70,7 @@ def test_a_namespace_that_enforces_a_pod_security_standard(user: User) -> None:
         user.cluster.kubectl("label", "namespace", RESTRICTED, LEVEL)
         there.create(chainer_job("secured", work(600), workers=1))
         found = until_cause(there, "secured", "pod-security")
-        assert "enforces the Pod Security Standard restricted:latest" in found["text"]
+        assert "the namespace enforces the Pod Security Standard restricted." in found["text"]
         assert found["fix"].startswith("correct securityContext")
 
 
