@@ -404,7 +404,7 @@ class JobPlanner(ABC, Generic[Spec, AnyStatus]):
 
     def _assess_reports(self, progress: Progress) -> advancing.Advance | None:
         """Return whether the reports of the program advance; only while the job is running."""
-        if not progress.running or progress.restarting:
+        if self.observed.progress is None or not progress.running or progress.restarting:
             return None
         advance = advancing.assess(
             self.observed.progress,

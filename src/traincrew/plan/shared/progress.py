@@ -84,7 +84,7 @@ def with_ranks(progress: ReportedProgress, positions: Sequence[Position]) -> Rep
     )
 
 
-def is_expected(progress: ReportedProgress | None, began_at: datetime | None) -> bool:
+def is_expected(progress: ReportedProgress, began_at: datetime | None) -> bool:
     """Return whether reports are expected to advance: the program has reported in this attempt.
 
     Not if it has reported 100 %: what comes then has no percentage.
@@ -93,7 +93,7 @@ def is_expected(progress: ReportedProgress | None, began_at: datetime | None) ->
         progress: The newest report.
         began_at: When the attempt began.
     """
-    if progress is None or not progress.last_update_time or progress.percentage == COMPLETE:
+    if not progress.last_update_time or progress.percentage == COMPLETE:
         return False
     # Both are whole seconds.
     return began_at is None or parse_time(progress.last_update_time) >= began_at

@@ -112,7 +112,9 @@ def assess(
         return None
     progress, outputs = observed.progress, [observed.outputs.get(key) for key in keys]
     signs = [each.written_at for each in outputs if each is not None and each.written_at]
-    expected = reported.is_expected(progress, advancing.began(observed.pods))
+    expected = progress is not None and reported.is_expected(
+        progress, advancing.began(observed.pods)
+    )
     by_reports = expected and policy.progress_source == "Reports"
     if by_reports:
         signs = []
