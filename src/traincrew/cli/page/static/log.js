@@ -130,8 +130,7 @@ export class Log {
   isChosen([, pod, text]) {
     const wanted = this.search.value.toLowerCase();
     const chosen = this.pod.value;
-    if (!pod) return !wanted;
-    return (!chosen || pod === chosen || (this.pods.has(chosen) ? pod.startsWith(`${chosen}/`) : pod.includes(chosen)))
+    return (!pod || !chosen || pod === chosen || (this.pods.has(chosen) ? pod.startsWith(`${chosen}/`) : pod.includes(chosen)))
       && (!wanted || text.toLowerCase().includes(wanted));
   }
 
