@@ -1,6 +1,9 @@
 """The clusters of runs are found while they live, and leave nothing."""
 
+import asyncio
+
 import msgspec
+import pytest
 
 from traincrew.cli.cluster import runs
 from traincrew.cli.cluster.files import home
@@ -52,3 +55,23 @@ def test_a_run_without_a_place_for_it_is_not_announced() -> None:
     home().write_text("")
     assert runs.announce("/tmp/kubeconfig", ()) is None
     assert runs.runs() == []
+
+
+async def test_a_run_waits_at_its_end_for_those_who_watch() -> None:
+    run = runs.announce("/tmp/kubeconfig", (JOB,))
+    assert run is not None
+    with run.watched():
+        ending = asyncio.create_task(run.end())
+        while run.lives():
+            await asyncio.sleep(0.01)
+        assert not ending.done()
+    await ending
+
+
+async def test_a_run_does_not_wait_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "LAST_SECONDS", 0.05)
+    run = runs.announce("/tmp/kubeconfig", (JOB,))
+    assert run is not None
+    with run.watched():
+        await run.end()
+    assert not run.lives()

@@ -3,11 +3,16 @@
 Such a cluster ends with its run, and has no directory under `clusters`. A run writes one file in
 ``runs``, named by its PID, and removes it before its cluster ends. What killed processes have left
 there is removed by whoever finds it.
+
+A page that shows the cluster holds a shared lock of that file. The run removes the file and waits
+for a moment until nobody holds one, so that a page has what happened last.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import fcntl
 import os
 from typing import TYPE_CHECKING
 
@@ -17,6 +22,7 @@ from traincrew.cli.cluster import process
 from traincrew.cli.cluster.files import home, write_file
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 __all__ = ["Run", "RunJob", "announce", "runs"]
@@ -24,6 +30,9 @@ __all__ = ["Run", "RunJob", "announce", "runs"]
 MOST_RUNS = 1000
 """Files that are looked at."""
 _ATTEMPTS = 5
+LAST_SECONDS = 3.0
+"""Seconds that a run waits at its end for those who watch."""
+_POLL_SECONDS = 0.02
 
 
 class RunJob(msgspec.Struct, frozen=True):
@@ -60,6 +69,34 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     def lives(self) -> bool:
         """Return whether the run still announces its cluster."""
         return self.file.exists() and process.is_same(self.pid, self.token)
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        """Let the run wait at its end until this context is left."""
+        descriptor = _opened(self.file)
+        try:
+            if descriptor is not None:
+                with contextlib.suppress(OSError):  # not every file system has locks
+                    fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            yield
+        finally:
+            if descriptor is not None:
+                os.close(descriptor)
+
+    async def end(self) -> None:
+        """Announce the cluster no more, and wait for a short time for those who watch it."""
+        descriptor = _opened(self.file)
+        self.withdraw()
+        if descriptor is None:
+            return
+        try:
+            async with asyncio.timeout(LAST_SECONDS):
+                while _is_locked(descriptor):  # noqa: ASYNC110 - by other processes
+                    await asyncio.sleep(_POLL_SECONDS)
+        except TimeoutError:
+            pass
+        finally:
+            os.close(descriptor)
 
     def withdraw(self) -> None:
         """Announce the cluster no more."""
@@ -115,6 +152,23 @@ def runs() -> list[Run]:
         else:
             run.withdraw()
     return sorted(found, key=lambda run: run.pid)
+
+
+def _opened(file: Path) -> int | None:
+    try:
+        return os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return None
+
+
+def _is_locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _directory() -> Path:

@@ -130,6 +130,11 @@ class JobLogs:
         if gone or any(log.waits for log in logs):
             self._schedule_soon()
 
+    @property
+    def all_read(self) -> bool:
+        """Whether each log of a container that has run was read to its end."""
+        return not any(log.task or log.waits for logs in self._logs.values() for log in logs)
+
     def forget(self, uid: str) -> None:
         """Forget a pod that is gone."""
         self._logs.pop(uid, None)

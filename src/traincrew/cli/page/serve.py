@@ -95,8 +95,10 @@ async def _until_ended(run: Run | None, server: PageServer) -> None:
     """Let the page keep what it shows when the run ends whose cluster it is."""
     if run is None:
         return
-    while run.lives():  # noqa: ASYNC110 - it is another process
-        await asyncio.sleep(_POLL_SECONDS)
+    with run.watched():
+        while run.lives():  # noqa: ASYNC110 - it is another process
+            await asyncio.sleep(_POLL_SECONDS)
+        await server.until_read(len(run.jobs))
     await server.cluster_ended(f"{_ENDED} This is what was seen last.")
     click.echo(f"{_ENDED} The page keeps what it has shown. Ctrl-C ends.")
 

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 __all__ = ["PageServer"]
 
+READ_SECONDS = 2.0
+"""Seconds that may be spent at the end of a cluster to read what it still says."""
+_READ_POLL_SECONDS = 0.05
 MOST_STREAMS = 32
 """Streams at the same time, of all sessions together."""
 MOST_FEEDS = 16
@@ -148,6 +151,24 @@ class PageServer:
         self._watching = self._start(self._list.run())
         if self._follow:
             self._start(self._follow_jobs())
+
+    async def until_read(self, jobs: int) -> None:
+        """Wait, for a short time, until the jobs that are followed and their logs were read.
+
+        Args:
+            jobs: How many jobs the cluster has.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(READ_SECONDS):
+                while not self._has_read(min(jobs, MOST_FOLLOWED)):  # noqa: ASYNC110 - of several feeds
+                    await asyncio.sleep(_READ_POLL_SECONDS)
+
+    def _has_read(self, jobs: int) -> bool:
+        feeds = [feed for feed, _ in self._feeds.values()]
+        return len(feeds) >= jobs and all(
+            feed.head is not None and feed.head.job.ended_at and feed.logs.all_read
+            for feed in feeds
+        )
 
     async def cluster_ended(self, text: str) -> None:
         """Watch no more: the cluster does not exist any more. What was seen stays.

@@ -275,7 +275,7 @@ class Session:
 
     async def _end(self) -> None:
         if self._announced is not None:
-            self._announced.withdraw()
+            await self._announced.end()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
