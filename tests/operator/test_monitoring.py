@@ -11,7 +11,13 @@ from prometheus_client import generate_latest
 from traincrew.api.meta import CustomObject, ObjectMeta
 from traincrew.engine.cache import Store
 from traincrew.engine.observability.metrics import Metrics
-from traincrew.operator.jobcounts import LABELS, NAME, JobCounts
+from traincrew.operator.jobcounts import (
+    LABELS,
+    NAME,
+    NOT_PROGRESSING,
+    REASON_LABELS,
+    JobCounts,
+)
 from traincrew.operator.manifests import monitoring
 from traincrew.operator.manifests.values import parse
 
@@ -29,7 +35,8 @@ WORDS = {"absent", "and", "on", "by", "sum", "max", "rate", "increase", "group",
 
 
 def known() -> dict[str, tuple[str, ...]]:
-    return {**Metrics().names(), NAME: LABELS, **OTHERS}
+    ours = {NAME: LABELS, NOT_PROGRESSING: REASON_LABELS}
+    return {**Metrics().names(), **ours, **OTHERS}
 
 
 def words(query: str) -> Iterator[str]:
@@ -91,6 +98,23 @@ def test_alerts_are_off_until_they_are_asked_for() -> None:
 def job(namespace: str, name: str, phase: str | None) -> CustomObject:
     status = {} if phase is None else {"phase": phase}
     return CustomObject(metadata=ObjectMeta(namespace=namespace, name=name), status=status)
+
+
+def test_jobs_that_do_not_progress_are_counted_by_reason() -> None:
+    store = Store[Any]()
+    for name, status in (("a", "False"), ("b", "False"), ("c", "True"), ("d", "")):
+        found = job("lab", name, "Running")
+        conditions = [{"type": "Progressing", "status": status, "reason": "NotAdvancing"}]
+        found.status["conditions"] = conditions if status else None
+        store.put(found)
+    counts, metrics = JobCounts(), Metrics()
+    counts.add("MxJob", store)
+    metrics.add(counts)
+
+    lines = generate_latest(metrics.registry()).decode().splitlines()
+    assert [line for line in lines if line.startswith("traincrew_jobs_not_progressing{")] == [
+        'traincrew_jobs_not_progressing{kind="MxJob",namespace="lab",reason="NotAdvancing"} 2.0',
+    ]
 
 
 def test_jobs_are_counted_by_kind_namespace_and_phase() -> None:

@@ -103,6 +103,14 @@ ALERTS = (
         "The operator's log names them; whether CustomResourceDefinitions are of its version.",
     ),
     Alert(
+        "TraincrewJobsNotProgressing",
+        "sum by (kind, namespace, reason) (traincrew_jobs_not_progressing) > 0",
+        0,
+        "warning",
+        "Training jobs run, but their reports do not advance, or one rank is far behind.",
+        "traincrew list finds the jobs of the namespace, traincrew why JOB says what it waits for.",
+    ),
+    Alert(
         "TraincrewRequestsFail",
         'sum by (instance) (rate(rest_client_requests_total{code=~"5.."}[5m]))'
         " / sum by (instance) (rate(rest_client_requests_total[5m])) > 0.05"
