@@ -41,7 +41,7 @@ run-mpi: $(VENV)/.run ## Run MPI ranks from values of kube-openmpi, scale, run a
 	  $(BIN)/traincrew run - --scale 3@4s
 
 test: setup ## Fast tests (under 3 minutes)
-	$(BIN)/python -m pytest -n 3 tests
+	$(BIN)/python -m pytest -n 5 --dist worksteal tests
 
 suites: setup ## Heavier suites: real kubectl, real training, faults, sandboxes
 	$(BIN)/python -m pytest -v --tb short --timeout 600 -n 2 --durations 20 suites

@@ -100,6 +100,13 @@ def test_what_cannot_be_used_is_refused(manifest: Any, said: str) -> None:
     assert said in str(refused.value)
 
 
+@pytest.mark.parametrize("manifest", [3, b"kind: ChainerJob", None])
+def test_what_is_no_manifest_is_refused(manifest: Any) -> None:
+    given = type(manifest).__name__
+    with pytest.raises(traincrew.BadInput, match=f"several of them, not {given}$"):
+        run(manifest)
+
+
 def test_images_that_do_not_exist_are_refused(tmp_path: Path) -> None:
     with pytest.raises(traincrew.BadInput, match=r"images: .*none\.yaml is no file"):
         run(job("x", ""), images=[tmp_path / "none.yaml"])

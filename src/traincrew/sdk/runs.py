@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import time
 from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,8 +24,6 @@ from traincrew.cli.errors import BadInput
 from traincrew.local.background import BackgroundLoop
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from traincrew.cli.display.records import JobRecord, PodRecord
     from traincrew.cli.display.view import View
     from traincrew.cli.manifest.documents import Document
@@ -182,8 +181,12 @@ def _documents(manifest: Any) -> list[Document]:
         return load([os.fspath(manifest)])
     import yaml
 
-    objects = [manifest] if isinstance(manifest, dict) else list(manifest)
-    return load_text("manifest", yaml.safe_dump_all(objects, sort_keys=False))
+    objects = [manifest] if isinstance(manifest, Mapping) else manifest
+    if not isinstance(objects, Iterable) or isinstance(objects, bytes):
+        given = type(manifest).__name__
+        raise BadInput(f"a manifest is a path, a text, or a dict or several of them, not {given}")
+    plain = [dict(each) if isinstance(each, Mapping) else each for each in objects]
+    return load_text("manifest", yaml.safe_dump_all(plain, sort_keys=False))
 
 
 class _Recorder:

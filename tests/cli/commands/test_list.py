@@ -139,8 +139,9 @@ async def test_many_jobs_come_in_pages(commands: Commands, monkeypatch: pytest.M
     assert [line.split()[1] for line in lines[1:]] == [f"digits-{number}" for number in range(5)]
 
 
-def test_without_any_cluster(own_home: Path) -> None:
-    result = CliRunner().invoke(cli, ["list"])
+@pytest.mark.parametrize("command", ["list", "ui"])
+def test_without_any_cluster(own_home: Path, command: str) -> None:
+    result = CliRunner().invoke(cli, [command])
     assert result.exit_code == 2
     assert "traincrew up" in result.stderr
     gone = own_home / "gone.yaml"
@@ -148,7 +149,7 @@ def test_without_any_cluster(own_home: Path) -> None:
         "clusters: [{name: a, cluster: {server: 'https://127.0.0.1:1'}}]\n"
         "contexts: [{name: a, context: {cluster: a}}]\ncurrent-context: a\n"
     )
-    result = CliRunner().invoke(cli, ["list", "--kubeconfig", str(gone)])
+    result = CliRunner().invoke(cli, [command, "--kubeconfig", str(gone)])
     assert result.exit_code == 1
     assert "the cluster does not answer" in result.stderr
 

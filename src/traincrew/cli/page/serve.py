@@ -13,7 +13,9 @@ from traincrew.cli.page.listfeed import kind_key
 from traincrew.cli.page.server import PageServer
 from traincrew.cli.watching.interrupt import Interrupt
 from traincrew.cli.watching.kinds import find
+from traincrew.cli.watching.rights import no_answer
 from traincrew.engine.client import Client
+from traincrew.engine.errors import ApiError
 
 if TYPE_CHECKING:
     from traincrew.cli.cluster.runs import Run
@@ -38,7 +40,8 @@ async def serve(
         open_browser: Whether to open the page.
 
     Raises:
-        CommandFailed: The port is taken, there is no such job, or a right is missing.
+        CommandFailed: The port is taken, the cluster does not answer or accept the credentials,
+            there is no such job, or a right is missing.
     """
     from traincrew.engine.limits import raise_file_limit
     from traincrew.engine.observability import configure_logging
@@ -48,6 +51,7 @@ async def serve(
     interrupt = Interrupt()
     interrupt.listen()
     async with Client(target.config, user_agent="traincrew-ui") as client:
+        await _require_answer(client)
         first = ""
         if job is not None:
             served, found = await find(client, job, namespace or target.config.namespace)
@@ -77,6 +81,15 @@ async def serve(
             return 0
         finally:
             await server.stop()
+
+
+async def _require_answer(client: Client) -> None:
+    """Refuse to show a cluster of which nothing can be shown: a page could only repeat that."""
+    try:
+        await client.server_version()
+    except ApiError as error:
+        if failure := no_answer(error):
+            raise failure from error
 
 
 async def _only_job(client: Client, run: Run) -> str:

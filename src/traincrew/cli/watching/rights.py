@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from traincrew.engine.errors import ApiError
     from traincrew.engine.resources import Resource
 
-__all__ = ["RightMissing", "credentials_refused", "missing_right", "refused"]
+__all__ = ["RightMissing", "credentials_refused", "missing_right", "no_answer", "refused"]
 
 _USER = re.compile(r'User "([^"]{1,300})" cannot ')
 
@@ -73,10 +73,17 @@ def refused(
             f"{missing_right(verb, resource, namespace, subresource, error=error)}\n"
             f"  the cluster says: {plain(error.message)}"
         )
+    return no_answer(error) or CommandFailed(
+        f"cannot {verb} {resource.plural}: {plain(str(error))}"
+    )
+
+
+def no_answer(error: ApiError) -> CommandFailed | None:
+    """Return the error of a command if no request can succeed; None if another one might."""
     if isinstance(error, UnauthorizedError):
         return credentials_refused(error)
     if isinstance(error, UnreachableError):
         return CommandFailed(
             f"the cluster does not answer: {plain(error.message)}; to check: kubectl version"
         )
-    return CommandFailed(f"cannot {verb} {resource.plural}: {plain(str(error))}")
+    return None

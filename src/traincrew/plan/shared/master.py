@@ -1,4 +1,4 @@
-"""The progress of jobs whose master starts the processes in the workers: ChainerJob, MPICluster."""
+"""The progress of jobs whose master starts the processes in the workers."""
 
 from __future__ import annotations
 

@@ -75,6 +75,9 @@ export function showJob(place, job, report) {
     const age = /** @type {HTMLElement | null} */ (top.querySelector("[data-began]"));
     const began = Number(age?.dataset["began"]);
     if (age && began) age.textContent = duration(Date.now() / 1000 - began);
+    for (const each of /** @type {NodeListOf<HTMLElement>} */ (events.querySelectorAll("[data-at]"))) {
+      each.textContent = ago(Number(each.dataset["at"]));
+    }
   }, 1000);
 
   const end = stream(path, {
@@ -186,13 +189,17 @@ function progressOf(curves, reported) {
   return parts;
 }
 
+/** @param {number} at */
+function ago(at) {
+  return `${duration(Date.now() / 1000 - at)} ago`;
+}
+
 /** @param {{at: string, kind: string, about: string, reason: string, message: string, count: number}} event */
 function eventRow(event) {
   const then = seconds(event.at);
-  const ago = then === null ? "" : `${duration(Date.now() / 1000 - then)} ago`;
   const times = event.count > 1 ? ` ×${event.count}` : "";
   return element("tr", {},
-    element("td", { class: "number faint" }, ago),
+    then === null ? element("td") : element("td", { class: "number faint", "data-at": String(then) }, ago(then)),
     element("td", {}, state(event.reason + times, event.kind === "Warning" ? "bad" : "plain")),
     element("td", { class: "faint" }, event.about),
     element("td", { class: "why" }, event.message));
