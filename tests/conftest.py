@@ -4,8 +4,9 @@ import gc
 import logging
 from collections.abc import Iterator
 
+import hypothesis
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, settings, strategies
 
 import variation
 from traincrew.engine.observability import logs
@@ -28,7 +29,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Let the garbage collector not traverse thousands of tests while they run."""
+    """Let the garbage collector not traverse thousands of tests while they run.
+
+    Hypothesis begins before that: it looks for references to its generator of random numbers, and
+    would not see those of frozen objects.
+    """
+    hypothesis.find(strategies.none(), lambda _: True, settings=settings(database=None))
     gc.collect()
     gc.freeze()
 

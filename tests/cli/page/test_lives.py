@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from msgspec import structs
+
 from traincrew.cli.display.objects import decode
 from traincrew.cli.page.lives import MOST_RUNS, Life, Run, lived
 from traincrew.cli.page.objects import Pod
@@ -47,6 +49,18 @@ def test_a_container_that_was_restarted() -> None:
     life = lived(pod(running(20), ended(5, 18, 3), PodScheduled=2))
 
     assert life.runs == (Run(at(5), at(18), 3), Run(at(20)))
+
+
+def test_a_container_that_was_stopped_with_its_pod() -> None:
+    failed, stopped = ended(5, 18, 143), ended(20, 30, 143)
+    deleted = pod(stopped, failed)
+    deleted = structs.replace(
+        deleted, metadata=structs.replace(deleted.metadata, deletion_timestamp=at(29))
+    )
+
+    life = lived(deleted, lived(pod(running(20), failed)))
+
+    assert [run.stopped for run in life.runs] == [False, True]
 
 
 def test_runs_that_the_status_has_forgotten_stay() -> None:

@@ -188,7 +188,20 @@ def pod_state(pod: Pod) -> PodState:
     return PodState("starting" if pod.spec.node_name else "pending", tone="busy", settled=False)
 
 
+STOP_SIGNALS = frozenset({137, 143})
+"""Exit codes of a container that the kubelet has stopped: SIGKILL and SIGTERM."""
+
+
+def was_stopped(pod: Pod, exit_code: int) -> bool:
+    """Return whether a container has ended because its pod was deleted, as at the end of a job."""
+    return pod.metadata.deletion_timestamp is not None and exit_code in STOP_SIGNALS
+
+
 def _finished(pod: Pod) -> PodState:
+    ends = [each.state.terminated for each in pod.status.container_statuses]
+    codes = [each.exit_code for each in ends if each is not None and each.exit_code != 0]
+    if codes and all(was_stopped(pod, code) for code in codes):
+        return PodState("stopped", pod.status.message)
     for container in pod.status.container_statuses:
         ended = how_it_ended(container)
         if ended is not None and ended[1] == "bad":

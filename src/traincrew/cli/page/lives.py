@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
+from traincrew.cli.display.text import was_stopped
+
 if TYPE_CHECKING:
     from traincrew.cli.display.objects import ContainerState
     from traincrew.cli.page.objects import Pod
@@ -25,11 +27,13 @@ class Run(Struct, frozen=True, rename="camel"):
         started_at: RFC 3339.
         ended_at: None while it runs.
         exit_code: None while it runs.
+        stopped: Whether it ended because its pod was deleted.
     """
 
     started_at: str
     ended_at: str | None = None
     exit_code: int | None = None
+    stopped: bool = False
 
 
 class Life(Struct, frozen=True, rename="camel"):
@@ -58,6 +62,9 @@ def lived(pod: Pod, before: Life | None = None, gone_at: str | None = None) -> L
         for run in (_run(main.last_state), _run(main.state)):
             if run is not None:
                 runs[run.started_at] = run
+        ended = main.state.terminated
+        if ended is not None and ended.started_at in runs and was_stopped(pod, ended.exit_code):
+            runs[ended.started_at] = structs.replace(runs[ended.started_at], stopped=True)
     ordered = tuple(runs[start] for start in sorted(runs))[-MOST_RUNS:]
     return structs.replace(
         life,

@@ -3,14 +3,14 @@
 import { seconds } from "./format.js";
 
 /**
- * @typedef {{startedAt: string, endedAt: string | null, exitCode: number | null}} Run
+ * @typedef {{startedAt: string, endedAt: string | null, exitCode: number | null, stopped: boolean}} Run
  * @typedef {{createdAt: string, scheduledAt: string | null, readyAt: string | null, goneAt: string | null,
  *   runs: Run[]}} Life
  * @typedef {{name: string, uid: string, rank: number, attempt: number, node: string, state: string,
  *   detail: string, tone: string, ready: boolean, restarts: number}} Pod
  * @typedef {{role: string, pod: Pod, life: Life}} PodRow as the server sends it
  * @typedef {{created: number | null, scheduled: number | null, ready: number | null, ended: number | null,
- *   runs: {from: number | null, to: number | null, exitCode: number | null}[]}} Times in seconds since 1970
+ *   runs: {from: number | null, to: number | null, exitCode: number | null, stopped: boolean}[]}} Times in seconds since 1970
  * @typedef {PodRow & {times: Times, text: string, level: number}} Row
  */
 
@@ -60,7 +60,7 @@ export function labelOf({ role, pod }) {
  * @returns {Times}
  */
 export function timesOf(life) {
-  const runs = life.runs.map((run) => ({ from: seconds(run.startedAt), to: seconds(run.endedAt), exitCode: run.exitCode }));
+  const runs = life.runs.map((run) => ({ from: seconds(run.startedAt), to: seconds(run.endedAt), exitCode: run.exitCode, stopped: run.stopped }));
   return {
     created: seconds(life.createdAt), scheduled: seconds(life.scheduledAt), ready: seconds(life.readyAt),
     ended: seconds(life.goneAt) ?? runs[runs.length - 1]?.to ?? null, runs,

@@ -169,10 +169,11 @@ function barsOf({ times }, now) {
   if (times.scheduled !== null) {
     bars.push({ kind: "starting", from: times.scheduled, to: Math.max(first ?? end, times.scheduled), text: "starting: images, volumes" });
   }
-  for (const { from, to, exitCode } of times.runs) {
-    const kind = to === null ? "run" : exitCode ? "failed" : "ended";
+  for (const { from, to, exitCode, stopped } of times.runs) {
+    const kind = to === null ? "run" : exitCode && !stopped ? "failed" : "ended";
     const began = from ?? created;
-    bars.push({ kind, from: began, to: Math.max(to ?? end, began), text: to === null ? "running" : `exit code ${exitCode ?? 0}` });
+    const text = to === null ? "running" : stopped ? "stopped" : `exit code ${exitCode ?? 0}`;
+    bars.push({ kind, from: began, to: Math.max(to ?? end, began), text });
   }
   return bars;
 }
