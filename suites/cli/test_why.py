@@ -24,8 +24,37 @@ from traincrew.engine.resources import (
 __all__ = ["embedded"]
 
 SECONDS = 60.0
-LIMITED, RANGED = "limited", "ranged"
+LIMITED, RANGED, COUNTED, GUARDED = "limited", "ranged", "counted", "guarded"
+ALONE = "alone"
+"""A namespace whose pods keep others away."""
 LIMIT_RANGES = Resource("", "v1", "limitranges", "LimitRange")
+WEBHOOKS = Resource(
+    "admissionregistration.k8s.io",
+    "v1",
+    "validatingwebhookconfigurations",
+    "ValidatingWebhookConfiguration",
+    namespaced=False,
+)
+UNREACHABLE = {
+    "metadata": {"name": "guard"},
+    "webhooks": [
+        {
+            "name": "guard.example.com",
+            "clientConfig": {"url": "https://127.0.0.1:1/"},
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": GUARDED}},
+            "rules": [
+                {
+                    "apiGroups": [""],
+                    "apiVersions": ["v1"],
+                    "resources": ["pods"],
+                    "operations": ["CREATE"],
+                }
+            ],
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "None",
+        }
+    ],
+}
 
 
 def made(name: str, pod: Any = None, *, workers: int = 0, policy: Any = None,
@@ -53,6 +82,11 @@ def shell(text: str) -> list[str]:
     return ["sh", "-c", text]
 
 
+def killed_by(signal: str) -> list[str]:
+    """A program that a signal ends; the first process of a container ignores most of them."""
+    return shell(f"sh -c 'kill -{signal} $$$$'; exit $?")
+
+
 def volume(**source: Any) -> dict[str, Any]:
     return {"volumes": [{"name": "v", **source}]}
 
@@ -60,20 +94,23 @@ def volume(**source: Any) -> dict[str, Any]:
 MOUNT = [{"name": "v", "mountPath": "/v"}]
 SOURCE = "valueFrom"
 LABEL = {"labelSelector": {"matchLabels": {"a": "b"}}, "topologyKey": "kubernetes.io/hostname"}
+ANY = {"labelSelector": {}, "topologyKey": "kubernetes.io/hostname"}
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 SITUATIONS = {
     "insufficient-cpu": made("c", resources={"requests": {"cpu": "4000"}}),
     "insufficient-memory": made("c", resources={"requests": {"memory": "4000Ti"}}),
     "insufficient-gpu": made("c", resources={"limits": {"nvidia.com/gpu": "64"}}),
     "insufficient-resource": made("c", resources={"limits": {"example.com/fpga": "1"}}),
-    "node-selector": made("c", {"nodeSelector": {"disk": "fast"}}),
-    "other-pods-wanted": made(
-        "c",
-        {
-            "affinity": {
-                "podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [LABEL]}
-            }
-        },
+    "insufficient-storage": made("c", resources={"requests": {"ephemeral-storage": "4000Ti"}}),
+    "ports-taken": made("c", workers=2, ports=[{"containerPort": 80, "hostPort": 8199}]),
+    "other-pods-forbid": made(
+        "c", {"affinity": {"podAntiAffinity": {REQUIRED: [ANY]}}}, workers=2, namespace=ALONE
     ),
+    "spread": made("c", {"topologySpreadConstraints": [{
+        "maxSkew": 1, "topologyKey": "absent", "whenUnsatisfiable": "DoNotSchedule"}]}),
+    "unschedulable": made("c", {"schedulerName": "absent"}),
+    "node-selector": made("c", {"nodeSelector": {"disk": "fast"}}),
+    "other-pods-wanted": made("c", {"affinity": {"podAffinity": {REQUIRED: [LABEL]}}}),
     "scheduling-gated": made("c", {"schedulingGates": [{"name": "example.com/queue"}]}),
     "missing-claim": made(
         "c", volume(persistentVolumeClaim={"claimName": "data"}), volumeMounts=MOUNT
@@ -100,9 +137,22 @@ SITUATIONS = {
     "killed": made("c", command=shell("exit 137")),
     "readiness-probe": made("c", workers=1, readinessProbe={
         "exec": {"command": ["false"]}, "periodSeconds": 1}),
+    "command-not-executable": made("c", command=shell("echo > /tmp/a; /tmp/a")),
+    "aborted": made("c", command=shell("exit 134")),
+    "bus-error": made("c", command=killed_by("BUS")),
+    "segmentation-fault": made("c", command=killed_by("SEGV")),
+    "terminated": made("c", command=shell("exit 143")),
+    "no-progress": made("c", policy={"progressDeadlineSeconds": 1}),
+    "pod-deadline": made("c", {"activeDeadlineSeconds": 1}),
+    "host-path": made(
+        "c", volume(hostPath={"path": "/absent", "type": "Directory"}), volumeMounts=MOUNT
+    ),
     "missing-service-account": elastic({"serviceAccountName": "absent"}),
     "missing-priority-class": made("c", {"priorityClassName": "absent"}, workers=1),
+    "missing-runtime-class": made("c", {"runtimeClassName": "absent"}, workers=1),
     "quota": made("c", namespace=LIMITED),
+    "quota-needs-requests": made("c", namespace=COUNTED),
+    "webhook-unreachable": made("c", namespace=GUARDED),
     "limit-range": made("c", namespace=RANGED, resources={"limits": {"cpu": "2"}}),
     "deadline": made("c", policy={"activeDeadlineSeconds": 1}),
     "suspended": made("c", policy={"suspend": True}),
@@ -113,10 +163,13 @@ SITUATIONS = {
 
 
 async def prepare(client: Client) -> None:
-    for name in (LIMITED, RANGED):
+    for name in (LIMITED, RANGED, COUNTED, GUARDED, ALONE):
         await client.create(NAMESPACES, {"metadata": {"name": name}})
     quota = {"metadata": {"name": "team"}, "spec": {"hard": {"pods": "0"}}}
     await client.create(RESOURCE_QUOTAS, quota, LIMITED)
+    counted = {"metadata": {"name": "team"}, "spec": {"hard": {"requests.cpu": "4"}}}
+    await client.create(RESOURCE_QUOTAS, counted, COUNTED)
+    await client.create(WEBHOOKS, UNREACHABLE)
     limits = {"limits": [{"type": "Container", "max": {"cpu": "1"}}]}
     await client.create(LIMIT_RANGES, {"metadata": {"name": "small"}, "spec": limits}, RANGED)
     await client.create(CONFIG_MAPS, {"metadata": {"name": "settings"}}, "default")

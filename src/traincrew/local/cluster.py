@@ -303,10 +303,11 @@ class _Identity(msgspec.Struct, omit_defaults=True):
         try:
             identity = msgspec.json.decode((directory / "identity.json").read_bytes(), type=cls)
         except FileNotFoundError:
-            # Clusters on one machine share the loopback interface: each gets one of 1,024 networks
-            # of 127.64.0.0/10, so that their Services do not collide.
+            # Clusters on one machine share the loopback interface: each gets one of 1,008 networks
+            # of 127.64.0.0/10, so that their Services do not collide. The first 16 are left to API
+            # servers that are no part of a cluster (`DEFAULT_RANGE`).
             base = IPv4Network("127.64.0.0/10")
-            network = base.network_address + 4096 * secrets.randbelow(1024)
+            network = base.network_address + 4096 * (16 + secrets.randbelow(1008))
             identity = cls(service_network=f"{network}/20")
         if not identity.token:
             # Also if an earlier version sent its secret over plain HTTP, where another process on
