@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _HOST = "kubernetes.io/hostname"
 ONE_MACHINE = (
     "Its nodes are one machine and one process, which are lost as a whole: suites/node kills that"
-    " and starts it again. No controller looks after nodes that are silent."
+    " and starts it again. No controller handles nodes that do not respond."
 )
 
 
