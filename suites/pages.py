@@ -28,6 +28,10 @@ TRAINING_SECONDS = 300.0
 """Workers start Python and PyTorch, and meet again when one joins, on machines that are shared."""
 PICTURES = "TRAINCREW_PICTURES"
 """A directory for the screenshots of the guide; without it they are only taken."""
+_TEXTS = """
+const found = [...document.querySelectorAll(arguments[0])];
+return found.map((each) => (each.innerText ?? "").trim());
+"""
 _MARKS = """
 const [canvas] = arguments, {width, height} = canvas;
 const copy = Object.assign(document.createElement("canvas"), {width, height});
@@ -136,7 +140,12 @@ class Window:
         return self.driver.find_elements(By.CSS_SELECTOR, selector)
 
     def text(self, selector: str = "main") -> str:
-        return "\n".join(each.text for each in self.find(selector))
+        return "\n".join(self.texts(selector))
+
+    def texts(self, selector: str) -> list[str]:
+        """Return the texts of all elements, at one moment: the page is drawn again at any time."""
+        found: list[str] = self.driver.execute_script(_TEXTS, selector)
+        return found
 
     def until_text(self, wanted: str, selector: str = "main") -> None:
         until(lambda: wanted in self.text(selector), f"{wanted!r} in {selector}")
@@ -233,11 +242,11 @@ def scaled_while_it_trains(
         return int(window.fact("epoch") or 0)
 
     def running() -> int:
-        return sum("running" in tile.text for tile in window.find(".tile"))
+        return sum("running" in text for text in window.texts(".tile"))
 
     until(lambda: window.curve(accuracy), "a curve", TRAINING_SECONDS)
     until(lambda: epoch() >= 3, "three epochs", TRAINING_SECONDS)
-    assert running() == 2
+    until(lambda: running() == 2, "two workers")
     assert "Worker 2" not in window.text(".timeline")
     assert window.marks(accuracy) == 0
     scale()

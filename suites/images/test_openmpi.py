@@ -73,7 +73,7 @@ class Cluster:
             environment={"HOSTFILE": "/kube-openmpi/generated/hostfile", **variables},
             volumes=volumes,
             capabilities=() if self.user else ROOT,
-            timeout=120,
+            timeout=300,
         )
 
     def one_shot(self, command: str, **variables: str) -> subprocess.CompletedProcess[str]:

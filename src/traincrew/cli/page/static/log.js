@@ -158,7 +158,8 @@ export class Log {
 
   /** @param {number} index */
   lineAt(index) {
-    const line = /** @type {Line} */ (this.shown[index]);
+    const line = this.shown[index];
+    if (!line) return element("div", { class: "line" }); // other lines were chosen since the rows were counted
     const made = this.drawn.get(line) ?? this.lineOf(line);
     this.drawn.set(line, made);
     return made;
