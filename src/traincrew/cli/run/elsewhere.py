@@ -23,6 +23,7 @@ from traincrew.cli.watching.kinds import ALL
 from traincrew.cli.watching.live import Live, Scope
 from traincrew.cli.watching.rights import credentials_refused, missing_right, refused
 from traincrew.cli.watching.waiting import explain_waiting
+from traincrew.cli.watching.watch import scope_of
 from traincrew.engine.client import Client
 from traincrew.engine.errors import (
     ApiError,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from traincrew.cli.manifest.documents import Document
     from traincrew.cli.run.scaling import Scaling
+    from traincrew.cli.watching.kinds import Served
     from traincrew.cli.watching.target import Target
     from traincrew.engine.resources import Resource
 
@@ -282,7 +284,7 @@ class _Run:
         return [
             (f"{job.resource.plural}.{job.resource.group}/{job.name}", job.namespace or "")
             for job in self._jobs
-            if any(served.resource == job.resource for served in ALL)
+            if _served(job) is not None
         ]
 
     # -- an early end ---------------------------------------------------------------------------
@@ -348,10 +350,14 @@ class _Run:
             )
 
 
+def _served(job: Created) -> Served | None:
+    """Return the kind of a job; None for a plain Job."""
+    return next((served for served in ALL if served.resource == job.resource), None)
+
+
 def _scope(job: Created) -> Scope:
     """Return what to watch for one job."""
-    namespace = job.namespace or ""
-    for served in ALL:
-        if served.resource == job.resource:
-            return Scope(namespace, job.name, served.selector_of(job.name))
+    namespace, served = job.namespace or "", _served(job)
+    if served is not None:
+        return scope_of(served, namespace, job.name)
     return Scope(namespace, job.name, f"batch.kubernetes.io/job-name={job.name}")

@@ -101,27 +101,20 @@ def reported(
     percentage = round(percentage, 2)
     if before is not None and before.uid != uid:  # another pod has the number now
         before = None
-    behind = _reports_behind(before, percentage, middle)
-    if before is None:
-        return Position(
-            rank=rank,
-            pod=pod,
-            uid=uid,
-            percentage=percentage,
-            reported_at=now,
-            advanced_at=now,
-            reports_behind=behind,
-        )
-    advances = percentage != before.percentage
+    advanced_at, advanced_before = now, None
+    if before is not None and percentage == before.percentage:
+        advanced_at, advanced_before = before.advanced_at, before.advanced_before
+    elif before is not None:
+        advanced_before = before.advanced_at
     return Position(
         rank=rank,
         pod=pod,
         uid=uid,
         percentage=percentage,
         reported_at=now,
-        advanced_at=now if advances else before.advanced_at,
-        advanced_before=before.advanced_at if advances else before.advanced_before,
-        reports_behind=behind,
+        advanced_at=advanced_at,
+        advanced_before=advanced_before,
+        reports_behind=_reports_behind(before, percentage, middle),
     )
 
 

@@ -16,6 +16,7 @@ from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field, items
 from traincrew.local.apiserver.values.names import subdomain_fault
 
+from .fields import one_of
 from .volumes import descending_path
 
 if TYPE_CHECKING:
@@ -34,14 +35,6 @@ def _identifier(found: list[Cause], value: Any, path: str) -> None:
     """Validate a user or group ID."""
     if value is not None and not 0 <= value <= _MAX_ID:
         found.append(why.invalid(path, value, _ID_RANGE))
-
-
-def _one_of(
-    found: list[Cause], document: Document, key: str, path: str, supported: tuple[str, ...]
-) -> None:
-    value = document.get(key)
-    if value is not None and value not in supported:
-        found.append(why.not_supported(f"{path}.{key}", value, supported))
 
 
 def _containers(spec: Document, path: str) -> Iterator[tuple[str, Document]]:
@@ -71,12 +64,12 @@ def pod_security(found: list[Cause], spec: Document, path: str) -> None:
         detail = "ShareProcessNamespace and HostPID cannot both be enabled"
         found.append(why.invalid(f"{here}.shareProcessNamespace", value=True, detail=detail))
     _sysctls(found, spec, context, f"{here}.sysctls")
-    _one_of(found, context, "fsGroupChangePolicy", here, ("Always", "OnRootMismatch"))
+    one_of(found, context, "fsGroupChangePolicy", here, ("Always", "OnRootMismatch"))
     _seccomp_profile(found, context, here)
     _windows_options(found, context, here)
     _app_armor_profile(found, context, here)
-    _one_of(found, context, "supplementalGroupsPolicy", here, ("Merge", "Strict"))
-    _one_of(found, context, "seLinuxChangePolicy", here, ("Recursive",))
+    one_of(found, context, "supplementalGroupsPolicy", here, ("Merge", "Strict"))
+    one_of(found, context, "seLinuxChangePolicy", here, ("Recursive",))
 
 
 _SYSCTL = "([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
@@ -155,7 +148,7 @@ def container_security(
     for key in ("runAsUser", "runAsGroup"):
         _identifier(found, context.get(key), f"{here}.{key}")
     mount = context.get("procMount")
-    _one_of(found, context, "procMount", here, ("Default", "Unmasked"))
+    one_of(found, context, "procMount", here, ("Default", "Unmasked"))
     if host_users and mount == "Unmasked":
         detail = "`hostUsers` must be false to use `Unmasked`"
         found.append(why.invalid(f"{here}.procMount", mount, detail))
