@@ -7,7 +7,7 @@ import os
 import subprocess
 import tempfile
 import uuid
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -74,17 +74,52 @@ class Container:
             capabilities: What the process may do, such as `CAP_CHOWN`.
             timeout: Seconds.
         """
+        with (
+            networks(1) as (namespace,),
+            self.start(
+                *command,
+                namespace=namespace,
+                user=user,
+                environment=environment,
+                volumes=volumes,
+                capabilities=capabilities,
+            ) as process,
+        ):
+            output, errors = process.communicate(timeout=timeout)
+            return subprocess.CompletedProcess(command, process.returncode, output, errors)
+
+    @contextmanager
+    def start(
+        self,
+        *command: str,
+        namespace: str,
+        host: str = HOST,
+        user: int = USER,
+        environment: Mapping[str, str] | None = None,
+        volumes: Mapping[str, Path] | None = None,
+        capabilities: Sequence[str] = (),
+    ) -> Iterator[subprocess.Popen[str]]:
+        """Start a program in a network namespace; yield it, and kill what is left of it.
+
+        Args:
+            command: The program and its arguments.
+            namespace: The name of the network namespace.
+            host: The name of the host.
+            user: UID and GID.
+            environment: Variables besides the image's.
+            volumes: Directories of this machine by their path in the container.
+            capabilities: What the process may do, such as `CAP_CHOWN`.
+        """
         variables = [f"{name}={value}" for name, value in (environment or {}).items()]
         mounts = [
             {"destination": inside, "type": "bind", "source": str(outside), "options": ["rbind"]}
             for inside, outside in (volumes or {}).items()
         ]
         config = self.archive.config
-        name = f"traincrew-images-{uuid.uuid4().hex[:8]}"
-        with network(name) as namespace, tempfile.TemporaryDirectory() as bundle:
+        with tempfile.TemporaryDirectory() as bundle:
             specification: dict[str, Any] = {
                 "ociVersion": "1.0.2",
-                "hostname": HOST,
+                "hostname": host,
                 "root": {"path": str(self.root), "readonly": True},
                 "mounts": [*_MOUNTS, *mounts],
                 "process": {
@@ -101,36 +136,63 @@ class Container:
                 "linux": {
                     "namespaces": [
                         *({"type": kind} for kind in ("pid", "ipc", "uts", "mount")),
-                        {"type": "network", "path": str(namespace)},
+                        {"type": "network", "path": f"/run/netns/{namespace}"},
                     ]
                 },
             }
             Path(bundle, "config.json").write_text(json.dumps(specification))
-            return subprocess.run(
+            name = f"traincrew-images-{uuid.uuid4().hex[:8]}"
+            with subprocess.Popen(
                 ["runc", "run", "--bundle", bundle, name],
                 env=os.environ | RUNTIME,
                 stdin=subprocess.DEVNULL,
-                capture_output=True,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
                 text=True,
-                check=False,
-                timeout=timeout,
-            )
+            ) as process:
+                try:
+                    yield process
+                finally:
+                    while process.poll() is None:
+                        # Its container would go on without runc, and may not have begun yet.
+                        subprocess.run(
+                            ["runc", "kill", name, "KILL"], capture_output=True, check=False
+                        )
+                        with suppress(subprocess.TimeoutExpired):
+                            process.wait(0.5)
 
 
 @contextmanager
-def network(name: str) -> Iterator[Path]:
-    """Create a network namespace with loopback and one more interface; yield its path."""
-    commands = (
-        "link set lo up",
-        "link add eth0 type veth peer name far",
-        "address add 10.77.0.1/24 dev eth0",
-        "link set far up",
-        "link set eth0 up",
-    )
-    subprocess.run(["ip", "netns", "add", name], check=True)
-    try:
-        for command in commands:
-            subprocess.run(["ip", "-netns", name, *command.split()], check=True)
-        yield Path("/run/netns", name)
-    finally:
-        subprocess.run(["ip", "netns", "delete", name], check=True)
+def networks(count: int) -> Iterator[list[str]]:
+    """Create network namespaces that are joined by a bridge; yield their names.
+
+    Each has loopback, and one interface with the address that `address` says.
+    """
+    name = f"traincrew-images-{uuid.uuid4().hex[:8]}"
+    names = [f"{name}-{number}" for number in range(count)]
+    with ExitStack() as stack:
+        for each in (name, *names):
+            _ip("netns", "add", each)
+            stack.callback(_ip, "netns", "delete", each)
+        _configure(name, "link add bridge type bridge", "link set bridge up")
+        for number, each in enumerate(names):
+            port = f"port{number}"
+            pair = f"link add {port} type veth peer name eth0 netns {each}"
+            _configure(name, pair, f"link set {port} master bridge", f"link set {port} up")
+            own = f"address add {address(number)}/24 dev eth0"
+            _configure(each, own, "link set lo up", "link set eth0 up")
+        yield names
+
+
+def address(number: int) -> str:
+    """Return the IPv4 address in a namespace of `networks`, by its index."""
+    return f"10.77.0.{number + 1}"
+
+
+def _ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True)
+
+
+def _configure(namespace: str, *commands: str) -> None:
+    for command in commands:
+        _ip("-netns", namespace, *command.split())

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import subprocess
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
 from hack.images import catalog
-from suites.images.container import ARBITRARY_USER, HOST, USER
+from suites.images.container import ARBITRARY_USER, HOST, USER, address, networks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from suites.images.container import Container
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     Containers = Callable[[str], Container]
 
 NOBODY = 65534
-HOSTS = (f"{HOST}.job", "job-worker-0.job", "job-worker-1.job")
+HOSTS = (HOST, "job-worker-0", "job-worker-1")
 FILES = catalog.REPOSITORY / "src/traincrew/local/images/files/openmpi"
 # What a container runtime gives root.
 ROOT = (
@@ -31,7 +33,7 @@ MPIEXEC = "mpiexec --allow-run-as-root --hostfile $HOSTFILE -n 3 --map-by ppr:1:
 
 
 class Cluster:
-    """A pod that stands for all pods of a cluster, by their names.
+    """The pods of a cluster: a master, and two workers while it runs mpiexec.
 
     Args:
         image: The image.
@@ -45,11 +47,9 @@ class Cluster:
         for path in (self.keys, self.generated):
             path.mkdir()
         self.hosts = directory / "hosts"
-        # An address that Open MPI does not take for its own host's.
-        others = [f"127.10.0.{number} {host}\n" for number, host in enumerate(HOSTS[1:], 1)]
-        own = f"127.0.0.1 localhost\n10.77.0.1 {HOST} {HOSTS[0]}\n"
-        self.hosts.write_text(own + "".join(others))
-        (self.generated / "hostfile").write_text("".join(f"{host}\n" for host in HOSTS))
+        entries = [f"{address(number)} {host} {host}.job\n" for number, host in enumerate(HOSTS)]
+        self.hosts.write_text("127.0.0.1 localhost\n" + "".join(entries))
+        (self.generated / "hostfile").write_text("".join(f"{host}.job\n" for host in HOSTS))
 
     def key(self, private: str = "id_ed25519", kind: str = "ed25519", mode: int = 0o440) -> None:
         """Create the key pair, as a Secret with `fsGroup` shows it."""
@@ -62,22 +62,46 @@ class Cluster:
             os.chown(path, 0, self.user)
 
     def run(self, *command: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        """Run a program in the master."""
+        with networks(1) as (namespace,):
+            return self._run(namespace, *command, **variables)
+
+    def one_shot(self, command: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        """Run the master of a one-shot job."""
+        return self.run("/init.sh", command, ONE_SHOT="true", **variables)
+
+    def mpiexec(self, command: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        """Run the master of a one-shot job whose command is mpiexec, and its workers."""
+        with networks(len(HOSTS)) as (namespace, *others), ExitStack() as stack:
+            for host, other in zip(HOSTS[1:], others, strict=True):
+                stack.enter_context(self._start(other, "/init.sh", host=host, **variables))
+            whole = f"{MPIEXEC} {command}"
+            return self._run(namespace, "/init.sh", whole, ONE_SHOT="true", **variables)
+
+    def _run(
+        self, namespace: str, *command: str, **variables: str
+    ) -> subprocess.CompletedProcess[str]:
+        with self._start(namespace, *command, **variables) as process:
+            output, errors = process.communicate(timeout=300)
+            return subprocess.CompletedProcess(command, process.returncode, output, errors)
+
+    def _start(
+        self, namespace: str, *command: str, host: str = HOST, **variables: str
+    ) -> AbstractContextManager[subprocess.Popen[str]]:
         volumes = {
             "/ssh-key/openmpi": self.keys,
             "/kube-openmpi/generated": self.generated,
             "/etc/hosts": self.hosts,
         }
-        return self.image.run(
+        return self.image.start(
             *command,
+            namespace=namespace,
+            host=host,
             user=self.user,
             environment={"HOSTFILE": "/kube-openmpi/generated/hostfile", **variables},
             volumes=volumes,
             capabilities=() if self.user else ROOT,
-            timeout=300,
         )
-
-    def one_shot(self, command: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        return self.run("/init.sh", command, ONE_SHOT="true", **variables)
 
 
 def complaints(errors: str) -> list[str]:
@@ -110,7 +134,7 @@ def test_processes_start_by_ssh(cluster: Cluster, private: str, kind: str) -> No
     cluster.key(private, kind)
     words = "$OMPI_COMM_WORLD_RANK $(id -u) ${SSH_CONNECTION:+ssh} $MINE $(umask)"
     mine = 'it\'s "mine"\nalone'
-    done = cluster.one_shot(f"{MPIEXEC} sh -c 'echo {words}'", MINE=mine)
+    done = cluster.mpiexec(f"sh -c 'echo {words}'", MINE=mine)
     assert done.returncode == 0, done.stderr
     says = 'it\'s "mine" alone 0022'
     user = cluster.user
@@ -123,7 +147,7 @@ def test_the_exit_code_is_the_commands(of_user: Cluster) -> None:
     of_user.key()
     assert of_user.one_shot("echo one; exit 3").returncode == 3
     assert of_user.one_shot("kill -9 $$").returncode == 137
-    failed = of_user.one_shot(f"{MPIEXEC} sh -c 'exit 7'")
+    failed = of_user.mpiexec("sh -c 'exit 7'")
     assert failed.returncode == 7, failed.stderr
 
 
@@ -161,7 +185,7 @@ def test_a_key_without_its_last_line_feed(of_user: Cluster) -> None:
     private = of_user.keys / "id_ed25519"
     private.write_text(private.read_text().rstrip("\n"))
     (of_user.keys / "authorized_keys").unlink()
-    done = of_user.one_shot(f"{MPIEXEC} hostname")
+    done = of_user.mpiexec("hostname")
     assert (done.returncode, complaints(done.stderr)) == (0, [])
 
 
@@ -179,7 +203,7 @@ def test_what_is_wrong_with_keys_is_said(of_user: Cluster) -> None:
 def test_other_keys_are_refused(of_user: Cluster) -> None:
     of_user.key()
     (of_user.keys / "authorized_keys").write_text("ssh-ed25519 AAAAnothing somebody@else\n")
-    done = of_user.one_shot(f"{MPIEXEC} hostname")
+    done = of_user.mpiexec("hostname")
     assert done.returncode != 0
     assert "Permission denied (publickey)" in done.stderr
 
@@ -188,7 +212,7 @@ def test_other_keys_are_refused(of_user: Cluster) -> None:
 def test_chainermn_trains(container: Containers, tmp_path: Path, user: int) -> None:
     cluster = Cluster(container("openmpi-chainermn"), tmp_path, user)
     cluster.key()
-    done = cluster.one_shot(f"{MPIEXEC} python3 /examples/train_digits.py")
+    done = cluster.mpiexec("python3 /examples/train_digits.py")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "3 process(es), 479 images each" in done.stdout
     assert "validation accuracy: 0.9" in done.stdout.splitlines()[-1]

@@ -240,6 +240,23 @@ class ScenarioContext:
 
         await self.until(f"event {reason}: {message}", found)
 
+    async def reported(self, name: str, *beginnings: str) -> None:
+        """Wait until events about a job have been written, one with each of these first words.
+
+        An operator that is killed loses what it has not written: its Normal events wait until
+        nothing is urgent.
+        """
+
+        def found() -> bool:
+            messages = [
+                event.get("message", "")
+                for event in self.recording.all("Event")
+                if event["involvedObject"]["name"] == name
+            ]
+            return all(any(text.startswith(each) for text in messages) for each in beginnings)
+
+        await self.until(f"events about {name}: {'; '.join(beginnings)}", found)
+
     async def given_up(self, pod: Document) -> None:
         """Wait until a pod on an unreachable node is being deleted."""
         name = pod["metadata"]["name"]

@@ -181,6 +181,7 @@ async def mxjob_operator_killed(context: ScenarioContext) -> None:
     await context.create(distributed("left", workers=1))
     first = await running(context, "left", 3)
     await context.phase("left", "Running")
+    await context.reported("left", "Created 3 jobs: ", "Created service: ")
     context.cluster.operator.kill()
     await end(context, {"scheduler-0": first["scheduler-0"]}, 137)
     name = first["scheduler-0"]["metadata"]["name"]
