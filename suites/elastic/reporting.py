@@ -12,6 +12,7 @@ import time
 def train() -> None:
     """Train a model of a few thousand parameters, made from a configuration written here."""
     import torch
+    from torch import distributed
     from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
 
     config = BertConfig(
@@ -46,6 +47,8 @@ def train() -> None:
     names = sorted(type(each).__name__ for each in trainer.callback_handler.callbacks)
     print("callbacks:", *names)  # noqa: T201
     trainer.train()
+    # Threads of gloo that are left when Python ends abort the program now and then.
+    distributed.destroy_process_group()
 
 
 def report() -> None:

@@ -90,7 +90,7 @@ _CODES = {
     134: (
         "aborted",
         "the program aborted itself (SIGABRT)",
-        "look at the end of its log for a failed assertion",
+        "look at its log: a failed assertion, or PyTorch's process group was not destroyed",
     ),
     135: (
         "bus-error",
