@@ -173,6 +173,34 @@ def change(cluster: traincrew.LocalCluster, job: str, rank: int, status: dict[st
     asyncio.run(work())
 
 
+def report(
+    cluster: traincrew.LocalCluster, job: str, rank: int, percentage: float, *, behind: bool
+) -> None:
+    """Report how far a rank is, of a job whose median is 47%, and whether it is behind."""
+    pod = pod_name(job, rank)
+    message = f"Rank {rank} in pod {pod} is behind: it has done 12%, and the median is 45%."
+    reason, status = ("RankBehind", "False") if behind else ("Advancing", "True")
+    slowest = [
+        {"rank": rank, "pod": pod, "percentage": percentage, "lastAdvanceTime": _now()},
+    ]
+    change = {
+        "conditions": [_condition("Progressing", status, reason=reason, message=message)],
+        "progress": {
+            "percentage": 47,
+            "lastUpdateTime": _now(),
+            "ranks": {"count": 1000, "median": 47, "slowest": slowest},
+        },
+    }
+
+    async def work() -> None:
+        async with Client(load_config(str(cluster.kubeconfig))) as client:
+            await client.patch(
+                ELASTIC_JOBS, job, NAMESPACE, patch={"status": change}, subresource="status"
+            )
+
+    asyncio.run(work())
+
+
 def address_of(job: str) -> str:
     """Return how the page names a job."""
     return f"{ELASTIC_JOBS.kind}.{ELASTIC_JOBS.group}/{NAMESPACE}/{job}"

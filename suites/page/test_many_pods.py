@@ -131,6 +131,37 @@ def test_a_pod_that_fails_comes_first(window: Window, cluster: traincrew.LocalCl
     many_pods.change(cluster, "large", 500, many_pods.running())
 
 
+@pytest.mark.parametrize("width", [1280, 360])
+def test_a_rank_that_is_behind_is_found_without_scrolling(
+    window: Window, cluster: traincrew.LocalCluster, width: int, tmp_path: Path
+) -> None:
+    window.resize(width, 900)
+    many_pods.report(cluster, "large", 432, 14.5, behind=True)
+    shown(window)
+    # After the pods that have failed, or wait for a node.
+    row = until(
+        lambda: next((row for row in window.find(".pod-row")[:3] if "behind" in row.text), None),
+        "a row that says it",
+    )
+    state, place, *more = row.text.splitlines()
+    assert (state, place) == ("running, behind", "Worker 432")
+    words = "rank 432 is behind: 14.5%, the median is 47%"
+    assert words in (row.get_attribute("title") or "")
+    if width > 1000:
+        assert words in more
+    assert window.driver.execute_script(IS_SEEN, row)
+    states = [button.text for button in window.find(".states button")]
+    assert states[2:4] == ["1 behind", "1 restarted"]
+    window.find(".states button")[2].click()
+    window.until_text("1 of 1,000 pods", ".pod-tools")
+    window.find(".states button")[2].click()
+    assert window.driver.execute_script("return document.documentElement.scrollWidth") <= width
+    window.picture(f"page-behind-{width}", tmp_path)
+
+    many_pods.report(cluster, "large", 432, 46, behind=False)
+    until(lambda: "behind" not in window.text(".pod-list"), "it is not behind any more")
+
+
 def test_a_flood_of_lines_is_counted_and_the_page_answers(
     window: Window, cluster: traincrew.LocalCluster
 ) -> None:

@@ -449,6 +449,13 @@ def test_the_log_of_the_slowest_rank_is_named() -> None:
     assert found.evidence[1] == (
         "status.progress.ranks: median of 4 is 45%; rank 3 in pod a 12.5%, rank 0 in pod b 45%"
     )
+    # The rank that the condition names need not be the slowest one.
+    message = "Rank 0 in pod b is behind: it has done 12%."
+    named = [*RUNNING, condition("Progressing", "False", "RankBehind", message)]
+    worker = pod({"running": {}}, phase="Running", name="b")
+    status = replace(job(named).status, progress=progress)
+    found = why(replace(behind, status=status), worker)
+    assert "traincrew logs digits --role" in found.fix
     # A pod that is gone has no log; a pod that is in trouble explains more.
     assert "traincrew logs digits;" in why(behind).fix
     assert why(behind, unplaced(PLACING["insufficient-cpu"])).cause == "insufficient-cpu"

@@ -210,6 +210,17 @@ def test_it_ends_with_the_job() -> None:
     assert status.phase == "Succeeded"
 
 
+def test_the_rank_that_a_message_names_is_read_from_it() -> None:
+    """So that a change of the words is a change of what reads them."""
+    behind = assess(report(100), SLOW)
+    stopped = assess(report(6480), (position(7, 41), *(position(rank, 42) for rank in range(3))))
+    assert behind is not None
+    assert stopped is not None
+    assert advancing.named_rank(behind.message) == (3, "pod-3", "is behind")
+    assert advancing.named_rank(stopped.message) == (7, "pod-7", "stopped first")
+    assert advancing.named_rank("No rank is behind any more.") is None
+
+
 def test_a_change_is_an_event_and_nothing_else_is() -> None:
     statuses = [Status()]
     for found in (GOOD, GOOD, STALLED, STALLED, GOOD, None, STALLED):

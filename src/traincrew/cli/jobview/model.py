@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec import Struct
 
 from traincrew.cli.display.text import pod_state
+from traincrew.cli.jobview.behind import behind, not_progressing
 from traincrew.plan.shared.text import printable
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ class JobSummary(Plain, frozen=True, kw_only=True):
         ended_at: Its end, if it has ended.
         reason: Reason of the phase, one word.
         message: The same for people.
+        warning: Why a running job does not advance, reason and message; empty if it does, or if
+            nothing says so.
     """
 
     kind: str
@@ -79,6 +82,7 @@ class JobSummary(Plain, frozen=True, kw_only=True):
     ended_at: str | None
     reason: str
     message: str
+    warning: str
 
 
 class Condition(Plain, frozen=True, kw_only=True):
@@ -108,6 +112,7 @@ class PodView(Plain, frozen=True, kw_only=True):
         started_at: When its first container started, if known.
         ended_at: When its last container ended, if all have.
         exit_code: The exit code of a container that has failed, else 0 if all have ended.
+        behind: How far its rank is, if that is the one that the others wait for; else empty.
     """
 
     name: str
@@ -123,6 +128,7 @@ class PodView(Plain, frozen=True, kw_only=True):
     started_at: str | None
     ended_at: str | None
     exit_code: int | None
+    behind: str
 
 
 class RoleView(Plain, frozen=True, kw_only=True):
@@ -200,6 +206,7 @@ class JobView(Plain, frozen=True, kw_only=True):
 def summary(kind: Kind, job: Job) -> JobSummary:
     """Return a job as a row of a list."""
     status, metadata, progress = job.status, job.metadata, job.status.progress
+    stalled = not_progressing(job)
     return JobSummary(
         kind=kind.definition.kind,
         api_version=kind.definition.api_version,
@@ -216,6 +223,7 @@ def summary(kind: Kind, job: Job) -> JobSummary:
         ended_at=status.completion_time,
         reason=one_line(status.reason),
         message=one_line(status.message),
+        warning="" if stalled is None else one_line(f"{stalled.reason}: {stalled.message}"),
     )
 
 
@@ -295,7 +303,11 @@ def _ranks(ranks: Ranks) -> RanksView:
 def _roles(kind: Kind, job: Job, pods: Sequence[Pod]) -> tuple[RoleView, ...]:
     desired = kind.roles(job.spec)
     found: dict[str, list[tuple[PodPlace, Pod]]] = {name: [] for name in desired}
+    late = behind(job)
+    late_uid = ""
     for pod in sorted(pods, key=_age):
+        if late is not None and pod.metadata.name == late.pod:
+            late_uid = pod.metadata.uid  # of those of this name, the newest
         place = kind.place(pod.metadata.labels)
         found.setdefault(place.role, []).append((place, pod))
     roles = []
@@ -304,7 +316,8 @@ def _roles(kind: Kind, job: Job, pods: Sequence[Pod]) -> tuple[RoleView, ...]:
         views = []
         for place, pod in members:
             attempts[place.rank] = attempts.get(place.rank, 0) + 1
-            views.append(_pod(pod, place.rank, attempts[place.rank]))
+            words = late.words if late is not None and pod.metadata.uid == late_uid else ""
+            views.append(_pod(pod, place.rank, attempts[place.rank], words))
         views.sort(key=lambda one: (one.rank, one.attempt))
         ready = sum(one.ready for one in views)
         role = RoleView(name=name, desired=desired.get(name, 0), ready=ready, pods=tuple(views))
@@ -316,7 +329,7 @@ def _age(pod: Pod) -> tuple[str, str]:
     return pod.metadata.creation_timestamp, pod.metadata.name
 
 
-def _pod(pod: Pod, rank: int, attempt: int) -> PodView:
+def _pod(pod: Pod, rank: int, attempt: int, words: str) -> PodView:
     state, status = pod_state(pod), pod.status
     starts, ends, codes = [], [], []
     for container in status.container_statuses:
@@ -343,6 +356,7 @@ def _pod(pod: Pod, rank: int, attempt: int) -> PodView:
         started_at=min(starts, default=None),
         ended_at=max(ends, default=None) if finished else None,
         exit_code=failed if failed is not None else 0 if finished else None,
+        behind=words,
     )
 
 

@@ -51,7 +51,7 @@ def _progress(jobs: Sequence[JobSummary]) -> dict[str, list[str]]:
 
 def _why(job: JobSummary) -> str:
     if job.phase in _SELF_EVIDENT:
-        return ""
+        return job.warning
     return ": ".join(filter(None, (job.reason, job.message)))
 
 

@@ -16,6 +16,7 @@ from msgspec import Struct, structs
 from traincrew.cli.display.objects import Workload
 from traincrew.cli.display.text import moment
 from traincrew.cli.jobview import model
+from traincrew.cli.jobview.attention import Attention, attention
 from traincrew.cli.jobview.objects import Job
 from traincrew.cli.page.feed import Feed, problem_of
 from traincrew.cli.page.lives import Life, lived
@@ -58,11 +59,12 @@ class EventRow(Struct, frozen=True, rename="camel"):
 
 
 class PodRow(Struct, frozen=True, rename="camel"):
-    """A pod of the page: its model, the role it has, and its life."""
+    """A pod of the page: its model, the role it has, its life, and how soon to look at it."""
 
     role: str
     pod: model.PodView
     life: Life
+    level: Attention
 
 
 class RoleCount(Struct, frozen=True):
@@ -243,8 +245,10 @@ class JobFeed(Feed):
     def _row(self, role: str, pod: model.PodView) -> PodRow:
         known = self._pods[pod.uid]
         if known.gone:
-            pod = structs.replace(pod, state=_GONE, tone="plain", ready=False, detail=pod.state)
-        return PodRow(role, pod, known.life)
+            pod = structs.replace(
+                pod, state=_GONE, tone="plain", ready=False, detail=pod.state, behind=""
+            )
+        return PodRow(role, pod, known.life, attention(pod, gone=known.gone))
 
     def _derive_events(self, job: Job) -> list[EventRow]:
         pods = [known.pod for known in self._pods.values()]

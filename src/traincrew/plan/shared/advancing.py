@@ -5,8 +5,9 @@ Only for jobs whose program reports (docs/design/progress.md, "Reports"). It nev
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
@@ -27,6 +28,33 @@ ADVANCING = "Advancing"
 NOT_ADVANCING = "NotAdvancing"
 RANK_BEHIND = "RankBehind"
 """Reasons of the condition."""
+_IS_BEHIND = "is behind"
+_STOPPED_FIRST = "stopped first"
+_NAMED_RANK = re.compile(rf"\bRank (\d+) in pod (\S+) ({_IS_BEHIND}|{_STOPPED_FIRST})\b")
+
+
+class NamedRank(NamedTuple):
+    """The rank that a message of the condition names.
+
+    Attributes:
+        rank: Its number in the training, from 0.
+        pod: Name of its pod.
+        verb: What is said of it: ``is behind`` or ``stopped first``.
+    """
+
+    rank: int
+    pod: str
+    verb: str
+
+
+def named_rank(message: str) -> NamedRank | None:
+    """Return the rank that a message of the condition names; None if it names none.
+
+    The condition has no other field for it, and the slowest rank of ``status.progress`` may be
+    another one: a rank is named after two reports, or when the others have overtaken it.
+    """
+    found = _NAMED_RANK.search(message)
+    return NamedRank(int(found[1]), found[2], found[3]) if found is not None else None
 
 
 class Advance(Struct, frozen=True, kw_only=True):
@@ -109,7 +137,7 @@ def assess(
         return Advance(holds=False, reason=NOT_ADVANCING, message=message)
     before = stored if stored is not None and stored.reason == RANK_BEHIND else None
     if (rank := ranks.behind(positions)) is not None:
-        subject = f"Rank {rank.rank} in pod {rank.pod} is behind"
+        subject = f"Rank {rank.rank} in pod {rank.pod} {_IS_BEHIND}"
         # Numbers move with every report; the condition is written when it changes.
         if before is not None and before.message.startswith(f"{subject}:"):
             message = before.message
@@ -156,6 +184,6 @@ def _waited_for(found: RanksProgress | None) -> str:
 def stopped(found: RanksProgress, rank: RankProgress) -> str:
     """Return which rank the others wait for; without a period."""
     return (
-        f"Rank {rank.rank} in pod {rank.pod} stopped first, at {rank.percentage:g}%,"
+        f"Rank {rank.rank} in pod {rank.pod} {_STOPPED_FIRST}, at {rank.percentage:g}%,"
         f" and the median of {found.count} ranks is {found.median:g}%"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from traincrew.cli.jobview.behind import behind, not_progressing
 from traincrew.cli.jobview.model import one_line
 from traincrew.cli.jobview.why.facts import Explanation, brief
 
@@ -16,9 +17,8 @@ __all__ = ["not_advancing"]
 
 def not_advancing(facts: Facts) -> Explanation | None:
     """Explain a job by its condition ``Progressing``; None if it is not false."""
-    conditions = facts.job.status.conditions
-    found = next((one for one in conditions if one.type == "Progressing"), None)
-    if found is None or found.status != "False":
+    found = not_progressing(facts.job)
+    if found is None:
         return None
     evidence = [f"condition Progressing=False: {found.reason}: {brief(found.message)}"]
     progress = facts.job.status.progress
@@ -28,21 +28,24 @@ def not_advancing(facts: Facts) -> Explanation | None:
         evidence.append(
             f"status.progress.ranks: median of {ranks.count} is {ranks.median:g}%; {slowest}"
         )
-    first = ranks.slowest[0] if ranks is not None and ranks.slowest else None
+    late = behind(facts.job)
+    pod = late.pod if late is not None else ""
+    if not pod and ranks is not None and ranks.slowest:
+        pod = ranks.slowest[0].pod
     if found.reason == "RankBehind":
         return Explanation(
             cause="rank-behind",
             text=f"{facts.title} is running, but one rank is far behind the others:"
             f" {brief(found.message)}",
             evidence=tuple(evidence),
-            fix=f"look at its log: {_logs(facts, first)}; compare its node with the others:"
+            fix=f"look at its log: {_logs(facts, pod)}; compare its node with the others:"
             " a slow disk, a busy or throttled accelerator, more data than the other ranks have",
         )
     return Explanation(
         cause="not-advancing",
         text=f"{facts.title} is running, but does not advance: {brief(found.message)}",
         evidence=tuple(evidence),
-        fix=f"look at the log: {_logs(facts, first)}; if it is only slow, raise"
+        fix=f"look at the log: {_logs(facts, pod)}; if it is only slow, raise"
         " progressDeadlineSeconds or report more often; to have it ended although it prints, set"
         " progressSource to Reports",
     )
@@ -52,11 +55,11 @@ def _words(rank: Rank) -> str:
     return f"rank {rank.rank} in pod {one_line(rank.pod)} {rank.percentage:g}%"
 
 
-def _logs(facts: Facts, rank: Rank | None) -> str:
-    """Return the command that shows the log of a rank's pod, else of all pods."""
+def _logs(facts: Facts, name: str) -> str:
+    """Return the command that shows the log of the pod of this name, else of all pods."""
     command = f"traincrew logs {facts.job.metadata.name}"
     for pod in facts.pods:
-        if rank is not None and pod.metadata.name == rank.pod:
+        if pod.metadata.name == name:
             place = facts.kind.place(pod.metadata.labels)
             return f"{command} --role {place.role} --rank {place.rank}"
     return command

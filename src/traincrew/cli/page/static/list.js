@@ -6,7 +6,7 @@ import { stream } from "./session.js";
 /**
  * @typedef {{kind: string, namespace: string, name: string, phase: string, ready: number, desired: number,
  *   restarts: number, createdAt: string, startedAt: string | null, endedAt: string | null, reason: string,
- *   message: string}} Summary
+ *   message: string, warning: string}} Summary
  */
 
 const SELF_EVIDENT = new Set(["Running", "Succeeded"]);
@@ -101,7 +101,7 @@ function ageOf(summary) {
  * @param {Summary} summary
  */
 function rowOf(key, summary) {
-  const why = SELF_EVIDENT.has(summary.phase) ? "" : [summary.reason, summary.message].filter(Boolean).join(": ");
+  const why = SELF_EVIDENT.has(summary.phase) ? summary.warning : [summary.reason, summary.message].filter(Boolean).join(": ");
   const age = element("td", { class: "number" }, ageOf(summary));
   const address = `#/job/${key.split("/").map(encodeURIComponent).join("/")}`;
   const row = element("tr", { "data-key": key },

@@ -1,7 +1,7 @@
 // The pods of a job: a tile for each, or, if there are many, counts and a list with those first that are not well.
 
 import { arrange, count, element, state, throttled } from "./format.js";
-import { byPlace, labelOf, RESTARTED, toneOf, TONES } from "./rows.js";
+import { BEHIND, byPlace, labelOf, RESTARTED, toneOf, TONES } from "./rows.js";
 import { VisibleRows } from "./visible.js";
 
 /**
@@ -12,6 +12,12 @@ import { VisibleRows } from "./visible.js";
 const MANY_PODS = 60;
 const ROW = 30;
 const MOST_STATES = 12;
+/** What pods can be besides their state, with the level of those that are only that. */
+const MORE_STATES = /** @type {{name: string, level: number, is: (pod: import("./rows.js").Pod) => boolean}[]} */ ([
+  { name: BEHIND, level: 1, is: (pod) => pod.behind !== "" },
+  { name: RESTARTED, level: 3, is: (pod) => pod.restarts > 0 },
+]);
+const LAST_LEVEL = 8;
 
 export class Pods {
   /**
@@ -98,19 +104,21 @@ export class Pods {
   drawStates() {
     /** @type {Map<string, {tone: string, count: number, level: number}>} */
     const states = new Map();
-    let restarted = 0;
     for (const { pod, level } of this.rows) {
       const found = states.get(pod.state);
-      if (found) {
+      if (!found) states.set(pod.state, { tone: toneOf(pod), count: 1, level });
+      else {
         found.count += 1;
-        found.level = Math.max(found.level, level);
-      } else states.set(pod.state, { tone: toneOf(pod), count: 1, level });
-      if (pod.restarts) restarted += 1;
+        if (level > found.level) Object.assign(found, { tone: toneOf(pod), level });
+      }
     }
-    if (restarted) states.set(RESTARTED, { tone: "busy", count: restarted, level: 2 });
+    for (const { name, level, is } of MORE_STATES) {
+      const number = this.rows.filter(({ pod }) => is(pod)).length;
+      if (number) states.set(name, { tone: "busy", count: number, level });
+    }
     const sorted = [...states].sort(([, a], [, b]) => a.level - b.level || b.count - a.count).slice(0, MOST_STATES);
     if (this.wanted && !sorted.some(([name]) => name === this.wanted)) {
-      sorted.push([this.wanted, { tone: "plain", count: 0, level: 7 }]);
+      sorted.push([this.wanted, { tone: "plain", count: 0, level: LAST_LEVEL }]);
     }
     arrange(this.states, sorted.map(([name, { tone, count: number }]) => this.buttonOf(name, tone, number)));
   }
@@ -149,13 +157,12 @@ export class Pods {
   /** @param {Row} row */
   rowOf(row) {
     const { pod, life } = row;
-    const notReady = pod.state === "running" && !pod.ready ? "not ready" : "";
     return element("div", { class: `pod-row${life.goneAt ? " gone" : ""}`, role: "listitem", "data-uid": pod.uid, title: titleOf(row) },
-      state([pod.state, notReady, restartsOf(pod)].filter(Boolean).join(", "), toneOf(pod)),
+      state(wordsOf(pod), toneOf(pod)),
       element("span", { class: "place" }, labelOf(row)),
       element("span", { class: "optional" }, pod.name),
       element("span", { class: "optional faint" }, pod.node || "no node yet"),
-      element("span", { class: "optional faint" }, pod.detail),
+      element("span", { class: "optional faint" }, moreOf(pod)),
       element("button", { type: "button", "aria-label": `Log of ${pod.name}`, onclick: () => this.showLog(pod.name) }, "Log"));
   }
 }
@@ -165,7 +172,24 @@ export class Pods {
  * @param {string} name of a state
  */
 function isIn({ pod }, name) {
-  return pod.state === name || (name === RESTARTED && pod.restarts > 0);
+  return pod.state === name || MORE_STATES.some((more) => more.name === name && more.is(pod));
+}
+
+/**
+ * The state of a pod, and what else there is to say of it, in a few words.
+ * @param {import("./rows.js").Pod} pod
+ */
+function wordsOf(pod) {
+  const notReady = pod.state === "running" && !pod.ready ? "not ready" : "";
+  return [pod.state, pod.behind && BEHIND, notReady, restartsOf(pod)].filter(Boolean).join(", ");
+}
+
+/**
+ * The same at length: why it is in that state, how far its rank is.
+ * @param {import("./rows.js").Pod} pod
+ */
+function moreOf({ behind, detail }) {
+  return [behind, detail].filter(Boolean).join("; ");
 }
 
 /** @param {import("./rows.js").Pod} pod */
@@ -175,7 +199,8 @@ function restartsOf({ restarts }) {
 
 /** @param {Row} row */
 function titleOf({ pod }) {
-  return `${pod.name}: ${pod.state}${pod.detail ? ` (${pod.detail})` : ""}${pod.node ? ` on ${pod.node}` : ""}`;
+  const more = moreOf(pod);
+  return `${pod.name}: ${pod.state}${more ? ` (${more})` : ""}${pod.node ? ` on ${pod.node}` : ""}`;
 }
 
 /** @param {Role} role */
@@ -199,7 +224,7 @@ function tileOf(row) {
   const tone = toneOf(pod);
   return element("li", { class: `tile ${tone}${life.goneAt ? " gone" : ""}`, title: titleOf(row) },
     state(`${pod.rank}${attempt}`, tone),
-    element("div", { class: "more" }, [pod.state, restartsOf(pod)].filter(Boolean).join(", ")),
+    element("div", { class: "more" }, [pod.state, pod.behind, restartsOf(pod)].filter(Boolean).join(", ")),
     element("div", { class: "more faint" }, pod.node || "no node yet"));
 }
 

@@ -7,14 +7,16 @@ import { seconds } from "./format.js";
  * @typedef {{createdAt: string, scheduledAt: string | null, readyAt: string | null, goneAt: string | null,
  *   runs: Run[]}} Life
  * @typedef {{name: string, uid: string, rank: number, attempt: number, node: string, state: string,
- *   detail: string, tone: string, ready: boolean, restarts: number}} Pod
- * @typedef {{role: string, pod: Pod, life: Life}} PodRow as the server sends it
+ *   detail: string, tone: string, ready: boolean, restarts: number, behind: string}} Pod
+ * @typedef {{role: string, pod: Pod, life: Life, level: number}} PodRow as the server sends it; `level` is how soon somebody
+ *   should look at the pod, 0 is first
  * @typedef {{created: number | null, scheduled: number | null, ready: number | null, ended: number | null,
  *   runs: {from: number | null, to: number | null, exitCode: number | null, stopped: boolean}[]}} Times in seconds since 1970
- * @typedef {PodRow & {times: Times, text: string, level: number}} Row
+ * @typedef {PodRow & {times: Times, text: string}} Row
  */
 
 export const RESTARTED = "restarted";
+export const BEHIND = "behind";
 export const TONES = ["bad", "busy", "plain", "good"];
 
 /**
@@ -24,21 +26,8 @@ export const TONES = ["bad", "busy", "plain", "good"];
  */
 export function prepared(row) {
   const { role, pod, life } = row;
-  const text = [pod.name, role, labelOf(row), pod.node, pod.state, pod.restarts ? RESTARTED : ""].join(" ").toLowerCase();
-  return { ...row, times: timesOf(life), text, level: levelOf(row) };
-}
-
-/**
- * How soon somebody should look at a pod; 0 is first.
- * @param {PodRow} row
- */
-function levelOf({ pod, life }) {
-  if (life.goneAt) return 6;
-  if (pod.tone === "bad") return 0;
-  if (pod.tone === "busy") return 1;
-  if (pod.restarts) return 2;
-  if (pod.tone === "plain") return 3;
-  return pod.ready ? 5 : 4;
+  const text = [pod.name, role, labelOf(row), pod.node, pod.state, pod.restarts ? RESTARTED : "", pod.behind ? BEHIND : ""].join(" ").toLowerCase();
+  return { ...row, times: timesOf(life), text };
 }
 
 /**
@@ -67,7 +56,11 @@ export function timesOf(life) {
   };
 }
 
-/** @param {Pod} pod */
+/**
+ * Return the tone of a pod: that of its state, but one that is only running is not well if the others wait for it.
+ * @param {Pod} pod
+ */
 export function toneOf(pod) {
+  if (pod.behind && pod.tone === "good") return "busy";
   return TONES.includes(pod.tone) ? pod.tone : "plain";
 }
