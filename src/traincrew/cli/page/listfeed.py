@@ -43,7 +43,6 @@ class ListFeed(Feed):
         self._namespace = namespace
         self.rows: dict[str, tuple[int, JobSummary]] = {}
         """Rows by key, each with the number of its last change."""
-        self.removed: dict[str, int] = {}
         self.problems: dict[str, str] = {}
         self.version = 0
         self._known: set[str] = set()
@@ -93,9 +92,7 @@ class ListFeed(Feed):
             version = self._next()
             if new is None:
                 self.rows.pop(key, None)
-                self.removed[key] = version
             else:
-                self.removed.pop(key, None)
                 self.rows[key] = version, summary(served.kind, new)
 
         return handle
@@ -107,21 +104,27 @@ class ListFeed(Feed):
 
 
 class ListCursor:
-    """How far one browser is with the list."""
+    """How far one browser is with the list.
+
+    It knows which rows the browser has, so that jobs that are gone need not be remembered.
+    """
 
     def __init__(self, feed: ListFeed) -> None:
         self._feed = feed
         self._seen = -1
+        self._keys: set[str] = set()
 
     def collect(self) -> list[Message]:
         """Return the rows that have changed, all of them the first time."""
         feed, seen = self._feed, self._seen
         if not feed.synced or feed.version == seen:
             return []
-        self._seen = feed.version
+        keys = set(feed.rows)
+        removed = sorted(self._keys - keys)
+        self._seen, self._keys = feed.version, keys
         content = {
             "changed": {key: row for key, (version, row) in feed.rows.items() if version > seen},
-            "removed": [key for key, version in feed.removed.items() if version > seen],
+            "removed": removed,
             "problems": sorted({text for text in feed.problems.values() if text}),
         }
         return [Message("rows", content)]
