@@ -6,10 +6,11 @@ No child process inherits it. The file names the holder; without a holder its co
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
 from typing import TYPE_CHECKING, NamedTuple
+
+from traincrew.local.filelocks import is_named, try_lock
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,7 +64,7 @@ class StateLock:
         while True:
             self._descriptor = os.open(path, _OPEN | os.O_RDWR | os.O_CREAT, 0o600)
             try:
-                if _try_lock(self._descriptor) and _is_file(path, self._descriptor):
+                if try_lock(self._descriptor) and is_named(path, self._descriptor):
                     break
                 holder = _read(self._descriptor)
             except BaseException:
@@ -103,7 +104,7 @@ def holder_of(directory: Path) -> Holder | None:
         except FileNotFoundError:
             return None
         try:
-            if _try_lock(descriptor):
+            if try_lock(descriptor):
                 return None
             holder = _read(descriptor)
         finally:
@@ -111,22 +112,6 @@ def holder_of(directory: Path) -> Holder | None:
         if holder.pid or time.monotonic() > deadline:
             return holder
         time.sleep(_POLL_SECONDS)
-
-
-def _try_lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _is_file(path: Path, descriptor: int) -> bool:
-    """Return whether a path still names an open file; its previous holder may have removed it."""
-    try:
-        return os.path.samestat(path.lstat(), os.fstat(descriptor))
-    except FileNotFoundError:
-        return False
 
 
 def _read(descriptor: int) -> Holder:

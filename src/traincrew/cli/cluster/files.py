@@ -9,7 +9,6 @@ Commands that start or stop a cluster hold another lock in the directory.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import re
 import shutil
@@ -124,6 +123,8 @@ class ClusterFiles:
         Raises:
             CommandFailed: Another command held the lock for too long.
         """
+        from traincrew.local.filelocks import is_named, try_lock
+
         deadline = time.monotonic() + LOCK_SECONDS
         while True:
             self.make()
@@ -132,23 +133,17 @@ class ClusterFiles:
                 descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             except FileNotFoundError:
                 continue  # the directory was removed meanwhile
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+            if not try_lock(descriptor):
                 os.close(descriptor)
                 if time.monotonic() > deadline:
                     raise CommandFailed(
                         f"another traincrew command has been working on cluster {self.name!r} for "
                         f"{LOCK_SECONDS:.0f} s; see `ps` for it, and {self.log}"
-                    ) from None
+                    )
                 time.sleep(0.05)
                 continue
             # The previous holder of the lock may have removed the directory, and this file with it.
-            try:
-                current = path.stat().st_ino == os.fstat(descriptor).st_ino
-            except FileNotFoundError:
-                current = False
-            if current:
+            if is_named(path, descriptor):
                 break
             os.close(descriptor)
         try:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import os
 from typing import TYPE_CHECKING
 
@@ -73,11 +72,13 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
         """Let the run wait at its end until this context is left."""
+        from traincrew.local.filelocks import try_lock
+
         descriptor = _opened(self.file)
         try:
             if descriptor is not None:
                 with contextlib.suppress(OSError):  # not every file system has locks
-                    fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                    try_lock(descriptor, shared=True)
             yield
         finally:
             if descriptor is not None:
@@ -162,13 +163,12 @@ def _opened(file: Path) -> int | None:
 
 
 def _is_locked(descriptor: int) -> bool:
+    from traincrew.local.filelocks import try_lock
+
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        return not try_lock(descriptor)
     except OSError:
         return False
-    return False
 
 
 def _directory() -> Path:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import os
 from typing import TYPE_CHECKING
+
+from traincrew.local.filelocks import try_lock
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -34,7 +35,7 @@ async def hold(path: Path, on_wait: Callable[[], None]) -> AsyncIterator[int]:
     """
     with _open(path) as descriptor:
         waited = False
-        while not _lock(descriptor, fcntl.LOCK_EX):
+        while not try_lock(descriptor):
             if not waited:
                 on_wait()
                 waited = True
@@ -50,7 +51,7 @@ def try_hold(path: Path) -> Iterator[bool]:
         OSError: The file cannot be opened.
     """
     with _open(path) as descriptor:
-        yield _lock(descriptor, fcntl.LOCK_EX)
+        yield try_lock(descriptor)
 
 
 @contextlib.asynccontextmanager
@@ -62,7 +63,7 @@ async def share(path: Path) -> AsyncIterator[int]:
     """
     with _open(path) as descriptor:
         # An exclusive holder only cleans up, which is short.
-        while not _lock(descriptor, fcntl.LOCK_SH):  # noqa: ASYNC110 - other processes
+        while not try_lock(descriptor, shared=True):  # noqa: ASYNC110 - other processes
             await asyncio.sleep(_POLL_SECONDS)
         yield descriptor
 
@@ -74,11 +75,3 @@ def _open(path: Path) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
-
-
-def _lock(descriptor: int, kind: int) -> bool:
-    try:
-        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
