@@ -47,14 +47,17 @@ class Target(NamedTuple):
     enqueue: Enqueue
 
 
-class _Entry(NamedTuple):
-    uid: str
-    progress: ReportedProgress
+class _Reported:
+    """What one job has reported.
 
+    Args:
+        uid: UID of the job, because a later one may have its name.
+    """
 
-class _Ranks(NamedTuple):
-    uid: str
-    positions: Positions
+    def __init__(self, uid: str) -> None:
+        self.uid = uid
+        self.newest: ReportedProgress | None = None
+        self.positions = Positions()
 
 
 class Reports:
@@ -67,8 +70,7 @@ class Reports:
     def __init__(self, metrics: Collection[str] = ()) -> None:
         self._metrics = frozenset(metrics)
         self._targets: dict[tuple[str, str, str], Target] = {}
-        self._newest: dict[tuple[Resource, Request], _Entry] = {}
-        self._ranks: dict[tuple[Resource, Request], _Ranks] = {}
+        self._jobs: dict[tuple[Resource, Request], _Reported] = {}
 
     def add(self, target: Target) -> None:
         """Accept reports about the jobs of a kind."""
@@ -83,7 +85,9 @@ class Reports:
         self, target: Target, request: Request, job: CustomObject, progress: ReportedProgress
     ) -> None:
         """Keep a report of a job, and have the job reconciled."""
-        self._newest[target.resource, request] = _Entry(job.metadata.uid, progress)
+        found = self._found(target.resource, request, job)
+        found.newest = progress
+        self._jobs[target.resource, request] = found
         target.enqueue(request)
 
     def put_rank(
@@ -109,33 +113,32 @@ class Reports:
         Raises:
             TooManyReportsError: It is not kept.
         """
-        found = self._ranks.get((target.resource, request))
-        if found is None or found.uid != job.metadata.uid:
-            found = _Ranks(job.metadata.uid, Positions())
+        found = self._found(target.resource, request, job)
         found.positions.add(report, *pod, now)
-        self._ranks[target.resource, request] = found
+        self._jobs[target.resource, request] = found
         target.enqueue(request, after=POSITIONS_SECONDS)
 
     def positions(
         self, resource: Resource, request: Request, job: CustomObject
     ) -> tuple[Position, ...]:
         """Return the positions of the ranks of this very job."""
-        found = self._ranks.get((resource, request))
-        if found is None or found.uid != job.metadata.uid:
-            return ()
-        return found.positions.all()
+        return self._found(resource, request, job).positions.all()
 
     def newest(
         self, resource: Resource, request: Request, job: CustomObject
     ) -> ReportedProgress | None:
         """Return the newest report of this very job."""
-        found = self._newest.get((resource, request))
-        return found.progress if found is not None and found.uid == job.metadata.uid else None
+        return self._found(resource, request, job).newest
 
     def forget(self, resource: Resource, request: Request) -> None:
         """Drop the reports of a job that does not exist any more."""
-        self._newest.pop((resource, request), None)
-        self._ranks.pop((resource, request), None)
+        self._jobs.pop((resource, request), None)
+
+    def _found(self, resource: Resource, request: Request, job: CustomObject) -> _Reported:
+        """Return what this very job has reported, not what an earlier one of its name has."""
+        found = self._jobs.get((resource, request))
+        uid = job.metadata.uid
+        return found if found is not None and found.uid == uid else _Reported(uid)
 
     def collect(self) -> Iterator[Metric]:
         """Convert for prometheus-client: one series for each job that reports, and metric."""
@@ -156,9 +159,11 @@ class Reports:
             "Metrics of a training job, as its program reported",
             labels=(*_LABELS, "metric"),
         )
-        for (resource, request), entry in self._newest.items():
+        for (resource, request), found in self._jobs.items():
             labels = (resource.kind, request.namespace or "", request.name)
-            progress = entry.progress
+            progress = found.newest
+            if progress is None:
+                continue
             if progress.percentage is not None:
                 percentage.add_metric(labels, progress.percentage)
             if progress.estimated_remaining_seconds is not None:
