@@ -4,12 +4,11 @@ Helm is built from the Go module that `hack/cluster` pins. Where there is no Go 
 and what needs it is skipped.
 """
 
-import shutil
 import sys
 from pathlib import Path
 
 import pytest
-from hack.cluster import binaries
+from suites.helm import built
 
 from .support import Run, runner
 
@@ -17,9 +16,7 @@ from .support import Run, runner
 @pytest.fixture(scope="session")
 def helm() -> Run:
     """Runs helm; fails the test when it exits with another code than expected."""
-    if shutil.which("go") is None:
-        pytest.skip("helm cannot be built: go is not installed")
-    return runner(binaries.build("helm"))
+    return runner(built())
 
 
 @pytest.fixture(scope="session")

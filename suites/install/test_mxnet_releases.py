@@ -1,12 +1,11 @@
 """mxnet-operator's charts on an embedded cluster, with Helm 3 and 4: the operator runs in pods."""
 
 import contextlib
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hack.cluster import binaries
+from suites.helm import BOTH, built
 from suites.shell import User
 
 from traincrew.local.cluster import default_cache
@@ -35,11 +34,9 @@ def user(tmp_path: Path) -> Iterator[User]:
     assert "Traceback" not in log, log
 
 
-@pytest.fixture(params=["helm", "helm4"])
+@pytest.fixture(params=BOTH)
 def helm(request: pytest.FixtureRequest) -> str:
-    if shutil.which("go") is None:
-        pytest.skip("helm cannot be built: go is not installed")
-    return str(binaries.build(request.param))
+    return str(built(request.param))
 
 
 def test_from_install_to_uninstall(user: User, helm: str) -> None:

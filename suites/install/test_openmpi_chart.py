@@ -8,7 +8,6 @@ import json
 import os
 import random
 import re
-import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hack.cluster import binaries
+from suites.helm import BOTH, built
 
 import variation
 from api.mpicluster.broken_values import BROKEN, CODE, BrokenValues
@@ -39,23 +38,18 @@ FILES = [
 FILES += sorted((ROOT / "examples" / "openmpi" / "values").glob("*.yaml"))
 
 
-HELMS = ["helm", "helm4"]
-
-
 def alternating(cases: list[Any], names: Callable[[Any], str]) -> list[Any]:
     """Return each case with one of the two Helms; with another change of the code, the other."""
     return [
-        pytest.param(HELMS[(place + variation.NUMBER) % 2], case, id=names(case))
+        pytest.param(BOTH[(place + variation.NUMBER) % 2], case, id=names(case))
         for place, case in enumerate(cases)
     ]
 
 
-@pytest.fixture(scope="module", params=HELMS)
+@pytest.fixture(scope="module", params=BOTH)
 def helm(request: pytest.FixtureRequest) -> Run:
     """Runs one of both; fails the test when it exits with another code than expected."""
-    if shutil.which("go") is None:
-        pytest.skip("helm cannot be built: go is not installed")
-    return runner(binaries.build(request.param))
+    return runner(built(request.param))
 
 
 @pytest.fixture(scope="module")

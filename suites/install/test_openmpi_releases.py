@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 from typing import TYPE_CHECKING
 
 import pytest
-from hack.cluster import binaries
+from suites.helm import BOTH, built
 from suites.shell import User
 
 from traincrew.local.cluster import default_cache
@@ -55,11 +54,9 @@ def user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[User]:
     assert "Traceback" not in log, log
 
 
-@pytest.fixture(params=["helm", "helm4"])
+@pytest.fixture(params=BOTH)
 def helm(request: pytest.FixtureRequest) -> str:
-    if shutil.which("go") is None:
-        pytest.skip("helm cannot be built: go is not installed")
-    return str(binaries.build(request.param))
+    return str(built(request.param))
 
 
 def file(user: User, name: str) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import TYPE_CHECKING
 
 import pytest
 import yaml
-from hack.cluster import binaries
 from suites import openmpi_values, shell
+from suites.helm import built
 from suites.openmpi_user import UPDATE_SECONDS
 from suites.openmpi_values import CHART, FILES, GPUS, SCHEDULER, name_of
 
@@ -51,9 +50,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def helm() -> str:
     """The program."""
-    if shutil.which("go") is None:
-        pytest.skip("helm cannot be built: go is not installed")
-    return str(binaries.build("helm"))
+    return str(built())
 
 
 @pytest.mark.parametrize("path", FILES, ids=name_of)
