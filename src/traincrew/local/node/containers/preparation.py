@@ -302,23 +302,14 @@ def _process(
     return ContainerProcess(
         directory=str(what.instance.directory),
         command=command,
-        environment=launch.environment,
-        working_directory=launch.working_directory,
         hostname=what.pod.hostname,
-        namespaces=launch.namespaces,
-        user_namespace=launch.user_namespace,
         rootfs=rootfs,
-        uid=launch.uid,
-        gid=launch.gid,
-        groups=launch.groups,
-        no_new_privileges=launch.no_new_privileges,
-        capabilities=launch.capabilities,
-        own_ports=launch.own_ports,
         tty=bool(container.get("tty")),
         report=_report(what, volumes) if what.isolated else None,
         stdin=bool(container.get("stdin")),
         stdin_once=bool(container.get("stdinOnce")),
         join=what.pod.join(container) if what.isolated else None,
+        **launch.settings(),
     )
 
 

@@ -40,22 +40,11 @@ def _process(instance: Instance, command: list[str], *, tty: bool) -> CommandPro
     processes = instance.processes()
     if processes is None or processes[1] is None:
         raise StartFailedError("StartError", "the container does not run")
-    environment = {"TERM": "xterm", **launch.environment} if tty else launch.environment
+    settings = launch.settings()
+    if tty:
+        settings["environment"] = {"TERM": "xterm", **launch.environment}
     return CommandProcess(
-        shim=processes[0],
-        program=processes[1],
-        command=command,
-        environment=environment,
-        working_directory=launch.working_directory,
-        namespaces=launch.namespaces,
-        user_namespace=launch.user_namespace,
-        uid=launch.uid,
-        gid=launch.gid,
-        groups=launch.groups,
-        no_new_privileges=launch.no_new_privileges,
-        capabilities=launch.capabilities,
-        own_ports=launch.own_ports,
-        tty=tty,
+        shim=processes[0], program=processes[1], command=command, tty=tty, **settings
     )
 
 

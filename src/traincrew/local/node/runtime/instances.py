@@ -15,12 +15,9 @@ import signal
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
-from traincrew.local.node.runtime.processes import (  # noqa: TC001 - msgspec resolves them
-    OwnPorts,
-    Process,
-)
+from traincrew.local.node.runtime.processes import Process, ProcessSettings
 from traincrew.local.node.sandbox import files
 from traincrew.local.node.waiting import readable
 
@@ -33,26 +30,15 @@ __all__ = ["Exit", "Instance", "Launch", "instances_of"]
 _POLL_SECONDS = 0.1
 
 
-class Launch(Struct, frozen=True, kw_only=True):
+class Launch(ProcessSettings, frozen=True, kw_only=True):
     """How an instance was started, kept so that commands can be run in it later.
 
     Attributes:
-        capabilities: numbers of those that it may have; None for all of the node's.
         gpus: devices of this machine allocated to it.
     """
 
-    environment: dict[str, str]
-    working_directory: str = "/"
-    namespaces: bool = True
-    user_namespace: bool = False
-    uid: int | None = None
-    gid: int | None = None
-    groups: list[int] | None = None
-    no_new_privileges: bool = False
-    capabilities: list[int] | None = None
-    own_ports: OwnPorts | None = None
-    gpus: list[int] = []
-    links: list[str] = []
+    gpus: list[int] = field(default_factory=list)
+    links: list[str] = field(default_factory=list)
     """Symbolic links created for it on this machine (bare mode)."""
 
 

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec import Struct
 
 __all__ = [
@@ -15,6 +17,7 @@ __all__ = [
     "Mount",
     "OwnPorts",
     "Process",
+    "ProcessSettings",
     "Report",
     "RootFilesystem",
     "StartFailedError",
@@ -110,39 +113,51 @@ class Join(Struct, frozen=True):
     kinds: list[str]
 
 
-class ContainerProcess(Struct, frozen=True, kw_only=True, tag="run", tag_field="type"):
+class ProcessSettings(Struct, frozen=True, kw_only=True):
+    """Where, as whom and with which rights the programs of a container run.
+
+    Attributes:
+        namespaces: False for a plain process in its own session (bare mode).
+        user_namespace: enter one first, because the node is not privileged. `uid` and `gid` are
+            then the IDs inside the user namespace, and are required.
+        uid: user to run as, None for the node's; likewise `gid` and the supplementary `groups`.
+        capabilities: numbers of those that the program may have; None for all of the node's.
+    """
+
+    environment: dict[str, str]
+    working_directory: str = "/"
+    namespaces: bool = True
+    user_namespace: bool = False
+    uid: int | None = None
+    gid: int | None = None
+    groups: list[int] | None = None
+    no_new_privileges: bool = False
+    capabilities: list[int] | None = None
+    own_ports: OwnPorts | None = None
+
+    def settings(self) -> dict[str, Any]:
+        """Return these settings by name, for another program of the container."""
+        return {name: getattr(self, name) for name in ProcessSettings.__struct_fields__}
+
+
+class ContainerProcess(ProcessSettings, frozen=True, kw_only=True, tag="run", tag_field="type"):
     """A container, as specified for its shim.
 
     Attributes:
         directory: for the files of the shim; one per instance of a container.
-        namespaces: False for a plain process in its own session (bare mode).
-        user_namespace: enter one first, because the node is not privileged. `uid` and `gid` are
-            then the IDs inside the user namespace, and are required.
         together: end with the fork server, however it ends.
-        uid: user to run as, None for the node's; likewise `gid` and the supplementary `groups`.
-        capabilities: numbers of those that the program may have; None for all of the node's.
         stdin: the program reads the input of attached clients; otherwise it has no input.
         stdin_once: its input ends with that of the first such client.
     """
 
     directory: str
     command: list[str]
-    environment: dict[str, str]
-    working_directory: str = "/"
     hostname: str = ""
-    namespaces: bool = True
-    user_namespace: bool = False
     rootfs: RootFilesystem | None = None
-    uid: int | None = None
-    gid: int | None = None
-    groups: list[int] | None = None
-    no_new_privileges: bool = False
-    capabilities: list[int] | None = None
     tty: bool = False
     stdin: bool = False
     stdin_once: bool = False
     together: bool = False
-    own_ports: OwnPorts | None = None
     report: Report | None = None
     join: Join | None = None
 
@@ -155,23 +170,13 @@ class Started(Struct, frozen=True, rename="camel"):
     started_at: str = ""
 
 
-class CommandProcess(Struct, frozen=True, kw_only=True, tag="exec", tag_field="type"):
-    """A command to run inside a container; attributes as in `ContainerProcess`."""
+class CommandProcess(ProcessSettings, frozen=True, kw_only=True, tag="exec", tag_field="type"):
+    """A command to run inside a container."""
 
     shim: Process
     program: Process
     command: list[str]
-    environment: dict[str, str]
-    working_directory: str = "/"
-    namespaces: bool = True
-    user_namespace: bool = False
-    uid: int | None = None
-    gid: int | None = None
-    groups: list[int] | None = None
-    no_new_privileges: bool = False
-    capabilities: list[int] | None = None
     tty: bool = False
-    own_ports: OwnPorts | None = None
 
 
 class StartFailedError(Exception):
