@@ -135,6 +135,12 @@ def run_command(  # noqa: PLR0917 - click passes by name
       124    --timeout was reached
       128+N  ended by signal N, as 130 by Ctrl-C
     """  # noqa: D301 - click's mark for text it must not wrap
+    import gc
+
+    # Nothing that is loaded here is garbage; collecting would take a tenth of the start-up time.
+    gc.disable()
+    ctx.call_on_close(gc.enable)
+
     import asyncio
 
     from traincrew.cli.cluster.options import Options
@@ -164,6 +170,7 @@ def run_command(  # noqa: PLR0917 - click passes by name
             verbose=verbose,
             no_colour=no_colour,
         )
+        gc.enable()
         sys.exit(asyncio.run(work))
     if detach or delete_on_interrupt:
         raise BadInput(
@@ -188,10 +195,6 @@ def run_command(  # noqa: PLR0917 - click passes by name
         progress=progress,
         verbose=verbose,
     )
-    import gc
-
-    # Nothing that is loaded here is garbage; collecting would take a tenth of the start-up time.
-    gc.disable()
     from traincrew.cli.run.session import Session
     from traincrew.cli.run.submit import jobs_among
 
