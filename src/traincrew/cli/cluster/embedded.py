@@ -139,21 +139,19 @@ class Embedded:
             self._on_removed(f"removed what {processes} had left in {place}: {size}")
 
     async def _install(self) -> None:
+        from traincrew.api.crd import definition
+        from traincrew.api.kinds import KINDS
         from traincrew.engine.errors import ApiError
         from traincrew.engine.resources import CUSTOM_RESOURCE_DEFINITIONS
-        from traincrew.operator.manifests import documents
 
         client = self.cluster.client
-        objects = [document for contents in documents().values() for document in contents]
-        for definition in objects:
-            if definition["kind"] != CUSTOM_RESOURCE_DEFINITIONS.kind:
-                continue
+        for document in map(definition, KINDS):
             try:
                 await client.apply(
-                    CUSTOM_RESOURCE_DEFINITIONS, definition, field_manager=FIELD_MANAGER
+                    CUSTOM_RESOURCE_DEFINITIONS, document, field_manager=FIELD_MANAGER
                 )
             except ApiError as error:
-                name = definition["metadata"]["name"]
+                name = document["metadata"]["name"]
                 raise CommandFailed(f"cannot install {name}: {error.message}") from error
 
     async def _start_operator(self) -> None:

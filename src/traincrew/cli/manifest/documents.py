@@ -278,43 +278,25 @@ def _example(content: dict[str, Any], field: str) -> str:
 
 
 @cache
-def _definitions() -> tuple[tuple[Resource, dict[str, Any]], ...]:
-    """Return resource and schema of each version of the kinds that we install."""
-    from traincrew.engine.resources import Resource
-    from traincrew.operator.manifests import documents
-
-    found = []
-    for contents in documents().values():
-        for definition in contents:
-            if definition["kind"] != "CustomResourceDefinition":
-                continue
-            spec = definition["spec"]
-            found += [
-                (
-                    Resource(
-                        spec["group"],
-                        version["name"],
-                        spec["names"]["plural"],
-                        spec["names"]["kind"],
-                        namespaced=spec["scope"] == "Namespaced",
-                    ),
-                    version["schema"]["openAPIV3Schema"],
-                )
-                for version in spec["versions"]
-            ]
-    return tuple(found)
-
-
 def training_resources() -> tuple[Resource, ...]:
     """Return the resources of the kinds that we install."""
-    return tuple(resource for resource, _ in _definitions())
+    from traincrew.api.kinds import KINDS
+    from traincrew.engine.resources import Resource
+
+    return tuple(
+        Resource(kind.group, kind.version, kind.plural, kind.kind, namespaced=True)
+        for kind in KINDS
+    )
 
 
 def _schema_of(document: Document) -> dict[str, Any]:
     """Return the schema of an object's kind, empty if the kind is not one of ours."""
-    for resource, schema in _definitions():
-        if (resource.api_version, resource.kind) == (document.api_version, document.kind):
-            return schema
+    from traincrew.api.crd import schema
+    from traincrew.api.kinds import KINDS
+
+    for kind in KINDS:
+        if (f"{kind.group}/{kind.version}", kind.kind) == (document.api_version, document.kind):
+            return schema(kind)
     return {}
 
 
