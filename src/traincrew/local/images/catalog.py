@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, Struct, UnsetType, field
 
@@ -96,6 +97,12 @@ class Catalog(Struct, frozen=True):
         return None
 
 
+@cache
+def _shipped() -> list[Any]:
+    """Return the raw entries of the shipped catalog; not to be changed."""
+    return read_entries(SHIPPED_CATALOG, ours=True)
+
+
 def load_catalogs(paths: Iterable[Path]) -> Catalog:
     """Read the given files (missing ones count as empty), then the shipped one.
 
@@ -103,7 +110,7 @@ def load_catalogs(paths: Iterable[Path]) -> Catalog:
         CatalogError: A file cannot be read or is invalid.
     """
     documents = [(path, read_entries(path)) for path in paths if path.exists()]
-    documents.append((SHIPPED_CATALOG, read_entries(SHIPPED_CATALOG)))
+    documents.append((SHIPPED_CATALOG, _shipped()))
     parsed = [Entry(path, index, raw) for path, raws in documents for index, raw in enumerate(raws)]
     for path, _ in documents:
         seen: dict[str, Entry] = {}
