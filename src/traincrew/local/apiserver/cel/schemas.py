@@ -97,7 +97,7 @@ def compile_rules(open_api_v3_schema: Schema) -> CelRules:
     if not _find_rules(open_api_v3_schema, ruled):
         return CelRules(None, [])
     compiler = _Compiler(ruled)
-    size = _source_size(open_api_v3_schema)
+    size = _source_size(open_api_v3_schema, ruled)
     if size > MAX_DEFINITION_SOURCE:
         detail = (
             f"all rules of a version have {size} characters; this server allows"
@@ -116,25 +116,28 @@ def _rules_of(schema: Schema) -> list[Any]:
     return entries if type(entries) is list else []
 
 
-def _find_rules(schema: Any, found: set[int]) -> bool:
+def _find_rules(schema: Schema | list[Any], found: set[int]) -> bool:
     """Collect the identities of the schemas that have rules, or have rules below them."""
-    if type(schema) is not dict and type(schema) is not list:
-        return False
-    below = [
-        _find_rules(each, found) for each in (schema.values() if type(schema) is dict else schema)
-    ]
-    if type(schema) is dict:
-        if any(below) or "x-kubernetes-validations" in schema:
-            found.add(id(schema))
-            return True
-        return False
-    return any(below)
+    ruled = type(schema) is dict and "x-kubernetes-validations" in schema
+    for each in schema.values() if type(schema) is dict else schema:
+        # A call for each text would take most of the time.
+        if (type(each) is dict or type(each) is list) and _find_rules(each, found):
+            ruled = True
+    if ruled and type(schema) is dict:
+        found.add(id(schema))
+    return ruled
 
 
-def _source_size(schema: Any) -> int:
+def _source_size(schema: Any, ruled: set[int]) -> int:
+    """Return the characters of all rules.
+
+    Args:
+        schema: a schema, or a list of schemas.
+        ruled: the schemas that may have some, as `_find_rules` has found them.
+    """
     if type(schema) is list:
-        return sum(map(_source_size, schema))
-    if type(schema) is not dict:
+        return sum(_source_size(each, ruled) for each in schema)
+    if id(schema) not in ruled:
         return 0
     size = sum(
         len(str(entry.get(key) or ""))
@@ -142,7 +145,7 @@ def _source_size(schema: Any) -> int:
         if type(entry) is dict
         for key in ("rule", "messageExpression")
     )
-    return size + sum(map(_source_size, schema.values()))
+    return size + sum(_source_size(each, ruled) for each in schema.values())
 
 
 _TEXT: Schema = {"type": "string"}

@@ -15,7 +15,7 @@ from traincrew.local.apiserver.schema.custom import crd_node
 from traincrew.local.apiserver.schema.prune import prune
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.causes import Cause
-from traincrew.local.apiserver.values.codec import clone, mentions
+from traincrew.local.apiserver.values.codec import clone, mentions, most_mentions
 from traincrew.local.apiserver.values.documents import field
 
 from .valuevalidations import value_validations
@@ -95,7 +95,10 @@ def check(schema: Schema, path: str, *, status_subresource: bool = False) -> lis
                 break
     if schema.get("nullable"):
         found.append(why.forbidden(f"{path}.nullable", "nullable cannot be true at the root"))
-    if mentions(schema, "pattern") and (count := _patterns(schema)) > _MAX_PATTERNS:
+    if (
+        most_mentions(schema, "pattern") > _MAX_PATTERNS
+        and (count := _patterns(schema)) > _MAX_PATTERNS
+    ):
         detail = f"a version has {count} patterns; this server allows {_MAX_PATTERNS}"
         found.append(why.forbidden(path, detail))
         return found
@@ -118,9 +121,9 @@ def _patterns(value: Any) -> int:
 
 
 def _children(schema: Schema) -> list[tuple[str, str, str, Schema]]:
-    """Return the schemas directly below: name of the property, step, level, schema."""
+    """Return the schemas directly below: name of the property, keyword, level, schema."""
     result = [
-        (key, f"properties[{key}]", _FIELD, item or {})  # null is an empty schema
+        (key, "properties", _FIELD, item or {})  # null is an empty schema
         for key, item in field(schema, "properties").items()
         if item is None or type(item) is dict
     ]
@@ -130,6 +133,11 @@ def _children(schema: Schema) -> list[tuple[str, str, str, Schema]]:
         extra = schema["additionalProperties"]
         result.append(("", "additionalProperties", _FIELD, extra))
     return result
+
+
+def _step(keyword: str, key: str) -> str:
+    """Return the step of a path to a schema directly below."""
+    return f"{keyword}[{key}]" if keyword == "properties" else keyword
 
 
 _PLAIN_KEYS = frozenset(
@@ -151,16 +159,17 @@ def _is_plain(schema: Schema, keys: frozenset[str] = _PLAIN_KEYS) -> bool:
 def _schema(found: list[Cause], schema: Schema, place: _Place) -> None:
     path, at_root = place.path, place.level == _ROOT
     embedded = bool(schema.get("x-kubernetes-embedded-resource"))
-    for key, step, level, inner in _children(schema):
+    for key, keyword, level, inner in _children(schema):
         no_default, in_meta = place.no_default, place.in_meta
         if (at_root or embedded) and key in _META:
             in_meta = True
             if at_root:
                 no_default = f"in top-level {key}"
-        if step == "additionalProperties" and place.in_meta:
+        if keyword == "additionalProperties" and place.in_meta:
             no_default = "inside additionalProperties applying to object metadata"
         if no_default or not _is_plain(inner, _LEAF_KEYS):
-            _schema(found, inner, _Place(f"{path}.{step}", level, no_default, in_meta))
+            here = f"{path}.{_step(keyword, key)}"
+            _schema(found, inner, _Place(here, level, no_default, in_meta))
     if not (at_root or place.no_default) and _is_plain(schema):
         return
     _type(found, schema, place, embedded=embedded)
@@ -354,6 +363,9 @@ def _metadata(found: list[Cause], schema: Schema, place: _Place, *, embedded: bo
         found.append(why.forbidden(here, detail))
 
 
+_MAY_HAVE_DEFAULTS = frozenset({"default", "properties", "items", "additionalProperties"})
+
+
 def _defaults(found: list[Cause], schema: Schema, path: str) -> None:
     """Check that a default is valid by its own schema and has nothing that would be pruned."""
     if "default" in schema:
@@ -371,5 +383,6 @@ def _defaults(found: list[Cause], schema: Schema, path: str) -> None:
             unknown = prune(node, clone(value))
             if unknown:
                 found.append(why.invalid(here, value, f"must not have unknown fields: {unknown}"))
-    for _, step, _, inner in _children(schema):
-        _defaults(found, inner, f"{path}.{step}")
+    for key, keyword, _, inner in _children(schema):
+        if not _MAY_HAVE_DEFAULTS.isdisjoint(inner):
+            _defaults(found, inner, f"{path}.{_step(keyword, key)}")

@@ -17,6 +17,7 @@ __all__ = [
     "encode_sorted",
     "in_order",
     "mentions",
+    "most_mentions",
 ]
 
 MAX_FAULTS = 100
@@ -62,7 +63,12 @@ def mentions(document: Any, key: str) -> bool:
 
     It is looked for in the document's text, twenty times as fast as in its objects.
     """
-    return b'"%s":' % key.encode() in encode(document)
+    return most_mentions(document, key) > 0
+
+
+def most_mentions(document: Any, key: str) -> int:
+    """Return how many objects in a document have a key, or more; see `mentions`."""
+    return encode(document).count(b'"%s":' % key.encode())
 
 
 def _pairs(items: list[tuple[str, Any]]) -> _Pairs:

@@ -6,7 +6,7 @@ Afterwards a document has the structure of its kind; `pipeline` has the steps th
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from traincrew.local.apiserver.schema import checks
 from traincrew.local.apiserver.schema.builtin import object_meta
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from traincrew.local.apiserver.requests import WriteOptions
     from traincrew.local.apiserver.values.documents import Document
 
-__all__ = ["after_apply", "check_kind", "check_types", "report_unknown"]
+__all__ = ["after_apply", "check_kind", "check_types", "report_unknown", "significant"]
 
 
 def _cannot_be_handled(
@@ -139,13 +139,27 @@ def report_unknown(
     return valid
 
 
+class Applied(NamedTuple):
+    """What `after_apply` has found.
+
+    Attributes:
+        hidden: the fields of a custom resource of which upstream stores something that it does not
+            read back, such as empty labels or unknown fields: this write and the next one create
+            new revisions, even if the object does not change.
+        valid: whether the object is known to be valid by its schema.
+    """
+
+    hidden: tuple[str, ...]
+    valid: bool
+
+
 def after_apply(
     resource: ResourceType,
     document: Document,
     config: Document,
     faults: Sequence[str],
     options: WriteOptions,
-) -> tuple[str, ...]:
+) -> Applied:
     """Convert the result of server-side apply to an object of its kind.
 
     A Go struct, such as the metadata of any object, holds no null and no empty list; the rest of a
@@ -158,18 +172,14 @@ def after_apply(
         faults: errors of strict decoding in the applied configuration.
         options: options of the write; its warnings are extended in Warn mode.
 
-    Returns:
-        The fields of a custom resource of which upstream stores something that it does not read
-        back, such as empty labels or unknown fields: this write and the next one create new
-        revisions, even if the object does not change.
-
     Raises:
         StatusError: 400 in Strict mode, 500 for values of a wrong type.
     """
     hidden: tuple[str, ...] = ()
+    valid = False
     if resource.custom is None:
         resource.schema.prune(document, options.dropped)
-        fault = _type_fault(resource, document)[0]
+        fault, found = _type_fault(resource, document)
         metadata = document.get("metadata") or {}
         kind = f"{resource.group}/{resource.version}, Kind={resource.kind}"
         if fault.startswith("strconv."):
@@ -183,6 +193,7 @@ def after_apply(
                 f"unable to convert unstructured object to {kind}: {fault}"
             )
             raise StatusError(500, "", message)
+        valid = not significant(found)
     elif type(document.get("metadata")) is dict:
         metadata = document["metadata"]
         sent = {
@@ -192,12 +203,12 @@ def after_apply(
         lost = ["metadata"] if sent - metadata.keys() else []
         hidden = tuple(lost + drop_unknown(resource.schema.node, document))
     if not faults or options.validation == "Ignore":
-        return hidden
+        return Applied(hidden, valid)
     text = f"error converting YAML to JSON: {faults[0]}"
     if options.validation == "Strict":
         raise bad_request(f"error strict decoding YAML: {text}")
     options.warnings.append(text)
-    return hidden
+    return Applied(hidden, valid)
 
 
 # Upstream's internal type has a number that users see as an annotation.
@@ -218,6 +229,22 @@ def check_types(resource: ResourceType, document: Document, options: WriteOption
     if fault:
         raise _cannot_be_handled(resource, fault, options)
     return found
+
+
+_NOT_REQUIRED_BY_SCHEMA = ("status.", "metadata.")
+
+
+def significant(found: list[Cause]) -> list[Cause]:
+    """Return the violations of a built-in kind's schema for which upstream refuses an object.
+
+    Only the schema requires fields of a status; metadata has its own rules.
+    """
+    return [
+        cause
+        for cause in found
+        if cause.reason != "FieldValueRequired"
+        or not cause.field.startswith(_NOT_REQUIRED_BY_SCHEMA)
+    ]
 
 
 def _is_converted(options: WriteOptions) -> bool:

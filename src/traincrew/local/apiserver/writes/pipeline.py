@@ -16,7 +16,7 @@ from traincrew.local.apiserver.values.codec import clone, encode_sorted
 from traincrew.local.apiserver.values.errors import invalid
 from traincrew.local.apiserver.warnings import repeated_owners
 
-from .decoding import check_types
+from .decoding import check_types, significant
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +42,8 @@ def default(
         resource: resource of the document.
         document: changed in place.
         options: options of the write.
-        valid: result of `decoding.report_unknown`, if only metadata and status have changed since.
+        valid: result of `decoding.report_unknown` or `decoding.after_apply`, if only metadata and
+            status have changed since.
 
     Returns:
         Whether the document is known to have all required fields.
@@ -57,12 +58,12 @@ def default(
         if "spec" in node.fields and "spec" not in document:
             document["spec"] = {}
             valid = False
-        faults = [] if valid else check_types(resource, document, options)
+        faults = [] if valid else significant(check_types(resource, document, options))
         if faults:
             _fill_required_lists(node, document)
         complete = not faults
-        if significant := _SIGNIFICANT_EMPTY.get(resource.identifier):
-            restore(document, [each for each in options.dropped if each[0][1] == significant])
+        if kept := _SIGNIFICANT_EMPTY.get(resource.identifier):
+            restore(document, [each for each in options.dropped if each[0][1] == kept])
     resource.schema.default(document)
     resource.schema.complete(document)
     return complete
@@ -146,9 +147,6 @@ def _as_sent(found: list[Cause], shown: list[Cause]) -> list[Cause]:
     return result
 
 
-_NOT_REQUIRED_BY_SCHEMA = ("status.", "metadata.")
-
-
 def check(
     resource: ResourceType,
     document: Document,
@@ -198,14 +196,7 @@ def _broken_rules(
         else:
             found += validation.validate_custom(resource.schema, document, old)
     if resource.custom is None:
-        # Only the schema requires fields of a status; metadata has its own rules.
-        found = [
-            cause
-            for cause in found
-            if cause.reason != "FieldValueRequired"
-            or not cause.field.startswith(_NOT_REQUIRED_BY_SCHEMA)
-        ]
-        found = _violations(resource, document, old, found)
+        found = _violations(resource, document, old, significant(found))
         if found and dropped:
             whole = clone(document)
             restore(whole, dropped)

@@ -126,7 +126,7 @@ class Verbs(Creation):
             resource, live, config, options, subresource=target.subresource, now=self.clock()
         )
         options = options._replace(emptied=updates.emptied(resource, merged))
-        hidden = decoding.after_apply(resource, merged, config, faults, options)
+        hidden, valid = decoding.after_apply(resource, merged, config, faults, options)
         options = options._replace(hidden=hidden)
         metadata = meta_of(merged)
         if entry is None and (uid := metadata.get("uid")):
@@ -143,10 +143,17 @@ class Verbs(Creation):
             metadata.pop("resourceVersion", None)
             if options.rights is not None:
                 options.rights.check_create()
-            return Written(self.insert(resource, merged, options, tracked=True), created=True)
+            created = self.insert(resource, merged, options, valid=valid, tracked=True)
+            return Written(created, created=True)
         return Written(
             self.update(
-                resource, entry, merged, options, subresource=target.subresource, tracked=True
+                resource,
+                entry,
+                merged,
+                options,
+                valid=valid,
+                subresource=target.subresource,
+                tracked=True,
             )
         )
 
