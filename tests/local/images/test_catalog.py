@@ -13,6 +13,7 @@ from traincrew.local.images.catalog import (
     Python,
     load_catalogs,
 )
+from traincrew.local.images.documents import read_entries
 from traincrew.local.images.environment import ImageUser
 from traincrew.local.images.reference import parse_reference
 
@@ -73,6 +74,10 @@ def test_shipped_pins_every_requirement_and_its_files_exist() -> None:
         for source in (*definition.files.values(), *definition.programs.values()):
             assert source.is_file(), source
     assert "://" not in SHIPPED_CATALOG.read_text(encoding="utf-8")
+
+
+def test_both_parsers_read_the_same_from_the_shipped_one() -> None:
+    assert read_entries(SHIPPED_CATALOG, ours=True) == read_entries(SHIPPED_CATALOG)
 
 
 def test_unknown_images_have_no_environment() -> None:

@@ -173,6 +173,8 @@ async def test_types_below_items_of_a_definition(
     schema = {"type": "object", "properties": {"a": outer}}
     document["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = schema
     assert fault in (await api.post(DEFINITIONS, document)).refused(400)["message"]
+    path = f"{DEFINITIONS}/{document['metadata']['name']}?fieldManager=me"
+    assert fault in (await api.patch(path, document, APPLY)).refused(500)["message"]
 
 
 async def test_an_applied_configuration_with_null_as_metadata(api: Api) -> None:

@@ -78,8 +78,11 @@ def _walk(node: SchemaNode, value: Any, place: _Place, found: list[str]) -> None
         for key, item in value.items():
             child = node.fields.get(key)
             if child is not None:
-                if type(item) is str and child.type == "string" and _is_text(child):
-                    continue  # most values, without a call
+                # Most values, without a call.
+                if child is ANY or (
+                    type(item) is str and child.type == "string" and _is_text(child)
+                ):
+                    continue
                 path = f"{place.path}.{key}" if place.path else key
                 _walk(child, item, _Place(struct, path, place.converted), found)
             elif node.values is not None:
