@@ -76,11 +76,14 @@ def pod(
     app: list[str] | None = None,
     conditions: list[dict[str, str]] | None = None,
     deleting: bool = False,
+    labels: dict[str, str] | None = None,
     **status: Any,
 ) -> Pod:
     metadata: dict[str, Any] = {"name": name, "namespace": "default", "uid": f"uid-{name}"}
     if owned_by is not None:
         metadata["ownerReferences"] = [owner(*owned_by)]
+    if labels is not None:
+        metadata["labels"] = labels
     if role:
         metadata["labels"] = {"chainerjob.kubeflow.org/role": role}
     if deleting:

@@ -254,7 +254,7 @@ class _Run:
         if not isinstance(end, Early):
             return end
         asks = interrupt.happened and interrupt.is_from_keyboard
-        self._live.console.set_status("")
+        self._live.end_block()
         delete = ending.delete or (asks and await self._asks_to_delete(interrupt))
         self._live.console.show([Line(f"Ended by {end.cause}.", "bad")])
         if delete:

@@ -147,7 +147,7 @@ class Session:
                 code = self._show_interrupted()
         finally:
             interrupted.cancel()
-            self._console.set_status("stopping")
+            self._live.end_block("stopping")
             await self._end()
             self._console.close()
         return with_outputs(code, lost=bool(self._results.problem))
@@ -268,8 +268,7 @@ class Session:
                 Line(f"  kubectl get {kind},pods"),
             ]
         )
-        self._console.set_status("")
-        self._live.live = False
+        self._live.end_block()
         self._staying = True
         await self._interrupt.wait()
 

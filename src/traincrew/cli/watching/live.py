@@ -22,6 +22,7 @@ from traincrew.cli.jobview.objects import Job
 from traincrew.cli.watching.catch_up import catch_up
 from traincrew.cli.watching.logs import Logs
 from traincrew.cli.watching.outcome import exit_code
+from traincrew.cli.watching.redraw import Redraw
 from traincrew.cli.watching.rights import missing_right
 from traincrew.cli.watching.watcherrors import WatchErrors
 from traincrew.engine.cache import Informer
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
 
 DRAIN_SECONDS = 3.0
 STATUS_EVERY_SECONDS = 0.5
+"""How often the block is drawn while nothing changes but the time."""
+BLOCK_SECONDS = 0.05
+"""Shortest time between two drawings of the block: each looks at every pod."""
 EARLY_EVENTS = 1000
 """Number of objects of which events are kept until it is known whose they are."""
 
@@ -106,6 +110,7 @@ class Live:
         self._verbose = verbose
         self._started = time.monotonic()
         self._changed = asyncio.Event()
+        self._redraw = Redraw(self._draw_block, BLOCK_SECONDS)
         self._tasks: list[asyncio.Task[Any]] = []
         self._jobs: list[Informer[Job]] = []
         self._pods: list[Informer[Pod]] = []
@@ -279,15 +284,16 @@ class Live:
         await self._unless_failed(asyncio.ensure_future(self._until_finished()))
 
     async def _until_finished(self) -> None:
+        self._request_block()
         while not self.view.finished:
             self._changed.clear()
-            if self.live:
-                self.console.set_block(block(self.view, self.now()))
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(STATUS_EVERY_SECONDS):
-                        await self._changed.wait()
-            else:
-                await self._changed.wait()
+            try:
+                async with asyncio.timeout(STATUS_EVERY_SECONDS if self.live else None):
+                    await self._changed.wait()
+            except TimeoutError:
+                self._request_block()
+        if self.live:
+            self._redraw.now()
 
     async def drain(self, client: Client) -> None:
         """Wait for a limited time until the watches are up to date, and for the last log lines."""
@@ -313,6 +319,7 @@ class Live:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.logs.stop()
+        self._redraw.cancel()
 
     def _handler(self, note: Callable[..., list[Line]]) -> Callable[[Any, Any], None]:
         def handle(old: Any, new: Any) -> None:
@@ -358,7 +365,9 @@ class Live:
             since = seconds_ago(pod.status.start_time)
             self.view.pods[pod.metadata.uid].first_seen -= since
         self.logs.follow(client, pod, gone=new is None)
-        if not (lines and self.logs.show_after_logs(pod, lines)):
+        if lines and self.logs.show_after_logs(pod, lines):
+            self._note_change()
+        else:
             self.show(lines)
         self._show_early_events(pod.metadata.uid)
 
@@ -374,13 +383,30 @@ class Live:
 
     def show(self, lines: list[Line]) -> None:
         """Show lines of our own, and the block."""
+        # First, so that no line is above a block that does not know of it yet.
+        self._note_change()
         self.logs.show(lines)
+
+    def _note_change(self) -> None:
         if any(job.phase == "Running" for job in self.view.jobs):
             self.running.set()
-        if self.live and lines:
-            self.console.set_block(block(self.view, self.now()))
+        self._request_block()
         self._changed.set()
+
+    def _request_block(self) -> None:
+        if self.live:
+            self._redraw.request()
+
+    def _draw_block(self) -> None:
+        self.console.set_block(block(self.view, self.now()))
+
+    def end_block(self, text: str = "") -> None:
+        """Say in place of the block what this command is doing; the block does not come back."""
+        self.live = False
+        self._redraw.cancel()
+        self.console.set_status(text)
 
     def show_summary(self) -> None:
         """Show the outcome of each job and pod, and why a job failed."""
+        self._redraw.flush()
         self.console.show(summary(self.view, self.now(), self.console.columns))
