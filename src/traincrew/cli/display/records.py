@@ -72,6 +72,8 @@ class JobRecord:
         self.name = name
         self.uid = ""
         self.phase = ""
+        self.has_run = False
+        """Whether it has been seen running."""
         self.job: TrainingJob | None = None
         self.outcome: Outcome | None = None
         self.started = 0.0

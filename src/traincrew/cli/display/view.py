@@ -121,6 +121,7 @@ class View:
     def _phase(self, record: JobRecord, job: TrainingJob, now: float) -> list[Line]:
         phase, message = _state(job)
         before, record.phase, record.message = (record.phase, record.message), phase, message
+        record.has_run = record.has_run or phase == "Running"
         waiting = phase in _WAITING
         silent = not self.verbose and (
             phase == before[0] if phase in _SELF_EVIDENT else waiting and not message

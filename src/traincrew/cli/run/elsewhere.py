@@ -36,6 +36,7 @@ from traincrew.engine.errors import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from traincrew.cli.display.records import JobRecord
     from traincrew.cli.manifest.documents import Document
     from traincrew.cli.run.scaling import Scaling
     from traincrew.cli.watching.kinds import Served
@@ -279,11 +280,11 @@ class _Run:
             scaling.cancel()
             explaining.cancel()
 
-    def _explainable(self) -> list[tuple[str, str]]:
-        """Return ``KIND/NAME`` and namespace of each job of a kind that `why` knows."""
+    def _explainable(self) -> list[tuple[str, JobRecord]]:
+        """Return ``KIND/NAME`` and record of each job of a kind that `why` knows."""
         return [
-            (f"{job.resource.plural}.{job.resource.group}/{job.name}", job.namespace or "")
-            for job in self._jobs
+            (f"{job.resource.plural}.{job.resource.group}/{job.name}", record)
+            for job, record in zip(self._jobs, self._live.view.jobs, strict=True)
             if _served(job) is not None
         ]
 

@@ -179,7 +179,7 @@ class Session:
         scaling = scale_while_running(self._client, self._live, following[0], self._scalings)
         self._tasks.append(asyncio.create_task(scaling, name="scale"))
         jobs = [
-            (f"{resource.plural}.{resource.group}/{job.name}", job.namespace)
+            (f"{resource.plural}.{resource.group}/{job.name}", job)
             for resource, job in zip(following, self._view.jobs, strict=True)
             if resource in training_resources()
         ]

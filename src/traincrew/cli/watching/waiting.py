@@ -6,7 +6,6 @@ Called by `run` while it shows its jobs: it is the one who has to change them.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from typing import TYPE_CHECKING
 
 from traincrew.cli.display.records import Line
@@ -19,6 +18,7 @@ from traincrew.engine.errors import ApiError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from traincrew.cli.display.records import JobRecord
     from traincrew.cli.watching.live import Live
     from traincrew.engine.client import Client
 
@@ -50,31 +50,36 @@ _PASSING = frozenset(
 async def explain_waiting(
     client: Client,
     live: Live,
-    jobs: Sequence[tuple[str, str]],
+    jobs: Sequence[tuple[str, JobRecord]],
     fixes: Mapping[str, str] | None = None,
 ) -> None:
-    """Show an explanation of each job that does not run after a while; return when a job runs.
+    """Show an explanation of each job that does not run after a while; return when none is left.
 
     Args:
         client: The API server.
         live: Where to show it.
-        jobs: ``KIND/NAME`` and namespace of each job.
+        jobs: ``KIND/NAME`` of each job, and what is observed of it.
         fixes: What to do on this cluster, by cause; others are those of `traincrew why`.
     """
     unexplained = list(jobs)
     while unexplained:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(AFTER_SECONDS):
-                await live.running.wait()
-            return
-        for job in list(unexplained):
+        await asyncio.sleep(AFTER_SECONDS)
+        unexplained = [each for each in unexplained if _waits(each[1])]
+        for each in list(unexplained):
+            word, record = each
             try:
-                explanation = explain((await gather(client, *job)).facts)
+                explanation = explain((await gather(client, word, record.namespace)).facts)
             except (CommandFailed, ApiError):
+                continue
+            if not _waits(record):  # any more, after these requests
                 continue
             if explanation.cause in _PASSING:
                 continue
-            unexplained.remove(job)
+            unexplained.remove(each)
             fix = (fixes or {}).get(explanation.cause, explanation.fix)
             texts = [explanation.text, *([f"What to do: {fix}."] if fix else [])]
             live.show([Line(plain(text), "bad", at=live.now()) for text in texts])
+
+
+def _waits(job: JobRecord) -> bool:
+    return not job.has_run and job.finished is None
