@@ -6,7 +6,9 @@ imported when they are first used, so that `import traincrew` costs nothing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+# Type checkers know it by its name. `typing` would make Ctrl-C at the start of the program wait for
+# longer until it is silent (traincrew.cli.starting).
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from traincrew.sdk import (

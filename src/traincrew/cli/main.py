@@ -14,6 +14,7 @@ import sys
 import click
 
 from traincrew.cli.errors import CommandFailed
+from traincrew.cli.starting import raise_interrupts
 
 COMMANDS = {
     "run": "Run a training job here, watch it, end with its outcome.",
@@ -109,6 +110,8 @@ On a cluster, or right here without one.
 @click.version_option(package_name="traincrew", message="%(prog)s %(version)s")
 def cli() -> None:
     """Group all commands."""
+    # The module of the command is imported by now; what it does may need to be cleaned up.
+    raise_interrupts()
 
 
 def _show(error: click.ClickException) -> None:
