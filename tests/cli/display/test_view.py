@@ -194,6 +194,40 @@ def test_on_a_narrow_terminal_a_table_keeps_its_columns() -> None:
     assert texts(summary(view, 5.0, columns=100)) == texts(summary(view, 5.0))
 
 
+def ended_view(*, restarts: int = 0, code: int = 0) -> View:
+    view = followed()
+    view.pod(worker("Running", running()), 0.5)
+    view.pod(worker("Running", running(), deleting=True), 4.0)
+    phase = "Failed" if code else "Succeeded"
+    view.pod(master(phase, ended(code, restarts=restarts, reason="OOMKilled")), 4.0)
+    return view
+
+
+def test_at_40_columns_a_table_leaves_out_what_matters_least() -> None:
+    def table(view: View, columns: int) -> list[str]:
+        lines = texts(summary(view, 5.0, columns=columns))[2:5]
+        assert all(len(line) < columns for line in lines)
+        return lines
+
+    assert table(ended_view(), 80) == texts(summary(ended_view(), 5.0))[2:5]
+    assert table(ended_view(), 40) == [
+        "  POD              STATE",
+        "  workerset-ws0-0  stopped with the job",
+        "  master-x         exit code 0",
+    ]
+    # A restart is more important than the time.
+    assert table(ended_view(restarts=2), 52) == [
+        "  POD              STATE                 RESTARTS",
+        "  workerset-ws0-0  stopped with the job         0",
+        "  master-x         exit code 0                  2",
+    ]
+    assert table(ended_view(), 36) == [
+        "  POD              STATE",
+        "  workerset-ws0-0  stopped with th…",
+        "  master-x         exit code 0",
+    ]
+
+
 def test_the_exit_code_of_a_deleted_pod_is_not_used() -> None:
     view = followed()
     view.pod(master("Running", running()), 1)

@@ -12,6 +12,9 @@ from traincrew.cli import options
 from traincrew.cli.errors import BadInput, CommandFailed
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
     from traincrew.cli.jobview.model import JobSummary
     from traincrew.cli.watching.target import Target
 
@@ -40,7 +43,6 @@ def list_command(
     from msgspec import to_builtins
 
     from traincrew.cli.display.folding import columns_of, say
-    from traincrew.cli.display.rows import cut
     from traincrew.cli.jobview.tables import table
     from traincrew.cli.watching.target import choose
 
@@ -61,14 +63,33 @@ def list_command(
         }
         click.echo(json.dumps(document, indent=2))
     elif found:
-        columns = columns_of(sys.stdout)
-        for line in table(found, datetime.now(UTC), namespaces=where is None):
-            click.echo(line if columns is None else cut(line, columns))
+        now, columns = datetime.now(UTC), columns_of(sys.stdout)
+        if columns is None:
+            lines = list(table(found, now, namespaces=where is None))
+        else:
+            lines = _fitting(found, now, columns, namespaces=where is None)
+        click.echo("\n".join(lines))
     elif not refusals:
         place = f"in namespace {where}" if where else "in any namespace"
         say(f"there is no job {place} of {target.name}")
     if refusals:
         raise CommandFailed("\n".join(refusals))
+
+
+def _fitting(
+    jobs: Sequence[JobSummary], now: datetime, columns: int, *, namespaces: bool
+) -> list[str]:
+    """Return a table for a terminal: narrow ones get fewer columns; only reasons are shortened."""
+    from traincrew.cli.display.rows import cut
+    from traincrew.cli.jobview.tables import left_out, table
+
+    for without in left_out(jobs):
+        header, *rows = table(jobs, now, namespaces=namespaces, without=without)
+        if "REASON" not in without:
+            rows = [cut(row, max(columns, len(header))) for row in rows]
+        if max(map(len, (header, *rows))) <= columns:
+            break
+    return [header, *rows]
 
 
 async def _list(

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from traincrew.cli.display.records import Line
+from traincrew.cli.display.rows import GAP, cut
 from traincrew.cli.display.text import duration, how_it_ended, seconds_between
 from traincrew.plan.shared import torchrun
 
@@ -16,6 +17,11 @@ if TYPE_CHECKING:
 
 WARNINGS_SHOWN = 8
 _LOG_LINES = 12
+SHORTEST_STATE = 8
+_COLUMNS = ("POD", "STATE", "RESTARTS", "RAN")
+# What is left of them on narrow terminals, from the widest table to the narrowest one.
+_WITH_RESTARTS = (("POD", "STATE", "RESTARTS"), ("POD", "STATE"))
+_WITHOUT_RESTARTS = (("POD", "STATE", "RAN"), ("POD", "STATE"))
 
 
 def summary(view: View, now: float, columns: int | None = None) -> list[Line]:
@@ -68,23 +74,45 @@ def _headline(job: JobRecord, now: float) -> list[Line]:
 
 
 def _table(job: JobRecord, pods: list[PodRecord], now: float, columns: int | None) -> list[Line]:
+    """Return the pods of a job; on a narrow terminal without the least important columns.
+
+    Wrapped rows would not be readable. Names stay whole, so that they can be told apart; the
+    headline has the job's name already.
+    """
     if not pods:
         return []
     rows = [_row(record, now) for record in pods]
-    lines = _aligned(rows)
-    if columns is not None and any(len(line.text) >= columns for line in lines):
-        # Wrapped rows would not be readable; the headline has the job's name already.
-        lines = _aligned([(row[0].removeprefix(f"{job.name}-"), *row[1:]) for row in rows])
+    lines = _aligned(rows, _COLUMNS)
+    if columns is None or _fits(lines, columns):
+        return lines
+    rows = [(row[0].removeprefix(f"{job.name}-"), *row[1:]) for row in rows]
+    restarted = any(row[2] for row in rows)
+    for titles in _COLUMNS, *(_WITH_RESTARTS if restarted else _WITHOUT_RESTARTS):
+        if _fits(lines := _aligned(rows, titles), columns):
+            return lines
+    room = columns - 1 - len(lines[0].text.rpartition("STATE")[0])
+    if room >= SHORTEST_STATE:
+        return _aligned([(row[0], cut(row[1], room), *row[2:]) for row in rows], ("POD", "STATE"))
     return lines
 
 
-def _aligned(rows: list[tuple[str, str, int, str, Tone]]) -> list[Line]:
+def _fits(lines: list[Line], columns: int) -> bool:
+    return all(len(line.text) < columns for line in lines)
+
+
+def _aligned(rows: list[tuple[str, str, int, str, Tone]], titles: tuple[str, ...]) -> list[Line]:
     name = max(len("POD"), *(len(row[0]) for row in rows))
     ended = max(len("STATE"), *(len(row[1]) for row in rows))
-    lines = [Line(f"  {'POD':<{name}}  {'STATE':<{ended}}  RESTARTS  RAN")]
+    lines = [Line("  " + GAP.join((f"{'POD':<{name}}", f"{'STATE':<{ended}}", *titles[2:])))]
     for pod, how, restarts, ran, tone in rows:
-        lines.append(Line(f"  {pod:<{name}}  {how:<{ended}}  {restarts:>8}  {ran}", tone))
-    return lines
+        cells = {
+            "POD": f"{pod:<{name}}",
+            "STATE": f"{how:<{ended}}",
+            "RESTARTS": f"{restarts:>8}",
+            "RAN": ran,
+        }
+        lines.append(Line("  " + GAP.join(cells[title] for title in titles), tone))
+    return [line._replace(text=line.text.rstrip()) for line in lines]
 
 
 def _row(record: PodRecord, now: float) -> tuple[str, str, int, str, Tone]:

@@ -7,23 +7,30 @@ from typing import TYPE_CHECKING
 from traincrew.cli.display.text import moment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Container, Iterator, Sequence
     from datetime import datetime
 
     from traincrew.cli.jobview.model import JobSummary
 
-__all__ = ["age", "table"]
+__all__ = ["age", "left_out", "table"]
 
 _SELF_EVIDENT = {"Running", "Succeeded"}
 
 
-def table(jobs: Sequence[JobSummary], now: datetime, *, namespaces: bool) -> Iterator[str]:
+def table(
+    jobs: Sequence[JobSummary],
+    now: datetime,
+    *,
+    namespaces: bool,
+    without: Container[str] = (),
+) -> Iterator[str]:
     """Yield the lines of a table of jobs.
 
     Args:
         jobs: The jobs, in the order of the lines.
         now: The time, for ages.
         namespaces: Whether to have a column of namespaces.
+        without: Titles of columns that are left out.
     """
     columns = {
         **({"NAMESPACE": [job.namespace for job in jobs]} if namespaces else {}),
@@ -36,10 +43,24 @@ def table(jobs: Sequence[JobSummary], now: datetime, *, namespaces: bool) -> Ite
         **_progress(jobs),
         "REASON": [_why(job) for job in jobs],
     }
+    columns = {title: cells for title, cells in columns.items() if title not in without}
     widths = [max(map(len, (title, *cells))) for title, cells in columns.items()]
     for row in [tuple(columns), *zip(*columns.values(), strict=True)]:
         cells = [f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)]
         yield "  ".join(cells).rstrip()
+
+
+def left_out(jobs: Sequence[JobSummary]) -> Iterator[tuple[str, ...]]:
+    """Yield the titles of columns to leave out, from none to all that tell no jobs apart.
+
+    The least important ones come first.
+    """
+    unique = len({(job.namespace, job.name) for job in jobs}) == len(jobs)
+    titles = ["RESTARTS", *(["KIND"] if unique else []), "AGE", "REASON", "PROGRESS", "READY"]
+    if not any(map(_why, jobs)):
+        titles.sort(key=lambda title: title != "REASON")
+    for count in range(len(titles) + 1):
+        yield tuple(titles[:count])
 
 
 def _progress(jobs: Sequence[JobSummary]) -> dict[str, list[str]]:
