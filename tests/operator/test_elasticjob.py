@@ -127,9 +127,14 @@ async def test_a_killed_worker_is_counted_once_and_recreated(
     await cluster.run_members(NAME, 2)
     job = await cluster.until_phase(NAME, "Running", workersReady="2/2", restarts="1")
     assert job["status"]["failures"] == 1
-    assert [event for event in await cluster.events_of(NAME) if event[1] == "ExitedWithCode"] == [
-        ("Normal", "ExitedWithCode", f"Pod: default.{NAME}-worker-1 exited with code 137")
-    ]
+
+    async def reported() -> bool:
+        events = await cluster.events_of(NAME)
+        return [event for event in events if event[1] == "ExitedWithCode"] == [
+            ("Normal", "ExitedWithCode", f"Pod: default.{NAME}-worker-1 exited with code 137")
+        ]
+
+    await cluster.until(reported)
 
 
 async def test_an_unschedulable_worker_is_given_up_and_retried(cluster: Cluster) -> None:

@@ -109,12 +109,15 @@ async def test_a_rank_that_is_behind_is_named_while_it_is(
     await place(programs[2], {"rank": 2, "percentage": 40})
     status = await until_condition(cluster, "Advancing")
     assert progressing(status) == {"status": "True", "message": "No rank is behind any more."}
-    assert [
-        event for event in await cluster.events_of(NAME) if event[1] in ("RankBehind", "Advancing")
-    ] == [
-        ("Warning", "RankBehind", message),
-        ("Normal", "Advancing", "No rank is behind any more."),
-    ]
+
+    async def reported() -> bool:
+        events = await cluster.events_of(NAME)
+        return [event for event in events if event[1] in ("RankBehind", "Advancing")] == [
+            ("Warning", "RankBehind", message),
+            ("Normal", "Advancing", "No rank is behind any more."),
+        ]
+
+    await cluster.until(reported)
 
 
 @pytest.mark.usefixtures("prints")

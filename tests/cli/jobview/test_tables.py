@@ -30,6 +30,7 @@ def job(
         created_at="2026-01-01T00:00:00Z",
         started_at="",
         ended_at="",
+        warning="",
     )
 
 
