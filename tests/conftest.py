@@ -2,6 +2,7 @@
 
 import gc
 import logging
+import signal
 from collections.abc import Iterator
 
 import hypothesis
@@ -23,9 +24,15 @@ def pytest_report_header() -> str:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Let Hypothesis choose its examples by the code."""
+    """Let Hypothesis choose its examples by the code, and Ctrl-C interrupt what tests start.
+
+    A shell without job control lets what it starts in the background ignore SIGINT, and so would
+    every program that a test interrupts.
+    """
     if config.getoption("hypothesis_seed") is None:
         config.option.hypothesis_seed = str(variation.NUMBER)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:

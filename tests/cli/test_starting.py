@@ -99,14 +99,6 @@ class Program:
         os.close(self._ours)
 
 
-@pytest.fixture(autouse=True)
-def interruptible() -> Iterator[None]:
-    """Programs start as from a shell at a terminal, also where the tests ignore Ctrl-C."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 @pytest.fixture
 def opened() -> Iterator[list[Program]]:
     programs: list[Program] = []
