@@ -1,7 +1,7 @@
 """A training of three ranks, one of which hangs: conditions, events, `watch`, `why`, and its end.
 
-The ranks train by themselves, so that the others go on, or wait for the slowest one at a barrier of
-files. They print all the time, as programs do whose collective operations are stalled.
+The ranks train by themselves. When one hangs the others go on, or stop soon after it as if they
+waited for it. They print all the time, as programs do whose collective operations are stalled.
 """
 
 from __future__ import annotations
@@ -158,7 +158,10 @@ def test_all_wait_for_one_rank_and_the_job_goes_on(cluster: Embedded) -> None:
     assert message.startswith("The program has reported no advance for 8 s: 20% since ")
     assert "Rank 2 in pod together-worker-2 stopped first, at 19.9%" in message
     assert (status["phase"], status.get("failures", 0)) == ("Running", 0)
-    assert warnings(cluster, "together") == {"NotAdvancing": message}
+    said = warnings(cluster, "together")
+    assert said.pop("NotAdvancing") == message
+    # Nothing makes the ranks begin together: the last one may have been behind at first.
+    assert said.keys() <= {"RankBehind"}
     found = json.loads(cluster("why", "together", "-o", "json").stdout)
     assert found["cause"] == "not-advancing"
     assert "traincrew logs together --role Worker --rank 2;" in found["fix"]

@@ -19,8 +19,9 @@ _RULES: tuple[tuple[str, str], ...] = (
     (r"(?:traincrew|containerd)://[0-9a-f]{64}", "CONTAINER"),
     (r"(?:sha256:)?[0-9a-f]{64}", "DIGEST"),
     (r"\b\d+\.\d+\.\d+\.\d+\b", "IP"),
-    (rf"(?<=-){_SAFE}{{8,10}}-{_SAFE}{{5}}\b", "HASH-RANDOM"),
-    (rf"(?<=-){_SAFE}{{9,10}}\b(?!-)", "HASH"),
+    # A hash is a number of up to ten digits, written with these letters; few have less than nine.
+    (rf"(?<=-){_SAFE}{{7,10}}-{_SAFE}{{5}}\b", "HASH-RANDOM"),
+    (rf"(?<=-)(?:{_SAFE}{{9,10}}|(?=\w*\d){_SAFE}{{7,8}})\b(?!-)", "HASH"),
     (rf"(?<=[a-z]-)(?=\w*\d){_SAFE}{{5}}\b", "RANDOM"),
     (rf"(hello|now|shell|debugger|kube-api-access)-{_SAFE}{{5}}\b", r"\1-RANDOM"),
     (rf"(pod-template-hash=){_SAFE}+", r"\1HASH"),
