@@ -267,15 +267,21 @@ def mounts(process: int | str) -> set[tuple[str, str]]:
     return {(fields[2], fields[3]) for fields in map(str.split, lines)}
 
 
-@needs_namespaces
-async def test_no_mount_reaches_the_machine(sandboxes: Sandboxes) -> None:
+async def mounts_that_leak(sandboxes: Sandboxes) -> set[tuple[str, str]]:
     before = mounts("self")
     instance, started = await sandboxes.start("sleep", "1000")
     assert started.program is not None
-    # Other processes mount meanwhile (a kubelet, say): only mounts of the container count.
-    assert not (mounts("self") - before) & mounts(started.program.pid)
+    found = (mounts("self") - before) & mounts(started.program.pid)
     instance.kill()
     await instance.wait()
+    return found
+
+
+@needs_namespaces
+async def test_no_mount_reaches_the_machine(sandboxes: Sandboxes) -> None:
+    # What another process (a kubelet, say) mounts just before the container starts is in both: only
+    # what leaks does so each time.
+    assert not all([await mounts_that_leak(sandboxes) for _ in range(3)])
 
 
 async def test_a_start_has_one_time(sandboxes: Sandboxes) -> None:
