@@ -55,6 +55,7 @@ class Container:
     def run(
         self,
         *command: str,
+        namespace: str | None = None,
         user: int = USER,
         environment: Mapping[str, str] | None = None,
         volumes: Mapping[str, Path] | None = None,
@@ -68,23 +69,26 @@ class Container:
 
         Args:
             command: The program and its arguments.
+            namespace: The name of a network namespace; it has one of its own by default.
             user: UID and GID.
             environment: Variables besides the image's.
             volumes: Directories of this machine by their path in the container.
             capabilities: What the process may do, such as `CAP_CHOWN`.
             timeout: Seconds.
         """
-        with (
-            networks(1) as (namespace,),
-            self.start(
-                *command,
-                namespace=namespace,
-                user=user,
-                environment=environment,
-                volumes=volumes,
-                capabilities=capabilities,
-            ) as process,
-        ):
+        with ExitStack() as stack:
+            if namespace is None:
+                (namespace,) = stack.enter_context(networks(1))
+            process = stack.enter_context(
+                self.start(
+                    *command,
+                    namespace=namespace,
+                    user=user,
+                    environment=environment,
+                    volumes=volumes,
+                    capabilities=capabilities,
+                )
+            )
             output, errors = process.communicate(timeout=timeout)
             return subprocess.CompletedProcess(command, process.returncode, output, errors)
 

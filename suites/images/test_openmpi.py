@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hack.images import catalog
@@ -13,7 +13,6 @@ from suites.images.container import ARBITRARY_USER, HOST, USER, address, network
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from suites.images.container import Container
@@ -63,8 +62,7 @@ class Cluster:
 
     def run(self, *command: str, **variables: str) -> subprocess.CompletedProcess[str]:
         """Run a program in the master."""
-        with networks(1) as (namespace,):
-            return self._run(namespace, *command, **variables)
+        return self.image.run(*command, **self._settings(variables))
 
     def one_shot(self, command: str, **variables: str) -> subprocess.CompletedProcess[str]:
         """Run the master of a one-shot job."""
@@ -72,36 +70,29 @@ class Cluster:
 
     def mpiexec(self, command: str, **variables: str) -> subprocess.CompletedProcess[str]:
         """Run the master of a one-shot job whose command is mpiexec, and its workers."""
+        workers, master = (
+            self._settings(variables),
+            self._settings({"ONE_SHOT": "true", **variables}),
+        )
         with networks(len(HOSTS)) as (namespace, *others), ExitStack() as stack:
             for host, other in zip(HOSTS[1:], others, strict=True):
-                stack.enter_context(self._start(other, "/init.sh", host=host, **variables))
+                worker = self.image.start("/init.sh", namespace=other, host=host, **workers)
+                stack.enter_context(worker)
             whole = f"{MPIEXEC} {command}"
-            return self._run(namespace, "/init.sh", whole, ONE_SHOT="true", **variables)
+            return self.image.run("/init.sh", whole, namespace=namespace, **master)
 
-    def _run(
-        self, namespace: str, *command: str, **variables: str
-    ) -> subprocess.CompletedProcess[str]:
-        with self._start(namespace, *command, **variables) as process:
-            output, errors = process.communicate(timeout=300)
-            return subprocess.CompletedProcess(command, process.returncode, output, errors)
-
-    def _start(
-        self, namespace: str, *command: str, host: str = HOST, **variables: str
-    ) -> AbstractContextManager[subprocess.Popen[str]]:
-        volumes = {
-            "/ssh-key/openmpi": self.keys,
-            "/kube-openmpi/generated": self.generated,
-            "/etc/hosts": self.hosts,
+    def _settings(self, variables: dict[str, str]) -> dict[str, Any]:
+        """Return what the containers of all pods are given."""
+        return {
+            "user": self.user,
+            "environment": {"HOSTFILE": "/kube-openmpi/generated/hostfile", **variables},
+            "volumes": {
+                "/ssh-key/openmpi": self.keys,
+                "/kube-openmpi/generated": self.generated,
+                "/etc/hosts": self.hosts,
+            },
+            "capabilities": () if self.user else ROOT,
         }
-        return self.image.start(
-            *command,
-            namespace=namespace,
-            host=host,
-            user=self.user,
-            environment={"HOSTFILE": "/kube-openmpi/generated/hostfile", **variables},
-            volumes=volumes,
-            capabilities=() if self.user else ROOT,
-        )
 
 
 def complaints(errors: str) -> list[str]:

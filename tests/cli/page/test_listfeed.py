@@ -20,7 +20,7 @@ GONE = [f"gone-{number}" for number in range(20)]
 
 
 class Window:
-    """The rows of a window, which reads when it is told to."""
+    """The rows that a browser shows; it reads only when a test calls `read`."""
 
     def __init__(self, feed: ListFeed) -> None:
         self._cursor = ListCursor(feed)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 WARNINGS_SHOWN = 8
 _LOG_LINES = 12
-SHORTEST_STATE = 8
+_SHORTEST_STATE = 8
 _COLUMNS = ("POD", "STATE", "RESTARTS", "RAN")
 # What is left of them on narrow terminals, from the widest table to the narrowest one.
 _WITH_RESTARTS = (("POD", "STATE", "RESTARTS"), ("POD", "STATE"))
@@ -91,7 +91,7 @@ def _table(job: JobRecord, pods: list[PodRecord], now: float, columns: int | Non
         if _fits(lines := _aligned(rows, titles), columns):
             return lines
     room = columns - 1 - len(lines[0].text.rpartition("STATE")[0])
-    if room >= SHORTEST_STATE:
+    if room >= _SHORTEST_STATE:
         return _aligned([(row[0], cut(row[1], room), *row[2:]) for row in rows], ("POD", "STATE"))
     return lines
 
