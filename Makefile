@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run run-elastic run-mpi test suites test-all newest lint format bench lock manifests \
-        programs images image-openmpi image-chainermn image-openmpi-cuda cluster-up \
+        suites-built programs images image-openmpi image-chainermn image-openmpi-cuda cluster-up \
         cluster-down clean
 
 help: ## Show what can be done here
@@ -43,8 +43,8 @@ run-mpi: $(VENV)/.run ## Run MPI ranks from values of kube-openmpi, scale, run a
 test: setup ## Fast tests (under 3 minutes)
 	$(BIN)/python -m pytest -n 5 --dist worksteal tests
 
-suites: setup ## Heavier suites: real kubectl, real training, faults, sandboxes
-	$(BIN)/python -m pytest -v --tb short --timeout 600 -n 2 --durations 20 suites
+suites: setup ## Heavier suites: real kubectl, real training, faults (PART=turn: those of CI)
+	$(BIN)/python -m suites run $(if $(PART),--part $(PART))
 
 test-all: test suites ## Everything this machine can run
 
@@ -75,6 +75,9 @@ manifests: $(VENV)/.run ## Regenerate deploy/, config/, charts/ and the field re
 	  $(BIN)/traincrew manifests --format helm --chart $$chart --directory charts/$$chart || exit 1; \
 	done
 	$(BIN)/python hack/reference.py
+
+suites-built: setup ## Build the programs and images that the suites need (PART=turn: those of CI)
+	$(BIN)/python -m suites build $(if $(PART),--part $(PART))
 
 programs: setup ## Build Kubernetes and what the suites need from Go modules
 	$(BIN)/python -m hack.cluster build --all

@@ -1,12 +1,14 @@
-"""What suites share: the real cluster, started once for all that ask for it."""
+"""What suites share: the choice of tests, their results, and the real cluster, started once."""
 
 import os
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hack.cluster import Options, RealCluster, missing
+from suites import parts, results
 from xdist.scheduler import LoadScopeScheduling
 
 import variation
@@ -17,9 +19,8 @@ REQUIRE = "TRAINCREW_REQUIRE_REAL_CLUSTER"
 # The name of a running cluster (`make cluster-up`) to use instead of starting one.
 ATTACH = "TRAINCREW_REAL_CLUSTER"
 IMAGES = ("operator", "helper", "chainermn", "busybox")
-# Suites that share what there is only one of: the real cluster, and the place images are built.
+# How many units are listed with their seconds.
 SLOWEST = 40
-SHARING = {"images", "real", "scenarios", "kubectl/comparison"}
 
 
 def pytest_report_header() -> str:
@@ -27,30 +28,72 @@ def pytest_report_header() -> str:
     return f"{variation.VARIABLE}={variation.NUMBER}"
 
 
-def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Print how long the tests of each file took, so that a run says where its time goes."""
-    seconds: Counter[str] = Counter()
-    for reports in terminalreporter.stats.values():
-        for report in reports:
-            if isinstance(report, pytest.TestReport):
-                seconds[report.nodeid.partition("::")[0]] += round(report.duration)
-    if seconds:
-        terminalreporter.section("seconds of each file")
-    for path, spent in seconds.most_common(SLOWEST):
-        terminalreporter.write_line(f"{spent:5} s  {path}")
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests that are not in the part that this run has."""
+    if (part := os.environ.get(parts.VARIABLE)) is None:
+        return
+    units = {item: parts.unit_of(item.nodeid) for item in items}
+    chosen = parts.chosen(parts.read(), units.values(), int(part))
+    config.hook.pytest_deselected(items=[item for item in items if units[item] not in chosen])
+    items[:] = [item for item in items if units[item] in chosen]
 
 
 class Lanes(LoadScopeScheduling):  # type: ignore[misc]  # pytest-xdist has no types
     """Two lanes for pytest-xdist: suites mostly wait, but some share what is single."""
 
     def _split_scope(self, nodeid: str) -> str:
-        path = nodeid.partition("suites/")[2]
-        return "real" if any(path.startswith(f"{each}/") for each in SHARING) else "embedded"
+        return parts.lane_of(nodeid)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Lanes:
     """Tests of a lane run one after the other."""
     return Lanes(config, log)
+
+
+class Recorder:
+    """Collects the results of a run, and writes them where the environment says."""
+
+    def __init__(self) -> None:
+        self._passed: set[str] = set()
+        self._skipped: set[str] = set()
+        self._failures: dict[str, results.Failure] = {}
+        self._seconds: Counter[str] = Counter()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Note how one phase of a test ended."""
+        test = report.nodeid
+        self._seconds[parts.unit_of(test)] += report.duration  # type: ignore[assignment]
+        if report.failed:
+            self._failures.setdefault(test, results.Failure(test, report.longreprtext))
+        elif report.skipped:
+            self._skipped.add(test)
+        elif report.when == "call":
+            self._passed.add(test)
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Print how long the tests of each unit took, so that a run says where its time goes."""
+        if self._seconds:
+            terminalreporter.section("seconds of each unit")
+        for unit, spent in self._seconds.most_common(SLOWEST):
+            terminalreporter.write_line(f"{spent:5.0f} s  {unit}")
+
+    def pytest_sessionfinish(self) -> None:
+        """Pass the results on to the process that started this run."""
+        if not (file := os.environ.get(results.VARIABLE)):
+            return
+        found = results.Results(
+            passed=len(self._passed - self._failures.keys()),
+            skipped=len(self._skipped - self._failures.keys()),
+            failures=tuple(self._failures.values()),
+            seconds=dict(self._seconds),
+        )
+        results.write(Path(file), found)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Collect results in the process that has all of them."""
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Recorder(), "suites-recorder")
 
 
 def require_real_cluster() -> None:
