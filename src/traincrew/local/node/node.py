@@ -224,6 +224,7 @@ class Node:
             self._addresses.dns_server,
             self._services.names.zone,
             lambda: machine_resolver().servers,
+            self._services.wait_synced,
         )
         try:
             await server.start(DNS_PORT, previous, 0)

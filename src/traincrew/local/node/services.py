@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from traincrew.local.node.network.hosts import service_names
 from traincrew.local.node.network.serviceproxy import ServiceProxy, listeners
 from traincrew.local.node.network.zone import ClusterNames
 from traincrew.local.node.pods.unsupported import unsupported_service
@@ -37,8 +36,8 @@ class Services:
         self._events = events
         self._proxy = ServiceProxy(self._refused)
         self._changed = asyncio.Event()
-        self.names = ClusterNames(hosts.pods, self._services.store.list, self._slices.store.list)
-        hosts.on_pods(self.names.changed)
+        self.names = ClusterNames(self._services.store.list, self._slices.store.list)
+        hosts.names = lambda: self.names.zone().addresses()
 
     def follow(self) -> None:
         """Register handlers for changes."""
@@ -59,8 +58,13 @@ class Services:
             self._changed.clear()
             services = self._services.store.list()
             slices = self._slices.store.list()
-            self._hosts.set_services(service_names(services, slices))
+            self._hosts.update()
             await self._proxy.serve(listeners(services, slices))
+
+    async def wait_synced(self) -> None:
+        """Wait until all names are known."""
+        await self._services.wait_synced()
+        await self._slices.wait_synced()
 
     async def close(self) -> None:
         """Stop listening and close all connections."""

@@ -14,7 +14,9 @@ from traincrew.engine.observability import get_logger
 from traincrew.engine.resources import PODS
 from traincrew.engine.times import format_time
 from traincrew.local.node.fields.downward import PodFacts
-from traincrew.local.node.network.hosts import PodName, pod_host_name
+from traincrew.local.node.network.hosts import PodName, kernel_host_name
+from traincrew.local.node.network.resolvconf import queries_cluster
+from traincrew.local.node.network.resolvconf_mount import can_reach
 from traincrew.local.node.pods.mounting import Mounting, pod_reference
 from traincrew.local.node.pods.sequence import ContainerSequence
 from traincrew.local.node.pods.unsupported import unsupported
@@ -58,11 +60,9 @@ class Pod:
         self.namespace = view.metadata.namespace
         self.node = str(view.spec["nodeName"])
         self.restart_policy = str(view.spec.get("restartPolicy") or "Always")
-        self.hostname, domain = pod_host_name(
-            {"name": self.name, "namespace": self.namespace}, view.spec
+        self.hostname, self._no_sandbox = kernel_host_name(
+            {"name": self.name, "namespace": self.namespace}, view.spec, self.node
         )
-        if view.spec.get("setHostnameAsFQDN") and domain:
-            self.hostname = domain
         self.hosts: Path = context.paths.hosts
         now = format_time(datetime.now(UTC))
         started = view.status.get("startTime") or now
@@ -252,7 +252,9 @@ class Pod:
         spec = self.view.spec
         address = self.context.addresses.allocate(self.uid, self.view.status.get("podIP", ""))
         self.record.pod_ip = address
-        name = PodName.of(self.namespace, self.name, spec, address)
+        name = PodName.of(
+            self.namespace, self.name, spec, address, mirrors=self._needs_names_in_file()
+        )
         self.hosts = self.context.hosts.add_pod(self.uid, name)
         if not self._shown:
             found = unsupported(self.view.document(), self.context.isolation)
@@ -269,11 +271,22 @@ class Pod:
                 task.cancel()
             await asyncio.gather(*watching, return_exceptions=True)
 
+    def _needs_names_in_file(self) -> bool:
+        """Return whether its programs query the cluster's DNS server, but cannot reach it."""
+        redirected = self.context.capabilities.own_ports
+        return queries_cluster(self.view.spec) and not can_reach(
+            self.context.dns, redirected=redirected
+        )
+
     async def _run_containers(self) -> None:
         self._containers.add(self.view.spec)
         if self.is_deleted:
             # No container starts any more, but those of an earlier node have to be terminated.
             self._containers.stop(self.grace)
+        elif self._no_sandbox:
+            self.event("Warning", "FailedCreatePodSandBox", self._no_sandbox)
+            await self._containers.stopping.wait()
+            return
         elif not await self._mounting.prepare(self._containers.stopping):
             return
         self._containers.ephemeral.start(self.view.spec)

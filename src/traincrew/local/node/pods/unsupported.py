@@ -231,12 +231,9 @@ def _containers(
 
 
 def unsupported_service(spec: Document) -> list[Unsupported]:
-    """Return the fields of a Service that proxy and DNS do not support."""
-    found = [
+    """Return the fields of a Service that the proxy does not support."""
+    return [
         Unsupported(f"spec.ports[{index}].protocol", f"{port['protocol']} is not passed on")
         for index, port in enumerate(spec.get("ports") or ())
         if port.get("protocol", "TCP") != "TCP" and spec.get("clusterIP") != "None"
     ]
-    if spec.get("type") == "ExternalName":
-        found.append(Unsupported("spec.externalName", "the name resolves to nothing"))
-    return found
