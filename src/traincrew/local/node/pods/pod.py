@@ -14,6 +14,9 @@ from traincrew.engine.observability import get_logger
 from traincrew.engine.resources import PODS
 from traincrew.engine.times import format_time
 from traincrew.local.node.fields.downward import PodFacts
+from traincrew.local.node.machine.loopback import is_taken
+from traincrew.local.node.machine.sockets import holder_of
+from traincrew.local.node.network.hostports import PodPorts, taken_ports
 from traincrew.local.node.network.hosts import PodName, kernel_host_name
 from traincrew.local.node.network.resolvconf import queries_cluster
 from traincrew.local.node.network.resolvconf_mount import can_reach
@@ -225,6 +228,7 @@ class Pod:
 
     def _release(self) -> None:
         self.context.hosts.remove_pod(self.uid)
+        self.context.host_ports.remove(self.uid)
         self.context.addresses.release(self.uid)
 
     async def _delete_object(self) -> None:
@@ -250,8 +254,13 @@ class Pod:
     async def _live(self) -> None:
         """Run the containers to their end."""
         spec = self.view.spec
-        address = self.context.addresses.allocate(self.uid, self.view.status.get("podIP", ""))
+        address = self.context.addresses.allocate(
+            self.uid,
+            self.view.status.get("podIP", ""),
+            node=self.node if spec.get("hostNetwork") else "",
+        )
         self.record.pod_ip = address
+        self.context.host_ports.add(self.uid, PodPorts.of(self.namespace, self.name, spec, address))
         name = PodName.of(
             self.namespace, self.name, spec, address, mirrors=self._needs_names_in_file()
         )
@@ -289,8 +298,32 @@ class Pod:
             return
         elif not await self._mounting.prepare(self._containers.stopping):
             return
+        if not self._shown:
+            await self._report_taken_ports()
         self._containers.ephemeral.start(self.view.spec)
         await self._containers.run()
+
+    async def _report_taken_ports(self) -> None:
+        """Report programs of the machine that listen where the pod's own should.
+
+        Who connects to the pod reaches them instead, and would not notice.
+        """
+        services = [
+            each for each in self.context.services() if each.metadata.namespace == self.namespace
+        ]
+        address = self.record.pod_ip
+
+        def holder(port: int) -> str:
+            return holder_of(port, address) if is_taken(address, port) else ""
+
+        finding = taken_ports(self.view.spec, self.view.metadata.labels, services, holder)
+        for port, found in await asyncio.to_thread(list, finding):
+            self.event(
+                "Warning",
+                "HostPortConflict",
+                f"port {port} is taken on this machine by {found}: the pod cannot listen there, "
+                "and who connects to it reaches that program; end it, or choose another port",
+            )
 
     async def _watch_for_end(self) -> None:
         """Stop the containers when the pod is deleted or exceeds its deadline."""
