@@ -98,7 +98,7 @@ async def test_a_pod_of_the_hosts_network_has_the_port_of_its_service(tmp_path: 
 
         async def served() -> bool:
             try:
-                return await answer(virtual, port) == address
+                return bool(await answer(virtual, port) == address)
             except OSError:
                 return False
 
