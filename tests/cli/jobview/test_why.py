@@ -257,6 +257,20 @@ def test_probes() -> None:
     assert why(job(WAITING), running, events=[probe]).cause == "liveness-probe"
 
 
+def test_a_program_of_the_machine_that_has_the_port_of_a_pod() -> None:
+    """The pods run, or fail, and talk to another program: nothing else tells."""
+    taken = event("HostPortConflict", "port 9091 is taken on this machine by nc (process 7)")
+    running = pod({"running": {}}, phase="Running", conditions=[condition("Ready", "True")])
+    failed = [SEEN, condition("Failed", reason="BackoffLimitExceeded")]
+    for status in (WAITING, RUNNING, failed):
+        found = why(job(status), running, events=[taken])
+        assert found.cause == "port-taken"
+        assert "by nc (process 7)" in found.text
+        assert any("event HostPortConflict of pod" in each for each in found.evidence)
+    other = event("HostPortConflict", "port 9091 is taken", about="another")
+    assert why(job(RUNNING), running, events=[other]).cause == "running"
+
+
 REFUSED = {
     "quota": 'pods "x" is forbidden: exceeded quota: team, requested: pods=1, used: pods=4, '
     "limited: pods=4",

@@ -17,8 +17,7 @@ import pytest
 from traincrew.engine.objects import AnyObject
 from traincrew.local.node.network import dns_server
 from traincrew.local.node.network.dns_server import DnsServer
-from traincrew.local.node.network.hosts import PodName
-from traincrew.local.node.network.messages import Kind, Record
+from traincrew.local.node.network.messages import Kind, MalformedError, Record, read_answers
 from traincrew.local.node.network.resolvconf import Resolver, pod_resolver
 from traincrew.local.node.network.zone import ClusterNames, Zone
 
@@ -35,10 +34,6 @@ def an_object(name: str, labels: dict[str, str] | None = None, **body: Any) -> A
 
 
 def a_zone() -> Zone:
-    pods = [
-        PodName("default", "127.42.0.1", "job-worker-0", "job"),
-        PodName("default", "127.42.0.2", "alone"),
-    ]
     services = [
         an_object(
             "web",
@@ -47,6 +42,9 @@ def a_zone() -> Zone:
         an_object("job", spec={"clusterIP": "None"}),
         an_object("nobody", spec={"clusterIP": "None"}),
         an_object("elsewhere", spec={"type": "ExternalName", "externalName": "example.org"}),
+        an_object("inside", spec={"type": "ExternalName", "externalName": f"web.{SUFFIX}"}),
+        an_object("number", spec={"type": "ExternalName", "externalName": "192.0.2.1"}),
+        an_object("pending", spec={"type": "ClusterIP"}),
     ]
     slices = [
         an_object(
@@ -56,18 +54,41 @@ def a_zone() -> Zone:
             endpoints=[
                 {"addresses": ["127.42.0.1"], "hostname": "job-worker-0"},
                 {"addresses": ["127.42.0.3"]},
-                {"addresses": ["127.42.0.4"], "conditions": {"ready": False}},
+                {
+                    "addresses": ["127.42.0.4"],
+                    "hostname": "job-worker-1",
+                    "conditions": {"ready": False},
+                },
+                # Ready while it terminates: `publishNotReadyAddresses`.
+                {
+                    "addresses": ["127.42.0.5"],
+                    "hostname": "job-worker-2",
+                    "conditions": {"ready": True, "serving": False, "terminating": True},
+                },
             ],
-        )
+        ),
+        an_object(
+            "web-1",
+            {"kubernetes.io/service-name": "web"},
+            ports=[{"name": "http", "port": 8080, "protocol": "TCP"}],
+            endpoints=[{"addresses": ["127.42.0.6"], "hostname": "backend"}],
+        ),
+        an_object(
+            "left-1",  # of a Service that is gone
+            {"kubernetes.io/service-name": "left"},
+            ports=[],
+            endpoints=[{"addresses": ["127.42.0.7"], "hostname": "pod"}],
+        ),
     ]
-    return Zone(pods, services, slices)
+    return Zone(services, slices)
 
 
 @pytest.mark.parametrize(
     ("name", "addresses"),
     [
         (f"web.{SUFFIX}", ["127.64.0.9"]),
-        (f"job.{SUFFIX}", ["127.42.0.1", "127.42.0.3"]),
+        (f"job.{SUFFIX}", ["127.42.0.1", "127.42.0.3", "127.42.0.5"]),
+        (f"job-worker-2.job.{SUFFIX}", ["127.42.0.5"]),
         (f"job-worker-0.job.{SUFFIX}", ["127.42.0.1"]),
         (f"127-42-0-3.job.{SUFFIX}", ["127.42.0.3"]),
         ("127-42-0-2.default.pod.cluster.local", ["127.42.0.2"]),
@@ -82,8 +103,12 @@ def test_addresses(name: str, addresses: list[str]) -> None:
     "name",
     [
         f"nobody.{SUFFIX}",  # a headless Service without a ready pod
-        f"elsewhere.{SUFFIX}",
-        f"alone.{SUFFIX}",  # a pod's bare name is in hosts files only, as no cluster's DNS knows it
+        f"number.{SUFFIX}",  # an alias is of a name
+        f"pending.{SUFFIX}",
+        f"job-worker-0.{SUFFIX}",  # a pod's bare name
+        f"job-worker-1.job.{SUFFIX}",  # not ready
+        f"backend.web.{SUFFIX}",  # its Service is not headless
+        f"pod.left.{SUFFIX}",
         f"other.{SUFFIX}",
         "web.other.svc.cluster.local",
         "x-y-z.default.pod.cluster.local",
@@ -109,6 +134,7 @@ def test_ports() -> None:
     assert ssh == (
         Record.service(2222, f"job-worker-0.job.{SUFFIX}"),
         Record.service(2222, f"127-42-0-3.job.{SUFFIX}"),
+        Record.service(2222, f"job-worker-2.job.{SUFFIX}"),
     )
 
 
@@ -116,8 +142,35 @@ def test_reverse_lookup() -> None:
     zone = a_zone()
     pod = zone.find("1.0.42.127.in-addr.arpa", Kind.PTR).records
     assert pod == (Record.pointer(f"job-worker-0.job.{SUFFIX}"),)
+    unnamed = zone.find("3.0.42.127.in-addr.arpa", Kind.PTR).records
+    assert unnamed == (Record.pointer(f"127-42-0-3.job.{SUFFIX}"),)
+    assert not zone.find("4.0.42.127.in-addr.arpa", Kind.PTR).exists
     service = zone.find("9.0.64.127.in-addr.arpa", Kind.PTR).records
     assert service == (Record.pointer(f"web.{SUFFIX}"),)
+
+
+def test_external_names_are_aliases() -> None:
+    for kind in (Kind.A, Kind.AAAA):
+        found = a_zone().find(f"elsewhere.{SUFFIX}", kind)
+        assert found == (True, (Record.alias("example.org"),), "example.org")
+    alias = a_zone().find(f"elsewhere.{SUFFIX}", Kind.CNAME)
+    assert alias == (True, (Record.alias("example.org"),), "")
+
+
+def test_the_version_of_the_specification() -> None:
+    found = a_zone().find("dns-version.cluster.local", Kind.TXT)
+    assert found.records == (Record.text("1.1.0"),)
+
+
+def test_names_with_addresses() -> None:
+    """What a hosts file gets where the server cannot be reached."""
+    assert a_zone().addresses() == {
+        f"web.{SUFFIX}": ("127.64.0.9",),
+        f"job.{SUFFIX}": ("127.42.0.1", "127.42.0.3", "127.42.0.5"),
+        f"job-worker-0.job.{SUFFIX}": ("127.42.0.1",),
+        f"127-42-0-3.job.{SUFFIX}": ("127.42.0.3",),
+        f"job-worker-2.job.{SUFFIX}": ("127.42.0.5",),
+    }
 
 
 def test_the_zone_is_authoritative_for_cluster_names_only() -> None:
@@ -128,11 +181,11 @@ def test_the_zone_is_authoritative_for_cluster_names_only() -> None:
 
 
 def test_names_follow_changes() -> None:
-    pods: list[PodName] = []
-    names = ClusterNames(lambda: pods, list, list)
-    name = f"p.s.{SUFFIX}"
+    services: list[AnyObject] = []
+    names = ClusterNames(lambda: services, list)
+    name = f"s.{SUFFIX}"
     assert not names.zone().find(name, Kind.A).exists
-    pods.append(PodName("default", "127.42.0.1", "p", "s"))
+    services.append(an_object("s", spec={"clusterIP": "127.64.0.1"}))
     names.changed()
     assert names.zone().find(name, Kind.A).exists
 
@@ -289,6 +342,75 @@ async def test_a_machine_without_servers_knows_no_other_names() -> None:
     finally:
         await server.close()
     assert answer.rcode() == dns.rcode.SERVFAIL
+
+
+@pytest.mark.parametrize("tcp", [False, True])
+async def test_an_alias_is_answered_with_what_it_is_an_alias_of(
+    server: DnsServer, tcp: bool
+) -> None:
+    answer = await ask(server, f"elsewhere.{SUFFIX}", tcp=tcp)
+    alias, address = answer.answer
+    assert str(alias) == f"elsewhere.{SUFFIX}. 5 IN CNAME example.org."
+    assert str(address) == "example.org. 5 IN A 192.0.2.1"
+    inside = await ask(server, f"inside.{SUFFIX}", tcp=tcp)
+    assert [str(each) for each in inside.answer] == [
+        f"inside.{SUFFIX}. 5 IN CNAME web.{SUFFIX}.",
+        f"web.{SUFFIX}. 5 IN A 127.64.0.9",
+    ]
+
+
+async def test_an_alias_of_an_unknown_name(server: DnsServer, upstream: Machine) -> None:
+    upstream.answer = b"\0" * 12
+    answer = await ask(server, f"elsewhere.{SUFFIX}")
+    assert answer.rcode() == dns.rcode.SERVFAIL
+
+
+async def test_an_early_query_waits_until_the_names_are_known() -> None:
+    asked, synced = asyncio.Event(), asyncio.Event()
+    zone = Zone([], [])
+
+    async def wait() -> None:
+        asked.set()
+        await synced.wait()
+
+    server = DnsServer("127.0.0.1", lambda: zone, list, wait)
+    await server.start(0)
+    try:
+        early = asyncio.create_task(ask(server, f"web.{SUFFIX}"))
+        await asked.wait()
+        zone = a_zone()
+        synced.set()
+        assert (await early).answer[0][0].address == "127.64.0.9"
+    finally:
+        await server.close()
+
+
+async def test_a_query_is_not_denied_while_names_are_unknown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(dns_server, "_SYNC_SECONDS", 0.01)
+    server = DnsServer("127.0.0.1", a_zone, list, asyncio.Event().wait)  # type: ignore[arg-type]
+    await server.start(0)
+    try:
+        assert (await ask(server, f"web.{SUFFIX}")).rcode() == dns.rcode.SERVFAIL
+    finally:
+        await server.close()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"\0" * 11,
+        struct.pack("!6H", 1, 0x8180, 0, 1, 0, 0) + b"\xc0\x0c" + b"\0" * 10,  # points at itself
+        struct.pack("!6H", 1, 0x8180, 1, 0, 0, 0) + b"\1a\xc0\x0c",  # round in circles
+        struct.pack("!6H", 1, 0x8180, 0, 9, 0, 0) + b"\0" + struct.pack("!2HIH", 1, 1, 0, 4),
+        struct.pack("!6H", 1, 0x8180, 1, 0, 0, 0) + b"\1\xff\0\0\1\0\1",
+    ],
+)
+def test_broken_answers_of_other_servers(answer: bytes) -> None:
+    with pytest.raises(MalformedError):
+        read_answers(answer)
 
 
 async def test_an_answer_to_another_query_is_ignored(server: DnsServer, upstream: Machine) -> None:

@@ -41,9 +41,8 @@ from traincrew.local.node.network.addresses import PodAddresses
 from traincrew.local.node.network.hosts import (
     HostsFiles,
     PodName,
-    ServiceName,
     hosts_text,
-    service_names,
+    kernel_host_name,
 )
 from traincrew.local.node.network.serviceproxy import Backend, Listener, listeners
 from traincrew.local.node.pods.unsupported import unsupported, unsupported_service
@@ -592,40 +591,63 @@ def test_pull_policies(container: Document, policy: str) -> None:
 # -- names and Services -----------------------------------------------------------------------
 
 
-def test_names_of_a_namespace() -> None:
-    pods = [
-        PodName("ns", "127.42.0.1", "w-0", "w"),
-        PodName("ns", "127.42.0.2", "single"),
-        PodName("far", "127.42.0.3", "f-0", "f"),
-    ]
-    services = [ServiceName("ns", "db", ("127.64.0.1",)), ServiceName("far", "db", ("1.1.1.1",))]
-    own = PodName("ns", "127.42.0.4", "own", aliases=(("10.0.0.1", ("alias", "other")),))
-    text = hosts_text("ns", [*pods, own], services, own)
-    names = {
-        name: line.split()[0]
-        for line in text.splitlines()
-        if not line.startswith("#")
-        for name in line.split()[1:]
-    }
-    assert names["w-0"] == names["w-0.w"] == names["w-0.w.ns.svc.cluster.local"] == "127.42.0.1"
-    assert names["single"] == "127.42.0.2"
-    assert names["f-0.f.far"] == "127.42.0.3"
-    assert "f-0" not in names
-    assert names["db"] == names["db.ns.svc"] == "127.64.0.1"
-    assert names["db.far"] == "1.1.1.1"
-    assert names["alias"] == "10.0.0.1"
+OWN_LINES = """\
+# Kubernetes-managed hosts file.
+127.0.0.1\tlocalhost
+::1\tlocalhost ip6-localhost ip6-loopback
+fe00::0\tip6-localnet
+fe00::0\tip6-mcastprefix
+fe00::1\tip6-allnodes
+fe00::2\tip6-allrouters
+"""
+NAMES = {
+    "db.ns.svc.cluster.local": ["127.64.0.1"],
+    "w.far.svc.cluster.local": ["127.42.0.3", "127.42.0.4"],
+}
+
+
+def test_a_hosts_file_has_the_pods_own_names_only() -> None:
+    plain = PodName("ns", "127.42.0.2", "single")
+    assert hosts_text(plain, NAMES) == f"{OWN_LINES}127.42.0.2\tsingle\n"
+    aliases = (("10.0.0.1", ("alias", "other")),)
+    named = PodName("ns", "127.42.0.1", "w-0", "w", aliases)
     # The first name is the canonical one, which getfqdn() has to find.
-    assert "127.42.0.1\tw-0.w.ns.svc.cluster.local\t" in text
-    assert "10.0.0.1\talias\tother\n" in text
-
-
-def test_a_hosts_file_has_the_kubelets_header() -> None:
-    host = PodName("ns", "127.0.0.1", "h", host_network=True)
-
-    assert hosts_text("ns", [], []).startswith("# Kubernetes-managed hosts file.\n")
-    assert hosts_text("ns", [host], [], host).startswith(
-        "# Kubernetes-managed hosts file (host network).\n"
+    assert hosts_text(named, NAMES) == (
+        f"{OWN_LINES}127.42.0.1\tw-0.w.ns.svc.cluster.local\tw-0\n"
+        "\n# Entries added by HostAliases.\n10.0.0.1\talias\tother\n"
     )
+
+
+def test_a_pod_of_the_hosts_network_has_the_machines_file() -> None:
+    host = PodName("ns", "127.42.0.1", "h", aliases=(("9.9.9.9", ("x",)),), host_network=True)
+    assert hosts_text(host, NAMES, "127.0.0.1 localhost machine") == (
+        "# Kubernetes-managed hosts file (host network).\n127.0.0.1 localhost machine\n"
+        "\n# Entries added by HostAliases.\n9.9.9.9\tx\n"
+    )
+
+
+def test_a_hosts_file_has_the_clusters_names_where_its_server_cannot_be_reached() -> None:
+    pod = PodName("ns", "127.42.0.2", "single", mirrors=True)
+    # The forms by which a resolver with the cluster's search domains finds them.
+    assert hosts_text(pod, NAMES).removeprefix(OWN_LINES) == (
+        "127.42.0.2\tsingle\n"
+        "127.64.0.1\tdb.ns.svc.cluster.local\tdb.ns.svc\tdb.ns\tdb\n"
+        "127.42.0.3\tw.far.svc.cluster.local\tw.far.svc\tw.far\n"
+        "127.42.0.4\tw.far.svc.cluster.local\tw.far.svc\tw.far\n"
+    )
+
+
+def test_what_hostname_prints() -> None:
+    pod = {"name": "p", "namespace": "ns"}
+    spec: Document = {"hostname": "h", "subdomain": "s"}
+    assert kernel_host_name(pod, {}, "node") == ("p", "")
+    assert kernel_host_name(pod, spec, "node") == ("h", "")
+    qualified = {**spec, "setHostnameAsFQDN": True}
+    assert kernel_host_name(pod, qualified, "node") == ("h.s.ns.svc.cluster.local", "")
+    assert kernel_host_name(pod, {"setHostnameAsFQDN": True}, "node") == ("p", "")
+    assert kernel_host_name(pod, {**qualified, "hostNetwork": True}, "node") == ("node", "")
+    _, why = kernel_host_name(pod, {**qualified, "hostname": "h" * 50}, "node")
+    assert "is too long (64 characters is the max, 73 characters requested)" in why
 
 
 def endpoint_slice(name: str, *endpoints: Document, ports: list[Document]) -> AnyObject:
@@ -635,19 +657,6 @@ def endpoint_slice(name: str, *endpoints: Document, ports: list[Document]) -> An
 
 READY = {"addresses": ["127.42.0.1"], "conditions": {"ready": True}}
 UNREADY = {"addresses": ["127.42.0.2"], "conditions": {"ready": False}}
-
-
-def test_names_of_services() -> None:
-    services = [
-        service("virtual", clusterIP="127.64.0.1"),
-        service("headless", clusterIP="None"),
-        service("external", type="ExternalName"),
-    ]
-    slices = [endpoint_slice("headless", READY, UNREADY, ports=[])]
-    assert service_names(services, slices) == [
-        ServiceName("ns", "virtual", ("127.64.0.1",)),
-        ServiceName("ns", "headless", ("127.42.0.1",)),
-    ]
 
 
 def test_listeners_of_services() -> None:
@@ -668,30 +677,37 @@ def test_listeners_of_services() -> None:
 
 
 def test_hosts_files_are_updated(tmp_path: Path) -> None:
+    names: dict[str, tuple[str, ...]] = {}
     hosts = HostsFiles(tmp_path)
+    hosts.names = lambda: names
     hosts.settle()
-    shared = hosts.add_pod("1", PodName("ns", "127.42.0.1", "a"))
-    own = hosts.add_pod("2", PodName("ns", "127.42.0.2", "b", aliases=(("9.9.9.9", ("x",)),)))
-    assert shared != own
-    hosts.set_services([ServiceName("ns", "db", ("127.64.0.1",))])
-    for place in (shared, own):
-        assert "127.64.0.1\tdb.ns.svc.cluster.local" in (place / "hosts").read_text()
-        assert "127.42.0.2\tb\n" in (place / "hosts").read_text()
-    assert "9.9.9.9\tx" in (own / "hosts").read_text()
+    plain = hosts.add_pod("1", PodName("ns", "127.42.0.1", "a"))
+    mirroring = hosts.add_pod("2", PodName("ns", "127.42.0.2", "b", mirrors=True))
+    assert plain != mirroring
+    names["db.ns.svc.cluster.local"] = ("127.64.0.1",)
+    hosts.update()
+    assert "127.64.0.1\tdb.ns.svc.cluster.local" in (mirroring / "hosts").read_text()
+    assert "db" not in (plain / "hosts").read_text()
+    names.clear()
+    hosts.update()
+    assert "db" not in (mirroring / "hosts").read_text()
     hosts.remove_pod("2")
-    assert not own.exists()
-    assert "127.42.0.2" not in (shared / "hosts").read_text()
+    assert not mirroring.exists()
+    assert plain.exists()
+    hosts.remove_pod("1")
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_a_restart_keeps_names_until_all_pods_are_published(tmp_path: Path) -> None:
+def test_a_restart_keeps_names_until_all_are_known(tmp_path: Path) -> None:
+    pod = PodName("ns", "127.42.0.1", "a", mirrors=True)
     before = HostsFiles(tmp_path)
-    before.add_pod("1", PodName("ns", "127.42.0.1", "a"))
-    before.add_pod("2", PodName("ns", "127.42.0.2", "b"))
+    before.names = lambda: {"db.ns.svc.cluster.local": ("127.64.0.1",)}
+    before.add_pod("1", pod)
     after = HostsFiles(tmp_path)
-    path = after.add_pod("1", PodName("ns", "127.42.0.1", "a")) / "hosts"
-    assert "127.42.0.2\tb\n" in path.read_text()
+    path = after.add_pod("1", pod) / "hosts"
+    assert "127.64.0.1\tdb.ns.svc.cluster.local" in path.read_text()
     after.settle()
-    assert "127.42.0.2" not in path.read_text()
+    assert "127.64.0.1" not in path.read_text()
     assert "127.42.0.1\ta\n" in path.read_text()
 
 
@@ -798,7 +814,7 @@ def test_unsupported_fields_are_named(spec: Document, field: str, isolation: Iso
 
 def test_unsupported_fields_of_services() -> None:
     found = unsupported_service({"ports": [{"protocol": "UDP"}, {}], "type": "ExternalName"})
-    assert [each.field for each in found] == ["spec.ports[0].protocol", "spec.externalName"]
+    assert [each.field for each in found] == ["spec.ports[0].protocol"]
 
 
 # -- logs -------------------------------------------------------------------------------------

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import getpass
+import os
 import socket
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
@@ -39,7 +41,7 @@ async def pod() -> AsyncIterator[Backend]:
 @asynccontextmanager
 async def proxied(pod: Backend, *names: str) -> AsyncIterator[tuple[list[Listener], list[str]]]:
     said: list[str] = []
-    proxy = ServiceProxy(lambda _namespace, name, message: said.append(f"{name}: {message}"))
+    proxy = ServiceProxy(lambda served, message: said.append(f"{served.name}: {message}"))
     listeners = [Listener(ADDRESS, free_port()) for _ in names]
     wanted = {
         listener: Served((pod,), "default", name)
@@ -121,7 +123,7 @@ async def test_the_memory_of_clients_is_limited(
 async def test_a_taken_port_is_tried_again(pod: Backend) -> None:
     said: list[str] = []
     listener = Listener(ADDRESS, free_port())
-    proxy = ServiceProxy(lambda _namespace, name, message: said.append(f"{name}: {message}"))
+    proxy = ServiceProxy(lambda served, message: said.append(f"{served.name}: {message}"))
     with socket.create_server(listener):
         await proxy.serve({listener: Served((pod,), "default", "s")})
         waits: list[float | None] = []
@@ -131,6 +133,7 @@ async def test_a_taken_port_is_tried_again(pod: Backend) -> None:
     assert waits == [1, 2, 4, 8, 16, 32, 60, 60]
     assert len(said) == 1
     assert "cannot be served on this machine: " in said[0]
+    assert f" (process {os.getpid()} of user {getpass.getuser()}), which answers" in said[0]
     assert "it is tried again until it can" in said[0]
     await proxy.retry()
     assert proxy.retry_seconds is None

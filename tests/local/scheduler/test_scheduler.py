@@ -263,6 +263,20 @@ def test_host_ports_are_taken_once() -> None:
     assert run(state, with_port("127.0.0.2")).assignments
 
 
+def test_host_ports_of_sidecars_are_taken_as_well() -> None:
+    ports = [{"containerPort": 80, "hostPort": 8080}]
+    main = {"name": "main"}
+    sidecar = {"name": "side", "ports": ports, "restartPolicy": "Always"}
+    taken = pod(containers=[main], initContainers=[sidecar])
+    once = pod(containers=[main], initContainers=[{"name": "init", "ports": ports}])
+    wants = pod(containers=[{"name": "main", "ports": ports}])
+
+    (failure,) = run(cluster(placed={"local": [taken]}), wants).failures
+    reason = "1 node(s) didn't have free ports for the requested pod ports."
+    assert failure.message == f"0/1 nodes are available: {reason}"
+    assert run(cluster(placed={"local": [once]}), wants).assignments
+
+
 def test_a_quantity_that_cannot_be_read_is_named() -> None:
     (failure,) = run(cluster(), pod(requests={"cpu": "many"})).failures
 

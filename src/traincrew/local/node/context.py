@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from traincrew.local.node.machine.specs import PodOptions
     from traincrew.local.node.network.addresses import PodAddresses
     from traincrew.local.node.network.dns_server import DnsServer
+    from traincrew.local.node.network.hostports import HostPorts
     from traincrew.local.node.network.hosts import HostsFiles
     from traincrew.local.node.runtime.forkserver import ForkServer
     from traincrew.local.node.runtime.memory import MemoryWatch
@@ -54,6 +55,7 @@ class Context:
     isolation: Isolation
     addresses: PodAddresses
     hosts: HostsFiles
+    host_ports: HostPorts
     dns: DnsServer | None
     gpus: GpuAllocator
     memory: MemoryWatch

@@ -30,6 +30,7 @@ from traincrew.local.node.machine.paths import Paths
 from traincrew.local.node.machine.specs import PodOptions
 from traincrew.local.node.network.addresses import PodAddresses
 from traincrew.local.node.network.dns_server import DNS_PORT, DnsServer
+from traincrew.local.node.network.hostports import HostPorts
 from traincrew.local.node.network.hosts import HostsFiles
 from traincrew.local.node.network.resolvconf_mount import machine_resolver
 from traincrew.local.node.pods.pod import Pod
@@ -120,7 +121,8 @@ class Node:
         self._sources = SourceWatch()
         self._written = WrittenFiles()
         self._informers = NodeInformers(client)
-        self._services = Services(self._informers, self._hosts, events)
+        self._host_ports = HostPorts()
+        self._services = Services(self._informers, self._hosts, self._host_ports, events)
         self._deletions = Deletions(client)
         self._cleanup = Cleanup(
             client, self._paths, self._written, collecting=bool(self._options.collect)
@@ -168,6 +170,7 @@ class Node:
         capabilities = await self._capabilities()
         if capabilities.namespaces and self._addresses.dns_server:
             await self._start_dns()
+        self._host_ports.own = capabilities.own_ports
         self._context = self._context_of(capabilities)
         self._objects = NodeObjects(self._client, self._resources, capabilities, LOOPBACK)
         await self._objects.register()
@@ -192,6 +195,7 @@ class Node:
             ),
             addresses=self._addresses,
             hosts=self._hosts,
+            host_ports=self._host_ports,
             dns=self._dns,
             gpus=self._gpus,
             memory=MemoryWatch(namespaces=capabilities.namespaces),
@@ -224,6 +228,7 @@ class Node:
             self._addresses.dns_server,
             self._services.names.zone,
             lambda: machine_resolver().servers,
+            self._services.wait_synced,
         )
         try:
             await server.start(DNS_PORT, previous, 0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from traincrew.local.node.network.hosts import service_names
 from traincrew.local.node.network.serviceproxy import ServiceProxy, listeners
 from traincrew.local.node.network.zone import ClusterNames
 from traincrew.local.node.pods.unsupported import unsupported_service
@@ -14,7 +13,10 @@ if TYPE_CHECKING:
     from traincrew.engine.events import EventRecorder
     from traincrew.engine.objects import AnyObject
     from traincrew.local.node.informers import NodeInformers
+    from traincrew.local.node.network.hostports import HostPorts
     from traincrew.local.node.network.hosts import HostsFiles
+    from traincrew.local.node.network.serviceproxy import Served
+    from traincrew.local.node.records.views import PodView
 
 __all__ = ["Services"]
 
@@ -25,20 +27,30 @@ class Services:
     Args:
         informers: The caches of Services and EndpointSlices.
         hosts: The hosts files of pods.
+        host_ports: The host ports of pods, which are served as well.
         events: Records an event about fields without effect.
 
     Attributes:
         names: The names that the DNS server resolves.
     """
 
-    def __init__(self, informers: NodeInformers, hosts: HostsFiles, events: EventRecorder) -> None:
+    def __init__(
+        self,
+        informers: NodeInformers,
+        hosts: HostsFiles,
+        host_ports: HostPorts,
+        events: EventRecorder,
+    ) -> None:
         self._services, self._slices = informers.services, informers.slices
+        self._pods = informers.pods
+        self._host_ports = host_ports
         self._hosts = hosts
         self._events = events
         self._proxy = ServiceProxy(self._refused)
         self._changed = asyncio.Event()
-        self.names = ClusterNames(hosts.pods, self._services.store.list, self._slices.store.list)
-        hosts.on_pods(self.names.changed)
+        host_ports.changed = self._changed.set
+        self.names = ClusterNames(self._services.store.list, self._slices.store.list)
+        hosts.names = lambda: self.names.zone().addresses()
 
     def follow(self) -> None:
         """Register handlers for changes."""
@@ -59,8 +71,21 @@ class Services:
             self._changed.clear()
             services = self._services.store.list()
             slices = self._slices.store.list()
-            self._hosts.set_services(service_names(services, slices))
-            await self._proxy.serve(listeners(services, slices))
+            self._hosts.update()
+            reserved = self._host_ports.reserved()
+            await self._proxy.serve(
+                self._host_ports.listeners()
+                | {
+                    listener: served
+                    for listener, served in listeners(services, slices).items()
+                    if listener.port not in reserved
+                }
+            )
+
+    async def wait_synced(self) -> None:
+        """Wait until all names are known."""
+        await self._services.wait_synced()
+        await self._slices.wait_synced()
 
     async def close(self) -> None:
         """Stop listening and close all connections."""
@@ -74,7 +99,13 @@ class Services:
             lines = "; ".join(f"{each.field}: {each.why}" for each in found)
             self._record_event(new, f"Not emulated here: {lines}")
 
-    def _refused(self, namespace: str, name: str, message: str) -> None:
+    def _refused(self, served: Served, message: str) -> None:
+        namespace, name = served.namespace, served.name
+        if served.kind == "Pod":
+            pod = self._pods.store.get(namespace, name)
+            if pod is not None:
+                self._record_event(pod, message, "Pod")
+            return
         # Only root may listen on its port. Pods have variables that name the API server itself, and
         # no user could do anything about the event.
         if (namespace, name) == ("default", "kubernetes"):
@@ -83,12 +114,14 @@ class Services:
         if service is not None:
             self._record_event(service, message)
 
-    def _record_event(self, service: AnyObject, message: str) -> None:
+    def _record_event(
+        self, about: AnyObject | PodView, message: str, kind: str = "Service"
+    ) -> None:
         reference = {
             "apiVersion": "v1",
-            "kind": "Service",
-            "namespace": service.metadata.namespace,
-            "name": service.metadata.name,
-            "uid": service.metadata.uid,
+            "kind": kind,
+            "namespace": about.metadata.namespace,
+            "name": about.metadata.name,
+            "uid": about.metadata.uid,
         }
         self._events.event(reference, "Warning", "NotEmulated", message)

@@ -16,7 +16,7 @@ from traincrew.local.controllers.common import find_condition
 from traincrew.local.scheduler.quantity import amount
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from traincrew.engine.objects import AnyObject
 
@@ -192,7 +192,7 @@ def info_of(pod: AnyObject) -> PodInfo:
             port.get("hostIP") or "0.0.0.0",  # noqa: S104 - how manifests say "every address"
             int(port["hostPort"]),
         )
-        for container in pod.spec.get("containers") or ()
+        for container in _running(pod.spec)
         for port in container.get("ports") or ()
         if port.get("hostPort")
     }
@@ -200,6 +200,14 @@ def info_of(pod: AnyObject) -> PodInfo:
     return PodInfo(
         pod, requests_of(pod.spec), frozenset(ports), owner.uid if owner is not None else ""
     )
+
+
+def _running(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield the containers that run at the same time: sidecars, and those of the pod."""
+    for container in spec.get("initContainers") or ():
+        if container.get("restartPolicy") == "Always":
+            yield container
+    yield from spec.get("containers") or ()
 
 
 def requests_of(spec: Mapping[str, Any]) -> dict[str, int]:

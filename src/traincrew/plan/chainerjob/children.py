@@ -189,6 +189,7 @@ def _generator(template: Document, image: str, master_slots: int) -> Document:
 def _pod(owner: Owner, template: Document, labels: Mapping[str, str]) -> Document:
     pod = podtemplate.plain(with_named_container(template, CONTAINER))
     pod = podtemplate.with_labels(pod, labels)
+    pod = podtemplate.with_cluster_names(pod)
     pod["spec"].pop("serviceAccount", None)  # the deprecated name of the field
     return podtemplate.with_spec(pod, serviceAccountName=Names(owner.name).service_account)
 

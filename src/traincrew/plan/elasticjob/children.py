@@ -145,6 +145,7 @@ def pod(
     template = podtemplate.with_spec(
         template, restartPolicy="Never" if policy == "ExitCode" else policy
     )
+    template = podtemplate.with_cluster_names(template)
     if place.type == WORKER or _names_launcher(template):
         template = _with_launcher_arguments(template, launcher_arguments(owner, spec), spec)
         template = reporting.with_reporting(template, endpoint, owner, main_container(template))

@@ -152,6 +152,7 @@ def job(
     template = podtemplate.plain(replica.template)
     template = podtemplate.with_labels(template, mine)
     template = podtemplate.with_spec(template, restartPolicy="Never")
+    template = podtemplate.with_cluster_names(template)
     template = accelerators.apply(template, configured)
     added = variables(owner, spec, runtime_id, place)
     template = podtemplate.map_containers(template, lambda each: _with_variables(each, added))

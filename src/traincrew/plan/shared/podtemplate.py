@@ -32,6 +32,18 @@ def with_default(template: Document, **fields: Any) -> Document:
     return {**template, "spec": {**fields, **template["spec"]}}
 
 
+def with_cluster_names(template: Document) -> Document:
+    """Make a pod with the network of its node resolve the cluster's names, which its program needs.
+
+    With `ClusterFirst`, the API's default, such a pod queries the servers of its node, which do not
+    know them. A `dnsPolicy` that says something else is kept.
+    """
+    spec = template["spec"]
+    if not spec.get("hostNetwork") or spec.get("dnsPolicy") not in {None, "", "ClusterFirst"}:
+        return template
+    return with_spec(template, dnsPolicy="ClusterFirstWithHostNet")
+
+
 def with_labels(template: Document, labels: Mapping[str, str]) -> Document:
     """Add labels to the pod; ours replace the user's, because selectors depend on them."""
     metadata = template["metadata"]

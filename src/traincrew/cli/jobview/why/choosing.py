@@ -166,6 +166,9 @@ def _failed(facts: Facts, condition: Condition) -> Explanation:
             fix="the message names the pods and their reasons; allow more time with"
             " schedulingPolicy.scheduleTimeoutSeconds",
         )
+    if (taken := _worst(facts, starting.port_taken)) is not None:
+        text = f"{facts.title} has failed. {taken.text}"
+        return replace(taken, text=text, evidence=(*taken.evidence, *evidence))
     if program is not None:
         retries = " and has no retries left" if reason == "BackoffLimitExceeded" else ""
         text = f"{facts.title} has failed{retries}. {program.text}"
@@ -198,6 +201,8 @@ def _unfinished(facts: Facts) -> Explanation:
         return _not_synced(facts, synced)
     if facts.job.status.observed_generation < facts.job.metadata.generation:
         return _behind(facts)
+    if (taken := _worst(facts, starting.port_taken)) is not None:
+        return taken  # its pods run, and talk to another program
     trouble = creating.refused_pods(facts) or _worst_of_all(facts)
     status = facts.job.status
     if (restarting := status.true("Restarting")) is not None:

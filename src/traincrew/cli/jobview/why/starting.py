@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from traincrew.cli.display.objects import ContainerStatus, Pod
     from traincrew.cli.jobview.why.facts import Facts
 
-__all__ = ["not_ready", "not_running"]
+__all__ = ["not_ready", "not_running", "port_taken"]
 
 SLOW_SECONDS = 30.0
 
@@ -257,6 +257,20 @@ def _initializing(facts: Facts, pod: Pod, subject: str) -> Explanation | None:
             fix=f"wait, or look: kubectl describe pod -n {facts.namespace} {name}",
         )
     return None
+
+
+def port_taken(facts: Facts, pod: Pod, subject: str) -> Explanation | None:
+    """Explain that a program of the machine has a port of a pod, as the kubelet's event says."""
+    event = next((each for each in facts.events_of(pod) if each.reason == "HostPortConflict"), None)
+    if event is None:
+        return None
+    message = brief(event.message)
+    return Explanation(
+        cause="port-taken",
+        text=f"{subject} does not have its port to itself: {message}.",
+        evidence=(f"event HostPortConflict of pod {pod.metadata.name}: {message}",),
+        fix="end the other program, or change the port of the job, and create it again",
+    )
 
 
 def not_ready(facts: Facts, pod: Pod, subject: str) -> Explanation | None:

@@ -336,7 +336,7 @@ def _report(what: _Subject, volumes: list[VolumeMount]) -> Report | None:
 
 def _own_ports(facts: PodFacts, environment: Environment, context: Context) -> OwnPorts | None:
     """Return the pod's own ports: all, or only declared ones if the image demands it."""
-    if facts.spec.get("hostNetwork") or not context.capabilities.own_ports:
+    if not context.capabilities.own_ports:
         return None
     redirects = {} if context.dns is None else context.dns.redirects()
     declared = sorted(

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import pwd
 import socket
-import sys
 from collections import Counter
-from contextlib import suppress
 from ipaddress import IPv4Network
 from pathlib import Path
 
 from traincrew.local.node.machine.loopback import LOOPBACK, can_use
+from traincrew.local.node.machine.sockets import parse_listening, user_name
 
 __all__ = ["NetworksTakenError", "PodAddresses", "holders"]
 
@@ -19,7 +17,6 @@ _SECOND_OCTETS = range(42, 64)
 _CLAIM_PORT = 42042
 # One of the last 256 addresses of the network, none of which a pod gets.
 _DNS_OFFSET = -256 + 53
-_LISTENING = "0A"
 
 
 class NetworksTakenError(OSError):
@@ -39,30 +36,18 @@ class NetworksTakenError(OSError):
 
 def holders() -> list[str]:
     """Return the users that hold a network, one entry for each, as far as /proc shows them."""
-    wanted = {f"{_address(octet)}:{_CLAIM_PORT:04X}" for octet in _SECOND_OCTETS}
-    found = []
-    with suppress(OSError):
-        for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]:
-            _, local, _, state, *_, uid = line.split()[:8]
-            if state == _LISTENING and local in wanted:
-                found.append(_user(int(uid)))
-    return found
-
-
-def _address(octet: int) -> str:
-    """Return the address of a claim as /proc shows it: in the byte order of this machine."""
-    return f"{int.from_bytes(socket.inet_aton(_claim_address(octet)), sys.byteorder):08X}"
+    wanted = {(_claim_address(octet), _CLAIM_PORT) for octet in _SECOND_OCTETS}
+    try:
+        text = Path("/proc/net/tcp").read_text(encoding="ascii")
+    except OSError:
+        return []
+    return [
+        user_name(each.uid) for each in parse_listening(text) if (each.address, each.port) in wanted
+    ]
 
 
 def _claim_address(octet: int) -> str:
     return f"127.{octet}.255.254"
-
-
-def _user(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
 
 
 class PodAddresses:
@@ -78,6 +63,8 @@ class PodAddresses:
         self._network_file = state / "network"
         self._claim: socket.socket | None = None
         self._taken: dict[str, str] = {}
+        self._nodes: dict[str, str] = {}
+        """The node whose address a pod has, by the pod's UID."""
         self._network: IPv4Network | None = None
         self._last = 0
 
@@ -128,25 +115,38 @@ class PodAddresses:
             self._claim.close()
             self._claim = None
 
-    def allocate(self, uid: str, wanted: str = "") -> str:
+    def allocate(self, uid: str, wanted: str = "", node: str = "") -> str:
         """Return the address of a pod; allocate `wanted` if it is still free.
+
+        Args:
+            uid: Of the pod.
+            wanted: Its address before a restart; empty for any.
+            node: The virtual node whose address the pod has, as others of the node have
+                (`hostNetwork`); empty for an address of its own.
 
         Raises:
             RuntimeError: All addresses are taken.
         """
         if self._network is None:
             return LOOPBACK
-        for address, owner in self._taken.items():
-            if owner == uid:
+        owner = f"node/{node}" if node else uid
+        if node:
+            self._nodes[uid] = owner
+        for address, holder in self._taken.items():
+            if holder == owner:
                 return address
         address = wanted
         if not wanted or wanted in self._taken or wanted == LOOPBACK:
             address = self._next()
-        self._taken[address] = uid
+        self._taken[address] = owner
         return address
 
     def release(self, uid: str) -> None:
-        """Release the address of a pod."""
+        """Release the address of a pod; that of a node with its last pod."""
+        node = self._nodes.pop(uid, "")
+        if node in self._nodes.values():
+            return
+        uid = node or uid
         for address, owner in list(self._taken.items()):
             if owner == uid:
                 del self._taken[address]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
 import socket
 from typing import TYPE_CHECKING
 
@@ -16,14 +17,18 @@ from traincrew.local.node.network.messages import (
     Code,
     MalformedError,
     Query,
+    Record,
+    ask,
+    is_truncated,
     parse,
+    read_answers,
     refuse,
     respond,
 )
 from traincrew.local.node.network.zone import DOMAIN, Zone
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
 __all__ = ["DNS_PORT", "DnsServer"]
 
@@ -31,6 +36,11 @@ DNS_PORT = 53
 # Concurrent forwarded queries, and the timeout of one server in seconds.
 _MAX_FORWARDED = 256
 _FORWARD_SECONDS = 2.0
+# Seconds that a query about the cluster's names waits until they are known; less than the timeout
+# of the C library's resolver.
+_SYNC_SECONDS = 4.0
+# External names that are aliases of others.
+_MAX_ALIASES = 8
 # Idle timeout of a TCP client in seconds, and the number of such clients.
 _IDLE_SECONDS = 10.0
 _MAX_STREAMS = 128
@@ -46,16 +56,22 @@ class DnsServer:
         address: Address to listen on.
         zone: Returns the cluster's current names; called for each query about one.
         upstream: Returns the addresses of the machine's DNS servers, in order of preference.
+        synced: Waits until the zone is complete; None if it always is.
     """
 
     def __init__(
-        self, address: str, zone: Callable[[], Zone], upstream: Callable[[], Sequence[str]]
+        self,
+        address: str,
+        zone: Callable[[], Zone],
+        upstream: Callable[[], Sequence[str]],
+        synced: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self.address = address
         self.port = 0
         """Its port; 0 while it does not listen."""
         self._zone = zone
         self._upstream = upstream
+        self._synced = synced
         self._transport: asyncio.DatagramTransport | None = None
         self._server: asyncio.Server | None = None
         self._streams: set[asyncio.Task[None]] = set()
@@ -124,8 +140,7 @@ class DnsServer:
             query = answer
 
             async def forward() -> None:
-                found = await self._forward(message, query, stream=False)
-                self._send(found, client)
+                self._send(await self._resolve(message, query, stream=False), client)
 
             if len(self._forwarding) >= _MAX_FORWARDED:
                 self._send(respond(query, code=Code.SERVER_FAILURE), client)
@@ -157,7 +172,7 @@ class DnsServer:
                 if answer is None:
                     return
                 if not isinstance(answer, bytes):
-                    answer = await self._forward(message, answer, stream=True)
+                    answer = await self._resolve(message, answer, stream=True)
                 async with asyncio.timeout(_IDLE_SECONDS):
                     writer.write(len(answer).to_bytes(2) + answer)
                     await writer.drain()
@@ -167,16 +182,59 @@ class DnsServer:
             writer.close()
 
     def _answer(self, message: bytes, *, stream: bool) -> bytes | Query | None:
-        """Return the answer, the query if it has to be forwarded, or None to send no answer."""
+        """Return the answer, the query if it takes time, or None to send no answer."""
         try:
             query = parse(message)
         except MalformedError as error:
             return None if error.code is None else refuse(message, error.code)
-        if not Zone.is_authority_for(query.name):
+        if self._synced is not None or not Zone.is_authority_for(query.name):
             return query
         found = self._zone().find(query.name, query.kind)
+        if found.alias:
+            return query
         code = Code.NO_ERROR if found.exists else Code.NAME_ERROR
         return respond(query, found.records, code, authority=DOMAIN, stream=stream)
+
+    async def _resolve(self, message: bytes, query: Query, *, stream: bool) -> bytes:
+        """Answer a query that takes time: of another server's name, an alias, or an early one."""
+        if not Zone.is_authority_for(query.name):
+            return await self._forward(message, query, stream=stream)
+        if self._synced is not None:
+            try:
+                async with asyncio.timeout(_SYNC_SECONDS):
+                    await self._synced()
+            except TimeoutError:
+                return respond(query, code=Code.SERVER_FAILURE, stream=stream)
+            self._synced = None
+        code, records = await self._follow(query)
+        return respond(query, records, code, authority=DOMAIN, stream=stream)
+
+    async def _follow(self, query: Query) -> tuple[Code, list[Record]]:
+        """Look up a name of the cluster, and what it is an alias of."""
+        records: list[Record] = []
+        name, owner = query.name, ""
+        for _ in range(_MAX_ALIASES):
+            if not Zone.is_authority_for(name):
+                code, more = await self._ask(name, query.kind)
+                return code, records + more
+            found = self._zone().find(name, query.kind)
+            records += [each._replace(owner=owner) for each in found.records]
+            if not found.alias:
+                return Code.NO_ERROR if found.exists else Code.NAME_ERROR, records
+            name = owner = found.alias
+        return Code.SERVER_FAILURE, []
+
+    async def _ask(self, name: str, kind: int) -> tuple[Code, list[Record]]:
+        """Look up a name of other servers."""
+        message = ask(secrets.randbelow(1 << 16), name, kind)
+        try:
+            query = parse(message)
+            answer = await self._forward(message, query, stream=False)
+            if is_truncated(answer):
+                answer = await self._forward(message, query, stream=True)
+            return read_answers(answer)
+        except MalformedError:
+            return Code.SERVER_FAILURE, []
 
     # -- forwarding ---------------------------------------------------------------------
 

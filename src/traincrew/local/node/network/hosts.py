@@ -1,43 +1,67 @@
-"""`/etc/hosts` of pods: one hosts file per namespace, shared by all its pods.
+"""`/etc/hosts` of pods, as the kubelet writes it: a pod's own name, and its `hostAliases`.
 
-The file mirrors the cluster's DNS: pods by their bare name and as `pod.subdomain…`, Services by
-their name with and without namespace and domain. The directory of the file is mounted in each pod
-of the namespace, so that a new version, put in place by a rename, becomes visible atomically.
+All other names are the DNS server's business (`zone.py`). A pod that should query it and cannot
+reach it gets the server's answers in its hosts file instead: the same names, no others.
+
+The directory of a pod's file is mounted in its containers, so that a new version, put in place by a
+rename, becomes visible atomically.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-    from pathlib import Path
 
-    from traincrew.engine.objects import AnyObject
+__all__ = ["HostsFiles", "PodName", "hosts_text", "kernel_host_name", "pod_host_name"]
 
-__all__ = ["HostsFiles", "PodName", "ServiceName", "hosts_text", "pod_host_name", "service_names"]
-
-DOMAIN = "svc.cluster.local"
-_SERVICE_LABEL = "kubernetes.io/service-name"
-# The first lines are the kubelet's: programs recognize the file by them.
-_HEAD = "# Kubernetes-managed hosts file{}.\n127.0.0.1\tlocalhost\n::1\tlocalhost\n"
+DOMAIN = "cluster.local"
+SERVICES = f"svc.{DOMAIN}"
+_LONGEST_HOSTNAME = 64
+_MACHINE_FILE = Path("/etc/hosts")
+# The text is the kubelet's (`pkg/kubelet/kubelet_pods.go`): programs recognize the file by it.
+_MANAGED = "# Kubernetes-managed hosts file.\n"
+_MANAGED_HOST = "# Kubernetes-managed hosts file (host network).\n"
+_LOCAL = (
+    "127.0.0.1\tlocalhost\n"
+    "::1\tlocalhost ip6-localhost ip6-loopback\n"
+    "fe00::0\tip6-localnet\n"
+    "fe00::0\tip6-mcastprefix\n"
+    "fe00::1\tip6-allnodes\n"
+    "fe00::2\tip6-allrouters\n"
+)
 
 
 class PodName(Struct, frozen=True):
-    """A pod that has an address."""
+    """A pod that has an address.
+
+    Attributes:
+        namespace: of the pod.
+        address: of the pod.
+        hostname: without a domain.
+        subdomain: `spec.subdomain`, or empty.
+        aliases: its `hostAliases`: address, names.
+        host_network: whether it has the network of its node.
+        mirrors: whether its file has the cluster's names, because it cannot reach the DNS server.
+    """
 
     namespace: str
     address: str
     hostname: str
     subdomain: str = ""
     aliases: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """Its own `hostAliases`: address, names."""
     host_network: bool = False
+    mirrors: bool = False
 
     @classmethod
-    def of(cls, namespace: str, name: str, spec: Mapping[str, Any], address: str) -> PodName:
+    def of(
+        cls, namespace: str, name: str, spec: Mapping[str, Any], address: str, *, mirrors: bool
+    ) -> PodName:
         """Return the names that a pod's specification gives it."""
         hostname, _ = pod_host_name({"name": name}, {"hostname": spec.get("hostname")})
         aliases = tuple(
@@ -51,176 +75,153 @@ class PodName(Struct, frozen=True):
             spec.get("subdomain") or "",
             aliases,
             host_network=bool(spec.get("hostNetwork")),
+            mirrors=mirrors,
         )
-
-    @property
-    def has_own_file(self) -> bool:
-        """Whether it cannot share the file of its namespace."""
-        return bool(self.aliases) or self.host_network
-
-
-class ServiceName(Struct, frozen=True):
-    """A Service and the addresses that its name resolves to."""
-
-    namespace: str
-    name: str
-    addresses: tuple[str, ...]
 
 
 def pod_host_name(metadata: Mapping[str, Any], spec: Mapping[str, Any]) -> tuple[str, str]:
     """Return (host name, fully qualified domain name or "") of a pod."""
     hostname = str(spec.get("hostname") or metadata.get("name") or "")[:63].rstrip("-.")
     if subdomain := spec.get("subdomain"):
-        return hostname, f"{hostname}.{subdomain}.{metadata.get('namespace', '')}.{DOMAIN}"
+        return hostname, f"{hostname}.{subdomain}.{metadata.get('namespace', '')}.{SERVICES}"
     return hostname, ""
 
 
-def service_names(services: Iterable[AnyObject], slices: Iterable[AnyObject]) -> list[ServiceName]:
-    """Resolve the names of Services: to the cluster IP, or to the ready pods of headless ones."""
-    by_service: dict[tuple[str, str], list[str]] = {}
-    for endpoint_slice in slices:
-        name = endpoint_slice.metadata.labels.get(_SERVICE_LABEL, "")
-        addresses = by_service.setdefault((endpoint_slice.metadata.namespace, name), [])
-        for endpoint in endpoint_slice.endpoints:
-            if (endpoint.get("conditions") or {}).get("ready", True):
-                addresses += endpoint.get("addresses") or []
-    names = []
-    for service in services:
-        namespace, name = service.metadata.namespace, service.metadata.name
-        address = service.spec.get("clusterIP") or ""
-        if address == "None":
-            addresses = by_service.get((namespace, name), [])
-        else:
-            addresses = [address] if address else []
-        if addresses:
-            unique = tuple(dict.fromkeys(addresses))
-            names.append(ServiceName(namespace, name, unique))
-    return names
+def kernel_host_name(
+    metadata: Mapping[str, Any], spec: Mapping[str, Any], node: str
+) -> tuple[str, str]:
+    """Return what `hostname` prints in a pod, and why the pod cannot start: "" if it can.
+
+    A pod with `hostNetwork` has the name of its node. The message is the kubelet's.
+    """
+    if spec.get("hostNetwork"):
+        return node, ""
+    hostname, domain = pod_host_name(metadata, spec)
+    if not spec.get("setHostnameAsFQDN") or not domain:
+        return hostname, ""
+    if len(domain) > _LONGEST_HOSTNAME:
+        return hostname, (
+            "Failed to create pod sandbox: failed to construct FQDN from pod hostname and cluster "
+            f"domain, FQDN {domain} is too long ({_LONGEST_HOSTNAME} characters is the max, "
+            f"{len(domain)} characters requested)"
+        )
+    return domain, ""
 
 
-def hosts_text(
-    namespace: str,
-    pods: Iterable[PodName],
-    services: Iterable[ServiceName],
-    own: PodName | None = None,
-) -> str:
-    """Return the hosts file of a namespace, or of one pod that needs its own."""
-    lines = [_HEAD.format(" (host network)" if own is not None and own.host_network else "")]
-    for pod in pods:
-        if pod.namespace == namespace:
-            names = []
-            if pod.subdomain:
-                names = _name_forms(f"{pod.hostname}.{pod.subdomain}", pod.namespace)
-            lines.append(_line(pod.address, [*names, pod.hostname]))
-        elif pod.subdomain:
-            names = _name_forms(f"{pod.hostname}.{pod.subdomain}", pod.namespace)[:-1]
-            lines.append(_line(pod.address, names))
-    for service in services:
-        names = _name_forms(service.name, service.namespace)
-        if service.namespace != namespace:
-            names = names[:-1]
-        lines += [_line(address, names) for address in service.addresses]
-    if own is not None and own.aliases:
+def hosts_text(pod: PodName, names: Mapping[str, Iterable[str]], machine: str = "") -> str:
+    """Return a pod's hosts file.
+
+    Args:
+        pod: The pod.
+        names: Addresses of the cluster's names, for a pod that `mirrors` them.
+        machine: The machine's own file, which a pod with `hostNetwork` gets.
+    """
+    if pod.host_network:
+        lines = [_MANAGED_HOST, machine]
+        if machine and not machine.endswith("\n"):
+            lines.append("\n")
+    else:
+        own = [pod.hostname]
+        if pod.subdomain:
+            own.insert(0, f"{pod.hostname}.{pod.subdomain}.{pod.namespace}.{SERVICES}")
+        lines = [_MANAGED, _LOCAL, _line(pod.address, own)]
+    if pod.aliases:
         lines.append("\n# Entries added by HostAliases.\n")
-        lines += [_line(address, names) for address, names in own.aliases]
+        lines += [_line(address, aliases) for address, aliases in pod.aliases]
+    if pod.mirrors:
+        lines += [
+            _line(address, _host_names(name, pod.namespace))
+            for name, addresses in names.items()
+            for address in addresses
+        ]
     return "".join(lines)
+
+
+def _host_names(name: str, namespace: str) -> list[str]:
+    """Return a name and what is short for it in a namespace: without one of the search domains."""
+    forms = [name]
+    for domain in (DOMAIN, SERVICES, f"{namespace}.{SERVICES}"):
+        short = name.removesuffix(f".{domain}")
+        if short != name:
+            forms.append(short)
+    return forms
 
 
 def _line(address: str, names: Iterable[str]) -> str:
     return "\t".join([address, *names]) + "\n"
 
 
-def _name_forms(name: str, namespace: str) -> list[str]:
-    """Return the forms of a name that clients in the namespace may use, the canonical one first."""
-    return [
-        f"{name}.{namespace}.{DOMAIN}",
-        f"{name}.{namespace}.svc",
-        f"{name}.{namespace}",
-        name,
-    ]
-
-
 class HostsFiles:
-    """The files of all namespaces, and of the pods that have their own.
+    """The hosts files of all pods.
 
     Args:
-        directory: Holds `NAMESPACE/hosts` and `NAMESPACE/UID/hosts`.
+        directory: Holds `NAMESPACE/UID/hosts`.
+
+    Attributes:
+        names: Returns the addresses of the cluster's names, for pods that mirror them.
     """
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._handlers: list[Callable[[], None]] = []
         self._pods: dict[str, PodName] = {}
-        self._services: list[ServiceName] = []
+        self.names: Callable[[], Mapping[str, Iterable[str]]] = dict
         self._written: dict[Path, str] = {}
         self._settled = False
 
     def add_pod(self, uid: str, pod: PodName) -> Path:
-        """Publish a pod; return the directory of its file `hosts`."""
+        """Write a pod's file `hosts`; return its directory."""
         self._pods[uid] = pod
-        self._changed()
+        self._write(uid, pod)
         return self._place(uid, pod)
 
     def remove_pod(self, uid: str) -> None:
-        """Unpublish a pod."""
+        """Delete a pod's file."""
         pod = self._pods.pop(uid, None)
         if pod is None:
             return
-        if pod.has_own_file:
-            place = self._place(uid, pod)
-            self._written.pop(place / "hosts", None)
-            (place / "hosts").unlink(missing_ok=True)
-            place.rmdir()
-        self._changed()
-
-    def pods(self) -> list[PodName]:
-        """Return all published pods."""
-        return list(self._pods.values())
-
-    def on_pods(self, handler: Callable[[], None]) -> None:
-        """Register a handler that is called whenever a pod was published or unpublished."""
-        self._handlers.append(handler)
-
-    def _changed(self) -> None:
-        for handler in self._handlers:
-            handler()
-        self.write()
+        place = self._place(uid, pod)
+        self._written.pop(place / "hosts", None)
+        (place / "hosts").unlink(missing_ok=True)
+        place.rmdir()
+        with suppress(OSError):  # other pods of the namespace have theirs
+            place.parent.rmdir()
 
     def settle(self) -> None:
-        """Drop names from before a restart; to be called when all pods are published again."""
+        """Drop names from before a restart; to be called when the names are complete again."""
         self._settled = True
-        self.write()
+        self.update()
 
-    def set_services(self, services: list[ServiceName]) -> None:
-        """Publish Services."""
-        if services != self._services:
-            self._services = services
-            self.write()
-
-    def write(self) -> None:
-        """Write every file that has changed."""
-        files: dict[Path, str] = {}
-        for namespace in sorted({pod.namespace for pod in self._pods.values()}):
-            files[self._directory / namespace / "hosts"] = hosts_text(
-                namespace, self._pods.values(), self._services
-            )
+    def update(self) -> None:
+        """Write the files that mirror the cluster's names: these may have changed."""
         for uid, pod in self._pods.items():
-            if pod.has_own_file:
-                files[self._place(uid, pod) / "hosts"] = hosts_text(
-                    pod.namespace, self._pods.values(), self._services, pod
-                )
-        for path, current in files.items():
-            text = current if self._settled else _with_old(path, current)
-            if self._written.get(path) != text:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                temporary = path.with_name(".hosts")
-                temporary.write_text(text)
-                temporary.replace(path)
-                self._written[path] = text
+            if pod.mirrors:
+                self._write(uid, pod)
+
+    def _write(self, uid: str, pod: PodName) -> None:
+        path = self._place(uid, pod) / "hosts"
+        text = hosts_text(
+            pod,
+            self.names() if pod.mirrors else {},
+            _machine_file() if pod.host_network else "",
+        )
+        if pod.mirrors and not self._settled:
+            text = _with_old(path, text)
+        if self._written.get(path) != text:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            temporary = path.with_name(".hosts")
+            temporary.write_text(text)
+            temporary.replace(path)
+            self._written[path] = text
 
     def _place(self, uid: str, pod: PodName) -> Path:
-        namespace = self._directory / pod.namespace
-        return namespace / uid if pod.has_own_file else namespace
+        return self._directory / pod.namespace / uid
+
+
+def _machine_file() -> str:
+    try:
+        return _MACHINE_FILE.read_text(errors="replace")
+    except OSError:
+        return _LOCAL
 
 
 def _with_old(path: Path, text: str) -> str:

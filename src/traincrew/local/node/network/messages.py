@@ -1,4 +1,4 @@
-"""DNS messages, as far as a server of A, SRV and PTR records needs them. Pure.
+"""DNS messages, as far as a server of A, CNAME, SRV, PTR and TXT records needs them. Pure.
 
 Formats are those of RFC 1035 (messages), RFC 2782 (SRV) and RFC 6891 (the OPT record of EDNS).
 """
@@ -19,8 +19,11 @@ __all__ = [
     "MalformedError",
     "Query",
     "Record",
+    "ask",
     "encode_name",
+    "is_truncated",
     "parse",
+    "read_answers",
     "refuse",
     "respond",
 ]
@@ -44,14 +47,17 @@ _SMALLEST_DATAGRAM = 512
 _LARGEST_DATAGRAM = 4096
 # Compression pointer to the question's name, the owner name of every answer.
 _POINTER_TO_QUESTION = 0xC000 | _HEADER.size
+_POINTER = 0xC0
 
 
 class Kind(IntEnum):
     """Record types."""
 
     A = 1
+    CNAME = 5
     SOA = 6
     PTR = 12
+    TXT = 16
     AAAA = 28
     SRV = 33
     OPT = 41
@@ -102,12 +108,14 @@ class Record(NamedTuple):
     """The data of a resource record.
 
     Attributes:
-        kind: A, PTR or SRV.
+        kind: A, CNAME, SRV, PTR or TXT; of other servers' records any number.
         data: in the wire format.
+        owner: the name that has it; empty for the name in the question.
     """
 
-    kind: Kind
+    kind: int
     data: bytes
+    owner: str = ""
 
     @classmethod
     def address(cls, address: str) -> Record:
@@ -118,6 +126,21 @@ class Record(NamedTuple):
     def pointer(cls, name: str) -> Record:
         """Return a PTR record."""
         return cls(Kind.PTR, encode_name(name))
+
+    @classmethod
+    def alias(cls, name: str) -> Record:
+        """Return a CNAME record.
+
+        Raises:
+            ValueError: It is not a DNS name.
+        """
+        return cls(Kind.CNAME, encode_name(name))
+
+    @classmethod
+    def text(cls, text: str) -> Record:
+        """Return a TXT record of at most 255 bytes."""
+        octets = text.encode()
+        return cls(Kind.TXT, bytes([len(octets)]) + octets)
 
     @classmethod
     def service(cls, port: int, target: str, weight: int = 100) -> Record:
@@ -215,7 +238,7 @@ def respond(
         stream: Whether it is sent over TCP, where its length is not limited.
     """
     sections = [
-        struct.pack("!H", _POINTER_TO_QUESTION)
+        (encode_name(record.owner) if record.owner else struct.pack("!H", _POINTER_TO_QUESTION))
         + _RECORD.pack(record.kind, _CLASS_IN, seconds, len(record.data))
         + record.data
         for record in records
@@ -234,6 +257,75 @@ def respond(
         sections, authorities = [], []
     header = _HEADER.pack(query.number, flags, 1, len(sections), len(authorities), len(additions))
     return b"".join((header, query.question, *sections, *authorities, *additions))
+
+
+def ask(number: int, name: str, kind: int) -> bytes:
+    """Encode a query for records of a name, to be answered by a server that resolves all names.
+
+    Raises:
+        ValueError: It is not a DNS name.
+    """
+    header = _HEADER.pack(number, _RECURSION_DESIRED, 1, 0, 0, 0)
+    return header + encode_name(name) + _QUESTION.pack(kind, _CLASS_IN)
+
+
+def is_truncated(message: bytes) -> bool:
+    """Return whether an answer did not fit into its datagram."""
+    return bool(int.from_bytes(message[2:4]) & _TRUNCATED)
+
+
+def read_answers(message: bytes) -> tuple[Code, list[Record]]:
+    """Read the answers of another server: its aliases and addresses, with their owners' names.
+
+    Raises:
+        MalformedError: It is not a DNS message.
+    """
+    try:
+        _, flags, questions, answers, _, _ = _HEADER.unpack_from(message)
+        at = _HEADER.size
+        for _ in range(questions):
+            at = _read_compressed(message, at)[1] + _QUESTION.size
+        found = []
+        for _ in range(answers):
+            owner, at = _read_compressed(message, at)
+            kind, _, _, length = _RECORD.unpack_from(message, at)
+            at += _RECORD.size
+            if kind == Kind.CNAME:
+                target, _ = _read_compressed(message, at)
+                found.append(Record.alias(target)._replace(owner=owner))
+            elif kind in {Kind.A, Kind.AAAA} and at + length <= len(message):
+                found.append(Record(kind, message[at : at + length], owner))
+            at += length
+        code = flags & 0xF
+        return Code(code) if code in set(Code) else Code.SERVER_FAILURE, found
+    except (IndexError, struct.error, ValueError):
+        raise MalformedError(None) from None
+
+
+def _read_compressed(message: bytes, start: int) -> tuple[str, int]:
+    """Read a name that may point to an earlier one; return it and its end.
+
+    Raises:
+        IndexError: It does not end in the message, or is too long.
+        UnicodeDecodeError: It has other characters than ASCII.
+    """
+    labels: list[str] = []
+    at, end, size = start, -1, 0
+    while length := message[at]:
+        if length >= _POINTER:
+            end = at + 2 if end < 0 else end
+            target = (length & ~_POINTER) << 8 | message[at + 1]
+            if target >= at:  # a pointer forwards could lead round in circles
+                raise IndexError
+            at = target
+            continue
+        label = message[at + 1 : at + 1 + length]
+        size += length + 1
+        if length > _LONGEST_LABEL or len(label) < length or size > _LONGEST_NAME:
+            raise IndexError
+        labels.append(label.decode("ascii"))
+        at += 1 + length
+    return ".".join(labels), at + 1 if end < 0 else end
 
 
 def refuse(message: bytes, code: Code) -> bytes:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from traincrew.local.node.network.zone import DOMAIN
+from traincrew.local.node.network.hosts import DOMAIN, SERVICES
 
-__all__ = ["Resolver", "pod_resolver"]
+__all__ = ["Resolver", "pod_resolver", "queries_cluster"]
 
 Document = Mapping[str, Any]
 
@@ -63,6 +63,14 @@ class Resolver(NamedTuple):
         return "".join(lines)
 
 
+def queries_cluster(spec: Document) -> bool:
+    """Return whether a pod's `dnsPolicy` makes it query the cluster's DNS server."""
+    policy = spec.get("dnsPolicy") or "ClusterFirst"
+    if policy == "ClusterFirst":
+        return not spec.get("hostNetwork")
+    return bool(policy == "ClusterFirstWithHostNet")
+
+
 def pod_resolver(spec: Document, namespace: str, server: str, machine: Resolver) -> Resolver | None:
     """Return a pod's resolver configuration; None for the machine's own file, unchanged.
 
@@ -72,16 +80,11 @@ def pod_resolver(spec: Document, namespace: str, server: str, machine: Resolver)
         server: Address of the cluster's DNS server; empty where this pod cannot reach one.
         machine: The machine's.
     """
-    policy = spec.get("dnsPolicy") or "ClusterFirst"
-    if policy == "ClusterFirst" and spec.get("hostNetwork"):
-        policy = "Default"
-    cluster = policy in {"ClusterFirst", "ClusterFirstWithHostNet"} and server != ""
     config: Document = spec.get("dnsConfig") or {}
-    if policy == "None":
+    if spec.get("dnsPolicy") == "None":
         base = Resolver()
-    elif cluster:
-        services = f"svc.{DOMAIN}"
-        own = (f"{namespace}.{services}", services, DOMAIN)
+    elif server and queries_cluster(spec):
+        own = (f"{namespace}.{SERVICES}", SERVICES, DOMAIN)
         base = Resolver((server,), (*own, *machine.domains), _CLUSTER_OPTIONS)
     elif config:
         base = machine

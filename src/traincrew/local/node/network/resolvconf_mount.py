@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from traincrew.local.node.network.dns_server import DnsServer
     from traincrew.local.node.runtime.processes import OwnPorts
 
-__all__ = ["machine_resolver", "resolver_mounts"]
+__all__ = ["can_reach", "machine_resolver", "resolver_mounts"]
 
 _FILE = Path("/etc/resolv.conf")
 
@@ -26,6 +26,16 @@ def machine_resolver() -> Resolver:
         return Resolver.parse(_FILE.read_text(errors="replace"))
     except OSError:
         return Resolver()
+
+
+def can_reach(server: DnsServer | None, *, redirected: bool) -> bool:
+    """Return whether a pod can query the cluster's DNS server.
+
+    Args:
+        server: The server, if there is one.
+        redirected: Whether the pod's connections to port 53 are redirected to the server's port.
+    """
+    return server is not None and (server.port == DNS_PORT or (redirected and server.port != 0))
 
 
 def resolver_mounts(
@@ -40,7 +50,7 @@ def resolver_mounts(
         server: The cluster's DNS server, if there is one.
     """
     address = ""
-    if server is not None and (server.port == DNS_PORT or (own_ports and server.port)):
+    if server is not None and can_reach(server, redirected=own_ports is not None):
         address = server.address
     resolver = pod_resolver(spec, namespace, address, machine_resolver())
     return [] if resolver is None else [Mount("file", str(_FILE), content=resolver.text())]

@@ -2,7 +2,7 @@
 
 There is one asyncio TCP server per address and port. Connections are distributed round robin over
 the ready endpoints, or go to the client's previous one (`sessionAffinity`). A NodePort is also
-served on 127.0.0.1.
+served on 127.0.0.1; so are host ports of pods (`hostports.py`).
 
 Every user of this machine can connect, so connections are limited in number, and each listener gets
 half of them at most.
@@ -12,19 +12,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import resource
 import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from traincrew.local.node.machine.loopback import LOOPBACK
+from traincrew.local.node.machine.sockets import holder_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from traincrew.engine.objects import AnyObject
 
-__all__ = ["Backend", "Listener", "ServiceProxy", "listeners"]
+__all__ = ["Backend", "Listener", "Served", "ServiceProxy", "listeners"]
 
 _SERVICE_LABEL = "kubernetes.io/service-name"
 _CHUNK = 262144
@@ -60,19 +62,21 @@ class Backend(NamedTuple):
 
 
 class Served(NamedTuple):
-    """The backends of a listener, and its Service.
+    """The backends of a listener, and its Service or pod.
 
     Attributes:
         backends: The ports of ready pods.
-        namespace: Of the Service.
-        name: Of the Service.
+        namespace: Of the Service or pod.
+        name: Of the Service or pod.
         affinity: Seconds for which connections of one client go to the same pod; 0 for none.
+        kind: "Service", or "Pod" for a host port.
     """
 
     backends: tuple[Backend, ...]
     namespace: str
     name: str
     affinity: float = 0.0
+    kind: str = "Service"
 
 
 class _Choice(NamedTuple):
@@ -139,11 +143,11 @@ class ServiceProxy:
     """Serves all Services.
 
     Args:
-        on_refused: (namespace, name, message): listening on an address has failed, or connections
+        on_refused: (Service or pod, message): listening on an address has failed, or connections
             are refused.
     """
 
-    def __init__(self, on_refused: Callable[[str, str, str], None]) -> None:
+    def __init__(self, on_refused: Callable[[Served, str], None]) -> None:
         self._on_refused = on_refused
         self._wanted: dict[Listener, Served] = {}
         self._servers: dict[Listener, asyncio.Server] = {}
@@ -213,11 +217,14 @@ class ServiceProxy:
             self._refused.add(listener)
             served = self._wanted[listener]
             reason = error.strerror or str(error)
+            holder = ""
+            if error.errno == errno.EADDRINUSE:
+                holder = await asyncio.to_thread(holder_of, listener.port, listener.address)
             self._on_refused(
-                served.namespace,
-                served.name,
-                f"{listener.address}:{listener.port} cannot be served on this machine: {reason}; "
-                "it is tried again until it can",
+                served,
+                f"{listener.address}:{listener.port} cannot be served on this machine: {reason}"
+                + (f", by {holder}, which answers who connects there" if holder else "")
+                + "; it is tried again until it can",
             )
 
     def _is_full(self, listener: Listener) -> bool:
@@ -228,8 +235,7 @@ class ServiceProxy:
         if listener not in self._crowded and (served := self._wanted.get(listener)):
             self._crowded.add(listener)
             self._on_refused(
-                served.namespace,
-                served.name,
+                served,
                 f"{listener.address}:{listener.port} has {self._open[listener]} open connections, "
                 "the most that are served on this machine; more are closed",
             )

@@ -14,7 +14,12 @@ from traincrew.engine.observability import get_logger
 from traincrew.engine.resources import PODS
 from traincrew.engine.times import format_time
 from traincrew.local.node.fields.downward import PodFacts
-from traincrew.local.node.network.hosts import PodName, pod_host_name
+from traincrew.local.node.machine.loopback import is_taken
+from traincrew.local.node.machine.sockets import holder_of
+from traincrew.local.node.network.hostports import PodPorts, taken_ports
+from traincrew.local.node.network.hosts import PodName, kernel_host_name
+from traincrew.local.node.network.resolvconf import queries_cluster
+from traincrew.local.node.network.resolvconf_mount import can_reach
 from traincrew.local.node.pods.mounting import Mounting, pod_reference
 from traincrew.local.node.pods.sequence import ContainerSequence
 from traincrew.local.node.pods.unsupported import unsupported
@@ -58,11 +63,9 @@ class Pod:
         self.namespace = view.metadata.namespace
         self.node = str(view.spec["nodeName"])
         self.restart_policy = str(view.spec.get("restartPolicy") or "Always")
-        self.hostname, domain = pod_host_name(
-            {"name": self.name, "namespace": self.namespace}, view.spec
+        self.hostname, self._no_sandbox = kernel_host_name(
+            {"name": self.name, "namespace": self.namespace}, view.spec, self.node
         )
-        if view.spec.get("setHostnameAsFQDN") and domain:
-            self.hostname = domain
         self.hosts: Path = context.paths.hosts
         now = format_time(datetime.now(UTC))
         started = view.status.get("startTime") or now
@@ -225,6 +228,7 @@ class Pod:
 
     def _release(self) -> None:
         self.context.hosts.remove_pod(self.uid)
+        self.context.host_ports.remove(self.uid)
         self.context.addresses.release(self.uid)
 
     async def _delete_object(self) -> None:
@@ -250,9 +254,16 @@ class Pod:
     async def _live(self) -> None:
         """Run the containers to their end."""
         spec = self.view.spec
-        address = self.context.addresses.allocate(self.uid, self.view.status.get("podIP", ""))
+        address = self.context.addresses.allocate(
+            self.uid,
+            self.view.status.get("podIP", ""),
+            node=self.node if spec.get("hostNetwork") else "",
+        )
         self.record.pod_ip = address
-        name = PodName.of(self.namespace, self.name, spec, address)
+        self.context.host_ports.add(self.uid, PodPorts.of(self.namespace, self.name, spec, address))
+        name = PodName.of(
+            self.namespace, self.name, spec, address, mirrors=self._needs_names_in_file()
+        )
         self.hosts = self.context.hosts.add_pod(self.uid, name)
         if not self._shown:
             found = unsupported(self.view.document(), self.context.isolation)
@@ -269,15 +280,50 @@ class Pod:
                 task.cancel()
             await asyncio.gather(*watching, return_exceptions=True)
 
+    def _needs_names_in_file(self) -> bool:
+        """Return whether its programs query the cluster's DNS server, but cannot reach it."""
+        redirected = self.context.capabilities.own_ports
+        return queries_cluster(self.view.spec) and not can_reach(
+            self.context.dns, redirected=redirected
+        )
+
     async def _run_containers(self) -> None:
         self._containers.add(self.view.spec)
         if self.is_deleted:
             # No container starts any more, but those of an earlier node have to be terminated.
             self._containers.stop(self.grace)
+        elif self._no_sandbox:
+            self.event("Warning", "FailedCreatePodSandBox", self._no_sandbox)
+            await self._containers.stopping.wait()
+            return
         elif not await self._mounting.prepare(self._containers.stopping):
             return
+        if not self._shown:
+            await self._report_taken_ports()
         self._containers.ephemeral.start(self.view.spec)
         await self._containers.run()
+
+    async def _report_taken_ports(self) -> None:
+        """Report programs of the machine that listen where the pod's own should.
+
+        Who connects to the pod reaches them instead, and would not notice.
+        """
+        services = [
+            each for each in self.context.services() if each.metadata.namespace == self.namespace
+        ]
+        address = self.record.pod_ip
+
+        def holder(port: int) -> str:
+            return holder_of(port, address) if is_taken(address, port) else ""
+
+        finding = taken_ports(self.view.spec, self.view.metadata.labels, services, holder)
+        for port, found in await asyncio.to_thread(list, finding):
+            self.event(
+                "Warning",
+                "HostPortConflict",
+                f"port {port} is taken on this machine by {found}: the pod cannot listen there, "
+                "and who connects to it reaches that program; end it, or choose another port",
+            )
 
     async def _watch_for_end(self) -> None:
         """Stop the containers when the pod is deleted or exceeds its deadline."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from traincrew.local.node.containers.privileges import DEFAULT, names_of
 from traincrew.local.node.machine.gpus import RESOURCES
+from traincrew.local.node.network.hostports import is_served
 from traincrew.local.node.volumes.payloads import is_api_volume
 
 if TYPE_CHECKING:
@@ -151,6 +152,13 @@ def _network(spec: Document, isolation: Isolation) -> Iterator[Unsupported]:
                 yield Unsupported(f"spec.{field}", "names resolve as on this machine")
 
 
+def _host_ports(path: str, container: Document) -> Iterator[Unsupported]:
+    for index, port in enumerate(container.get("ports") or ()):
+        if port.get("hostPort") and not is_served(port):
+            field = f"{path}.ports[{index}].hostPort"
+            yield Unsupported(field, "only TCP is served, and only on this machine's localhost")
+
+
 def _users(path: str, context: Document, isolation: Isolation) -> Iterator[Unsupported]:
     if isolation.root or isolation.namespaces:
         return
@@ -214,6 +222,7 @@ def _containers(
                     f"{path}.securityContext.readOnlyRootFilesystem",
                     "the file system is the machine's",
                 )
+            yield from _host_ports(path, container)
             limits: Document = (container.get("resources") or {}).get("limits") or {}
             enforced = {*RESOURCES, *(("memory",) if isolation.memory else ())}
             for resource in limits:
@@ -231,12 +240,9 @@ def _containers(
 
 
 def unsupported_service(spec: Document) -> list[Unsupported]:
-    """Return the fields of a Service that proxy and DNS do not support."""
-    found = [
+    """Return the fields of a Service that the proxy does not support."""
+    return [
         Unsupported(f"spec.ports[{index}].protocol", f"{port['protocol']} is not passed on")
         for index, port in enumerate(spec.get("ports") or ())
         if port.get("protocol", "TCP") != "TCP" and spec.get("clusterIP") != "None"
     ]
-    if spec.get("type") == "ExternalName":
-        found.append(Unsupported("spec.externalName", "the name resolves to nothing"))
-    return found
