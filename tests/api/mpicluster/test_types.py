@@ -61,7 +61,6 @@ def test_static_defaults_are_those_of_kube_openmpi() -> None:
 
     assert own == {
         ".appName": "kube-openmpi",
-        ".codeSync[].submodules": False,
         ".hostfile.autoUpdate": True,
         ".hostfile.updateSeconds": 15,
         ".master.oneShot.scaleDownWorkers": True,
@@ -79,9 +78,7 @@ def test_static_defaults_are_those_of_kube_openmpi() -> None:
         ".workers.replicas": 4,
     }
     assert defaults[".master.template.spec.restartPolicy"] == "OnFailure"
-    assert defaults[".master.template.spec.containers[].name"] == "mpi-master"
     assert defaults[".workers.template.spec.restartPolicy"] == "Always"
-    assert defaults[".workers.template.spec.containers[].name"] == "mpi-worker"
 
 
 def test_defaults_of_the_types_are_those_of_the_schema() -> None:

@@ -20,7 +20,6 @@ from traincrew.api.kinds.chainerjob.types import (
     main_container,
     slots,
 )
-from traincrew.api.podtemplate import with_named_container
 from traincrew.plan.shared import openmpi, podtemplate, reporting
 from traincrew.plan.shared.kind import RBAC
 from traincrew.plan.shared.model import FINGERPRINT
@@ -187,7 +186,7 @@ def _generator(template: Document, image: str, master_slots: int) -> Document:
 
 
 def _pod(owner: Owner, template: Document, labels: Mapping[str, str]) -> Document:
-    pod = podtemplate.plain(with_named_container(template, CONTAINER))
+    pod = podtemplate.plain(template)
     pod = podtemplate.with_labels(pod, labels)
     pod["spec"].pop("serviceAccount", None)  # the deprecated name of the field
     return podtemplate.with_spec(pod, serviceAccountName=Names(owner.name).service_account)

@@ -23,7 +23,6 @@ from traincrew.api.kinds.chainerjob.types import (
     ChainerJobSpec,
 )
 from traincrew.api.meta import ObjectMeta, Problem
-from traincrew.api.podtemplate import with_named_container
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -118,7 +117,7 @@ def _template_problems(
     why: str,
     distributed: bool,
 ) -> Iterator[Problem]:
-    pod = with_named_container(template, CONTAINER).get("spec", {})
+    pod = template.get("spec", {})
     containers = pod.get("containers", [])
     names = [container.get("name", "") for container in containers]
     if not containers:
