@@ -171,9 +171,7 @@ def _without_token(template: Document) -> Document:
     """
     pod = template["spec"]
     named = pod.get("serviceAccountName") or pod.get("serviceAccount")
-    if named or pod.get("automountServiceAccountToken") is not None:
-        return template
-    return podtemplate.with_spec(template, automountServiceAccountToken=False)
+    return template if named else podtemplate.without_token(template)
 
 
 def _with_sshd(container: Document) -> Document:
