@@ -16,7 +16,7 @@ from traincrew.api.kinds.chainerjob import types as api
 from traincrew.api.kinds.chainerjob.definition import DEFINITION
 from traincrew.api.kinds.chainerjob.rules import problems
 from traincrew.api.meta import ObjectMeta
-from traincrew.api.podtemplate import with_named_container
+from traincrew.api.podtemplate import completed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -212,10 +212,10 @@ def test_explicit_slots_take_precedence() -> None:
 def test_a_single_unnamed_container_is_named() -> None:
     template = {"spec": {"containers": [{"image": "x"}], "nodeName": "n"}}
 
-    named = with_named_container(template, "chainer")
+    named = completed(template, "chainer")
 
     assert named["spec"]["containers"] == [{"image": "x", "name": "chainer"}]
     assert named["spec"]["nodeName"] == "n"
     assert "name" not in template["spec"]["containers"][0]
     two = {"spec": {"containers": [{"image": "x"}, {"image": "y"}]}}
-    assert with_named_container(two, "chainer") == two
+    assert completed(two, "chainer") == two

@@ -17,7 +17,7 @@ from traincrew.api.kinds.mpicluster import types as api
 from traincrew.api.kinds.mpicluster.definition import DEFINITION
 from traincrew.api.kinds.mpicluster.rules import problems
 from traincrew.api.meta import ObjectMeta
-from traincrew.api.podtemplate import with_named_container
+from traincrew.api.podtemplate import completed
 
 SCHEMA = schema(DEFINITION)
 SPEC = SCHEMA["properties"]["spec"]
@@ -150,9 +150,9 @@ def test_explicit_slots_take_precedence_and_other_containers_do_not_count() -> N
 def test_a_single_unnamed_container_is_named() -> None:
     unnamed = {"spec": {"containers": [{"image": "x"}]}}
 
-    named = with_named_container(unnamed, "mpi-worker")
+    named = completed(unnamed, "mpi-worker")
     assert named["spec"]["containers"] == [{"image": "x", "name": "mpi-worker"}]
-    assert with_named_container(template("a"), "mpi-worker") == template("a")
+    assert completed(template("a"), "mpi-worker") == template("a")
 
 
 # -- rules ----------------------------------------------------------------------------------------

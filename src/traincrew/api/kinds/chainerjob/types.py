@@ -20,7 +20,7 @@ from traincrew.api.kind import (
     Rule,
     rules,
 )
-from traincrew.api.podtemplate import has_container, with_named_container
+from traincrew.api.podtemplate import completed, has_container
 from traincrew.api.runpolicy import NonNegative, Positive, RunPolicy, Seconds
 
 GROUP = "kubeflow.org"
@@ -221,7 +221,7 @@ class ChainerJobSpec(Struct, rename="camel", kw_only=True, omit_defaults=True, f
 
 
 def decode(spec: dict[str, Any]) -> ChainerJobSpec:
-    """Decode a stored ``spec``; a single unnamed container gets its name.
+    """Decode a stored ``spec``; templates are completed.
 
     Raises:
         msgspec.ValidationError: A field is missing or has the wrong type; the message has its path.
@@ -232,7 +232,7 @@ def decode(spec: dict[str, Any]) -> ChainerJobSpec:
 
 
 def _named(replica: _Replica) -> _Replica:
-    template = with_named_container(replica.template, CONTAINER)
+    template = completed(replica.template, CONTAINER)
     return structs.replace(replica, template=template)
 
 

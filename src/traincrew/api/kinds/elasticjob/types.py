@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Meta, Struct, structs
 
 from traincrew.api.kind import Rule, rules
-from traincrew.api.podtemplate import with_named_container
+from traincrew.api.podtemplate import completed
 from traincrew.api.runpolicy import CleanPodPolicy, CommonPolicy, NonNegative, Positive, Seconds
 
 GROUP = "elastic.pytorch.org"
@@ -285,14 +285,14 @@ class ElasticJobSpec(CommonPolicy, kw_only=True, frozen=True):
 
 
 def decode(spec: dict[str, Any]) -> ElasticJobSpec:
-    """Decode a stored ``spec``; a single unnamed container gets its name.
+    """Decode a stored ``spec``; templates are completed.
 
     Raises:
         msgspec.ValidationError: A field is missing or has the wrong type; the message has its path.
     """
     decoded = msgspec.convert(spec, ElasticJobSpec)
     replicas = {
-        name: structs.replace(each, template=with_named_container(each.template, CONTAINER))
+        name: structs.replace(each, template=completed(each.template, CONTAINER))
         for name, each in decoded.replica_specs.items()
     }
     return structs.replace(decoded, replica_specs=replicas)

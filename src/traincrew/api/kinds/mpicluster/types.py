@@ -21,7 +21,7 @@ from traincrew.api.kind import Rule, rules
 from traincrew.api.kinds.mpicluster.codesync import CODE_SYNC_RULES, CodeSync
 from traincrew.api.kinds.mpicluster.ssh import SSH_RULES, Ssh
 from traincrew.api.kinds.mpicluster.transport import SSH, Transport
-from traincrew.api.podtemplate import has_container, with_named_container
+from traincrew.api.podtemplate import completed, has_container
 from traincrew.api.runpolicy import RunPolicy
 
 GROUP = "traincrew.dev"
@@ -373,7 +373,7 @@ class MPIClusterSpec(Struct, rename="camel", kw_only=True, omit_defaults=True, f
 
 
 def decode(spec: dict[str, Any]) -> MPIClusterSpec:
-    """Decode a stored ``spec``; a single unnamed container gets its name.
+    """Decode a stored ``spec``; templates are completed.
 
     Raises:
         msgspec.ValidationError: A field is missing or has the wrong type; the message has its path.
@@ -382,10 +382,6 @@ def decode(spec: dict[str, Any]) -> MPIClusterSpec:
     master, workers = decoded.master, decoded.workers
     return structs.replace(
         decoded,
-        master=structs.replace(
-            master, template=with_named_container(master.template, MASTER_CONTAINER)
-        ),
-        workers=structs.replace(
-            workers, template=with_named_container(workers.template, WORKER_CONTAINER)
-        ),
+        master=structs.replace(master, template=completed(master.template, MASTER_CONTAINER)),
+        workers=structs.replace(workers, template=completed(workers.template, WORKER_CONTAINER)),
     )

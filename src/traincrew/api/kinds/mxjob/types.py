@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Meta, Struct, field, structs
 
 from traincrew.api.kind import Rule, rules
-from traincrew.api.podtemplate import has_container, with_named_container
+from traincrew.api.podtemplate import completed, has_container
 from traincrew.api.runpolicy import NonNegative, RunPolicy
 
 GROUP = "mxnet.mlkube.io"
@@ -264,14 +264,14 @@ class MxJobSpec(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen
 
 
 def decode(spec: dict[str, Any]) -> MxJobSpec:
-    """Decode a stored ``spec``; a single unnamed container gets its name.
+    """Decode a stored ``spec``; templates are completed.
 
     Raises:
         msgspec.ValidationError: A field is missing or has the wrong type; the message has its path.
     """
     decoded = msgspec.convert(spec, MxJobSpec)
     replicas = [
-        structs.replace(each, template=with_named_container(each.template, CONTAINER))
+        structs.replace(each, template=completed(each.template, CONTAINER))
         for each in decoded.replica_specs
     ]
     return structs.replace(decoded, replica_specs=replicas)
