@@ -16,7 +16,7 @@ from traincrew.api.kinds.chainerjob import types as api
 from traincrew.api.kinds.chainerjob.definition import DEFINITION
 from traincrew.api.kinds.chainerjob.rules import problems
 from traincrew.api.meta import ObjectMeta
-from traincrew.api.podtemplate import with_named_container
+from traincrew.api.podtemplate import completed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,7 +93,6 @@ def test_static_defaults_are_in_the_schema() -> None:
     }
     assert defaults[".master.template.spec.restartPolicy"] == "Never"
     assert defaults[".workerSets.*.template.spec.restartPolicy"] == "Always"
-    assert defaults[".master.template.spec.containers[].name"] == "chainer"
 
 
 def test_every_rule_is_in_the_schema() -> None:
@@ -103,7 +102,8 @@ def test_every_rule_is_in_the_schema() -> None:
         for rule in node.get("x-kubernetes-validations", ())
     ]
 
-    assert len(rules) == len(set(rules)) == 11
+    assert len(rules) == 15
+    assert len(set(rules)) == 13
 
 
 def test_rules_refer_only_to_bounded_fields() -> None:
@@ -209,29 +209,13 @@ def test_explicit_slots_take_precedence() -> None:
     assert api.slots(api.decode(example("everything")["spec"]).master) == 2
 
 
-def test_defaults_are_computed_for_distributed_jobs_only() -> None:
-    manifest = distributed()
-    del manifest["spec"]["backend"], manifest["spec"]["master"]["mpiConfig"]
-    manifest["spec"]["workerSets"]["ws0"]["mpiConfig"] = {}
-
-    assert api.computed_defaults(api.decode(manifest["spec"])) == {
-        "spec": {
-            "backend": "mpi",
-            "master": {"mpiConfig": {"slots": 1}},
-            "workerSets": {"ws0": {"mpiConfig": {"slots": 1}}},
-        }
-    }
-    assert api.computed_defaults(api.decode(distributed()["spec"])) == {}
-    assert api.computed_defaults(api.decode(plain()["spec"])) == {}
-
-
 def test_a_single_unnamed_container_is_named() -> None:
     template = {"spec": {"containers": [{"image": "x"}], "nodeName": "n"}}
 
-    named = with_named_container(template, "chainer")
+    named = completed(template, "chainer")
 
     assert named["spec"]["containers"] == [{"image": "x", "name": "chainer"}]
     assert named["spec"]["nodeName"] == "n"
     assert "name" not in template["spec"]["containers"][0]
     two = {"spec": {"containers": [{"image": "x"}, {"image": "y"}]}}
-    assert with_named_container(two, "chainer") == two
+    assert completed(two, "chainer") == two

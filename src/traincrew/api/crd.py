@@ -113,19 +113,28 @@ def schema(kind: Kind) -> dict[str, Any]:
     }
 
 
-def _structural(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
-    """Convert a schema node: resolve references, drop titles and null alternatives."""
+def _structural(
+    node: dict[str, Any], definitions: dict[str, Any], *, listed: bool = False
+) -> dict[str, Any]:
+    """Convert a schema node: resolve references, drop titles and null alternatives.
+
+    Args:
+        node: The node.
+        definitions: What it may refer to.
+        listed: Whether it is in a list, where there are no defaults: clients compare and replace
+            lists as a whole, so a default would be a difference that never ends.
+    """
     node = dict(node)
     if (name := node.pop("$ref", None)) is not None:
         target = definitions[name.removeprefix("#/")]
-        return _structural({**target, **node}, definitions)
+        return _structural({**target, **node}, definitions, listed=listed)
     if (options := node.pop("anyOf", None)) is not None:
         (option,) = [option for option in options if option.get("type") != "null"]
-        return _structural({**option, **node}, definitions)
+        return _structural({**option, **node}, definitions, listed=listed)
     if (template := node.pop("x-pod-template", None)) is not None:
         return {**pod_template(**template), "description": node["description"]}
     node.pop("title", None)
-    if node.get("default") is None or isinstance(node["default"], dict | list):
+    if listed or node.get("default") is None or isinstance(node["default"], dict | list):
         # The default of an object or list would add fields to every stored job that nobody wrote.
         node.pop("default", None)
     if "enum" in node:
@@ -134,12 +143,15 @@ def _structural(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, 
         del node["required"]
     if "properties" in node:
         node["properties"] = {
-            key: _structural(value, definitions) for key, value in node["properties"].items()
+            key: _structural(value, definitions, listed=listed)
+            for key, value in node["properties"].items()
         }
     if isinstance(node.get("items"), dict):
-        node["items"] = _structural(node["items"], definitions)
+        node["items"] = _structural(node["items"], definitions, listed=True)
     if isinstance(node.get("additionalProperties"), dict):
-        node["additionalProperties"] = _structural(node["additionalProperties"], definitions)
+        node["additionalProperties"] = _structural(
+            node["additionalProperties"], definitions, listed=listed
+        )
     return node
 
 
@@ -148,11 +160,10 @@ def _upstream_pod_template() -> bytes:
     return resources.files("traincrew.api").joinpath("data/pod-template.schema.json").read_bytes()
 
 
-def pod_template(container: str, restart_policy: str | None = None) -> dict[str, Any]:
+def pod_template(restart_policy: str | None = None) -> dict[str, Any]:
     """Return the schema of a pod template, with what our kinds allow beyond a plain one.
 
     Args:
-        container: The name of a single unnamed container.
         restart_policy: Default of ``spec.restartPolicy``, if any.
     """
     template: dict[str, Any] = msgspec.json.decode(_upstream_pod_template())
@@ -162,22 +173,49 @@ def pod_template(container: str, restart_policy: str | None = None) -> dict[str,
     template["required"] = ["spec"]
     pod = template["properties"]["spec"]["properties"]
     del pod["ephemeralContainers"]  # the API refuses them in templates
-    if restart_policy is not None:
-        pod["restartPolicy"]["default"] = restart_policy
     containers = pod["containers"]
     containers["minItems"] = 1
     containers["maxItems"] = MAX_CONTAINERS
-    # The name is the key of the list, so it is optional only if it has a default. With several
-    # unnamed containers the second one is a duplicate, and refused as such.
     containers["items"]["required"].remove("name")
     if not containers["items"]["required"]:
         del containers["items"]["required"]
-    containers["items"]["properties"]["name"] = {
-        "type": "string",
-        "default": container,
-        "maxLength": MAX_CONTAINER_NAME,
-    }
+    # The plan names a single container. Server-side apply takes the list as a whole, since a list
+    # that is a map by name needs one, or a default.
+    name = {"type": "string", "maxLength": MAX_CONTAINER_NAME}
+    containers["items"]["properties"]["name"] = name
+    _without_defaults(template["properties"]["spec"])
+    if restart_policy is not None:
+        pod["restartPolicy"]["default"] = restart_policy
+    containers |= rules(
+        Rule(
+            rule="size(self) == 1 || self.all(c, has(c.name))",
+            message="name is required for each of several containers",
+        ),
+        Rule(
+            rule="self.all(c, !has(c.name) || self.exists_one(o, has(o.name) && o.name == c.name))",
+            message="several containers have the same name: give each a name of its own",
+        ),
+    )
     return template
+
+
+def _without_defaults(node: dict[str, Any]) -> None:
+    """Remove the defaults of a pod's fields, which the API sets in the pods.
+
+    A list whose keys must be there is a map by these keys in server-side apply. If one of them may
+    be left out, here or in a pod, the list is owned as a whole.
+    """
+    node.pop("default", None)
+    items = node.get("items")
+    if isinstance(items, dict):
+        if not {*node.get("x-kubernetes-list-map-keys", ())} <= {*items.get("required", ())}:
+            del node["x-kubernetes-list-map-keys"]
+            node["x-kubernetes-list-type"] = "atomic"
+        _without_defaults(items)
+    for child in node.get("properties", {}).values():
+        _without_defaults(child)
+    if isinstance(node.get("additionalProperties"), dict):
+        _without_defaults(node["additionalProperties"])
 
 
 def status_schema(own: StatusWords) -> dict[str, Any]:

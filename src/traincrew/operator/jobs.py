@@ -1,4 +1,4 @@
-"""Writes the jobs themselves: their status, computed defaults, and their deletion."""
+"""Writes the jobs themselves: their status, what a contract wants in ``spec``, their deletion."""
 
 from __future__ import annotations
 

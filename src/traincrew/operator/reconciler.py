@@ -200,13 +200,13 @@ class Reconciler:
             try:
                 await self._job_writer.patch(job, plan.spec)
             except REFUSED as error:
-                # The defaults are not visible to users, but the job can run with them.
-                self._log.warning("defaults not stored", error=error.message)
-                completed = structs.replace(job, spec=mergepatch.apply(job.spec, plan.spec["spec"]))
-                observed = structs.replace(observed, job=completed)
+                # Users do not see it in the spec, but the job can run with it.
+                self._log.warning("spec not written", error=error.message)
+                written = structs.replace(job, spec=mergepatch.apply(job.spec, plan.spec["spec"]))
+                observed = structs.replace(observed, job=written)
                 observed, plan = await self._plan(request, observed, now)
             else:
-                return None  # the change requeues the job; then the plan is for the completed spec
+                return None  # the change requeues the job; then the plan is for the new spec
         held = self._deferral.delay(request, "children") if plan.later else None
         if held:
             plan.later = []

@@ -274,10 +274,6 @@ FAILED = [
         D, f"{MASTER}/automountServiceAccountToken", False,
         ("spec.master.template.spec.automountServiceAccountToken", "remove the field"),
     ),
-    Broken(
-        D, f"{WORKER}/automountServiceAccountToken", False,
-        ("spec.workerSets.ws0.template.spec.automountServiceAccountToken", "remove the field"),
-    ),
     # -- what only the Job or StatefulSet API knows --
     Broken(
         P, f"{MASTER}/containers/0/image", ABSENT,

@@ -17,7 +17,7 @@ from traincrew.api.kinds.mpicluster import types as api
 from traincrew.api.kinds.mpicluster.definition import DEFINITION
 from traincrew.api.kinds.mpicluster.rules import problems
 from traincrew.api.meta import ObjectMeta
-from traincrew.api.podtemplate import with_named_container
+from traincrew.api.podtemplate import completed
 
 SCHEMA = schema(DEFINITION)
 SPEC = SCHEMA["properties"]["spec"]
@@ -61,7 +61,6 @@ def test_static_defaults_are_those_of_kube_openmpi() -> None:
 
     assert own == {
         ".appName": "kube-openmpi",
-        ".codeSync[].submodules": False,
         ".hostfile.autoUpdate": True,
         ".hostfile.updateSeconds": 15,
         ".master.oneShot.scaleDownWorkers": True,
@@ -79,9 +78,7 @@ def test_static_defaults_are_those_of_kube_openmpi() -> None:
         ".workers.replicas": 4,
     }
     assert defaults[".master.template.spec.restartPolicy"] == "OnFailure"
-    assert defaults[".master.template.spec.containers[].name"] == "mpi-master"
     assert defaults[".workers.template.spec.restartPolicy"] == "Always"
-    assert defaults[".workers.template.spec.containers[].name"] == "mpi-worker"
 
 
 def test_defaults_of_the_types_are_those_of_the_schema() -> None:
@@ -153,9 +150,9 @@ def test_explicit_slots_take_precedence_and_other_containers_do_not_count() -> N
 def test_a_single_unnamed_container_is_named() -> None:
     unnamed = {"spec": {"containers": [{"image": "x"}]}}
 
-    named = with_named_container(unnamed, "mpi-worker")
+    named = completed(unnamed, "mpi-worker")
     assert named["spec"]["containers"] == [{"image": "x", "name": "mpi-worker"}]
-    assert with_named_container(template("a"), "mpi-worker") == template("a")
+    assert completed(template("a"), "mpi-worker") == template("a")
 
 
 # -- rules ----------------------------------------------------------------------------------------

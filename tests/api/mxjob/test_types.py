@@ -56,16 +56,13 @@ def test_static_defaults_are_those_of_mxnet_operator() -> None:
     own = {path: value for path, value in defaults.items() if "template.spec." not in path}
 
     assert own == {
-        ".replicaSpecs[].mxReplicaType": "WORKER",
-        ".replicaSpecs[].replicas": 1,
         ".recoverWorkers": False,
         ".runPolicy.cleanPodPolicy": "Running",
         ".runPolicy.schedulingPolicy.scheduleTimeoutSeconds": 1800,
         ".runPolicy.suspend": False,
     }
-    pod = ".replicaSpecs[].template.spec"
-    assert defaults[f"{pod}.containers[].name"] == "mxnet"
-    assert defaults[f"{pod}.restartPolicy"] == "Never"
+    entry = api.decode({"replicaSpecs": [{"template": {}}]}).replica_specs[0]
+    assert (entry.mx_replica_type, entry.replicas, entry.port) == ("WORKER", 1, 9091)
 
 
 # -- the RuntimeId --------------------------------------------------------------------------------
@@ -90,8 +87,6 @@ def test_a_given_id_is_kept_in_either_spelling(name: str) -> None:
     spec = api.decode(job["spec"])
 
     assert spec.identifier == "mine"
-    defaults = api.computed_defaults(spec, job["spec"], "0000").get("spec", {})
-    assert defaults.get("RuntimeId") == (None if name == "RuntimeId" else "mine")
 
 
 # -- the port -------------------------------------------------------------------------------------
@@ -113,27 +108,16 @@ def test_the_port_is_the_schedulers(fields: dict[str, Any], port: int) -> None:
     spec = api.decode(job["spec"])
 
     assert spec.port == port
-    stored = api.computed_defaults(spec, job["spec"], "0000")["spec"]["replicaSpecs"]
-    assert [each["PsRootPort"] for each in stored] == [port, 4321, 9091]
 
 
-def test_all_defaults_are_written_in_the_form_of_mxnet_operator() -> None:
+def test_a_single_unnamed_container_is_named_when_it_is_decoded() -> None:
     job = local()
-    job["spec"]["replicaSpecs"][0]["template"] = template(env=[{"name": "A", "value": "b"}])
+    del job["spec"]["replicaSpecs"][0]["template"]["spec"]["containers"][0]["name"]
     before = copy.deepcopy(job)
-    (entry,) = job["spec"]["replicaSpecs"]
-    patch = api.computed_defaults(api.decode(job["spec"]), job["spec"], "1kkf")
+    decoded = api.decode(job["spec"]).replica_specs[0].template["spec"]["containers"]
 
-    assert patch == {"spec": {"RuntimeId": "1kkf", "replicaSpecs": [{**entry, "PsRootPort": 9091}]}}
+    assert [each["name"] for each in decoded] == ["mxnet"]
     assert job == before
-
-
-def test_a_spec_that_has_everything_gets_no_defaults() -> None:
-    job = distributed(RuntimeId="1kkf")
-    for entry in job["spec"]["replicaSpecs"]:
-        entry["PsRootPort"] = 9091
-
-    assert api.computed_defaults(api.decode(job["spec"]), job["spec"], "0000") == {}
 
 
 # -- rules ----------------------------------------------------------------------------------------
@@ -227,7 +211,6 @@ def test_a_spec_that_mxnet_operator_has_stored() -> None:
     job = distributed() | {"spec": spec}
 
     assert found_by_code(job) == ""
-    assert api.computed_defaults(api.decode(spec), spec, "0000") == {}
 
 
 # -- what is stored -------------------------------------------------------------------------------
@@ -243,14 +226,15 @@ async def served() -> AsyncIterator[Cluster]:
 
 @pytest.mark.parametrize("manifest", [distributed(), distributed("older", group="mlkube.io")])
 @pytest.mark.asyncio(loop_scope="module")
-async def test_defaults_are_stored_and_used(served: Cluster, manifest: dict[str, Any]) -> None:
+async def test_the_runtime_id_is_stored_and_used(served: Cluster, manifest: dict[str, Any]) -> None:
     name = manifest["metadata"]["name"]
     del manifest["spec"]["replicaSpecs"][0]["PsRootPort"]
     await served.create(manifest)
     job = await served.until_phase(name, "Creating")
 
     assert job["spec"]["RuntimeId"] == api.generated_id(job["metadata"]["uid"])
-    assert [each["PsRootPort"] for each in job["spec"]["replicaSpecs"]] == [9091] * 3
+    assert job["spec"]["replicaSpecs"] == manifest["spec"]["replicaSpecs"]
+    assert job["status"]["psRootPort"] == 9091
 
     async def names() -> bool:
         found = {each["metadata"]["name"] for each in await served.all(JOBS)}
@@ -264,7 +248,7 @@ async def test_defaults_are_stored_and_used(served: Cluster, manifest: dict[str,
 
 @pytest.mark.parametrize("resource", [MX_JOBS, OLDER_MX_JOBS], ids=["current", "older"])
 @pytest.mark.asyncio(loop_scope="module")
-async def test_the_other_spellings_are_stored_in_that_of_mxnet_operator(
+async def test_the_other_spellings_are_used_as_well_and_stay(
     served: Cluster, resource: Any
 ) -> None:
     name = f"spelt-{resource.group.count('.')}"
@@ -273,6 +257,6 @@ async def test_the_other_spellings_are_stored_in_that_of_mxnet_operator(
     await served.create(manifest)
     job = await served.until_phase(name, "Creating")
 
-    assert job["spec"]["RuntimeId"] == job["spec"]["runtimeId"] == "mine"
-    assert job["spec"]["replicaSpecs"][0]["PsRootPort"] == 1234
-    assert job["status"]["runtimeId"] == "mine"
+    assert job["spec"]["replicaSpecs"] == manifest["spec"]["replicaSpecs"]
+    assert "RuntimeId" not in job["spec"]
+    assert (job["status"]["runtimeId"], job["status"]["psRootPort"]) == ("mine", 1234)

@@ -6,6 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from traincrew.api.kind import Kind
+from traincrew.api.kinds import KINDS
 from traincrew.cli.errors import BadInput
 from traincrew.cli.manifest.documents import Document, load, refusal, training_resources
 from traincrew.engine.errors import ApiError
@@ -34,6 +36,48 @@ def test_a_list_is_split_into_its_items(tmp_path: Path) -> None:
     indented = "".join(f"    {line}\n" for line in JOB.splitlines())
     path = written(tmp_path, f"apiVersion: v1\nkind: List\nitems:\n  -\n{indented}")
     assert [document.name for document in load([path])] == ["digits"]
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: f"{kind.kind}.{kind.group}")
+def test_a_list_of_one_kind_is_split_as_well(tmp_path: Path, kind: Kind, named: bool) -> None:
+    head = f"apiVersion: {kind.group}/{kind.version}"
+    of_item = f"{head}\n  kind: {kind.kind}\n  " if named else ""
+    path = written(
+        tmp_path, f"{head}\nkind: {kind.kind}List\nitems:\n- {of_item}metadata: {{name: digits}}\n"
+    )
+    (document,) = load([path])
+    assert (document.name, document.kind) == ("digits", kind.kind)
+    assert document.api_version == f"{kind.group}/{kind.version}"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            "apiVersion: kubeflow.org/v1alpha1\nkind: JobbList\nitems:\n"
+            "- {apiVersion: kubeflow.org/v1alpha1, kind: ChainerJob, metadata: {name: x}}\n",
+            r"items\[0\]: ChainerJob \(kubeflow.org/v1alpha1\) in a JobbList"
+            r" \(kubeflow.org/v1alpha1\): write kind: List, with apiVersion: v1",
+        ),
+        (
+            "apiVersion: kubeflow.org/v1alpha1\nkind: ChainerJobList\n",
+            "items is missing: it has the objects of a ChainerJobList",
+        ),
+        (
+            "apiVersion: kubeflow.org/v1alpha1\nkind: ChainerJobList\nitems: [1]\n",
+            r"items\[0\]: a manifest is a mapping",
+        ),
+    ],
+)
+def test_a_list_that_is_none(tmp_path: Path, text: str, says: str) -> None:
+    with pytest.raises(BadInput, match=says):
+        load([written(tmp_path, text)])
+
+
+def test_a_kind_whose_name_ends_like_that_of_a_list_is_none(tmp_path: Path) -> None:
+    text = "apiVersion: example.com/v1\nkind: AllowList\nmetadata: {name: x}\n"
+    assert load([written(tmp_path, text)])[0].kind == "AllowList"
 
 
 def test_directories_are_read_in_order(tmp_path: Path) -> None:

@@ -58,3 +58,43 @@ def test_the_manifest_is_not_modified(name: str) -> None:
         children.workers(owner, spec, set_name, HELPER_IMAGE)
 
     assert msgspec.json.encode(job) == before
+
+
+# -- tokens of the Kubernetes API -----------------------------------------------------------------
+
+TOKEN = "automountServiceAccountToken"
+
+
+def pods(job: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the specs of the pods of a job, by role."""
+    spec, owner = api.decode(job["spec"]), owner_of(job)
+    made = {"master": children.master(owner, spec, HELPER_IMAGE)}
+    made |= {
+        name: children.workers(owner, spec, name, HELPER_IMAGE) for name in sorted(spec.worker_sets)
+    }
+    return {role: each["spec"]["template"]["spec"] for role, each in made.items()}
+
+
+def test_only_a_master_with_workers_has_a_token() -> None:
+    alone, together = pods(example("plain")), pods(example("distributed"))
+
+    assert alone["master"][TOKEN] is False
+    assert TOKEN not in together["master"]
+    assert together["ws0"][TOKEN] is False
+
+
+def test_mpiexec_starts_all_daemons_itself() -> None:
+    """Otherwise workers would start others, for which they need a token."""
+    for pod in pods(example("distributed")).values():
+        (container,) = pod["containers"]
+        variables = {each["name"]: each.get("value") for each in container["env"]}
+        assert variables["OMPI_MCA_plm_rsh_no_tree_spawn"] == "1"
+        assert variables["PRTE_MCA_plm_ssh_no_tree_spawn"] == "1"
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_a_template_of_workers_decides_about_their_token(given: bool) -> None:
+    job = example("distributed")
+    job["spec"]["workerSets"]["ws0"]["template"]["spec"][TOKEN] = given
+
+    assert pods(job)["ws0"][TOKEN] is given

@@ -126,21 +126,22 @@ def test_a_set_without_replicas_is_ready() -> None:
         ChildKey("Role", "digits-mn-launcher-role")]["rules"]] == [["statefulsets"]]  # fmt: skip
 
 
-def test_computed_defaults_are_stored_in_the_spec() -> None:
+def test_what_is_computed_is_shown_in_the_status_and_not_written_into_the_spec() -> None:
     manifest = distributed()
     spec = manifest["spec"]
     del spec["backend"], spec["master"]["mpiConfig"], spec["workerSets"]["ws0"]["mpiConfig"]
     container = spec["workerSets"]["ws0"]["template"]["spec"]["containers"][0]
     container["resources"] = {"limits": {"nvidia.com/gpu": "4"}}
     world = World(manifest)
+    before = copy.deepcopy(world.job["spec"])
     world.settle()
 
-    assert world.job["spec"]["backend"] == "mpi"
-    assert world.job["spec"]["master"]["mpiConfig"] == {"slots": 1}
-    assert world.job["spec"]["workerSets"]["ws0"]["mpiConfig"] == {"slots": 4}
+    assert world.job["spec"] == before
+    replicas = world.status["replicaStatuses"]
+    assert (replicas["master"]["slots"], replicas["ws0"]["slots"]) == (1, 4)
     assets = world.children[ChildKey("ConfigMap", "digits-mn-assets")]
     assert assets["data"]["statefulsets_and_slots"] == "digits-mn-workerset-ws0 slots=4\n"
-    assert world.status["observedGeneration"] == 2
+    assert world.status["observedGeneration"] == 1
     assert reasons(world) == ["Synced"]
 
 
@@ -150,6 +151,7 @@ def test_nothing_is_computed_for_a_plain_job() -> None:
 
     assert "backend" not in world.job["spec"]
     assert "mpiConfig" not in world.job["spec"]["master"]
+    assert "slots" not in world.status["replicaStatuses"]["master"]
 
 
 # -- waiting for workers ----------------------------------------------------------------------
@@ -732,8 +734,7 @@ def test_another_version_of_the_operator_does_not_affect_running_pods() -> None:
 def test_nothing_is_written_together_with_what_it_depends_on() -> None:
     """The API server refuses a RoleBinding when it cannot see its Role yet."""
     world = World(distributed())
-    while (plan_of_now := world.plan()).spec is not None:
-        world.step()
+    plan_of_now = world.plan()
     kinds = [{(write.create or {})["kind"] for write in stage} for stage in plan_of_now.stages]
     assert kinds == [
         {"ServiceAccount", "Role", "ConfigMap"},

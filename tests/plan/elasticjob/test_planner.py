@@ -78,10 +78,43 @@ def test_limits_are_stored_before_the_first_worker_is_created() -> None:
     job = ElasticWorld(elastic(minReplicas=None, maxReplicas=None))
     job.step()
     assert job.pods == {}
-    assert job.job["spec"]["minReplicas"] == job.job["spec"]["maxReplicas"] == 2
+    assert job.status["minReplicas"] == job.status["maxReplicas"] == 2
+    assert not {"minReplicas", "maxReplicas"} & job.job["spec"].keys()
     job.settle()
 
     assert "--nnodes=2:2" in job.pod(1)["spec"]["containers"][0]["args"]
+
+
+def test_workers_that_join_later_have_the_limits_of_the_first() -> None:
+    job = ElasticWorld(elastic(3, minReplicas=None, maxReplicas=4))
+    job.settle()
+    job.scale(4)
+    job.settle()
+
+    assert "--nnodes=3:4" in job.pod(3)["spec"]["containers"][0]["args"]
+    assert (job.status["minReplicas"], job.status["maxReplicas"]) == (3, 4)
+
+
+def test_limits_that_are_written_later_replace_those_of_the_status() -> None:
+    job = ElasticWorld(elastic(2, minReplicas=None, maxReplicas=None))
+    job.settle()
+    job.edit(minReplicas=1, maxReplicas=3)
+    job.scale(3)
+    job.settle()
+
+    assert "--nnodes=1:3" in job.pod(2)["spec"]["containers"][0]["args"]
+    assert (job.status["minReplicas"], job.status["maxReplicas"]) == (1, 3)
+
+
+def test_a_suspended_job_that_has_not_started_has_no_limits_yet() -> None:
+    job = ElasticWorld(elastic(2, minReplicas=None, maxReplicas=None, suspend=True))
+    job.settle()
+    assert "minReplicas" not in job.status
+    job.scale(4)
+    job.edit(suspend=False)
+    job.settle()
+
+    assert "--nnodes=4:4" in job.pod(3)["spec"]["containers"][0]["args"]
 
 
 def test_a_job_without_workers_succeeds_at_once() -> None:

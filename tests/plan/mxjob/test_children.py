@@ -177,7 +177,7 @@ def test_the_longest_names_fit() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 7])
-def test_the_variables_follow_those_of_the_template(count: int) -> None:
+def test_the_variables_go_before_those_of_the_template(count: int) -> None:
     """mxnet-operator overwrote up to five of them, or crashed if there were fewer."""
     job = distributed(port=9191, servers=2, workers=3, RuntimeId="1kkf")
     for entry in job["spec"]["replicaSpecs"]:
@@ -188,10 +188,30 @@ def test_the_variables_follow_those_of_the_template(count: int) -> None:
         jobs, ["scheduler", "server", "server", "worker", "worker", "worker"], strict=True
     ):
         found = variables(document)
-        assert list(found)[: count + 5] == [each["name"] for each in user(count)] + OURS
-        assert list(found.values())[count : count + 5] == [
+        names = list(found)
+        assert names[:5] == OURS
+        assert names[len(names) - count :] == [each["name"] for each in user(count)]
+        assert list(found.values())[:5] == [
             "9191", "digits-scheduler-1kkf-0", "2", "3", role,
         ]  # fmt: skip
+
+
+def test_a_variable_of_the_template_may_refer_to_those_of_the_operator() -> None:
+    """A kubelet expands a reference to a variable that is further up in the list."""
+    job = distributed(RuntimeId="1kkf")
+    mine = [{"name": "SCHEDULER", "value": "$(DMLC_PS_ROOT_URI):$(DMLC_PS_ROOT_PORT)"}]
+    for entry in job["spec"]["replicaSpecs"]:
+        entry["template"] = template(env=mine)
+    _, *jobs = documents(job)
+
+    for document in jobs:
+        known: dict[str, str] = {}
+        for name, given in variables(document).items():
+            value = given
+            for before, text in known.items():
+                value = value.replace(f"$({before})", text)
+            known[name] = value
+        assert known["SCHEDULER"] == "digits-scheduler-1kkf-0:9091"
 
 
 @pytest.mark.parametrize("count", [0, 1, 7])
@@ -249,6 +269,7 @@ def test_accelerators_are_added_where_they_are_used(where: str) -> None:
     (container,) = pod["containers"]
     mount = {"name": "nvidia-libraries", "mountPath": "/usr/local/nvidia"}
     assert container["volumeMounts"] == [mount]
-    assert list(variables(worker))[:7] == ["USER_0", "LD_LIBRARY_PATH", *OURS]
+    names = list(variables(worker))
+    assert (names[:5], names[-2:]) == (OURS, ["LD_LIBRARY_PATH", "USER_0"])
     assert "volumes" not in scheduler["spec"]["template"]["spec"]
     assert "LD_LIBRARY_PATH" not in variables(scheduler)

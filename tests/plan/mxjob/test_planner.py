@@ -49,13 +49,41 @@ def test_a_distributed_job_begins_to_run() -> None:
     assert world.status["controlPaused"] is False
 
 
-def test_what_is_generated_is_stored_before_anything_is_created() -> None:
+def test_the_runtime_id_alone_is_written_before_anything_is_created() -> None:
     world = MxWorld(distributed())
+    before = copy.deepcopy(world.job["spec"])
     world.step()
     spec = world.job["spec"]
     assert len(spec["RuntimeId"]) == 4
-    assert [entry["PsRootPort"] for entry in spec["replicaSpecs"]] == [9091, 9091, 9091]
+    assert spec == {**before, "RuntimeId": spec["RuntimeId"]}
     assert not world.children
+    world.settle()
+    assert world.job["spec"] == spec
+    assert world.status["runtimeId"] == spec["RuntimeId"]
+    assert world.status["psRootPort"] == 9091
+
+
+@pytest.mark.parametrize("name", ["RuntimeId", "runtimeId"])
+def test_nothing_is_written_into_a_spec_with_a_runtime_id(name: str) -> None:
+    world = MxWorld(distributed(**{name: "mine"}))
+    before = copy.deepcopy(world.job["spec"])
+    world.settle()
+    assert world.job["spec"] == before
+    assert world.status["runtimeId"] == "mine"
+    assert all("-mine-" in key.name for key in world.children)
+
+
+def test_a_job_that_is_replaced_without_its_runtime_id_keeps_it_in_the_status() -> None:
+    world = MxWorld(distributed())
+    world.start()
+    identifier = world.status["runtimeId"]
+    before = set(world.children)
+    del world.job["spec"]["RuntimeId"]
+    world.edit()
+    world.settle()
+    assert "RuntimeId" not in world.job["spec"]
+    assert world.status["runtimeId"] == identifier
+    assert set(world.children) == before
 
 
 def test_it_succeeds_when_the_scheduler_and_every_worker_have() -> None:
@@ -425,7 +453,7 @@ def test_a_runtime_id_that_was_removed_and_set_again_to_another_one(running: boo
     del world.job["spec"]["RuntimeId"]
     world.edit()
     world.start()
-    assert world.job["spec"]["RuntimeId"] == "mine"
+    assert world.status["runtimeId"] == "mine"
     assert "Synced" not in world.conditions
     assert set(world.children) == before
 

@@ -121,7 +121,7 @@ def test_without_a_configuration_nothing_changes() -> None:
     assert apply(template(), NO_ACCELERATORS) == template()
 
 
-def test_the_users_entries_come_first_and_win() -> None:
+def test_the_users_entries_win_and_may_refer_to_variables() -> None:
     own_volume = {"name": "nvidia-libraries", "emptyDir": {}}
     pod = equipped(
         {
@@ -139,9 +139,9 @@ def test_the_users_entries_come_first_and_win() -> None:
         mount("nvidia-libraries", "/usr/local/nvidia"),
     ]
     assert container["env"] == [
+        {"name": "LD_LIBRARY_PATH", "value": "/usr/local/nvidia/lib64"},
         {"name": "DEBUG", "value": "mine"},
         {"name": "A", "value": "b"},
-        {"name": "LD_LIBRARY_PATH", "value": "/usr/local/nvidia/lib64"},
     ]
 
 

@@ -39,10 +39,10 @@ def test_what_is_added() -> None:
     sidecar, main = found["spec"]["containers"]
     assert sidecar == {"name": "sidecar"}
     assert main["env"] == [
-        {"name": "A", "value": "1"},
         {"name": VARIABLE, "value": f"https://operator.crew.svc:8443/apis/{TARGET}"},
         {"name": "KUBEFLOW_TRAINER_SERVER_CA_CERT", "value": f"{MOUNT}/ca.crt"},
         {"name": "KUBEFLOW_TRAINER_SERVER_TOKEN", "value": f"{MOUNT}/token"},
+        {"name": "A", "value": "1"},
     ]
     assert main["volumeMounts"] == [
         {"name": "kubeflow-trainer-token", "mountPath": MOUNT, "readOnly": True}

@@ -28,6 +28,8 @@ _WHOLE_OBJECT = "<nil>"
 """What API servers call an object as a whole."""
 _UNCHECKED = "some validation rules were not checked"
 _SUFFIXES = {".yaml", ".yml", ".json"}
+LIST = "List"
+"""End of the kind of a list, also of one kind only: ``ChainerJobList``."""
 
 
 class Document(NamedTuple):
@@ -248,11 +250,13 @@ def _objects(place: _Place, content: Any) -> Iterable[Document]:
     for field in ("apiVersion", "kind"):
         if not isinstance(content.get(field), str) or not content[field]:
             raise BadInput(f"{where}: {field} is missing or not a text{_example(content, field)}")
-    if content["kind"] == "List" and isinstance(content.get("items"), list):
+    if content["kind"].endswith(LIST) and isinstance(content.get("items"), list):
         for index, item in enumerate(content["items"]):
-            yield from _objects(place.item(index), item)
+            yield from _objects(place.item(index), _item(place.item(index), item, content))
         return
     metadata = content.get("metadata")
+    if content["kind"].endswith(LIST) and "items" not in content and not metadata:
+        raise BadInput(f"{where}: items is missing: it has the objects of a {content['kind']}")
     if not isinstance(metadata, dict):
         raise BadInput(f"{where}: metadata is missing (it needs at least a name)")
     for field in ("name", "generateName", "namespace"):
@@ -264,6 +268,23 @@ def _objects(place: _Place, content: Any) -> Iterable[Document]:
     if not metadata.get("name") and not metadata.get("generateName"):
         raise BadInput(f"{where}: metadata.name is missing")
     yield Document(where, content, place.file, place.node)
+
+
+def _item(place: _Place, item: Any, of: dict[str, Any]) -> Any:
+    """Return an item of a list as an object; in a list of one kind it may leave the kind out.
+
+    `kubectl get -o yaml` writes a List, client libraries write a ChainerJobList.
+    """
+    kind = of["kind"].removesuffix(LIST)
+    if not kind or not isinstance(item, dict):
+        return item
+    found = {"apiVersion": of["apiVersion"], "kind": kind, **item}
+    if (found["apiVersion"], found["kind"]) != (of["apiVersion"], kind):
+        raise BadInput(
+            f"{place.where}: {found['kind']} ({found['apiVersion']}) in a {of['kind']}"
+            f" ({of['apiVersion']}): write kind: List, with apiVersion: v1, for several kinds"
+        )
+    return found
 
 
 def _example(content: dict[str, Any], field: str) -> str:

@@ -134,7 +134,7 @@ def additions() -> dict[str, list[Any]]:
     return {
         "containers/0/args": [f"--controller_config_file={CONFIG_DIRECTORY}/{CONFIG_KEY}"],
         "containers/0/env": [
-            {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+            {"name": name, "valueFrom": {"fieldRef": workload.field_ref(path)}}
             for name, path in (
                 ("MY_POD_NAMESPACE", "metadata.namespace"),
                 ("MY_POD_NAME", "metadata.name"),

@@ -34,7 +34,7 @@ def operator_rules() -> list[Document]:
         *(
             rule
             for kind, resource in zip(KINDS, RESOURCES, strict=True)
-            for rule in _kind_rules(resource, completes=kind.completes)
+            for rule in _kind_rules(resource, writes_spec=kind.writes_spec)
         ),
         *_child_rules(),
         _rule("", "events", "create patch"),
@@ -71,10 +71,10 @@ def _granted_rules() -> list[Document]:
     ]
 
 
-def _kind_rules(kind: Resource, *, completes: bool) -> list[Document]:
-    """Return the rules for the jobs of a kind; with `completes` their specs are patched."""
+def _kind_rules(kind: Resource, *, writes_spec: bool) -> list[Document]:
+    """Return the rules for the jobs of a kind; with `writes_spec` their specs are patched."""
     return [
-        _rule(kind.group, kind.plural, f"list watch{' patch' if completes else ''} delete"),
+        _rule(kind.group, kind.plural, f"list watch{' patch' if writes_spec else ''} delete"),
         _rule(kind.group, f"{kind.plural}/status", "patch"),
         # Required by the admission plugin OwnerReferencesPermissionEnforcement to set
         # blockOwnerDeletion, which makes a foreground deletion wait for the children.

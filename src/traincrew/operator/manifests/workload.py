@@ -35,6 +35,15 @@ def _metadata() -> Document:
     return {"name": _NAME, "namespace": Namespace(), "labels": _labels()}
 
 
+def field_ref(path: str) -> Document:
+    """Return a reference to a field of the pod.
+
+    Server-side apply owns it as a whole. So it has the apiVersion that the API server would add:
+    what lacks it conflicts with whoever applied the same manifest in another way.
+    """
+    return {"apiVersion": "v1", "fieldPath": path}
+
+
 def namespace() -> Document:
     """Return the operator's namespace. Jobs run in others, with their own Pod Security levels."""
     level = "pod-security.kubernetes.io"
@@ -111,7 +120,7 @@ def _container() -> Document:
         "image": Image("image"),
         "imagePullPolicy": Value("image.pullPolicy"),
         "args": _arguments(),
-        "env": [{"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}],
+        "env": [{"name": "POD_IP", "valueFrom": {"fieldRef": field_ref("status.podIP")}}],
         "ports": [
             {"name": _PORT, "containerPort": Value("metrics.port")},
             When(_SECURE, {"name": _SECURE_PORT, "containerPort": Value("metrics.secure.port")}),

@@ -20,7 +20,6 @@ from traincrew.api.kinds.chainerjob.types import (
     main_container,
     slots,
 )
-from traincrew.api.podtemplate import with_named_container
 from traincrew.plan.shared import openmpi, podtemplate, reporting
 from traincrew.plan.shared.kind import RBAC
 from traincrew.plan.shared.model import FINGERPRINT
@@ -93,14 +92,12 @@ def _document(
 
 
 def service_account(owner: Owner) -> Document:
-    """Return the ServiceAccount of every pod of the job."""
+    """Return the ServiceAccount of every pod of the job; only a master with workers uses it."""
     return _document("v1", "ServiceAccount", Names(owner.name).service_account, owner)
 
 
 def role(owner: Owner, sets: Sequence[str], pods: Sequence[str]) -> Document:
     """Return the Role with the permissions needed to start processes on the workers, and no more.
-
-    Workers need it as well as the master: with many hosts, Open MPI's daemons start one another.
 
     Args:
         owner: The job.
@@ -187,7 +184,7 @@ def _generator(template: Document, image: str, master_slots: int) -> Document:
 
 
 def _pod(owner: Owner, template: Document, labels: Mapping[str, str]) -> Document:
-    pod = podtemplate.plain(with_named_container(template, CONTAINER))
+    pod = podtemplate.plain(template)
     pod = podtemplate.with_labels(pod, labels)
     pod = podtemplate.with_cluster_names(pod)
     pod["spec"].pop("serviceAccount", None)  # the deprecated name of the field
@@ -226,6 +223,8 @@ def master(
             _generator(template, helper_image, slots(spec.master)),
         ]
         template = _with_mpi(owner, template, steps)
+    else:
+        template = podtemplate.without_token(template)
     main = podtemplate.index_of(template, CONTAINER)
     template = reporting.with_reporting(template, endpoint, owner, main)
     template = podtemplate.with_log_fallback(template)
@@ -266,6 +265,7 @@ def workers(
     labels = {LABEL_NAME: owner.name, LABEL_ROLE: ROLE_WORKERS, LABEL_SET: set_name}
     template = _pod(owner, workers.template, labels)
     template = _with_mpi(owner, template, [_downloader(template, helper_image)])
+    template = podtemplate.without_token(template)
     # What mpiexec starts by kubectl exec has the environment of the container.
     main = podtemplate.index_of(template, CONTAINER)
     template = reporting.with_reporting(template, endpoint, owner, main)

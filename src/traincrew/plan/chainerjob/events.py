@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traincrew.api.kinds.chainerjob.types import CONTAINER, MASTER
-from traincrew.api.podtemplate import with_named_container
+from traincrew.api.kinds.chainerjob.types import MASTER
 from traincrew.plan.chainerjob.children import PATHS, Names
 from traincrew.plan.shared import openmpi
 from traincrew.plan.shared.model import FINGERPRINT, Event, JobView
@@ -47,7 +46,7 @@ def _warnings(owner: Owner, spec: ChainerJobSpec, job: JobView | None) -> Iterat
     for name, workers in sorted(spec.worker_sets.items()):
         templates[f"spec.workerSets.{name}.template"] = workers.template
     for path, template in templates.items():
-        pod = with_named_container(template, CONTAINER).get("spec", {})
+        pod = template.get("spec", {})
         account = Names(owner.name).service_account
         given = pod.get("serviceAccountName") or pod.get("serviceAccount")
         if given and given != account:

@@ -68,9 +68,6 @@ class _Planner(JobPlanner[api.ChainerJobSpec, Status]):
     def problems(self, spec: ChainerJobSpec) -> list[Problem]:
         return problems(self.metadata, spec)
 
-    def defaults(self, spec: ChainerJobSpec) -> dict[str, Any]:
-        return api.computed_defaults(spec)
-
     @property
     def has_started(self) -> bool:
         return self.current.job is not None
@@ -81,7 +78,10 @@ class _Planner(JobPlanner[api.ChainerJobSpec, Status]):
         replicas = {name: workers.replicas for name, workers in spec.worker_sets.items()}
         if not wanted:
             replicas = dict.fromkeys(replicas, 0)
-        return status_with_counts(self.current, replicas, self._edits(spec))
+        slots = {name: api.slots(workers) for name, workers in spec.worker_sets.items()}
+        if spec.distributed:
+            slots[api.MASTER] = api.slots(spec.master)
+        return status_with_counts(self.current, replicas, self._edits(spec), slots)
 
     def _edits(self, spec: ChainerJobSpec) -> Edits:
         return Edits(self.current, spec, suspended=bool(self.policy(spec).suspend))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -20,7 +21,10 @@ if TYPE_CHECKING:
 
 
 def status_with_counts(
-    current: ObservedJob, wanted: Mapping[str, int], edits: Edits | None = None
+    current: ObservedJob,
+    wanted: Mapping[str, int],
+    edits: Edits | None = None,
+    slots: Mapping[str, int] = MappingProxyType({}),
 ) -> Status:
     """Return the stored status with the counts of this reconcile.
 
@@ -28,6 +32,7 @@ def status_with_counts(
         current: The children and pods.
         wanted: Desired number of workers, by set.
         edits: What the spec requires of the existing pods; None if nothing.
+        slots: MPI slots of each pod, of the master and by set; those in the status by default.
     """
     before = podrecords.read(current.stored.pod_records)
     if edits is not None and current.observed.confirmed:
@@ -60,6 +65,7 @@ def status_with_counts(
             _numbers(current.master_pods, master.restarts + new[MASTER]),
             succeeded=max(master.succeeded or 0, int(job.get("succeeded") or 0)),
             failed=max(master.failed or 0, int(job.get("failed") or 0)),
+            slots=slots.get(MASTER, master.slots),
         )
     }
     by_set: dict[str, list[PodView]] = {name: [] for name in sorted(wanted)}
@@ -68,9 +74,11 @@ def status_with_counts(
     if current.stored.finished:
         by_set = {name: by_set.get(name, []) for name in (*numbers, *by_set) if name != MASTER}
     for name, members in by_set.items():
-        restarts = numbers.get(name, ReplicaStatus()).restarts
-        restarts += sum(new[current.place_of(pod)] for pod in members)
-        statuses[name] = _numbers(members, restarts)
+        before_it = numbers.get(name, ReplicaStatus())
+        restarts = before_it.restarts + sum(new[current.place_of(pod)] for pod in members)
+        statuses[name] = msgspec.structs.replace(
+            _numbers(members, restarts), slots=slots.get(name, before_it.slots)
+        )
     ready = sum(status.ready for name, status in statuses.items() if name != MASTER)
     total = sum(wanted.values())
     return msgspec.structs.replace(

@@ -69,22 +69,24 @@ class _Planner(JobPlanner[ElasticJobSpec, ElasticJobStatus]):
         super().__init__(observed, now, options)
         self._current: ObservedJob | None = None
         self._scaling = Scaling()
+        self._decides_limits = False
         self._status: dict[bool, ElasticJobStatus] = {}
         self._records = podrecords.read(self.stored.pod_records)
 
     # -- the kind -----------------------------------------------------------------------------
 
     def decode(self, spec: dict[str, Any]) -> ElasticJobSpec:
-        return api.decode(spec)
+        decoded = api.decode(spec)
+        self._decides_limits = not self.stored.min_replicas and (
+            decoded.min_replicas is None or decoded.max_replicas is None
+        )
+        return api.with_limits(decoded, self.stored.min_replicas, self.stored.max_replicas)
 
     def policy(self, spec: ElasticJobSpec) -> CommonPolicy:
         return spec
 
     def problems(self, spec: ElasticJobSpec) -> list[Problem]:
         return problems(self.metadata, spec)
-
-    def defaults(self, spec: ElasticJobSpec) -> dict[str, Any]:
-        return api.computed_defaults(spec)
 
     @property
     def has_started(self) -> bool:
@@ -235,7 +237,10 @@ class _Planner(JobPlanner[ElasticJobSpec, ElasticJobStatus]):
         status = self.advance(numbers, progress=progress)
         plan = Plan(status=self.document(status))
         waits = []
-        if not found and not self.observed.leftovers:
+        if self._decides_limits and numbers.min_replicas and not found:
+            # All workers must have the same limits, so they are stored before the first is created.
+            self.releasing = True
+        elif not found and not self.observed.leftovers:
             waits = [
                 *self._create_missing(plan, spec, current),
                 *self._delete_unwanted(plan, current),

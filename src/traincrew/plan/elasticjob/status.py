@@ -28,6 +28,9 @@ class ElasticJobStatus(Status, rename="camel", kw_only=True, omit_defaults=True)
 
     more_conditions: ClassVar[tuple[str, ...]] = (FITTED,)
 
+    min_replicas: int = 0
+    max_replicas: int = 0
+    """Limits that the workers' launchers have; 0 as long as no worker was to be created."""
     failures: int = 0
     """Number of failed pods that were recreated; all workers that made no progress count as one."""
     fit: Fit | None = None
@@ -72,6 +75,8 @@ def status_with_counts(
         replica_statuses=statuses,
         pod_records=podrecords.texts(records),
         restarts=stored.restarts + sum(new.values()),
+        min_replicas=(spec.min_replicas if wanted and spec else None) or stored.min_replicas,
+        max_replicas=(spec.max_replicas if wanted and spec else None) or stored.max_replicas,
         failures=stored.failures + failures,
         fit=stored.fit if wanted else None,
         last_scale_in_time=format_time(current.now) if scaled_in else stored.last_scale_in_time,

@@ -47,7 +47,6 @@ KIND = Kind(
     deletes=(SERVICES, POD_DISRUPTION_BUDGETS, NETWORK_POLICIES, PODS),
     grants=(Permission("", "pods/exec", ("get", "create")),),
     plan=plan,
-    completes=False,
     mounts=OWN_MOUNTS,
     has_peers=lambda spec: _workers(spec) != 0,
     roles=lambda spec: {"master": 1, "worker": _workers(spec)},

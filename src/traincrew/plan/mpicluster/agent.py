@@ -53,11 +53,7 @@ DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 
 def environment() -> dict[str, str]:
     """Return the variables of the master."""
-    return {
-        **openmpi.agent_environment(PATHS),
-        "OMPI_MCA_plm_rsh_no_tree_spawn": "1",
-        "PRTE_MCA_plm_ssh_no_tree_spawn": "1",
-    }
+    return openmpi.agent_environment(PATHS)
 
 
 def scripts(service: str) -> dict[str, str]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from traincrew.api.kinds.mpicluster.transport import SSH
 from traincrew.api.kinds.mpicluster.types import MASTER_CONTAINER, WORKER_CONTAINER
 from traincrew.api.meta import parse_time
-from traincrew.api.podtemplate import with_named_container
 from traincrew.plan.mpicluster.templates import INIT, PORT
 
 if TYPE_CHECKING:
@@ -79,8 +78,8 @@ def silence(spec: MPIClusterSpec, pod: PodView, now: datetime) -> timedelta | No
     return None
 
 
-def _has_own_probe(template: dict[str, object], name: str) -> bool:
-    containers = with_named_container(template, name)["spec"].get("containers") or []
+def _has_own_probe(template: dict[str, Any], name: str) -> bool:
+    containers = template["spec"].get("containers") or []
     return any("readinessProbe" in each for each in containers if each.get("name") == name)
 
 

@@ -16,7 +16,6 @@ from traincrew.api.kinds.mpicluster.types import (
     OWN_PREFIX,
     WORKER_CONTAINER,
 )
-from traincrew.api.podtemplate import with_named_container
 from traincrew.plan.mpicluster import agent, codesync
 from traincrew.plan.shared import podtemplate
 
@@ -47,8 +46,7 @@ def worker(
     spec: MPIClusterSpec, git_image: str, labels: Mapping[str, str], key_secret: str, assets: str
 ) -> Document:
     """Return the template of the workers."""
-    template = with_named_container(spec.workers.template, WORKER_CONTAINER)
-    name = WORKER_CONTAINER
+    template, name = spec.workers.template, WORKER_CONTAINER
     template = _for_both(template, name, spec, git_image, labels, secret=key_secret)
     template = _without_token(template)
     return agent.with_agent_unused(template, assets) if spec.transport == EXEC else template
@@ -73,7 +71,7 @@ def master(
         assets: The ConfigMap with the hostfile.
         account: The ServiceAccount, if there is no ssh.
     """
-    template = with_named_container(spec.master.template, MASTER_CONTAINER)
+    template = spec.master.template
     git, name = options.git_image, MASTER_CONTAINER
     has_token = spec.transport == EXEC
     template = _for_both(
@@ -173,9 +171,7 @@ def _without_token(template: Document) -> Document:
     """
     pod = template["spec"]
     named = pod.get("serviceAccountName") or pod.get("serviceAccount")
-    if named or pod.get("automountServiceAccountToken") is not None:
-        return template
-    return podtemplate.with_spec(template, automountServiceAccountToken=False)
+    return template if named else podtemplate.without_token(template)
 
 
 def _with_sshd(container: Document) -> Document:

@@ -27,6 +27,7 @@ KIND = Kind(
     children=(SERVICES, JOBS),
     deletes=(JOBS,),
     plan=plan,
+    writes_spec=True,
     written=written,
     has_peers=lambda spec: spec.get("jobMode") != "local",
     roles=_roles,

@@ -94,8 +94,12 @@ class _Planner(JobPlanner[MxJobSpec, MxJobStatus]):
             found.append(Problem("spec.RuntimeId", text))
         return found
 
-    def defaults(self, spec: MxJobSpec) -> dict[str, Any]:
-        return api.computed_defaults(spec, self.observed.job.spec, self._runtime_id(spec))
+    def spec_patch(self, spec: MxJobSpec) -> dict[str, Any]:
+        # Users' scripts derive the names of children from it. It is written once: whoever replaces
+        # the job by a manifest without it may do so again and again, and nothing changes.
+        if spec.identifier or self.stored.runtime_id:
+            return {}
+        return {"spec": {"RuntimeId": self._runtime_id(spec)}}
 
     @property
     def has_started(self) -> bool:
@@ -103,10 +107,7 @@ class _Planner(JobPlanner[MxJobSpec, MxJobStatus]):
         return self._renamed or self.stored.condition(lifecycle.RUNNING) is not None
 
     def _runtime_id(self, spec: MxJobSpec) -> str:
-        """Return the RuntimeId; it stays once there are children with it, whatever the spec has.
-
-        A spec that lost it gets the same one again.
-        """
+        """Return the RuntimeId; it stays once there are children with it, whatever the spec has."""
         stored = self.stored.runtime_id
         return stored or spec.identifier or api.generated_id(self.metadata.uid)
 
@@ -145,6 +146,7 @@ class _Planner(JobPlanner[MxJobSpec, MxJobStatus]):
             self.stored,
             types=status.of_types(current),
             runtime_id=self._runtime_id(spec),
+            ps_root_port=spec.port if spec.distributed else 0,
             workers_ready=f"{min(ready, total)}/{total}",
         )
 

@@ -53,6 +53,7 @@ class MxJobStatus(Status, rename="camel", kw_only=True, omit_defaults=True):
 
     types: list[TypeStatus] = field(default_factory=list)
     runtime_id: str = ""
+    ps_root_port: int = 0
     attempt: int = 0
     failures: int = 0
     recoveries: dict[str, int] = field(default_factory=dict)

@@ -135,7 +135,7 @@ class Kind(Struct, frozen=True, kw_only=True):
         plan: The decisions; see `traincrew.plan.shared.model`.
         written: Returns the events for children that were created or deleted, and for the job when
             its time to live is over; none by default.
-        completes: Whether the plan stores computed defaults in the ``spec`` of jobs.
+        writes_spec: Whether the plan writes a field into the ``spec`` of jobs.
         mounts: Directories of containers in which the kind mounts volumes of its own.
         has_peers: Returns whether the pods of a job with this ``spec``, which may be invalid, need
             to find each other by name.
@@ -153,7 +153,7 @@ class Kind(Struct, frozen=True, kw_only=True):
     grants: tuple[Permission, ...] = ()
     plan: Callable[[Observed, datetime, Options], Plan]
     written: Callable[[Written, Sequence[ChildKey]], list[Event]] = lambda _what, _keys: []
-    completes: bool = True
+    writes_spec: bool = False
     mounts: tuple[str, ...] = ()
     has_peers: Callable[[dict[str, Any]], bool] = lambda _spec: True
     roles: Callable[[dict[str, Any]], dict[str, int]] = lambda _spec: {}

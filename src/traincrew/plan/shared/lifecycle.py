@@ -64,6 +64,8 @@ class ReplicaStatus(Struct, rename="camel", kw_only=True):
     restarts: int = 0
     selector: str | msgspec.UnsetType = msgspec.UNSET
     """Label selector of these pods, for autoscalers."""
+    slots: int | msgspec.UnsetType = msgspec.UNSET
+    """MPI slots of each of these pods in the hostfile."""
 
 
 class Status(Struct, rename="camel", kw_only=True, omit_defaults=True):

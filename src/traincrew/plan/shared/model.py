@@ -389,7 +389,7 @@ class Plan(Struct, kw_only=True):
         outputs: Read when these containers last wrote output, and plan again. The rest of the plan
             is ignored.
         unseen: Children that should exist and are not in the caches: get them as well.
-        spec: Merge patch with computed defaults to be stored in the job; None if there are none.
+        spec: Merge patch of the job's ``spec``; None, except for what a contract wants there.
         stages: Writes of children; a stage begins when the one before has succeeded.
         later: Writes of children that no pod needs in order to start. They follow the stages, and
             give way to those of other jobs. A refusal of one of them is never permanent.

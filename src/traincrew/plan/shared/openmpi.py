@@ -69,12 +69,17 @@ def agent_environment(paths: Paths) -> dict[str, str]:
     Open MPI up to 4 reads its launcher settings from ``OMPI_MCA_orte_*`` and ``OMPI_MCA_plm_*``;
     5 hands launching to PRRTE, which ignores those and reads ``PRTE_MCA_*``. Both are set, so that
     images with either work.
+
+    mpiexec starts every daemon itself. By default daemons start each other once there are many
+    hosts, and every pod would need access to the API.
     """
     return {
         "KUBECTL_DIR": paths.kubectl,
         "OMPI_MCA_plm_rsh_agent": paths.agent,
+        "OMPI_MCA_plm_rsh_no_tree_spawn": "1",
         "OMPI_MCA_orte_keep_fqdn_hostnames": "t",
         "PRTE_MCA_plm_ssh_agent": paths.agent,
+        "PRTE_MCA_plm_ssh_no_tree_spawn": "1",
     }
 
 

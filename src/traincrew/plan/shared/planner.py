@@ -3,7 +3,7 @@
 being deleted      -> nothing; garbage collection deletes its children
 finished           -> final: only the cleanup of pods and the time to live continue
 invalid            -> Failed, with the field and the fix
-defaults missing   -> store them first
+spec incomplete    -> write what the kind's contract wants there
 ended              -> Succeeded or Failed, and the cleanup
 suspended          -> delete the pods
 else               -> what the kind does to make progress
@@ -68,7 +68,8 @@ class JobPlanner(ABC, Generic[Spec, AnyStatus]):
         status_type: Type of its ``status``.
         suspend_field: Path of the field that suspends a job.
         default_policy: Run policy of a job whose spec cannot be decoded.
-        releasing: Whether pods are to be deleted as soon as this plan's status is stored.
+        releasing: Whether pods are to be created or deleted as soon as this plan's status is
+            stored.
     """
 
     api_version: str
@@ -110,10 +111,6 @@ class JobPlanner(ABC, Generic[Spec, AnyStatus]):
     @abstractmethod
     def problems(self, spec: Spec) -> list[Problem]:
         """Return what is invalid in the spec."""
-
-    @abstractmethod
-    def defaults(self, spec: Spec) -> dict[str, Any]:
-        """Return a merge patch with computed defaults to store in the job; empty if none."""
 
     @property
     @abstractmethod
@@ -173,6 +170,14 @@ class JobPlanner(ABC, Generic[Spec, AnyStatus]):
         """Return for how many seconds the reports of the program may not advance."""
         return self.policy(spec).progress_deadline_seconds
 
+    def spec_patch(self, spec: Spec) -> dict[str, Any]:  # noqa: ARG002 - of interest to some kinds
+        """Return a merge patch of the job's ``spec``; empty if nothing has to be written there.
+
+        The ``spec`` is the user's. Defaults are in the schema or decided by the plan, so a kind
+        overrides this only if the contract of its predecessor wants a field written.
+        """
+        return {}
+
     def refusal_reason(self, key: ChildKey) -> str:  # noqa: ARG002 - of interest to some kinds
         """Return the reason that reports the refusal of a child by the API."""
         return FAILED_SYNCED
@@ -196,8 +201,8 @@ class JobPlanner(ABC, Generic[Spec, AnyStatus]):
         found = self.problems(spec)
         if found and not self.has_started:
             return self._plan_invalid(found)
-        if not found and (defaults := self.defaults(spec)):
-            return Plan(spec=defaults, status=self.observed.job.status)
+        if not found and (patch := self.spec_patch(spec)):
+            return Plan(spec=patch, status=self.observed.job.status)
         if not found and not self.observed.confirmed and self.needs_confirmation(spec):
             unseen = self.unseen(spec)
             return Plan(confirm=True, unseen=unseen, status=self.observed.job.status)

@@ -44,6 +44,13 @@ def with_cluster_names(template: Document) -> Document:
     return with_spec(template, dnsPolicy="ClusterFirstWithHostNet")
 
 
+def without_token(template: Document) -> Document:
+    """Mount no token of the API in a pod that does not need it, unless the user asks for it."""
+    if template["spec"].get("automountServiceAccountToken") is not None:
+        return template
+    return with_spec(template, automountServiceAccountToken=False)
+
+
 def with_labels(template: Document, labels: Mapping[str, str]) -> Document:
     """Add labels to the pod; ours replace the user's, because selectors depend on them."""
     metadata = template["metadata"]
@@ -86,13 +93,17 @@ def map_containers(
 
 
 def add_env(container: Document, variables: Mapping[str, str]) -> Document:
-    """Append environment variables, except those the user has set."""
+    """Add environment variables before the user's, except those the user has set.
+
+    ``$(NAME)`` in a value stands for a variable further up in the list, so the user's may refer to
+    ours (Kubernetes documentation, "Define dependent environment variables").
+    """
     existing = container.get("env") or []
     taken = {entry.get("name") for entry in existing}
     added = [
         {"name": name, "value": value} for name, value in variables.items() if name not in taken
     ]
-    return {**container, "env": [*existing, *added]}
+    return {**container, "env": [*added, *existing]}
 
 
 def add_mounts(container: Document, mounts: Iterable[Document]) -> Document:

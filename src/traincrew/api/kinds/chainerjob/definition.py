@@ -109,6 +109,7 @@ DEFINITION = Kind(
             "succeeded": "1 if the master succeeded.",
             "failed": "Number of master pods that failed.",
             "restarts": "Number of restarts of pods and containers.",
+            "slots": "MPI slots of each pod in the hostfile. Only if there are worker sets.",
         },
         fields=dict.fromkeys(("active", "ready", "succeeded", "failed", "terminating"), COUNT),
         condition_times=("lastProbeTime", "lastTransitionTime"),

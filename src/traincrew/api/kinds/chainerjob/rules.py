@@ -23,7 +23,6 @@ from traincrew.api.kinds.chainerjob.types import (
     ChainerJobSpec,
 )
 from traincrew.api.meta import ObjectMeta, Problem
-from traincrew.api.podtemplate import with_named_container
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,7 +54,7 @@ def problems(metadata: ObjectMeta, spec: ChainerJobSpec) -> list[Problem]:
         distributed=spec.distributed,
     )
     if spec.distributed:
-        found += _host_name_problems(spec.master.template.get("spec", {}))
+        found += _master_problems(spec.master.template.get("spec", {}))
     for name, workers_of in sorted(spec.worker_sets.items()):
         found += _template_problems(
             f"spec.workerSets.{name}.template",
@@ -118,7 +117,7 @@ def _template_problems(
     why: str,
     distributed: bool,
 ) -> Iterator[Problem]:
-    pod = with_named_container(template, CONTAINER).get("spec", {})
+    pod = template.get("spec", {})
     containers = pod.get("containers", [])
     names = [container.get("name", "") for container in containers]
     if not containers:
@@ -163,18 +162,18 @@ def _clashes(path: str, pod: dict[str, Any]) -> Iterator[Problem]:
                         f"{path}.spec.{group}[{index}].volumeMounts[{mount_index}].mountPath",
                         f"{OWN_MOUNTS} is taken; mount the volume somewhere else",
                     )
-    if pod.get("automountServiceAccountToken") is False:
-        yield Problem(
-            f"{path}.spec.automountServiceAccountToken",
-            "ranks are started through the Kubernetes API, which needs the token; remove the field",
-        )
 
 
-def _host_name_problems(pod: dict[str, Any]) -> Iterator[Problem]:
-    """Return fields that change the master's host name.
+def _master_problems(pod: dict[str, Any]) -> Iterator[Problem]:
+    """Return fields with which a master cannot start ranks in the workers.
 
     Rank 0 is started locally only if the host name in the hostfile is the pod's own.
     """
+    if pod.get("automountServiceAccountToken") is False:
+        yield Problem(
+            "spec.master.template.spec.automountServiceAccountToken",
+            "ranks are started through the Kubernetes API, which needs the token; remove the field",
+        )
     for name in ("hostname", "hostNetwork", "setHostnameAsFQDN"):
         if pod.get(name):
             yield Problem(

@@ -11,16 +11,16 @@ with `traincrew.api.kinds.chainerjob.definition`. What only code can check is fo
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
-from msgspec import Meta, Struct, field
+from msgspec import Meta, Struct, field, structs
 
 from traincrew.api.kind import (
     Rule,
     rules,
 )
-from traincrew.api.podtemplate import with_named_container
+from traincrew.api.podtemplate import completed, has_container
 from traincrew.api.runpolicy import NonNegative, Positive, RunPolicy, Seconds
 
 GROUP = "kubeflow.org"
@@ -79,9 +79,7 @@ class Master(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=Tr
                 " container without a name gets this name. restartPolicy must be Never"
                 " (default) or OnFailure."
             ),
-            extra_json_schema={
-                "x-pod-template": {"restart_policy": "Never", "container": CONTAINER}
-            },
+            extra_json_schema={"x-pod-template": {"restart_policy": "Never"}},
         ),
     ]
     active_deadline_seconds: Annotated[
@@ -107,9 +105,7 @@ class WorkerSet(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen
                 " single container without a name gets this name. The container must keep"
                 " running until it is stopped. restartPolicy must be Always (default)."
             ),
-            extra_json_schema={
-                "x-pod-template": {"restart_policy": "Always", "container": CONTAINER}
-            },
+            extra_json_schema={"x-pod-template": {"restart_policy": "Always"}},
         ),
     ]
     replicas: Annotated[
@@ -125,7 +121,7 @@ class WorkerSet(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen
     ] = None
 
 
-HAS_MAIN_CONTAINER = f"self.template.spec.containers.exists(c, c.name == '{CONTAINER}')"
+HAS_MAIN_CONTAINER = has_container("self.template", CONTAINER)
 _MASTER_RULES = rules(
     Rule(
         rule=f"size(self.template.spec.containers) == 1 || {HAS_MAIN_CONTAINER}",
@@ -146,6 +142,9 @@ _WORKER_SET_RULES = rules(
         message="template.spec.restartPolicy: workers are a StatefulSet, only Always is possible",
     ),
 )
+
+
+_Replica = TypeVar("_Replica", Master, WorkerSet)
 
 
 class ChainerJobSpec(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=True):
@@ -222,12 +221,19 @@ class ChainerJobSpec(Struct, rename="camel", kw_only=True, omit_defaults=True, f
 
 
 def decode(spec: dict[str, Any]) -> ChainerJobSpec:
-    """Decode a stored ``spec``.
+    """Decode a stored ``spec``; templates are completed.
 
     Raises:
         msgspec.ValidationError: A field is missing or has the wrong type; the message has its path.
     """
-    return msgspec.convert(spec, ChainerJobSpec)
+    decoded = msgspec.convert(spec, ChainerJobSpec)
+    sets = {name: _named(workers) for name, workers in decoded.worker_sets.items()}
+    return structs.replace(decoded, master=_named(decoded.master), worker_sets=sets)
+
+
+def _named(replica: _Replica) -> _Replica:
+    template = completed(replica.template, CONTAINER)
+    return structs.replace(replica, template=template)
 
 
 # -- defaults that depend on other fields -----------------------------------------------------
@@ -243,36 +249,9 @@ def slots(replica: Master | WorkerSet) -> int:
     """Return the MPI slots of a pod: as written, else one per GPU of the main container, else 1."""
     if replica.mpi_config is not None and replica.mpi_config.slots is not None:
         return replica.mpi_config.slots
-    container = main_container(with_named_container(replica.template, CONTAINER)) or {}
+    container = main_container(replica.template) or {}
     limit = container.get("resources", {}).get("limits", {}).get(GPU, 1)
     try:
         return max(1, int(limit))
     except ValueError:  # the API refuses the pod: GPUs must be whole numbers
         return 1
-
-
-def computed_defaults(spec: ChainerJobSpec) -> dict[str, Any]:
-    """Return the defaults that depend on other fields, as a merge patch of the job.
-
-    Static defaults are in the schema. By contract, backend and slots are set for distributed jobs
-    only. Empty if nothing is missing.
-    """
-    if not spec.distributed:
-        return {}
-    patch: dict[str, Any] = {}
-    if spec.backend is None:
-        patch["backend"] = BACKEND
-    if _lacks_slots(spec.master):
-        patch["master"] = {"mpiConfig": {"slots": slots(spec.master)}}
-    sets = {
-        name: {"mpiConfig": {"slots": slots(workers)}}
-        for name, workers in spec.worker_sets.items()
-        if _lacks_slots(workers)
-    }
-    if sets:
-        patch["workerSets"] = sets
-    return {"spec": patch} if patch else {}
-
-
-def _lacks_slots(replica: Master | WorkerSet) -> bool:
-    return replica.mpi_config is None or replica.mpi_config.slots is None

@@ -38,6 +38,15 @@ FIT_NEEDS_ROOM = (
     "fitAvailable needs minReplicas below maxReplicas, because workers are given up down to"
     " minReplicas: lower minReplicas or remove fitAvailable"
 )
+_WORKERS_THERE = f"'{WORKER}' in self.spec.replicaSpecs"
+_THEIR_REPLICAS = f"self.spec.replicaSpecs['{WORKER}'].replicas"
+
+
+def _in_use(limit: str) -> str:
+    """Return the CEL expression of a limit in the status before the update; 0 if it has none."""
+    return f"(has(oldSelf.status) && has(oldSelf.status.{limit}) ? oldSelf.status.{limit} : 0)"
+
+
 SPEC_RULES = rules(
     Rule(
         rule="!has(self.minReplicas) || !has(self.maxReplicas) ||"
@@ -93,6 +102,24 @@ JOB_RULES = rules(
             f" {MAX_NAME_AND_TYPE} characters, because pods are named <name>-<key>-<index>"
         ),
     ),
+    # Limits that are not written are in the status once there are workers.
+    Rule(
+        rule=f"has(self.spec.minReplicas) || {_in_use('minReplicas')} == 0 ||"
+        f" !({_WORKERS_THERE}) || {_in_use('minReplicas')} <= {_THEIR_REPLICAS}",
+        message=(
+            f"spec.replicaSpecs.{WORKER}.replicas must be at least minReplicas, which is"
+            " status.minReplicas if it is not set: write minReplicas to lower it (to stop a job"
+            " set suspend)"
+        ),
+    ),
+    Rule(
+        rule=f"has(self.spec.maxReplicas) || {_in_use('maxReplicas')} == 0 ||"
+        f" !({_WORKERS_THERE}) || {_THEIR_REPLICAS} <= {_in_use('maxReplicas')}",
+        message=(
+            f"spec.replicaSpecs.{WORKER}.replicas must be at most maxReplicas, which is"
+            " status.maxReplicas if it is not set: write maxReplicas to raise it"
+        ),
+    ),
 )
 """Rules over the whole object."""
 
@@ -113,13 +140,13 @@ DEFINITION = Kind(
         Column(
             name="Min",
             type="integer",
-            json_path=".spec.minReplicas",
+            json_path=".status.minReplicas",
             description="Minimum number of workers.",
         ),
         Column(
             name="Max",
             type="integer",
-            json_path=".spec.maxReplicas",
+            json_path=".status.maxReplicas",
             description="Maximum number of workers.",
         ),
         Column(
@@ -153,6 +180,14 @@ DEFINITION = Kind(
             "selector": "Label selector of these pods, for autoscalers.",
         },
         fields={
+            "minReplicas": {
+                **COUNT,
+                "description": "Minimum number of workers, as their launchers were told.",
+            },
+            "maxReplicas": {
+                **COUNT,
+                "description": "Maximum number of workers, as their launchers were told.",
+            },
             "failures": {
                 **COUNT,
                 "description": "Number of failed pods that were recreated. It never decreases.",

@@ -14,9 +14,10 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
 from traincrew.api.kind import Rule, rules
+from traincrew.api.podtemplate import completed
 from traincrew.api.runpolicy import CleanPodPolicy, CommonPolicy, NonNegative, Positive, Seconds
 
 GROUP = "elastic.pytorch.org"
@@ -90,7 +91,7 @@ class ReplicaSpec(Struct, rename="camel", kw_only=True, omit_defaults=True, froz
                 " none of that name. Its command, or the image's entrypoint, must be the"
                 " launcher."
             ),
-            extra_json_schema={"x-pod-template": {"container": CONTAINER}},
+            extra_json_schema={"x-pod-template": {}},
         ),
     ]
     replicas: Annotated[
@@ -179,7 +180,8 @@ class ElasticJobSpec(CommonPolicy, kw_only=True, frozen=True):
         Meta(
             description=(
                 "Training continues with at least this many workers. Defaults to the replicas"
-                f" of {WORKER}."
+                f" of {WORKER} when the first workers are created; status.minReplicas is the limit"
+                " in use."
             )
         ),
     ] = None
@@ -187,7 +189,9 @@ class ElasticJobSpec(CommonPolicy, kw_only=True, frozen=True):
         Positive | None,
         Meta(
             description=(
-                f"Training can use up to this many workers. Defaults to the replicas of {WORKER}."
+                "Training can use up to this many workers. Defaults to the replicas of"
+                f" {WORKER} when the first workers are created; status.maxReplicas is the limit in"
+                " use."
             )
         ),
     ] = None
@@ -281,26 +285,35 @@ class ElasticJobSpec(CommonPolicy, kw_only=True, frozen=True):
 
 
 def decode(spec: dict[str, Any]) -> ElasticJobSpec:
-    """Decode a stored ``spec``.
+    """Decode a stored ``spec``; templates are completed.
 
     Raises:
         msgspec.ValidationError: A field is missing or has the wrong type; the message has its path.
     """
-    return msgspec.convert(spec, ElasticJobSpec)
+    decoded = msgspec.convert(spec, ElasticJobSpec)
+    replicas = {
+        name: structs.replace(each, template=completed(each.template, CONTAINER))
+        for name, each in decoded.replica_specs.items()
+    }
+    return structs.replace(decoded, replica_specs=replicas)
 
 
-def computed_defaults(spec: ElasticJobSpec) -> dict[str, Any]:
-    """Return the defaults that depend on other fields, as a merge patch of the job.
+def with_limits(spec: ElasticJobSpec, low: int, high: int) -> ElasticJobSpec:
+    """Return the spec with both limits, also where the user has written none.
 
     The limits are arguments of the first workers, and workers that join later must have the same.
+    So a limit that is not written is what the replicas were when the first workers were created.
+
+    Args:
+        spec: The spec.
+        low: The minimum that workers were created with; 0 if there are none yet.
+        high: Their maximum, likewise.
     """
-    patch: dict[str, Any] = {}
-    if spec.workers.replicas > 0:
-        if spec.min_replicas is None:
-            patch["minReplicas"] = spec.smallest
-        if spec.max_replicas is None:
-            patch["maxReplicas"] = spec.largest
-    return {"spec": patch} if patch else {}
+    if WORKER not in spec.replica_specs or spec.workers.replicas == 0:
+        return spec
+    smallest = spec.min_replicas or low or spec.smallest
+    largest = spec.max_replicas or high or max(spec.workers.replicas, smallest)
+    return structs.replace(spec, min_replicas=smallest, max_replicas=largest)
 
 
 def main_container(template: dict[str, Any]) -> int:

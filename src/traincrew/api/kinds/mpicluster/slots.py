@@ -6,7 +6,6 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from traincrew.api.kinds.mpicluster.types import WORKER_CONTAINER
-from traincrew.api.podtemplate import with_named_container
 
 if TYPE_CHECKING:
     from traincrew.api.kinds.mpicluster.types import MPIClusterSpec
@@ -22,8 +21,7 @@ def slots(spec: MPIClusterSpec) -> int | None:
     """
     if spec.slots is not None:
         return spec.slots
-    template = with_named_container(spec.workers.template, WORKER_CONTAINER)
-    containers = template.get("spec", {}).get("containers", [])
+    containers = spec.workers.template.get("spec", {}).get("containers", [])
     resources: dict[str, Any] = next(
         (
             each.get("resources") or {}

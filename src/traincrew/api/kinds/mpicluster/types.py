@@ -15,12 +15,13 @@ from __future__ import annotations
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
-from msgspec import Meta, Struct, field
+from msgspec import Meta, Struct, field, structs
 
 from traincrew.api.kind import Rule, rules
 from traincrew.api.kinds.mpicluster.codesync import CODE_SYNC_RULES, CodeSync
 from traincrew.api.kinds.mpicluster.ssh import SSH_RULES, Ssh
 from traincrew.api.kinds.mpicluster.transport import SSH, Transport
+from traincrew.api.podtemplate import completed, has_container
 from traincrew.api.runpolicy import RunPolicy
 
 GROUP = "traincrew.dev"
@@ -131,9 +132,7 @@ class Master(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=Tr
                 " API, unless it names a serviceAccountName or sets automountServiceAccountToken. A"
                 " change takes effect when the master is created again."
             ),
-            extra_json_schema={
-                "x-pod-template": {"restart_policy": "OnFailure", "container": MASTER_CONTAINER}
-            },
+            extra_json_schema={"x-pod-template": {"restart_policy": "OnFailure"}},
         ),
     ]
     one_shot: Annotated[
@@ -181,9 +180,7 @@ class Workers(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=T
                 " Kubernetes API, unless the template names a serviceAccountName or sets"
                 " automountServiceAccountToken."
             ),
-            extra_json_schema={
-                "x-pod-template": {"restart_policy": "Always", "container": WORKER_CONTAINER}
-            },
+            extra_json_schema={"x-pod-template": {"restart_policy": "Always"}},
         ),
     ]
     replicas: Annotated[
@@ -215,7 +212,7 @@ class Workers(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen=T
 def _template_rules(container: str, policy: str, why: str) -> dict[str, Any]:
     return rules(
         Rule(
-            rule=f"self.template.spec.containers.exists(c, c.name == '{container}')",
+            rule=has_container("self.template", container),
             message=f"template.spec.containers must have a container named '{container}'",
         ),
         Rule(
@@ -376,9 +373,15 @@ class MPIClusterSpec(Struct, rename="camel", kw_only=True, omit_defaults=True, f
 
 
 def decode(spec: dict[str, Any]) -> MPIClusterSpec:
-    """Decode a stored ``spec``.
+    """Decode a stored ``spec``; templates are completed.
 
     Raises:
         msgspec.ValidationError: A field is missing or has the wrong type; the message has its path.
     """
-    return msgspec.convert(spec, MPIClusterSpec)
+    decoded = msgspec.convert(spec, MPIClusterSpec)
+    master, workers = decoded.master, decoded.workers
+    return structs.replace(
+        decoded,
+        master=structs.replace(master, template=completed(master.template, MASTER_CONTAINER)),
+        workers=structs.replace(workers, template=completed(workers.template, WORKER_CONTAINER)),
+    )

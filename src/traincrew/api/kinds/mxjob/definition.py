@@ -21,6 +21,7 @@ from traincrew.api.kinds.mxjob.rules import (
     WRONG_NAME,
 )
 from traincrew.api.kinds.mxjob.types import (
+    DEFAULT_PORT,
     DIST,
     GENERATED_ID,
     GROUP,
@@ -30,10 +31,14 @@ from traincrew.api.kinds.mxjob.types import (
     MAX_NAME_AND_ID,
     OLDER_GROUP,
     PLURAL,
+    SCHEDULER,
     TYPES,
     VERSION,
     WORKER,
     MxJobSpec,
+    port_of,
+    replicas_of,
+    type_of,
 )
 
 # Missing fields are found by rules, too: the API server would check no rule beside a field that the
@@ -41,7 +46,7 @@ from traincrew.api.kinds.mxjob.types import (
 _REPLICAS = "self.replicaSpecs"
 _HAS_REPLICAS = f"has({_REPLICAS}) && size({_REPLICAS}) > 0"
 _HAS_EVERY_TYPE = " && ".join(
-    f"{_REPLICAS}.exists(r, r.mxReplicaType == '{each}')" for each in TYPES
+    f"{_REPLICAS}.exists(r, {type_of('r')} == '{each}')" for each in TYPES
 )
 _NOT_LOCAL = f"!has(self.jobMode) || self.jobMode != '{LOCAL}' || !({_HAS_REPLICAS})"
 _NOT_DIST = f"!has(self.jobMode) || self.jobMode != '{DIST}' || !({_HAS_REPLICAS})"
@@ -75,7 +80,8 @@ SPEC_RULES = rules(
     ),
     Rule(
         rule=f"{_NOT_LOCAL} || ({_REPLICAS}.size() == 1 &&"
-        f" {_REPLICAS}[0].mxReplicaType == '{WORKER}' && {_REPLICAS}[0].replicas == 1)",
+        f" {type_of(f'{_REPLICAS}[0]')} == '{WORKER}' &&"
+        f" {replicas_of(f'{_REPLICAS}[0]')} == 1)",
         message=f"{LOCAL_NEEDS}; for more, write jobMode: dist",
     ),
     Rule(
@@ -94,7 +100,7 @@ SPEC_RULES = rules(
         rule=f"!has(oldSelf.replicaSpecs) || !({_HAS_REPLICAS}) || ("
         "size(oldSelf.replicaSpecs) == size(self.replicaSpecs) &&"
         f" {_REPLICAS}.all(r, oldSelf.replicaSpecs.exists(o,"
-        " o.mxReplicaType == r.mxReplicaType && o.replicas == r.replicas)))",
+        f" {type_of('o')} == {type_of('r')} && {replicas_of('o')} == {replicas_of('r')})))",
         message=(
             "replicaSpecs: the types and numbers of replicas cannot be changed, because a"
             " parameter server cannot be resized: delete the job and create it again"
@@ -102,10 +108,13 @@ SPEC_RULES = rules(
     ),
     Rule(
         rule=f"!has(oldSelf.replicaSpecs) || !({_HAS_REPLICAS}) ||"
-        f" {_REPLICAS}.all(r, !has(r.PsRootPort) || oldSelf.replicaSpecs.all(o,"
-        " o.mxReplicaType != r.mxReplicaType || !has(o.PsRootPort) ||"
-        " o.PsRootPort == r.PsRootPort))",
-        message="PsRootPort cannot be changed: delete the job and create it again",
+        f" {_REPLICAS}.all(r, {type_of('r')} != '{SCHEDULER}' ||"
+        f" oldSelf.replicaSpecs.all(o, {type_of('o')} != '{SCHEDULER}' ||"
+        f" {port_of('o')} == {port_of('r')}))",
+        message=(
+            f"PsRootPort of the {SCHEDULER} ({DEFAULT_PORT} if it is not set) cannot be changed:"
+            " delete the job and create it again"
+        ),
     ),
 )
 """Rules over ``spec``."""
@@ -122,8 +131,7 @@ JOB_RULES = rules(
             " <name>-scheduler-<RuntimeId>-0"
         ),
     ),
-    # It may be removed, as by replacing a job with its manifest: the operator writes it back. Until
-    # then the status has it.
+    # It may be removed, as by replacing a job with its manifest: the status keeps it.
     Rule(
         rule=f"{_id('self')} == '' || {_id('self')} == {_id('oldSelf')} || ({_ID_IN_USE} ?"
         f" {_id('self')} == oldSelf.status.runtimeId : {_id('oldSelf')} == '')",
@@ -193,6 +201,10 @@ STATUS = StatusWords(
             "description": "Why they were: which replica ended, and how.",
         },
         "runtimeId": {**_TEXT, "description": "The RuntimeId in use."},
+        "psRootPort": {
+            **COUNT,
+            "description": "Port of the scheduler in use. Only if jobMode is dist.",
+        },
         "replicaStatuses": {
             "type": "array",
             "x-kubernetes-list-type": "atomic",
@@ -255,7 +267,7 @@ DEFINITION = Kind(
         ),
         PROGRESS,
         AGE,
-        Column(name="RuntimeId", type="string", json_path=".spec.RuntimeId", priority=1),
+        Column(name="RuntimeId", type="string", json_path=".status.runtimeId", priority=1),
         Column(name="Message", type="string", json_path=".status.message", priority=1),
     ),
     status=STATUS,

@@ -14,9 +14,10 @@ from hashlib import sha256
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
-from msgspec import Meta, Struct, field
+from msgspec import Meta, Struct, field, structs
 
 from traincrew.api.kind import Rule, rules
+from traincrew.api.podtemplate import completed, has_container
 from traincrew.api.runpolicy import NonNegative, RunPolicy
 
 GROUP = "mxnet.mlkube.io"
@@ -94,9 +95,7 @@ class ReplicaSpec(Struct, kw_only=True, omit_defaults=True, frozen=True):
                 " (default) or OnFailure, is Never in the pods, and runPolicy.backoffLimit"
                 " restarts all replicas together. A change takes effect with the next restart."
             ),
-            extra_json_schema={
-                "x-pod-template": {"restart_policy": "Never", "container": CONTAINER}
-            },
+            extra_json_schema={"x-pod-template": {}},
         ),
     ]
     replicas: Annotated[
@@ -105,8 +104,8 @@ class ReplicaSpec(Struct, kw_only=True, omit_defaults=True, frozen=True):
             ge=1,
             le=MAX_REPLICAS,
             description=(
-                "Number of replicas, each a Job with one pod. A SCHEDULER has exactly one. It"
-                " cannot be changed, because a parameter server cannot be resized."
+                "Number of replicas, each a Job with one pod. Defaults to 1. A SCHEDULER has"
+                " exactly one. It cannot be changed, because a parameter server cannot be resized."
             ),
         ),
     ] = 1
@@ -130,9 +129,31 @@ class ReplicaSpec(Struct, kw_only=True, omit_defaults=True, frozen=True):
         return self.ps_root_port or self.ps_root_port_alias or DEFAULT_PORT
 
 
+# The schema has no defaults in lists: one that nobody wrote would make the stored list differ from
+# the manifest's for good, in comparisons and in server-side apply.
+
+
+def type_of(entry: str) -> str:
+    """Return the CEL expression of the type of an entry of ``replicaSpecs``."""
+    return f"(has({entry}.mxReplicaType) ? {entry}.mxReplicaType : '{WORKER}')"
+
+
+def replicas_of(entry: str) -> str:
+    """Return the CEL expression of the number of replicas of an entry."""
+    return f"(has({entry}.replicas) ? {entry}.replicas : 1)"
+
+
+def port_of(entry: str) -> str:
+    """Return the CEL expression of the port of a scheduler, in either spelling."""
+    return (
+        f"(has({entry}.PsRootPort) ? {entry}.PsRootPort :"
+        f" has({entry}.psRootPort) ? {entry}.psRootPort : {DEFAULT_PORT})"
+    )
+
+
 _REPLICA_RULES = rules(
     Rule(
-        rule=f"self.template.spec.containers.exists(c, c.name == '{CONTAINER}')",
+        rule=has_container("self.template", CONTAINER),
         message=(
             f"template.spec.containers must have a container named '{CONTAINER}': rename the one"
             " that trains"
@@ -149,7 +170,7 @@ _REPLICA_RULES = rules(
         ),
     ),
     Rule(
-        rule=f"self.mxReplicaType != '{SCHEDULER}' || self.replicas == 1",
+        rule=f"{type_of('self')} != '{SCHEDULER}' || {replicas_of('self')} == 1",
         message=f"replicas of the {SCHEDULER} must be 1",
     ),
     Rule(
@@ -180,7 +201,7 @@ class MxJobSpec(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen
             description="Required. The replicas, one entry for each type.",
             extra_json_schema=rules(
                 Rule(
-                    rule="self.all(r, self.exists_one(o, o.mxReplicaType == r.mxReplicaType))",
+                    rule=f"self.all(r, self.exists_one(o, {type_of('o')} == {type_of('r')}))",
                     message="each mxReplicaType may occur only once: use replicas for the number",
                 ),
             ),
@@ -190,8 +211,9 @@ class MxJobSpec(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen
         RuntimeId | None,
         Meta(
             description=(
-                "Part of the names of all children, <name>-<type>-<RuntimeId>-<index>. It is"
-                " generated if it is not set, and cannot be changed."
+                "Part of the names of all children, <name>-<type>-<RuntimeId>-<index>. It cannot"
+                " be changed. If it is not set, the operator generates one and writes it here once;"
+                " status.runtimeId is the one in use."
             )
         ),
     ] = field(default=None, name="RuntimeId")
@@ -242,12 +264,17 @@ class MxJobSpec(Struct, rename="camel", kw_only=True, omit_defaults=True, frozen
 
 
 def decode(spec: dict[str, Any]) -> MxJobSpec:
-    """Decode a stored ``spec``.
+    """Decode a stored ``spec``; templates are completed.
 
     Raises:
         msgspec.ValidationError: A field is missing or has the wrong type; the message has its path.
     """
-    return msgspec.convert(spec, MxJobSpec)
+    decoded = msgspec.convert(spec, MxJobSpec)
+    replicas = [
+        structs.replace(each, template=completed(each.template, CONTAINER))
+        for each in decoded.replica_specs
+    ]
+    return structs.replace(decoded, replica_specs=replicas)
 
 
 def generated_id(uid: str) -> str:
@@ -258,22 +285,3 @@ def generated_id(uid: str) -> str:
         number, digit = divmod(number, len(_DIGITS))
         text += _DIGITS[digit]
     return text
-
-
-def computed_defaults(spec: MxJobSpec, stored: dict[str, Any], identifier: str) -> dict[str, Any]:
-    """Return the RuntimeId and ports that are not set, as a merge patch of the job.
-
-    Args:
-        spec: The decoded spec.
-        stored: The spec as stored; a list can only be patched as a whole.
-        identifier: The RuntimeId to use if there is none.
-    """
-    patch: dict[str, Any] = {}
-    if spec.runtime_id is None:
-        patch["RuntimeId"] = spec.runtime_id_alias or identifier
-    if any(each.ps_root_port is None for each in spec.replica_specs):
-        patch["replicaSpecs"] = [
-            {**given, "PsRootPort": each.port}
-            for given, each in zip(stored["replicaSpecs"], spec.replica_specs, strict=True)
-        ]
-    return {"spec": patch} if patch else {}
