@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from traincrew.api.kinds.elasticjob.types import CONTAINER, WORKER, ElasticJobSpec
 from traincrew.api.meta import parse_time
 from traincrew.plan.elasticjob.children import RENDEZVOUS_HOST, Place, places, restart_policy
-from traincrew.plan.shared import podrecords
+from traincrew.plan.shared import podrecords, programs
 from traincrew.plan.shared.model import ChildKey, ChildView, Observed, PodView
 from traincrew.plan.shared.pods import was_disrupted
 
@@ -149,7 +149,7 @@ class ObservedJob:
         stalled = podrecords.is_stalled(self.records, place.key, pod)
         if leaving and (stalled or podrecords.is_released(self.records, place.key, pod)):
             return State.TERMINATING  # a program that was asked to end has not completed its work
-        if pod.status.phase == "Succeeded":
+        if _has_succeeded(pod):
             return State.SUCCEEDED
         if leaving:
             return State.TERMINATING
@@ -221,26 +221,22 @@ def pod_key(name: str) -> ChildKey:
 
 
 def exit_code(pod: PodView) -> int | None:
-    """Return the exit code of a failed pod: the launcher's, else that of any of its containers."""
-    ended = {
-        status.name: status.state.terminated.exit_code
-        for status in pod.status.container_statuses
-        if status.state.terminated is not None
-    }
-    if ended.get(CONTAINER):
-        return ended[CONTAINER]
-    everything = (*pod.status.init_container_statuses, *pod.status.container_statuses)
-    for status in everything:
-        if status.state.terminated is not None and status.state.terminated.exit_code != 0:
-            return status.state.terminated.exit_code
-    return None
+    """Return the exit code of a pod's launcher; None if it has not ended, or never ran."""
+    status = programs.program(pod, (CONTAINER,))
+    ended = status.state.terminated if status is not None else None
+    return ended.exit_code if ended is not None else None
 
 
 def _ended_at(pod: PodView) -> datetime | None:
-    """Return when the last container of a pod terminated; None if it is not known."""
+    """Return when the launcher of a pod terminated; None if it is not known.
+
+    If it never ran, it is when the last of the other containers did.
+    """
+    own = programs.program(pod, (CONTAINER,))
+    among = [own] if own is not None and own.state.terminated is not None else None
     times = [
         parse_time(status.state.terminated.finished_at)
-        for status in pod.status.container_statuses
+        for status in among or programs.that_can_fail(pod, (CONTAINER,))
         if status.state.terminated is not None and status.state.terminated.finished_at
     ]
     return max(times, default=None)
@@ -248,13 +244,29 @@ def _ended_at(pod: PodView) -> datetime | None:
 
 def _is_disrupted(pod: PodView) -> bool:
     """Whether the pod was ended by something other than its own containers."""
-    if was_disrupted(pod):
+    return was_disrupted(pod) or not (pod.status.reason or _has_failed(pod))
+
+
+def _has_failed(pod: PodView) -> bool:
+    """Whether a container of the pod is known to have failed."""
+    return any(
+        status.state.terminated is not None and status.state.terminated.exit_code != 0
+        for status in programs.that_can_fail(pod, (CONTAINER,))
+    )
+
+
+def _has_succeeded(pod: PodView) -> bool:
+    """Whether the launcher ended well by itself, however what runs beside it did."""
+    if pod.status.phase == "Succeeded":
         return True
-    return not pod.status.reason and exit_code(pod) is None
+    by_itself = not (was_disrupted(pod) or pod.status.reason)
+    return pod.status.phase == "Failed" and by_itself and exit_code(pod) == 0
 
 
 def _is_being_restarted(pod: PodView) -> bool:
-    return any(
-        status.state.waiting is not None and status.last_state.terminated is not None
-        for status in pod.status.container_statuses
+    status = programs.program(pod, (CONTAINER,))
+    return (
+        status is not None
+        and status.state.waiting is not None
+        and status.last_state.terminated is not None
     )

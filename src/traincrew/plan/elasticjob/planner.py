@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from traincrew.api.kinds.elasticjob import types as api
+from traincrew.api.kinds.elasticjob.definition import DEFINITION
 from traincrew.api.kinds.elasticjob.rules import problems
 from traincrew.api.kinds.elasticjob.types import WORKER, ElasticJobSpec
 from traincrew.api.meta import format_time, parse_time
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from traincrew.plan.shared.kind import Options
     from traincrew.plan.shared.model import PodView
 
+NAMED = DEFINITION.containers
 MIN_RECREATE_AGE = timedelta(seconds=10)
 """Minimum age of a failed pod before it is recreated, so that a program that fails at once does not
 keep the whole cluster busy. A pod that ran for longer is recreated at once."""
@@ -199,8 +201,8 @@ class _Planner(JobPlanner[ElasticJobSpec, ElasticJobStatus]):
             " failed."
         )
         lost = [pod for place in failed if (pod := current.pod(place)) is not None]
-        lost.sort(key=pods.ended_at)  # the first one explains the others
-        why = pods.first_few([pods.failure(pod) for pod in lost])
+        lost.sort(key=lambda pod: pods.ended_at(pod, NAMED))  # the first one explains the others
+        why = pods.first_few([pods.failure(pod, NAMED) for pod in lost])
         return Outcome(succeeded=False, reason=events.FAILED, message=f"{text} {why}")
 
     def plan_end(self, spec: ElasticJobSpec, outcome: Outcome) -> Plan:
@@ -353,7 +355,9 @@ class _Planner(JobPlanner[ElasticJobSpec, ElasticJobStatus]):
             reason=GIVEN_UP if fitted else ALL_WANTED,
             message=fitted or "Every worker is asked for.",
         )
-        troubles = pods.list_not_ready(names, self.observed.pods, self.observed.rejections)
+        troubles = pods.list_not_ready(
+            names, self.observed.pods, self.observed.rejections, named=NAMED
+        )
         troubles = "; ".join(filter(None, (troubles, fitted)))
         count = sum(state is State.RUNNING for state in workers.values())
         total = len(workers) + len(current.absent)

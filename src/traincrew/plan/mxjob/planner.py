@@ -22,7 +22,7 @@ from traincrew.api.kinds.mxjob.types import MxJobSpec, MxRunPolicy
 from traincrew.api.meta import Problem, format_time, parse_time
 from traincrew.plan.mxjob import events, status
 from traincrew.plan.mxjob.children import LABEL_RUNTIME_ID, LABEL_TYPE
-from traincrew.plan.mxjob.observed import ObservedJob, State, describe
+from traincrew.plan.mxjob.observed import NAMED, ObservedJob, State, describe
 from traincrew.plan.mxjob.restarts import (
     LEAVING_SECONDS,
     Restart,
@@ -361,7 +361,7 @@ class _Planner(JobPlanner[MxJobSpec, MxJobStatus]):
             rejection = self.observed.rejections.get(replica.name)
             text = pods.rejection_text(replica.name, rejection) if rejection is not None else None
             if replica.pod is not None:
-                text = pods.not_ready_reason(replica.pod)
+                text = pods.not_ready_reason(replica.pod, NAMED)
             if text is not None:
                 lines.append(f"{describe(replica.place)}: {text}")
         return lines

@@ -21,6 +21,7 @@ from traincrew.api.kinds.mxjob.rules import (
     WRONG_NAME,
 )
 from traincrew.api.kinds.mxjob.types import (
+    CONTAINER,
     DIST,
     GENERATED_ID,
     GROUP,
@@ -242,6 +243,7 @@ DEFINITION = Kind(
         " server."
     ),
     spec=MxJobSpec,
+    containers=(CONTAINER,),
     spec_rules=SPEC_RULES,
     rules=JOB_RULES,
     columns=(
