@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from datetime import timedelta
 from enum import Enum, auto
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from traincrew.api.kinds.elasticjob.types import CONTAINER, WORKER, ElasticJobSpec
-from traincrew.api.meta import parse_time
+from traincrew.api.meta import format_time, parse_time
 from traincrew.plan.elasticjob.children import RENDEZVOUS_HOST, Place, places, restart_policy
 from traincrew.plan.shared import podrecords, programs
 from traincrew.plan.shared.model import ChildKey, ChildView, Observed, PodView
@@ -98,6 +99,43 @@ class ObservedJob:
     def workers(self) -> dict[Place, State]:
         """Return the states of the pods that train."""
         return {place: state for place, state in self.states.items() if place.type == WORKER}
+
+    def is_complete(self, smallest: int) -> bool:
+        """Return whether the workers that trained together have all ended, and enough succeeded.
+
+        The launcher ends with 0 when the group has finished, and nobody can join it afterwards: a
+        worker that comes later finds the rendezvous closed, or its host gone. So a worker that has
+        not run before the first success is not waited for.
+
+        Args:
+            smallest: Number of workers without which there is no group.
+        """
+        workers = self.workers()
+        if list(workers.values()).count(State.SUCCEEDED) < max(1, smallest):
+            return False
+        return not any(self._trains_to_the_end(place, state) for place, state in workers.items())
+
+    def _trains_to_the_end(self, place: Place, state: State) -> bool:
+        if state is State.UNDECIDED:
+            return not self.is_late(place)
+        if state is not State.RUNNING or self.is_late(place):
+            return False
+        pod = self.pod(place)
+        return pod is not None and not _is_being_restarted(pod)
+
+    def is_late(self, place: Place) -> bool:
+        """Return whether the launcher of a worker started after another one had succeeded."""
+        pod = self.pod(place)
+        began = _started_at(pod) if pod is not None else None
+        return began is not None and self._first_success is not None and began > self._first_success
+
+    @cached_property
+    def _first_success(self) -> str | None:
+        """When the first worker succeeded; None if none has, or it is not known."""
+        done = [place for place, state in self.workers().items() if state is State.SUCCEEDED]
+        ends = [_ended_at(pod) for place in done if (pod := self.pod(place)) is not None]
+        # Kubernetes writes times in one format, in which later texts are greater.
+        return format_time(min(found)) if (found := [end for end in ends if end]) else None
 
     def place_of(self, pod: PodView) -> str:
         """Return the key of the place a pod is in, whether desired or not."""
@@ -225,6 +263,17 @@ def exit_code(pod: PodView) -> int | None:
     status = programs.program(pod, (CONTAINER,))
     ended = status.state.terminated if status is not None else None
     return ended.exit_code if ended is not None else None
+
+
+def _started_at(pod: PodView) -> str | None:
+    """Return when the newest run of a pod's launcher started; None if it is not known."""
+    status = programs.program(pod, (CONTAINER,))
+    if status is None:
+        return None
+    if status.state.running is not None:
+        return status.state.running.started_at
+    ended = status.state.terminated or status.last_state.terminated
+    return ended.started_at if ended is not None else None
 
 
 def _ended_at(pod: PodView) -> datetime | None:

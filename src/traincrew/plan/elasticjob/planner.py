@@ -4,7 +4,7 @@ pod missing           -> create it; Services that pods need to start come first,
 pod of no place       -> scaled in: delete it, and then its Service
 pod failed, retryable -> count it, then delete it, so that it is recreated
 pod failed for good   -> Failed, unless enough workers are left
-every worker ended    -> Succeeded
+every worker ended    -> Succeeded; one that had not begun before others were done is not needed
 no progress           -> `stalling`: count it, then delete all workers, so that they are recreated
 pod unschedulable     -> `scaling` decides whether to give it up
 
@@ -26,6 +26,7 @@ from traincrew.api.kinds.elasticjob.types import WORKER, ElasticJobSpec
 from traincrew.api.meta import format_time, parse_time
 from traincrew.api.runpolicy import CommonPolicy
 from traincrew.plan.elasticjob import children, events, scaling, stalling
+from traincrew.plan.elasticjob.children import LABEL_TYPE
 from traincrew.plan.elasticjob.fit import ALL_WANTED, FITTED, GIVEN_UP
 from traincrew.plan.elasticjob.observed import ENDED, TO_RECREATE, ObservedJob, State
 from traincrew.plan.elasticjob.scaling import Scaling
@@ -152,8 +153,11 @@ class _Planner(JobPlanner[ElasticJobSpec, ElasticJobStatus]):
     def clean_up(self, plan: Plan, policy: CommonPolicy) -> None:
         if not self.stored.finished:
             return  # not before it is stored how the job ended: only these pods show it
+        # Of a job that has succeeded, workers that have not ended came too late to train.
+        late = self.stored.holds(lifecycle.SUCCEEDED)
         for pod in self.observed.pods:
-            if runpolicy.is_cleaned(policy, pod):
+            is_late = late and pod.active and pod.metadata.labels.get(LABEL_TYPE) == WORKER.lower()
+            if is_late or runpolicy.is_cleaned(policy, pod):
                 _delete_pod(plan, pod)
         if policy.clean_pod_policy != "None":
             self._delete_services(plan, keep=set())
@@ -178,12 +182,17 @@ class _Planner(JobPlanner[ElasticJobSpec, ElasticJobStatus]):
             return None
         current = self.current(spec)
         workers = current.workers()
-        failed = [place for place, state in workers.items() if state is State.FAILED]
+        failed = [
+            place
+            for place, state in workers.items()
+            if state is State.FAILED and not current.is_late(place)
+        ]
         never = children.restart_policy(spec.workers) == "Never"
         # Workers that are given up as unschedulable can be created again if they are needed.
         if failed and (never or spec.workers.replicas - len(failed) < spec.smallest):
             return self._failed(current, failed)
-        if all(state in ENDED for state in workers.values()) and len(failed) < max(1, len(workers)):
+        ended = all(state in ENDED for state in workers.values())
+        if (ended and len(failed) < max(1, len(workers))) or current.is_complete(spec.smallest):
             text = f"{api.KIND} {self.owner.name} is successfully completed."
             return Outcome(succeeded=True, reason=events.SUCCEEDED, message=text)
         failures = self.status_with_counts(spec).failures

@@ -128,6 +128,7 @@ class Terminated(View, frozen=True, gc=False, kw_only=True):
     exit_code: int = 0
     reason: Shared = ""
     message: str = ""
+    started_at: str | None = None
     finished_at: str | None = None
 
 
