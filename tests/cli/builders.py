@@ -50,7 +50,8 @@ def running(name: str = "chainer", restarts: int = 0, **more: Any) -> dict[str, 
 
 
 def ended(code: int, name: str = "chainer", *, reason: str = "", message: str = "",
-          restarts: int = 0, seconds: int = 3, sidecar: bool = False) -> dict[str, Any]:  # fmt: skip
+          restarts: int = 0, seconds: int = 3,
+          sidecar: bool = False) -> dict[str, Any]:  # fmt: skip
     state = {
         "exitCode": code,
         "reason": reason or ("Error" if code else "Completed"),

@@ -278,6 +278,70 @@ def test_a_program_that_fails_at_once_is_recreated_after_a_delay() -> None:
     assert job.uid(1) != before
 
 
+def test_a_worker_that_fails_again_and_again_is_recreated_later_each_time() -> None:
+    job = world(3)
+    waits = []
+    for _ in range(8):
+        before = job.uid(1)
+        job.fail(1, 137)
+        waited = 0.0
+        for _ in range(50):
+            job.settle()
+            if job.uid(1) != before:
+                break
+            assert job.requeue_after is not None
+            words = f"flowers-worker-1 is restarted in {waited + job.requeue_after:.0f} s."
+            assert words in job.status["message"]
+            waited += job.requeue_after
+            job.pass_time(job.requeue_after)
+        waits.append(waited)
+        job.run()
+        job.settle()
+        job.pass_time(11)
+
+    assert waits == [0, 10, 20, 40, 80, 160, 320, 360]
+    assert job.status["failures"] == 8
+
+
+def test_one_workers_failures_do_not_make_another_one_wait() -> None:
+    job = world(3)
+    for _ in range(2):
+        job.fail(1, 137)
+        job.settle()
+        job.pass_time(10)
+        job.settle()
+        job.run()
+        job.settle()
+        job.pass_time(60)
+    before = job.uid(2)
+    job.fail(2, 137)
+    job.settle()
+
+    assert job.uid(2) != before
+
+
+@pytest.mark.parametrize("how", ["evicted", "after six minutes"])
+def test_evictions_and_long_training_are_followed_by_no_delay(how: str) -> None:
+    job = world(3)
+    for _ in range(2):
+        job.fail(1, 137)
+        job.settle()
+        job.pass_time(10)
+        job.settle()
+        job.run()
+        job.settle()
+        job.pass_time(60)
+    before = job.uid(1)
+    if how == "evicted":
+        job.disrupt(1, "Evicted")
+    else:
+        job.pass_time(300)
+        job.fail(1, 137)
+    job.settle()
+
+    assert job.uid(1) != before
+
+
 def test_containers_that_restart_in_their_pod() -> None:
     job = world(policy="OnFailure")
     job.restart(job.pod(1), 3)
@@ -415,6 +479,8 @@ def test_failed_pods_up_to_the_limit(limit: int, tries: int) -> None:
         job.fail(1, 137)
         job.settle()
         if number < tries:
+            job.pass_time(10)  # the second failure is waited for
+            job.settle()
             job.run()
             job.settle()
             job.pass_time(60)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from traincrew.api.kinds.elasticjob.types import CONTAINER, WORKER, ElasticJobSpec
 from traincrew.api.meta import format_time, parse_time
 from traincrew.plan.elasticjob.children import RENDEZVOUS_HOST, Place, places, restart_policy
-from traincrew.plan.shared import podrecords, programs
+from traincrew.plan.shared import backoff, podrecords, programs
 from traincrew.plan.shared.model import ChildKey, ChildView, Observed, PodView
 from traincrew.plan.shared.pods import was_disrupted
 
@@ -133,7 +133,7 @@ class ObservedJob:
     def _first_success(self) -> str | None:
         """When the first worker succeeded; None if none has, or it is not known."""
         done = [place for place, state in self.workers().items() if state is State.SUCCEEDED]
-        ends = [_ended_at(pod) for place in done if (pod := self.pod(place)) is not None]
+        ends = [ended_at(pod) for place in done if (pod := self.pod(place)) is not None]
         # Kubernetes writes times in one format, in which later texts are greater.
         return format_time(min(found)) if (found := [end for end in ends if end]) else None
 
@@ -223,7 +223,7 @@ class ObservedJob:
         A launcher that loses its peers during a rendezvous exits with an error and closes the
         rendezvous; the other launchers then exit with the same code as when the program fails.
         """
-        if self._scaled_in is None or (ended := _ended_at(pod)) is None:
+        if self._scaled_in is None or (ended := ended_at(pod)) is None:
             return False
         return self._scaled_in <= ended <= self._scaled_in + AFTER_SCALE_IN
 
@@ -248,7 +248,7 @@ class ObservedJob:
 
     def seconds_until_decided(self, pod: PodView) -> float | None:
         """Return the seconds until a failure can be decided; None if its time is not known."""
-        if (ended := _ended_at(pod)) is None:
+        if (ended := ended_at(pod)) is None:
             return None
         return (ended + HOST_FAILURE_DETECTION - self.now).total_seconds()
 
@@ -276,7 +276,7 @@ def _started_at(pod: PodView) -> str | None:
     return ended.started_at if ended is not None else None
 
 
-def _ended_at(pod: PodView) -> datetime | None:
+def ended_at(pod: PodView) -> datetime | None:
     """Return when the launcher of a pod terminated; None if it is not known.
 
     If it never ran, it is when the last of the other containers did.
@@ -289,6 +289,21 @@ def _ended_at(pod: PodView) -> datetime | None:
         if status.state.terminated is not None and status.state.terminated.finished_at
     ]
     return max(times, default=None)
+
+
+def restart_delay(pod: PodView, record: PodRecord, state: State) -> timedelta:
+    """Return how long after its end a pod is recreated, as far as its own failures decide that.
+
+    Args:
+        pod: The pod.
+        record: Its record, with its own failure.
+        state: Its state; only a failure that is counted makes it wait.
+    """
+    if state is not State.RETRYABLE:
+        return timedelta(0)
+    ended = ended_at(pod)
+    created = parse_time(pod.metadata.creation_timestamp)
+    return backoff.delay(record.failures - 1, ended - created if ended else timedelta(0))
 
 
 def _is_disrupted(pod: PodView) -> bool:

@@ -28,21 +28,30 @@ from traincrew.api.runpolicy import CommonPolicy
 from traincrew.plan.elasticjob import children, events, scaling, stalling
 from traincrew.plan.elasticjob.children import LABEL_TYPE
 from traincrew.plan.elasticjob.fit import ALL_WANTED, FITTED, GIVEN_UP
-from traincrew.plan.elasticjob.observed import ENDED, TO_RECREATE, ObservedJob, State
+from traincrew.plan.elasticjob.observed import (
+    ENDED,
+    TO_RECREATE,
+    ObservedJob,
+    State,
+    ended_at,
+    restart_delay,
+)
 from traincrew.plan.elasticjob.scaling import Scaling
 from traincrew.plan.elasticjob.status import ElasticJobStatus, document, status_with_counts
-from traincrew.plan.shared import lifecycle, podrecords, pods, runpolicy, stall
+from traincrew.plan.shared import backoff, lifecycle, podrecords, pods, runpolicy, stall
 from traincrew.plan.shared.lifecycle import Flag, Outcome, Progress
 from traincrew.plan.shared.model import ChildKey, ChildView, Event, Observed, Plan, Write
 from traincrew.plan.shared.planner import RESOURCE_EXISTS, RESOURCE_EXISTS_RETRY_SECONDS, JobPlanner
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from datetime import datetime
 
     from traincrew.api.meta import Problem
     from traincrew.plan.elasticjob.children import Place
     from traincrew.plan.shared.kind import Options
     from traincrew.plan.shared.model import PodView
+    from traincrew.plan.shared.podrecords import PodRecord
 
 NAMED = DEFINITION.containers
 MIN_RECREATE_AGE = timedelta(seconds=10)
@@ -316,12 +325,18 @@ class _Planner(JobPlanner[ElasticJobSpec, ElasticJobStatus]):
                 continue
             if state not in TO_RECREATE or record is None:
                 continue
-            since = self.now - parse_time(pod_there.metadata.creation_timestamp)
-            if since < MIN_RECREATE_AGE:
-                waits.append((MIN_RECREATE_AGE - since).total_seconds())
+            if (wait := self._seconds_to_recreate(pod_there, record, state)) > 0:
+                waits.append(wait)
             elif record.failed and podrecords.is_of(record, pod_there):
                 _delete_pod(plan, pod_there)
         return waits
+
+    def _seconds_to_recreate(self, pod: PodView, record: PodRecord, state: State) -> float:
+        """Return the seconds until a pod that has ended may be deleted, and so created again."""
+        created = parse_time(pod.metadata.creation_timestamp)
+        ended = min(ended_at(pod) or self.now, self.now)
+        due = max(created + MIN_RECREATE_AGE, ended + restart_delay(pod, record, state))
+        return max(0.0, (due - self.now).total_seconds())
 
     def _delete_released(self, plan: Plan, pod: PodView) -> None:
         """Delete a pod that is not desired, once it is stored as released."""
@@ -382,7 +397,8 @@ class _Planner(JobPlanner[ElasticJobSpec, ElasticJobStatus]):
         elif lost:
             reason = events.RESTARTING
             message = f"{name} is restarting because {len(lost)} {WORKER} replica(s) failed."
-            message = " ".join(filter(None, (message, troubles)))
+            delayed = pods.first_few(list(self._delayed(current, lost, numbers)))
+            message = " ".join(filter(None, (message, delayed, troubles)))
         elif running:
             reason, message = events.RUNNING, f"{name} is running."
             if count < total and troubles:
@@ -401,6 +417,18 @@ class _Planner(JobPlanner[ElasticJobSpec, ElasticJobStatus]):
             sync_reason=sync_reason,
             flags=(flag,),
         )
+
+    def _delayed(
+        self, current: ObservedJob, lost: list[Place], numbers: ElasticJobStatus
+    ) -> Iterator[str]:
+        """Yield the workers that are not recreated at once, each as a sentence."""
+        records = podrecords.read(numbers.pod_records)
+        for place in lost:
+            pod, record = current.pod(place), records.get(place.key)
+            if pod is None or record is None or not record.failed:
+                continue
+            if words := backoff.words(restart_delay(pod, record, current.states[place])):
+                yield f"{pod.metadata.name} is restarted{words}."
 
 
 def _delete_pod(plan: Plan, pod: PodView) -> None:

@@ -227,6 +227,7 @@ class _Planner(JobPlanner[MxJobSpec, MxJobStatus]):
             self.current(spec),
             spec,
             self.stored,
+            self.now,
             had_run=self.stored.holds(lifecycle.RUNNING) and self.observed.confirmed,
         )
 
@@ -242,7 +243,7 @@ class _Planner(JobPlanner[MxJobSpec, MxJobStatus]):
             if (needed := self.knowledge_for(verdict)) is not None:
                 return needed
             if isinstance(verdict, stall.Stalled):
-                restart = after_stall(current, spec, self.stored, verdict)
+                restart = after_stall(current, spec, self.stored, verdict, self.now)
                 if restart.reason:
                     return self.plan_end(spec, restart.outcome)
         if restart is not None:
@@ -250,12 +251,12 @@ class _Planner(JobPlanner[MxJobSpec, MxJobStatus]):
         elif resumed:
             numbers.attempt += 1  # what is created now does not mix with what is left
             numbers.recoveries, numbers.recreate_after = {}, ""
-        elif not current.of(State.ABSENT, State.LEAVING):
-            numbers.recreate_after = ""
+        elif not current.of(State.ABSENT, State.LEAVING, State.PENDING):
+            numbers.recreate_after = ""  # until then the time to start counts from it
         # Jobs are deleted and created once that is stored.
         self.releasing = restart is not None or resumed
         progress = self._progress(spec, restart, found)
-        left = self._budget(spec, progress)
+        left = self._budget(spec, progress, numbers)
         if left is not None and left <= 0:
             return self.plan_end(spec, self._not_started_in_time(spec, progress))
         if not self.has_started and (refusal := self.permanent_refusal()) is not None:
@@ -300,7 +301,7 @@ class _Planner(JobPlanner[MxJobSpec, MxJobStatus]):
         """
         if self.current(spec).of(State.LEAVING):
             return LEAVING_SECONDS
-        waits = [self._seconds_to_be_noticed()]
+        waits = [self._seconds_to_recreate()]
         since = self.stored.last_restart_time or self.metadata.creation_timestamp
         waits += [
             seconds_to_leave(pod, since, self.now)
@@ -309,10 +310,10 @@ class _Planner(JobPlanner[MxJobSpec, MxJobStatus]):
         ]
         return max(waits)
 
-    def _seconds_to_be_noticed(self) -> float:
-        """Return the seconds until the scheduler takes back the worker that is recreated alone.
+    def _seconds_to_recreate(self) -> float:
+        """Return the seconds until the back-off is over, and a worker alone would be taken back.
 
-        One that comes earlier is not assigned a rank, and waits for it forever.
+        A worker that the scheduler does not miss yet is not assigned a rank, and waits forever.
         """
         if not self.stored.recreate_after:
             return 0.0
@@ -366,12 +367,16 @@ class _Planner(JobPlanner[MxJobSpec, MxJobStatus]):
                 lines.append(f"{describe(replica.place)}: {text}")
         return lines
 
-    def _budget(self, spec: MxJobSpec, progress: Progress) -> float | None:
-        """Return the seconds that the replicas have left to run; None if they do, or did."""
+    def _budget(self, spec: MxJobSpec, progress: Progress, numbers: MxJobStatus) -> float | None:
+        """Return the seconds that the replicas have left to run; None if they do, or did.
+
+        A restart begins the time anew, and a back-off is no part of it.
+        """
         if progress.running:
             return None
         limit = self.policy(spec).scheduling_policy
-        return self.time_left_to_start(limit, self.stored.last_restart_time)
+        since = max(numbers.last_restart_time, numbers.recreate_after)
+        return self.time_left_to_start(limit, since)
 
     def _not_started_in_time(self, spec: MxJobSpec, progress: Progress) -> Outcome:
         seconds = self.policy(spec).scheduling_policy.schedule_timeout_seconds

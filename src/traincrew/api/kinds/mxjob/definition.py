@@ -176,8 +176,8 @@ STATUS = StatusWords(
             **_TEXT,
             "format": "date-time",
             "description": (
-                "Time at which a worker is recreated alone: before it, the scheduler has not"
-                " noticed its loss and does not take it back."
+                "Time before which no replica is recreated: the back-off after repeated failures;"
+                " for a worker alone, until the scheduler has noticed its loss and takes it back."
             ),
         },
         "restarts": {
