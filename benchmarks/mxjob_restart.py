@@ -144,7 +144,7 @@ class Shares(NamedTuple):
 
 
 async def _restarts(cluster: Cluster, kubeconfig: Path) -> list[Shares]:
-    """Let a job be restarted in rounds, each a new one: repeated failures make the next start wait."""
+    """Let a job be restarted in rounds, each a new one: after repeated failures, a start waits."""
     observer = OperatorObserver()
     observer.observe()
     config, stop = load_config(str(kubeconfig)), asyncio.Event()

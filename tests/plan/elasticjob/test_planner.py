@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
 
 from plan.elasticjob.world import ElasticWorld, elastic, example
+from plan.shared.queues import assert_moved, moved
 from traincrew.plan.elasticjob.events import written
 from traincrew.plan.shared.model import ChildKey, Event, Refusal, Write
 
@@ -556,6 +558,21 @@ def test_suspend_deletes_the_pods_and_resume_recreates_them() -> None:
     assert job.status["phase"] == "Running"
     assert job.status["restarts"] == 0
     assert job.reasons() == ["Suspended", "Resumed"]
+
+
+def test_a_job_that_was_changed_while_suspended_runs_the_new_template() -> None:
+    job = world()
+    job.edit(suspend=True)
+    job.settle()
+    specs = copy.deepcopy(job.job["spec"]["replicaSpecs"])
+    specs["Worker"]["template"] = moved(specs["Worker"]["template"])
+    job.edit(replicaSpecs=specs)
+    job.settle()
+    job.edit(suspend=False)
+    job.settle()
+
+    for index in range(2):
+        assert_moved(job.pod(index))
 
 
 def test_created_suspended() -> None:

@@ -11,6 +11,7 @@ import pytest
 from plan.chainerjob.world import OPTIONS, CrashedError
 from plan.mxjob.manifests import distributed, local
 from plan.mxjob.world import MxWorld
+from plan.shared.queues import assert_moved, moved
 from traincrew.plan.mxjob.planner import plan
 from traincrew.plan.shared.model import ChildKey
 
@@ -370,6 +371,23 @@ def test_a_suspended_job_has_no_jobs_and_begins_a_new_attempt() -> None:
     world.edit(runPolicy={"suspend": False})
     restarted(world, 1)
     assert world.status.get("failures", 0) == 0
+
+
+def test_a_job_that_was_changed_while_suspended_runs_the_new_template() -> None:
+    world = started()
+    world.edit(runPolicy={"suspend": True})
+    world.settle()
+    specs = [
+        {**each, "template": moved(each["template"])} for each in world.job["spec"]["replicaSpecs"]
+    ]
+    world.edit(replicaSpecs=specs)
+    world.settle()
+    world.edit(runPolicy={"suspend": False})
+    restarted(world, 1)
+
+    for key, child in world.children.items():
+        if key.kind == "Job":
+            assert_moved(child["spec"]["template"])
 
 
 def test_a_job_that_is_resumed_before_its_pods_were_deleted_is_not_restarted_twice() -> None:
