@@ -103,7 +103,7 @@ class _Planner(JobPlanner[api.ChainerJobSpec, Status]):
         return self.current.outcome()
 
     def clean_up(self, plan: Plan, policy: CommonPolicy) -> None:
-        plan.stages = self.writes.clean_up(policy)
+        plan.stages = self.writes.clean_up(policy, at_rest=self.is_at_rest)
         plan.delete = {
             ChildKey("Pod", pod.metadata.name): pod.metadata.uid
             for pod in self.current.master_pods

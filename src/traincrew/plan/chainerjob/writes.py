@@ -96,16 +96,20 @@ class Writes:
         revoked = None if edits.holds_master else self._role_with([])
         return stages([*self._scaled_to_zero(edits.held_sets), stopped], [revoked])
 
-    def clean_up(self, policy: CommonPolicy) -> Stages:
+    def clean_up(self, policy: CommonPolicy, *, at_rest: bool) -> Stages:
         """Delete the workers of a job that has ended, unless its policy keeps them.
 
         A master that still runs, because something else has ended the job, is always stopped.
+
+        Args:
+            policy: What stays.
+            at_rest: Whether the job had been cleaned up before: its Role is left alone.
         """
         job = self._job()
         running = None
         if job is not None and not job.finished and not job.spec.suspend:
             running = patch(self._job_key, job, {_SUSPEND: True})
-        revoked = self._role_with([])
+        revoked = None if at_rest else self._role_with([])
         if policy.clean_pod_policy == "None":
             return stages([running, revoked])
         return stages([*self._scaled_to_zero(), running, revoked])

@@ -137,7 +137,7 @@ class _Planner(JobPlanner[MxJobSpec, MxJobStatus]):
 
     def status_with_counts(self, spec: MxJobSpec | None, *, wanted: bool = True) -> MxJobStatus:
         if spec is None:
-            return msgspec.structs.replace(self.stored)
+            return self._without_spec()
         current = self.current(spec)
         ready = sum(pod.ready for pod in self.observed.pods)
         total = len(current.replicas) if wanted else 0
@@ -147,6 +147,23 @@ class _Planner(JobPlanner[MxJobSpec, MxJobStatus]):
             runtime_id=self._runtime_id(spec),
             workers_ready=f"{min(ready, total)}/{total}",
         )
+
+    def _without_spec(self) -> MxJobStatus:
+        """Return the status with the counts of the pods that are left of a finished job."""
+        if not self.stored.finished:
+            return msgspec.structs.replace(self.stored)
+        ready = sum(pod.ready for pod in self.observed.pods)
+        count, slash, total = self.stored.workers_ready.partition("/")
+        left = f"{min(ready, int(count))}/{total}" if slash else ""
+        types = status.at_the_end(self.stored.types, self.observed.pods)
+        return msgspec.structs.replace(self.stored, types=types, workers_ready=left)
+
+    def plan_end(self, spec: MxJobSpec, outcome: Outcome) -> Plan:
+        plan = super().plan_end(spec, outcome)
+        ended = self.read(plan.status)
+        ended.types = status.at_the_end(ended.types, self.observed.pods)
+        plan.status = self.document(ended)
+        return plan
 
     def needs_confirmation(self, spec: MxJobSpec) -> bool:
         """Return whether replicas are missing that had been there, or old pods may be left.

@@ -31,7 +31,7 @@ def delay(failures: int, ran: timedelta) -> timedelta:
     """
     if failures < 1 or ran >= LONGEST:
         return timedelta(0)
-    return min(FIRST * 2 ** min(failures - 1, _ENOUGH), LONGEST)
+    return min(timedelta(seconds=FIRST.seconds << min(failures - 1, _ENOUGH)), LONGEST)
 
 
 def words(wait: timedelta) -> str:
