@@ -1,4 +1,4 @@
-"""Finished jobs: their status fits their end, and another version of the operator leaves it alone."""
+"""Finished jobs: the status fits the end, and another version of the operator leaves it alone."""
 
 from __future__ import annotations
 
