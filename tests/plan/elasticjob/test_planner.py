@@ -865,7 +865,7 @@ def helped(policy: str = "ExitCode", name: str = "trainer", **spec: Any) -> Elas
 def end(job: ElasticWorld, index: int, **codes: int) -> None:
     """All containers of a worker end; the kubelet sorts the status of plain ones by name."""
     pod = job.pod(index)
-    statuses = {
+    statuses: dict[str, Any] = {
         name: {"name": name, "state": {"terminated": {"exitCode": code, "finishedAt": job.stamp()}}}
         for name, code in codes.items()
     }
