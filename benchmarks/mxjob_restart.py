@@ -144,14 +144,15 @@ class Shares(NamedTuple):
 
 
 async def _restarts(cluster: Cluster, kubeconfig: Path) -> list[Shares]:
-    """Let the job be restarted in rounds."""
+    """Let a job be restarted in rounds, each a new one: after repeated failures, a start waits."""
     observer = OperatorObserver()
     observer.observe()
     config, stop = load_config(str(kubeconfig)), asyncio.Event()
     operator = asyncio.create_task(run_operator(config, OperatorOptions(leader_elect=False), stop))
-    await cluster.client.create(MX_JOBS, _job(cluster.directory))
-    running, found = await cluster.until_running(), []
+    found = []
     for _ in range(ROUNDS + 1):
+        await cluster.client.create(MX_JOBS, _job(cluster.directory))
+        running = await cluster.until_running()
         observer.clear()
         died = await cluster.kill_scheduler()
         running = await cluster.until_running(without=running)
@@ -170,8 +171,8 @@ async def _restarts(cluster: Cluster, kubeconfig: Path) -> list[Shares]:
                 starting=done - created,
             )
         )
-    await cluster.client.delete(MX_JOBS, "job", "default")
-    await _until_gone(cluster.client)
+        await cluster.client.delete(MX_JOBS, "job", "default")
+        await _until_gone(cluster.client)
     stop.set()
     await operator
     return found[1:]

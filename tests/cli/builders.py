@@ -50,7 +50,8 @@ def running(name: str = "chainer", restarts: int = 0, **more: Any) -> dict[str, 
 
 
 def ended(code: int, name: str = "chainer", *, reason: str = "", message: str = "",
-          restarts: int = 0, seconds: int = 3) -> dict[str, Any]:  # fmt: skip
+          restarts: int = 0, seconds: int = 3,
+          sidecar: bool = False) -> dict[str, Any]:  # fmt: skip
     state = {
         "exitCode": code,
         "reason": reason or ("Error" if code else "Completed"),
@@ -58,7 +59,8 @@ def ended(code: int, name: str = "chainer", *, reason: str = "", message: str = 
         "startedAt": "2026-01-01T00:00:01Z",
         "finishedAt": f"2026-01-01T00:00:{1 + seconds:02}Z",
     }
-    return {"name": name, "restartCount": restarts, "state": {"terminated": state}}
+    policy = {"restartPolicy": "Always"} if sidecar else {}
+    return {"name": name, "restartCount": restarts, "state": {"terminated": state}, **policy}
 
 
 def waiting(reason: str, message: str = "", name: str = "chainer", **more: Any) -> dict[str, Any]:
@@ -85,7 +87,7 @@ def pod(
     if labels is not None:
         metadata["labels"] = labels
     if role:
-        metadata["labels"] = {"chainerjob.kubeflow.org/role": role}
+        metadata["labels"] = {"chainerjob.kubeflow.org/role": role, **(labels or {})}
     if deleting:
         metadata["deletionTimestamp"] = "2026-01-01T00:01:00Z"
     return decode(
@@ -94,7 +96,10 @@ def pod(
             "spec": {
                 "nodeName": node,
                 "containers": [{"name": name} for name in app or ["chainer"]],
-                "initContainers": [{"name": one["name"]} for one in init or []],
+                "initContainers": [
+                    {"name": one["name"], "restartPolicy": one.get("restartPolicy")}
+                    for one in init or []
+                ],
             },
             "status": {
                 "phase": phase,

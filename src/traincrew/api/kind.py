@@ -109,6 +109,8 @@ class Kind(Struct, kw_only=True, frozen=True):
         short_names: Short names for kubectl.
         description: Description in one sentence.
         spec: The type of ``spec``.
+        containers: Names by which pods mark the container that runs their program; see
+            `traincrew.api.podtemplate.main_container`.
         spec_rules: CEL rules over ``spec``.
         rules: CEL rules over the whole object.
         columns: Printer columns of ``kubectl get``.
@@ -127,6 +129,7 @@ class Kind(Struct, kw_only=True, frozen=True):
     short_names: tuple[str, ...] = ()
     description: str
     spec: type[Struct]
+    containers: tuple[str, ...] = ()
     spec_rules: dict[str, Any]
     rules: dict[str, Any]
     columns: tuple[Column, ...]

@@ -2,7 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+
+def main_container(containers: Iterable[str], named: Collection[str]) -> int:
+    """Return the index of the container whose exit is that of the pod's program.
+
+    It is the container that the contract of the kind names, else the first one. Init containers and
+    sidecars among them (``restartPolicy: Always``) are never it, and a further container only if it
+    has the name: what helps a program does not decide how the program ended.
+
+    Args:
+        containers: The names in ``spec.containers``, in order.
+        named: `traincrew.api.kind.Kind.containers` of the kind.
+    """
+    return next((index for index, name in enumerate(containers) if name in named), 0)
 
 
 def completed(template: dict[str, Any], name: str) -> dict[str, Any]:

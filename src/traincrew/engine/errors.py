@@ -196,3 +196,14 @@ _BY_CODE: dict[int, type[ApiError]] = {
         TooManyRequestsError,
     )
 }
+
+
+def is_namespace_terminating(error: Exception) -> bool:
+    """Return whether a creation failed only because the namespace is terminating."""
+    if not isinstance(error, ForbiddenError):
+        return False
+    causes = error.details.get("causes")
+    found = [each for each in causes if isinstance(each, dict)] if isinstance(causes, list) else []
+    return any(cause.get("reason") == "NamespaceTerminating" for cause in found) or (
+        "because it is being terminated" in error.message
+    )

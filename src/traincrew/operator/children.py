@@ -19,6 +19,7 @@ from traincrew.engine.errors import (
     ForbiddenError,
     InvalidError,
     NotFoundError,
+    is_namespace_terminating,
 )
 from traincrew.engine.resources import PODS
 from traincrew.operator import keypairs
@@ -46,6 +47,10 @@ _CONCURRENT_LATE_WRITES = 8
 _UNKNOWN_OWNER_KIND = "cannot set blockOwnerDeletion in this case because cannot find RESTMapping"
 """Message of the admission plugin OwnerReferencesPermissionEnforcement for a kind new to it. It
 refreshes its kinds every 30 s, so the first jobs after an installation would have to wait."""
+
+
+class NamespaceTerminatingError(Exception):
+    """The namespace is terminating: nothing can be created in it, and the job will be deleted."""
 
 
 class WriteResult(Struct, frozen=True):
@@ -149,6 +154,7 @@ class ChildWriter:
 
         Raises:
             AlreadyExistsError: An object of this name was deleted and created meanwhile.
+            NamespaceTerminatingError: The namespace is terminating.
             ApiError: The request failed; the child may exist or not.
         """
         key = ChildKey.of(document)
@@ -167,6 +173,8 @@ class ChildWriter:
         except (InvalidError, BadRequestError) as error:
             return WriteResult(key, Refusal(error.message, permanent=True))
         except ForbiddenError as error:
+            if is_namespace_terminating(error):
+                raise NamespaceTerminatingError from error
             return WriteResult(key, Refusal(error.message))
 
     async def refusal_of(self, pod: dict[str, Any]) -> str | None:
@@ -178,7 +186,8 @@ class ChildWriter:
         try:
             await self._client.create(PODS, pod, field_manager=FIELD_MANAGER, dry_run=True)
         except (ForbiddenError, InvalidError) as error:
-            return None if _UNAUTHORIZED in error.message else error.message
+            ours = _UNAUTHORIZED in error.message or is_namespace_terminating(error)
+            return None if ours else error.message
         except ApiError:
             return None
         return None

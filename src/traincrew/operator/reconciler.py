@@ -34,7 +34,7 @@ from traincrew.engine.controller import (
 from traincrew.engine.gate import Gate
 from traincrew.engine.observability import get_logger
 from traincrew.engine.resources import PODS
-from traincrew.operator.children import REFUSED, ChildWriter
+from traincrew.operator.children import REFUSED, ChildWriter, NamespaceTerminatingError
 from traincrew.operator.deferral import Deferral
 from traincrew.operator.jobs import JobGoneError, JobWriter, request_of
 from traincrew.operator.memory import Memory
@@ -68,6 +68,8 @@ until it runs, and status updates about that are deferred until the end of the b
 MISSING_SECONDS = 3.0
 """Seconds a pod may be missing before a dry run checks whether the API refuses it."""
 _CHECK_INTERVAL = 10.0
+TERMINATING_SECONDS = 10.0
+"""Seconds until a job whose namespace is terminating is reconciled again, if it is still there."""
 LEFTOVER_SECONDS = 1.0
 """Seconds after which a child is created again whose name an object of an earlier job has. Its
 deletion requeues the job only if it is in a cache."""
@@ -170,6 +172,12 @@ class Reconciler:
             return await self._reconcile(request, job)
         except JobGoneError:
             return Result(requeue_after=1.0)  # until the cache shows the deletion as well
+        except NamespaceTerminatingError:
+            # The children go before the job does. Each deletion requeues it, and is no reason to
+            # ask again; nobody needs to hear of it.
+            rest = self._clock.monotonic() + TERMINATING_SECONDS
+            self._memories.setdefault(request, Memory()).earliest_reconcile = rest
+            return Result(requeue_after=TERMINATING_SECONDS)
 
     async def _reconcile(self, request: Request, job: CustomObject) -> Result | None:
         if self._observer.is_stale(request):

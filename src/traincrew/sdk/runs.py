@@ -258,7 +258,7 @@ class _Recorder:
         )
 
     def _pod(self, record: PodRecord) -> PodOutcome:
-        code = record.failure[1] if record.failure is not None else None
+        code = record.failure.exit_code if record.failure is not None else None
         if code is None and record.pod.status.phase == "Succeeded":
             code = 0
         return PodOutcome(

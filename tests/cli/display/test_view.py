@@ -460,3 +460,42 @@ def test_messages_do_not_control_the_terminal(attack: str) -> None:
     assert "digits: Failed: it failed" in shown
     assert any("something odd" in text for text in shown)
     assert all(text.isprintable() for text in shown)
+
+
+def explained(*containers: dict[str, Any], init: list[dict[str, Any]] | None = None) -> View:
+    """A failed job whose master had these containers; "sidecar" is a native one."""
+    view = followed()
+    attempt = master(
+        "Failed", *containers, init=init, app=["first", "chainer", "helper"],
+        labels={"chainerjob.kubeflow.org/name": "digits"},
+    )  # fmt: skip
+    view.pod(attempt, 1)
+    view.job(job("Failed"), 9)
+    return view
+
+
+def test_the_exit_code_is_that_of_the_program_whatever_ends_beside_it() -> None:
+    view = explained(
+        ended(3), ended(0, "first"), ended(143, "helper"),
+        init=[ended(137, "sidecar", sidecar=True)],
+    )  # fmt: skip
+
+    assert exit_code(view) == 3
+    record = view.failing_pod(view.jobs[0])
+    assert record is not None
+    assert record.failure is not None
+    assert record.failure.container == "chainer"
+    assert record.state.word == "chainer: exit code 3"
+
+
+def test_the_exit_codes_of_init_containers_and_helpers_are_not_the_programs() -> None:
+    assert exit_code(explained(init=[ended(7, "before")])) == 1
+    assert exit_code(explained(ended(0), ended(9, "helper"))) == 1
+    assert "before" in "\n".join(texts(summary(explained(init=[ended(7, "before")]), 9)))
+
+
+def test_a_killed_sidecar_explains_nothing() -> None:
+    view = explained(ended(0), init=[ended(137, "sidecar", sidecar=True)])
+
+    assert view.failing_pod(view.jobs[0]) is None
+    assert exit_code(view) == 1

@@ -168,3 +168,14 @@ def test_ages(at: str, text: str) -> None:
     assert now is not None
     assert age(CREATED, now) == text
     assert age("", now) == "?"
+
+
+def test_the_exit_code_of_a_pod_is_that_of_its_program() -> None:
+    states = [ended(1, "another"), ended(3, "chainer"), ended(143, "helper")]
+    pod = builders.pod("digits-master-a", "Failed", *states, app=["helper", "chainer", "another"],
+                       labels={"chainerjob.kubeflow.org/name": "digits",
+                               "chainerjob.kubeflow.org/role": "master"})  # fmt: skip
+    (role, *_) = view(CHAINER, job(phase="Failed"), [pod]).roles
+
+    assert role.pods[0].exit_code == 3
+    assert role.pods[0].state == "chainer: exit code 3"

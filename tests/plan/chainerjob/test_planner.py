@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from plan.chainerjob.world import World, distributed, plain
+from plan.shared.queues import assert_moved, moved
 from traincrew.plan.chainerjob.observed import WATCH_LAG_SECONDS
 from traincrew.plan.shared import podrecords
 from traincrew.plan.shared.model import ChildKey, Refusal
@@ -582,6 +583,87 @@ def test_suspend_deletes_the_pods_and_resume_recreates_them() -> None:
     assert reasons(world) == ["Synced", "Suspended", "Resumed", "Synced"]
 
 
+def test_a_job_that_was_changed_while_suspended_runs_the_new_template() -> None:
+    world = running(distributed())
+    before = world.children[MASTER]["metadata"]["uid"]
+    world.edit(runPolicy={"suspend": True})
+    world.settle()
+    spec = copy.deepcopy(world.job["spec"])
+    spec["master"]["template"] = moved(spec["master"]["template"])
+    (workers,) = spec["workerSets"].values()
+    workers["template"] = moved(workers["template"])
+    world.edit(master=spec["master"], workerSets=spec["workerSets"])
+    world.settle()
+    assert world.children[MASTER]["metadata"]["uid"] == before
+    world.edit(runPolicy={})
+    for _ in range(2):
+        world.settle()
+        world.run()
+    world.settle()
+
+    assert world.status["phase"] == "Running"
+    assert world.children[MASTER]["metadata"]["uid"] != before
+    assert world.status["restarts"] == 0
+    assert "MasterUnchanged" not in reasons(world)
+    for key, child in world.children.items():
+        if key.kind in {"Job", "StatefulSet"}:
+            assert_moved(child["spec"]["template"])
+
+
+def test_slots_that_were_changed_while_suspended_are_used() -> None:
+    world = running(distributed())
+    world.edit(runPolicy={"suspend": True})
+    world.settle()
+    master = {**world.job["spec"]["master"], "mpiConfig": {"slots": 7}}
+    world.edit(runPolicy={}, master=master)
+    for _ in range(2):
+        world.settle()
+        world.run()
+    world.settle()
+
+    steps = world.children[MASTER]["spec"]["template"]["spec"]["initContainers"]
+    assert any("slots=7" in step.get("args", []) for step in steps)
+
+
+def test_a_job_that_was_not_changed_while_suspended_is_kept() -> None:
+    world = running(distributed())
+    before = world.children[MASTER]["metadata"]["uid"]
+    world.edit(runPolicy={"suspend": True})
+    world.settle()
+    world.edit(runPolicy={})
+    for _ in range(2):
+        world.settle()
+        world.run()
+    world.settle()
+
+    assert world.status["phase"] == "Running"
+    assert world.children[MASTER]["metadata"]["uid"] == before
+
+
+def test_the_new_master_waits_until_the_old_one_is_gone() -> None:
+    world = running(distributed())
+    before = world.children[MASTER]["metadata"]["uid"]
+    world.edit(runPolicy={"suspend": True})
+    world.step()
+    world.step()
+    assert world.children[MASTER]["spec"]["suspend"] is True
+    world.children[MASTER].setdefault("status", {})["terminating"] = 1
+    template = moved(world.job["spec"]["master"]["template"])
+    world.edit(runPolicy={}, master={**world.job["spec"]["master"], "template": template})
+    world.step()
+    world.step()
+    assert world.children[MASTER]["metadata"]["uid"] == before
+    assert world.children[MASTER]["spec"]["suspend"] is True
+    world.children[MASTER]["status"]["terminating"] = 0
+    for _ in range(2):
+        world.settle()
+        world.run()
+    world.settle()
+
+    assert world.children[MASTER]["metadata"]["uid"] != before
+    assert world.status["phase"] == "Running"
+
+
 def test_suspending_while_waiting_for_workers_restarts_the_timeout() -> None:
     world = World(distributed())
     world.settle()
@@ -656,7 +738,7 @@ def test_a_changed_master_template_is_reported_as_without_effect() -> None:
     event = world.events[-1]
     assert (event.type, event.reason) == ("Warning", "MasterUnchanged")
     assert "spec.master.template" in event.message
-    assert "delete the ChainerJob" in event.message
+    assert "suspend and resume the ChainerJob" in event.message
 
 
 def test_retry_limit_and_deadline_can_be_changed_while_it_runs() -> None:

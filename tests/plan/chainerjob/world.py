@@ -538,12 +538,18 @@ class World:
                 pod["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
                 pod["status"]["containerStatuses"] = [
                     {
-                        "name": self.container,
+                        "name": self.program(pod),
                         "ready": True,
                         "restartCount": 0,
                         "state": {"running": {"startedAt": self.stamp()}},
                     }
                 ]
+
+    def program(self, pod: dict[str, Any]) -> str:
+        """The name of the first container of a pod, if its spec is known."""
+        containers = pod.get("spec", {}).get("containers") or [{"name": self.container}]
+        name: str = containers[0]["name"]
+        return name
 
     def end(self, pod: dict[str, Any], code: int, **details: str) -> None:
         """A pod ends with an exit code."""
@@ -551,7 +557,7 @@ class World:
         pod["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
         ended = {"exitCode": code, "reason": "Completed" if code == 0 else "Error", **details}
         pod["status"]["containerStatuses"] = [
-            {"name": self.container, "restartCount": 0, "state": {"terminated": ended}}
+            {"name": self.program(pod), "restartCount": 0, "state": {"terminated": ended}}
         ]
 
     def restart(self, pod: dict[str, Any], code: int = 1) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
 
 from plan.elasticjob.world import ElasticWorld, elastic, example
+from plan.shared.queues import assert_moved, moved
 from traincrew.plan.elasticjob.events import written
 from traincrew.plan.shared.model import ChildKey, Event, Refusal, Write
 
@@ -311,6 +313,70 @@ def test_a_program_that_fails_at_once_is_recreated_after_a_delay() -> None:
     assert job.uid(1) != before
 
 
+def test_a_worker_that_fails_again_and_again_is_recreated_later_each_time() -> None:
+    job = world(3)
+    waits = []
+    for _ in range(8):
+        before = job.uid(1)
+        job.fail(1, 137)
+        waited = 0.0
+        for _ in range(50):
+            job.settle()
+            if job.uid(1) != before:
+                break
+            assert job.requeue_after is not None
+            words = f"flowers-worker-1 is restarted in {waited + job.requeue_after:.0f} s."
+            assert words in job.status["message"]
+            waited += job.requeue_after
+            job.pass_time(job.requeue_after)
+        waits.append(waited)
+        job.run()
+        job.settle()
+        job.pass_time(11)
+
+    assert waits == [0, 10, 20, 40, 80, 160, 320, 360]
+    assert job.status["failures"] == 8
+
+
+def test_one_workers_failures_do_not_make_another_one_wait() -> None:
+    job = world(3)
+    for _ in range(2):
+        job.fail(1, 137)
+        job.settle()
+        job.pass_time(10)
+        job.settle()
+        job.run()
+        job.settle()
+        job.pass_time(60)
+    before = job.uid(2)
+    job.fail(2, 137)
+    job.settle()
+
+    assert job.uid(2) != before
+
+
+@pytest.mark.parametrize("how", ["evicted", "after six minutes"])
+def test_evictions_and_long_training_are_followed_by_no_delay(how: str) -> None:
+    job = world(3)
+    for _ in range(2):
+        job.fail(1, 137)
+        job.settle()
+        job.pass_time(10)
+        job.settle()
+        job.run()
+        job.settle()
+        job.pass_time(60)
+    before = job.uid(1)
+    if how == "evicted":
+        job.disrupt(1, "Evicted")
+    else:
+        job.pass_time(300)
+        job.fail(1, 137)
+    job.settle()
+
+    assert job.uid(1) != before
+
+
 def test_containers_that_restart_in_their_pod() -> None:
     job = world(policy="OnFailure")
     job.restart(job.pod(1), 3)
@@ -448,6 +514,8 @@ def test_failed_pods_up_to_the_limit(limit: int, tries: int) -> None:
         job.fail(1, 137)
         job.settle()
         if number < tries:
+            job.pass_time(10)  # the second failure is waited for
+            job.settle()
             job.run()
             job.settle()
             job.pass_time(60)
@@ -523,6 +591,21 @@ def test_suspend_deletes_the_pods_and_resume_recreates_them() -> None:
     assert job.status["phase"] == "Running"
     assert job.status["restarts"] == 0
     assert job.reasons() == ["Suspended", "Resumed"]
+
+
+def test_a_job_that_was_changed_while_suspended_runs_the_new_template() -> None:
+    job = world()
+    job.edit(suspend=True)
+    job.settle()
+    specs = copy.deepcopy(job.job["spec"]["replicaSpecs"])
+    specs["Worker"]["template"] = moved(specs["Worker"]["template"])
+    job.edit(replicaSpecs=specs)
+    job.settle()
+    job.edit(suspend=False)
+    job.settle()
+
+    for index in range(2):
+        assert_moved(job.pod(index))
 
 
 def test_created_suspended() -> None:
@@ -792,3 +875,186 @@ def test_nothing_is_written_for_a_job_that_is_being_deleted() -> None:
     job.vanish("flowers-worker-0")
 
     assert not job.plan().writes_children
+
+
+# -- which container counts ---------------------------------------------------------------------
+
+
+def helped(policy: str = "ExitCode", name: str = "trainer", **spec: Any) -> ElasticWorld:
+    """Two running workers, each with an init container, a native sidecar and a second container."""
+    document = elastic(policy=policy, **spec)
+    pod = document["spec"]["replicaSpecs"]["Worker"]["template"]["spec"]
+    pod["containers"] = [
+        {"name": name, "image": "x"},
+        {"name": "another", "image": "x"},
+    ]
+    pod["initContainers"] = [
+        {"name": "before", "image": "x"},
+        {"name": "sidecar", "image": "x", "restartPolicy": "Always"},
+    ]
+    return ElasticWorld(document).begin()
+
+
+def end(job: ElasticWorld, index: int, **codes: int) -> None:
+    """All containers of a worker end; the kubelet sorts the status of plain ones by name."""
+    pod = job.pod(index)
+    statuses: dict[str, Any] = {
+        name: {"name": name, "state": {"terminated": {"exitCode": code, "finishedAt": job.stamp()}}}
+        for name, code in codes.items()
+    }
+    init = [statuses.pop(name) for name in ("before", "sidecar") if name in statuses]
+    plain = [statuses[name] for name in sorted(statuses)]
+    failed = any(each["state"]["terminated"]["exitCode"] for each in plain)
+    pod["status"]["phase"] = "Failed" if failed or codes.get("before") else "Succeeded"
+    pod["status"]["conditions"] = []
+    pod["status"]["initContainerStatuses"] = init
+    pod["status"]["containerStatuses"] = plain
+
+
+def test_a_sidecar_that_is_killed_after_the_program_does_not_count() -> None:
+    job = helped(minReplicas=2)
+    end(job, 1, before=0, sidecar=137, trainer=3, another=143)
+    job.settle()
+
+    assert job.status["phase"] == "Failed"
+    assert "container trainer exited with code 3" in job.status["message"]
+    assert "sidecar" not in job.status["message"]
+    assert job.reasons() == ["ExitedWithCode", "ElasticJobFailed"]
+    assert job.events[0].message == "Pod: default.flowers-worker-1 exited with code 3"
+
+
+def test_a_program_that_is_killed_counts_whatever_ends_with_it() -> None:
+    job = helped(backoffLimit=3)
+    before = job.uid(1)
+    end(job, 1, before=0, sidecar=1, trainer=137, another=1)
+    job.settle()
+
+    assert job.uid(1) != before
+    assert job.status["failures"] == 1
+
+
+def test_a_second_container_that_fails_does_not_fail_the_worker() -> None:
+    job = helped(minReplicas=2)
+    end(job, 0, before=0, sidecar=0, trainer=0, another=1)
+    end(job, 1, before=0, sidecar=137, trainer=0, another=137)
+    job.settle()
+
+    assert job.status["phase"] == "Succeeded"
+
+
+def test_the_container_of_the_contract_counts_wherever_it_stands() -> None:
+    job = helped(minReplicas=2)
+    for index in range(2):
+        names = job.pod(index)["spec"]["containers"]
+        names.reverse()
+        names[1]["name"] = "elasticjob-worker"
+    end(job, 1, before=0, sidecar=143, another=0, **{"elasticjob-worker": 2})
+    job.settle()
+
+    assert job.status["phase"] == "Failed"
+    assert "container elasticjob-worker exited with code 2" in job.status["message"]
+
+
+def test_an_init_container_that_is_killed_fails_the_worker_for_good() -> None:
+    """As upstream, which restarts a worker only for the exit code of its launcher."""
+    job = helped(minReplicas=2)
+    end(job, 1, before=137)
+    job.settle()
+
+    assert job.status["phase"] == "Failed"
+    assert "container before exited with code 137" in job.status["message"]
+
+
+# -- workers that come when the others are done -------------------------------------------------
+
+
+def with_one_pending(policy: str, *, clean: str = "None") -> ElasticWorld:
+    """Three workers of which the last one has no node, and two train."""
+    job = ElasticWorld(elastic(3, policy, minReplicas=2, cleanPodPolicy=clean))
+    job.settle()
+    job.run("flowers-worker-0", "flowers-worker-1")
+    job.settle()
+    job.pass_time(60)
+    return job
+
+
+def crash(job: ElasticWorld, index: int) -> None:
+    """The kubelet restarts a worker that has failed, again and again."""
+    status = job.pod(index)["status"]["containerStatuses"][0]
+    began = status["state"].get("running", {}).get("startedAt", job.stamp())
+    ended = {"exitCode": 1, "startedAt": began, "finishedAt": job.stamp()}
+    status["restartCount"] = status.get("restartCount", 0) + 1
+    status["lastState"] = {"terminated": ended}
+    status["state"] = {"waiting": {"reason": "CrashLoopBackOff"}}
+    job.pod(index)["status"]["conditions"] = []
+
+
+@pytest.mark.parametrize("policy", ["OnFailure", "Always", "ExitCode", "Never"])
+def test_a_worker_that_is_pending_when_the_others_succeed_is_not_waited_for(policy: str) -> None:
+    job = with_one_pending(policy)
+    job.fail(0, 0)
+    job.settle()
+    assert job.status["phase"] == "Running"
+    job.fail(1, 0)
+    job.settle()
+
+    assert job.status["phase"] == "Succeeded"
+    assert job.workers == [0, 1]  # what came too late would only keep a node busy
+
+
+@pytest.mark.parametrize("policy", ["OnFailure", "ExitCode", "Never"])
+def test_a_worker_that_starts_between_the_successes_and_fails_is_not_counted(policy: str) -> None:
+    job = with_one_pending(policy)
+    job.fail(0, 0)
+    job.settle()
+    job.pass_time(2)
+    job.run("flowers-worker-2")
+    job.settle()
+    job.pass_time(5)
+    if policy == "OnFailure":
+        crash(job, 2)
+    else:
+        began = job.pod(2)["status"]["containerStatuses"][0]["state"]["running"]["startedAt"]
+        job.fail(2, 1, startedAt=began)
+    job.settle()
+    assert job.status["phase"] in {"Running", "Restarting"}
+    job.fail(1, 0)
+    job.settle()
+
+    assert job.status["phase"] == "Succeeded"
+
+
+def test_a_worker_that_started_late_and_hangs_is_not_waited_for() -> None:
+    job = with_one_pending("OnFailure")
+    job.fail(0, 0)
+    job.settle()
+    job.pass_time(2)
+    job.run("flowers-worker-2")
+    job.settle()
+    job.fail(1, 0)
+    job.settle()
+
+    assert job.status["phase"] == "Succeeded"
+    assert job.workers == [0, 1]
+
+
+def test_a_worker_that_trained_with_the_others_is_waited_for() -> None:
+    job = world(3, policy="OnFailure", minReplicas=1)
+    job.fail(0, 0)
+    job.fail(1, 0)
+    job.settle()
+
+    assert job.status["phase"] == "Running"
+    assert job.workers == [0, 1, 2]
+
+
+def test_fewer_successes_than_the_smallest_group_do_not_complete_it() -> None:
+    job = ElasticWorld(elastic(3, "OnFailure", minReplicas=2))
+    job.settle()
+    job.run("flowers-worker-0")
+    job.settle()
+    job.fail(0, 0)
+    job.settle()
+
+    assert job.status["phase"] == "Running"
+    assert job.workers == [0, 1, 2]

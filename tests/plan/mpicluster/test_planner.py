@@ -10,6 +10,7 @@ import pytest
 from plan.chainerjob.world import CrashedError
 from plan.mpicluster.manifests import interactive, one_shot, template
 from plan.mpicluster.world import MPIWorld
+from plan.shared.queues import assert_moved, moved
 from traincrew.plan.shared.model import ChildKey, Refusal
 
 if TYPE_CHECKING:
@@ -716,6 +717,25 @@ def test_suspend_and_resume() -> None:
     world.start()
     assert (world.status["phase"], world.status["restarts"]) == ("Running", 0)
     assert world.key_pairs == 1, "the Secret is still there"
+
+
+def test_a_cluster_that_was_changed_while_suspended_runs_the_new_templates() -> None:
+    world = started(workers=2)
+    world.edit(runPolicy={"suspend": True})
+    world.settle()
+    spec = world.job["spec"]
+    world.edit(
+        master={**spec["master"], "template": moved(spec["master"]["template"])},
+        workers={**spec["workers"], "template": moved(spec["workers"]["template"])},
+    )
+    world.settle()
+    world.edit(runPolicy={"suspend": False})
+    world.start()
+
+    assert world.status["phase"] == "Running"
+    assert world.master is not None
+    assert_moved(world.master)
+    assert_moved(world.set["spec"]["template"])
 
 
 def test_a_cluster_that_is_created_suspended_has_no_children() -> None:

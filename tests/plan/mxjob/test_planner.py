@@ -11,6 +11,7 @@ import pytest
 from plan.chainerjob.world import OPTIONS, CrashedError
 from plan.mxjob.manifests import distributed, local
 from plan.mxjob.world import MxWorld
+from plan.shared.queues import assert_moved, moved
 from traincrew.plan.mxjob.planner import plan
 from traincrew.plan.shared.model import ChildKey
 
@@ -181,10 +182,101 @@ def test_the_limit_of_restarts_is_kept() -> None:
     world.end(world.replica("worker-0"), 137)
     restarted(world, 1)
     world.end(world.replica("worker-0"), 137)
-    world.settle()
+    world.settle()  # nobody waits for the end
     assert world.status["state"] == "Failed"
     assert world.conditions["Failed"]["reason"] == "BackoffLimitExceeded"
     assert "after 1 restart (spec.runPolicy.backoffLimit: 1)" in world.status["reason"]
+
+
+def at_once(world: MxWorld, end: Any) -> list[float]:
+    """The seconds until each next attempt of a job whose replica ends as soon as it runs."""
+    waits: list[float] = []
+    while True:
+        world.start()
+        end(world)
+        world.settle()
+        if world.status["phase"] == "Done":
+            return waits
+        waited = 0.0
+        while not world.jobs:
+            after = world.requeue_after
+            assert after is not None
+            waited += after
+            world.pass_time(after)
+            world.settle()
+        waits.append(waited)
+
+
+def test_a_role_that_dies_at_once_is_restarted_later_each_time() -> None:
+    world = MxWorld(distributed(runPolicy={"backoffLimit": 8}))
+    waits = at_once(world, lambda world: world.end(world.replica("worker-0"), 139))
+
+    assert waits == [0, 10, 20, 40, 80, 160, 320, 360]
+    messages = [event.message for event in world.events if event.reason == "Restarting"]
+    assert messages[0].endswith("All replicas are restarted (restart 1 of 8).")
+    assert messages[1].endswith("All replicas are restarted in 10 s (restart 2 of 8).")
+    assert messages[2].endswith("All replicas are restarted in 20 s (restart 3 of 8).")
+    assert world.conditions["Failed"]["reason"] == "BackoffLimitExceeded"
+
+
+def test_a_failing_init_container_is_tried_again_with_the_same_delays() -> None:
+    def end(world: MxWorld) -> None:
+        pod = world.replica("worker-0")
+        world.end(pod, 1)
+        terminated = {"exitCode": 1, "reason": "Error"}
+        pod["status"]["initContainerStatuses"] = [
+            {"name": "before", "state": {"terminated": terminated}}
+        ]
+        waiting = {"waiting": {"reason": "PodInitializing"}}
+        pod["status"]["containerStatuses"] = [{"name": "mxnet", "state": waiting}]
+
+    world = MxWorld(distributed(runPolicy={"backoffLimit": 3}))
+
+    assert at_once(world, end) == [0, 10, 20]
+    assert "container before exited with code 1" in world.status["reason"]
+
+
+def test_who_waits_for_a_restart_reads_for_how_long() -> None:
+    world = started()
+    world.end(world.replica("worker-0"), 137)
+    restarted(world, 1)
+    world.end(world.replica("worker-0"), 137)
+    world.settle()
+    assert world.status["message"].endswith(
+        "All replicas are restarted in 10 s (restart 2 of 6). 0/4 replicas running."
+    )
+    assert world.conditions["Restarting"]["status"] == "True"
+    assert world.jobs == []  # the resources are free meanwhile
+    world.pass_time(9)
+    world.settle()
+    assert (world.jobs, world.requeue_after) == ([], 1)
+    world.pass_time(1)
+    restarted(world, 2)
+
+
+@pytest.mark.parametrize("how", ["evicted", "after six minutes"])
+def test_evictions_and_long_training_are_followed_by_no_delay(how: str) -> None:
+    world = started()
+    world.end(world.replica("worker-0"), 137)
+    restarted(world, 1)
+    if how == "evicted":
+        world.disrupt(world.replica("worker-0"))
+    else:
+        world.pass_time(360)
+        world.end(world.replica("worker-0"), 137)
+    restarted(world, 2)
+
+
+def test_the_time_to_start_begins_when_the_back_off_is_over() -> None:
+    world = started(runPolicy={"schedulingPolicy": {"scheduleTimeoutSeconds": 5}})
+    world.end(world.replica("worker-0"), 137)
+    restarted(world, 1)
+    world.end(world.replica("worker-0"), 137)
+    world.settle()
+    world.pass_time(10)
+    world.settle()
+    assert world.status["phase"] == "Creating"
+    assert world.jobs == ROLES
 
 
 def test_disruptions_are_not_counted() -> None:
@@ -307,6 +399,23 @@ def test_a_suspended_job_has_no_jobs_and_begins_a_new_attempt() -> None:
     world.edit(runPolicy={"suspend": False})
     restarted(world, 1)
     assert world.status.get("failures", 0) == 0
+
+
+def test_a_job_that_was_changed_while_suspended_runs_the_new_template() -> None:
+    world = started()
+    world.edit(runPolicy={"suspend": True})
+    world.settle()
+    specs = [
+        {**each, "template": moved(each["template"])} for each in world.job["spec"]["replicaSpecs"]
+    ]
+    world.edit(replicaSpecs=specs)
+    world.settle()
+    world.edit(runPolicy={"suspend": False})
+    restarted(world, 1)
+
+    for key, child in world.children.items():
+        if key.kind == "Job":
+            assert_moved(child["spec"]["template"])
 
 
 def test_a_job_that_is_resumed_before_its_pods_were_deleted_is_not_restarted_twice() -> None:
@@ -481,3 +590,23 @@ def test_an_operator_that_dies_during_a_restart_is_continued(after: int) -> None
     restarted(world, 1)
     assert (world.status["failures"], world.status["restarts"]) == (1, 1)
     assert all(count <= 2 for count in world.made.values())
+
+
+def test_a_job_that_trained_for_hours_is_restarted_whatever_its_time_to_start_is() -> None:
+    world = started(runPolicy={"schedulingPolicy": {"scheduleTimeoutSeconds": 60}})
+    world.pass_time(7200)
+    world.end(world.replica("worker-0"), 137)
+    restarted(world, 1)
+
+
+def test_what_an_init_container_exited_with_is_not_the_programs_exit_code() -> None:
+    """Its pod is gone, and the Job knows the name of the container."""
+    world = started()
+    pod = world.replica("server-0")
+    ended = {"exitCode": 1, "reason": "Error"}
+    pod["status"]["initContainerStatuses"] = [{"name": "before", "state": {"terminated": ended}}]
+    pod["status"] |= {"phase": "Failed", "conditions": [], "containerStatuses": []}
+    world.controllers()
+    del world.pods[pod["metadata"]["name"]]
+    restarted(world, 1)
+    assert world.status["failures"] == 1

@@ -125,6 +125,8 @@ def test_the_second_loss_in_an_attempt_restarts_all(role: str) -> None:
     world.end(world.replica("worker-1"), 137, finishedAt=world.stamp())
     recreated_after(world, 7)
     world.end(world.replica(role), 137)
+    world.settle()
+    world.pass_time(10)
     assert_all_restarted(world)
     assert (world.status["failures"], world.status["restarts"]) == (2, 2)
     world.end(world.replica("worker-1"), 137)  # the new scheduler takes one back again

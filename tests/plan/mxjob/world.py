@@ -151,8 +151,17 @@ class MxWorld(World):
         elif pod["status"]["phase"] == "Failed":
             message = f"Pod default/{pod['metadata']['name']} has condition DisruptionTarget"
             if not is_disrupted(pod):
-                code = pod["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"]
-                message = f"Container mxnet for pod default/x failed with exit code {code}"
+                statuses = pod["status"]
+                containers = [
+                    *statuses.get("initContainerStatuses", []),
+                    *statuses["containerStatuses"],
+                ]
+                (name, code), *_ = (
+                    (each["name"], each["state"]["terminated"]["exitCode"])
+                    for each in containers
+                    if "terminated" in each["state"]
+                )
+                message = f"Container {name} for pod default/x failed with exit code {code}"
             _set_condition(
                 conditions, "Failed", "True", "PodFailurePolicy", self.stamp(), message=message
             )

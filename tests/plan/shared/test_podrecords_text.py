@@ -51,11 +51,13 @@ def test_pods_in_the_same_state_share_one_text() -> None:
     kept = {f"worker-{index}": record(index, was_ready=True) for index in range(4)}
     kept["worker-4"] = record(4, created=LATE, restarts=2, released=True, failed=True)
     kept["worker-6"] = record(6, created=LATE)
+    kept["worker-7"] = record(7, created=LATE, failed=True, failures=12)
     kept["master"] = record(9)
     assert texts(kept) == {
         "master": f"{EARLY} /0/id09",
-        "worker": f"{EARLY} 0-3/0r/id00id01id02id03 {LATE} 6/0/id06 4/2xf/id04",
+        "worker": f"{EARLY} 0-3/0r/id00id01id02id03 {LATE} 6/0/id06 7/0fb12/id07 4/2xf/id04",
     }
+    assert read(texts(kept)) == kept
 
 
 def test_a_thousand_workers_are_one_short_entry() -> None:

@@ -37,6 +37,25 @@ class Outcome(NamedTuple):
     reason: str
 
 
+class Failure(NamedTuple):
+    """How a container of a pod failed.
+
+    Attributes:
+        container: Its name.
+        exit_code: Its exit code if it ran the pod's program, else 1: the codes of init containers
+            and helpers mean nothing for the job.
+        text: How it ended, and its last words.
+        at: When; empty if not known.
+        own: Whether it ran the pod's program.
+    """
+
+    container: str
+    exit_code: int
+    text: str
+    at: str
+    own: bool
+
+
 class PodRecord:
     """The last observed state of one pod, kept when the pod is deleted."""
 
@@ -46,8 +65,8 @@ class PodRecord:
         self.first_seen = now
         self.gone = False
         self.announced = ("", "")
-        self.failure: tuple[str, int, str, str] | None = None
-        """Container, exit code, description and time of the pod's last own failure."""
+        self.failure: Failure | None = None
+        """The pod's last own failure."""
         self.tails: dict[str, deque[str]] = {}
         self.reading: Reading | None = None
         """What its program has printed of its progress."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from traincrew.cli.display.programs import by_importance
 from traincrew.cli.display.records import Line
 from traincrew.cli.display.rows import GAP, cut
 from traincrew.cli.display.text import duration, how_it_ended, seconds_between
@@ -125,13 +126,13 @@ def _ending(record: PodRecord) -> tuple[str, Tone]:
     if status.phase == "Succeeded":
         return "exit code 0", "plain"
     if record.failure is not None and status.phase == "Failed":
-        container, _, words, _ = record.failure
-        words = words.partition(":")[0]
-        main = record.pod.spec.containers[0].name if record.pod.spec.containers else container
-        return (words if container == main else f"{container}: {words}"), "bad"
+        words = record.failure.text.partition(":")[0]
+        return (words if record.failure.own else f"{record.failure.container}: {words}"), "bad"
     if record.gone or record.pod.metadata.deletion_timestamp is not None:
         return "stopped with the job", "plain"
-    for ended_container in status.container_statuses:
+    for ended_container in by_importance(record.pod):
+        if ended_container not in status.container_statuses:
+            continue
         if (ended := how_it_ended(ended_container)) is not None:
             return ended
     if record.state.word == "running":
@@ -170,7 +171,7 @@ def _why(view: View, job: JobRecord) -> list[Line]:
         ]
         return [*([Line(f"Why: {reason}", "bad")] if reason else []), *stuck]
     assert record.failure is not None
-    container, _, ended, _ = record.failure
+    container, ended = record.failure.container, record.failure.text
     tail = torchrun.own_lines(list(record.tails.get(container, ())))[-_LOG_LINES:]
     how, _, words = ended.partition(": ")
     reason, output = _split_reason(reason, record.name)

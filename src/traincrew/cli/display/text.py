@@ -6,6 +6,8 @@ import re
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from traincrew.cli.display.programs import by_importance, that_can_fail
+
 if TYPE_CHECKING:
     from traincrew.cli.display.objects import ContainerStatus, Pod
 
@@ -175,11 +177,12 @@ def pod_state(pod: Pod) -> PodState:
         if init.state.running is not None and init.name not in sidecars:
             step = f"init {number}/{len(pod.spec.init_containers)}: {init.name}"
             return PodState(step, tone="busy", settled=False)
-    for container in status.container_statuses:
+    ordered = [one for one in by_importance(pod) if one in status.container_statuses]
+    for container in ordered:
         waiting = container.state.waiting
         if waiting is not None and waiting.reason not in _PASSING:
             return _waiting(container, waiting.reason, waiting.message)
-    for container in status.container_statuses:
+    for container in ordered:
         words = how_it_ended(container)
         if words is not None and words[1] == "bad":
             return PodState(f"{_named(pod, container)}{words[0]}", tone="bad")
@@ -198,11 +201,12 @@ def was_stopped(pod: Pod, exit_code: int) -> bool:
 
 
 def _finished(pod: Pod) -> PodState:
+    ordered = that_can_fail(pod)
     ends = [each.state.terminated for each in pod.status.container_statuses]
     codes = [each.exit_code for each in ends if each is not None and each.exit_code != 0]
     if codes and all(was_stopped(pod, code) for code in codes):
         return PodState("stopped", pod.status.message)
-    for container in pod.status.container_statuses:
+    for container in ordered:
         ended = how_it_ended(container)
         if ended is not None and ended[1] == "bad":
             return PodState(f"{_named(pod, container)}{ended[0]}", pod.status.message, "bad")

@@ -12,7 +12,8 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from traincrew.cli.display.metrics import MetricReader, together
-from traincrew.cli.display.records import JobRecord, Line, Outcome, PodRecord, Warned
+from traincrew.cli.display.programs import program, that_can_fail
+from traincrew.cli.display.records import Failure, JobRecord, Line, Outcome, PodRecord, Warned
 from traincrew.cli.display.repeats import RepeatFilter
 from traincrew.cli.display.rows import GAP
 from traincrew.cli.display.standing import standing
@@ -195,16 +196,23 @@ class View:
         return [Line(text, state.tone, at=now)]
 
     def _note_failure(self, record: PodRecord) -> None:
-        status = record.pod.status
-        for container in (*status.init_container_statuses, *status.container_statuses):
+        own = program(record.pod)
+        for container in that_can_fail(record.pod):
             ended = container.state.terminated or container.last_state.terminated
             if ended is not None and ended.exit_code != 0:
                 words = how_it_ended(_with_end(container))
                 text = words[0] if words else f"exit code {ended.exit_code}"
                 if said := termination_text(ended.message):
                     text += f": {_one_line(said)}"
-                when = ended.finished_at or ""
-                record.failure = (container.name, ended.exit_code, text, when)
+                is_own = own is not None and container.name == own.name
+                record.failure = Failure(
+                    container=container.name,
+                    exit_code=ended.exit_code if is_own else 1,
+                    text=text,
+                    at=ended.finished_at or "",
+                    own=is_own,
+                )
+                return
 
     def event(self, event: Event, now: float) -> list[Line]:
         """Record an event; Warnings are shown once, and counted."""
@@ -352,7 +360,7 @@ def _role(pod: Pod) -> str:
 
 
 def _failed_at(record: PodRecord) -> float:
-    when = moment(record.failure[3]) if record.failure is not None else None
+    when = moment(record.failure.at) if record.failure is not None else None
     return when.timestamp() if when is not None else 0.0
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
 
+from traincrew.cli.display.programs import program
 from traincrew.cli.display.text import pod_state
 from traincrew.cli.jobview.behind import behind, not_progressing
 from traincrew.plan.shared.text import printable
@@ -111,7 +112,7 @@ class PodView(Plain, frozen=True, kw_only=True):
         restarts: Number of restarts of its containers.
         started_at: When its first container started, if known.
         ended_at: When its last container ended, if all have.
-        exit_code: The exit code of a container that has failed, else 0 if all have ended.
+        exit_code: The exit code of its program, if that has ended.
         behind: How far its rank is, if that is the one that the others wait for; else empty.
     """
 
@@ -331,17 +332,18 @@ def _age(pod: Pod) -> tuple[str, str]:
 
 def _pod(pod: Pod, rank: int, attempt: int, words: str) -> PodView:
     state, status = pod_state(pod), pod.status
-    starts, ends, codes = [], [], []
+    starts, ends = [], []
+    own = program(pod)
     for container in status.container_statuses:
         running, ended = container.state.running, container.state.terminated
         if running is not None and running.started_at:
             starts.append(running.started_at)
         if ended is not None:
-            codes.append(ended.exit_code)
             starts += [ended.started_at] if ended.started_at else []
             ends += [ended.finished_at] if ended.finished_at else []
-    finished = bool(codes) and len(codes) == len(pod.spec.containers)
-    failed = next((code for code in codes if code), None)
+    end = own.state.terminated if own is not None else None
+    done = [one for one in status.container_statuses if one.state.terminated is not None]
+    finished = bool(done) and len(done) == len(pod.spec.containers)
     return PodView(
         name=pod.metadata.name,
         uid=pod.metadata.uid,
@@ -355,7 +357,7 @@ def _pod(pod: Pod, rank: int, attempt: int, words: str) -> PodView:
         restarts=sum(container.restart_count for container in status.container_statuses),
         started_at=min(starts, default=None),
         ended_at=max(ends, default=None) if finished else None,
-        exit_code=failed if failed is not None else 0 if finished else None,
+        exit_code=end.exit_code if end is not None else None,
         behind=words,
     )
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
+from traincrew.cli.display.programs import program
 from traincrew.cli.display.text import was_stopped
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def lived(pod: Pod, before: Life | None = None, gone_at: str | None = None) -> L
     life = before or Life(pod.metadata.creation_timestamp)
     since = {one.type: one.last_transition_time for one in pod.status.conditions if _true(one)}
     runs = {run.started_at: run for run in life.runs}
-    main = next(iter(pod.status.container_statuses), None)
+    main = program(pod)
     if main is not None:
         for run in (_run(main.last_state), _run(main.state)):
             if run is not None:

@@ -20,7 +20,7 @@ def exit_code(view: View) -> int:
     for job in view.jobs:
         if job.outcome is None or not job.outcome.succeeded:
             pod = view.failing_pod(job)
-            return pod.failure[1] if pod is not None and pod.failure is not None else 1
+            return pod.failure.exit_code if pod is not None and pod.failure is not None else 1
     return 0
 
 

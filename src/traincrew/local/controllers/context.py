@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from traincrew.engine import mergepatch
 from traincrew.engine.controller import Result, WriteTracker
-from traincrew.engine.errors import ApiError, ConflictError, ForbiddenError, NotFoundError
+from traincrew.engine.errors import (
+    ApiError,
+    ConflictError,
+    NotFoundError,
+    is_namespace_terminating,
+)
 from traincrew.local.controllers.claims import adoption_patch, claim, release_patch
 from traincrew.local.controllers.common import (
     FIELD_MANAGER,
@@ -352,13 +357,3 @@ class ControllerContext:
 def requeue(moment: float | None, now: float) -> Result | None:
     """Return the result of a reconcile to be requeued at a moment (seconds since the epoch)."""
     return None if moment is None else Result(requeue_after=max(0.0, moment - now) + 0.001)
-
-
-def is_namespace_terminating(error: Exception) -> bool:
-    """Return whether a creation failed only because the namespace is terminating."""
-    if not isinstance(error, ForbiddenError):
-        return False
-    causes = error.details.get("causes") or ()
-    return any(cause.get("reason") == "NamespaceTerminating" for cause in causes) or (
-        "because it is being terminated" in error.message
-    )

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from traincrew.engine.controller import Controller, Request, own_key
-from traincrew.engine.errors import AlreadyExistsError
+from traincrew.engine.errors import AlreadyExistsError, is_namespace_terminating
 from traincrew.engine.resources import CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS
 from traincrew.local.controllers.context import (
     NOT_CURRENT,
     ControllerContext,
-    is_namespace_terminating,
 )
 from traincrew.local.controllers.informers import informer
 

@@ -244,9 +244,16 @@ def master(
         Names(owner.name).master,
         owner,
         labels={**owner.labels, LABEL_ROLE: ROLE_MASTER},
-        fingerprint=digest(spec.master.template),
+        fingerprint=master_fingerprint(spec),
         spec={**content, "template": template},
     )
+
+
+def master_fingerprint(spec: ChainerJobSpec) -> str:
+    """Return the hash of what the spec says about the master's pod; see `workers` for the rest."""
+    if not spec.distributed:
+        return digest(spec.master.template)
+    return digest(spec.master.template, slots(spec.master))
 
 
 def workers(

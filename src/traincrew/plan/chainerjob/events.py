@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from traincrew.api.kinds.chainerjob.types import MASTER
-from traincrew.plan.chainerjob.children import PATHS, Names
+from traincrew.plan.chainerjob.children import PATHS, Names, master_fingerprint
 from traincrew.plan.shared import openmpi
 from traincrew.plan.shared.model import FINGERPRINT, Event, JobView
 from traincrew.plan.shared.writes import digest
@@ -56,10 +56,12 @@ def _warnings(owner: Owner, spec: ChainerJobSpec, job: JobView | None) -> Iterat
             yield from _kept_variables(path, pod)
     if job is not None:
         written = job.metadata.annotations.get(FINGERPRINT)
-        if written is not None and written != digest(spec.master.template):
+        # Earlier versions wrote the hash of the template alone.
+        known = {None, digest(spec.master.template), master_fingerprint(spec)}
+        if written not in known and not job.spec.suspend:
             text = (
-                "spec.master.template: changes have no effect on a Job that exists; delete the"
-                f" {owner.kind} and create it again"
+                "spec.master.template: changes have no effect on a master that runs; suspend and"
+                f" resume the {owner.kind}, or delete it and create it again"
             )
             yield Event("Warning", "MasterUnchanged", text)
 

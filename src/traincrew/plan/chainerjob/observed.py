@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from traincrew.api.kinds.chainerjob import types as api
+from traincrew.api.kinds.chainerjob.definition import DEFINITION
 from traincrew.api.kinds.chainerjob.types import MASTER
 from traincrew.api.meta import parse_time
 from traincrew.plan.chainerjob.children import Names
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from traincrew.api.meta import Condition
     from traincrew.plan.shared.podrecords import PodRecord
 
+NAMED = DEFINITION.containers
 DEFAULT_BACKOFF_LIMIT = 6  # of batch/v1
 MASTER_RESTARTS = "the master is restarted"
 WATCH_LAG_SECONDS = 5.0
@@ -80,7 +82,11 @@ class ObservedJob:
                 reason, message = stall.NO_PROGRESS, f"{self._stall_text}; {message}"
             last = self._last_failure()
             if last is not None:
-                message = f"{message}; {pods.failure(last)}" if message else pods.failure(last)
+                message = (
+                    f"{message}; {pods.failure(last, NAMED)}"
+                    if message
+                    else pods.failure(last, NAMED)
+                )
             return Outcome(
                 succeeded=False,
                 reason=reason or f"{api.KIND}Failed",
@@ -150,7 +156,9 @@ class ObservedJob:
         if complete:
             return None
         text = f"{ready}/{total} workers ready"
-        troubles = pods.list_not_ready(names, self.worker_pods, self.observed.rejections)
+        troubles = pods.list_not_ready(
+            names, self.worker_pods, self.observed.rejections, named=NAMED
+        )
         return f"{text}; {troubles}" if troubles else text
 
     def missing_workers(self, spec: ChainerJobSpec) -> dict[str, str]:
@@ -198,7 +206,9 @@ class ObservedJob:
         if (newest is None or leaving) and was is not None and self._past_deadline(spec):
             return self._unchanged(was)
         trouble = (
-            pods.not_ready_reason(newest) if newest is not None and not newest.finished else None
+            pods.not_ready_reason(newest, NAMED)
+            if newest is not None and not newest.finished
+            else None
         )
         record = records.get(MASTER)
         was_ready = record is not None and record.was_ready
@@ -211,7 +221,7 @@ class ObservedJob:
                 reason = stall.NO_PROGRESS
                 message = f"{stalled}; the master is tried again ({retries} retries used)"
             elif last is not None:
-                message += f"; last failure: {pods.failure(last)}"
+                message += f"; last failure: {pods.failure(last, NAMED)}"
             if trouble is not None:
                 message += f"; {trouble}"
             return lifecycle.RESTARTING, reason, message
@@ -280,7 +290,7 @@ class ObservedJob:
                 if record is None or not record.was_ready or name in ready:
                     continue
                 pod = by_name.get(name)
-                text = pods.not_ready_reason(pod) if pod is not None else "is gone"
+                text = pods.not_ready_reason(pod, NAMED) if pod is not None else "is gone"
                 lines.append(f"{name}: {text}" if text else name)
         return "Workers not ready: " + pods.first_few(lines) if lines else ""
 

@@ -3,6 +3,7 @@
 workers not ready  -> wait for them, up to scheduleTimeoutSeconds
 workers ready      -> start the master's Job
 Job finished       -> finish; scale the workers to zero
+resumed            -> delete the suspended Job if its template has changed; a new one follows
 no progress        -> store that, then delete the master's pod: its Job counts a failed attempt
 """
 
@@ -102,7 +103,7 @@ class _Planner(JobPlanner[api.ChainerJobSpec, Status]):
         return self.current.outcome()
 
     def clean_up(self, plan: Plan, policy: CommonPolicy) -> None:
-        plan.stages = self.writes.clean_up(policy)
+        plan.stages = self.writes.clean_up(policy, at_rest=self.is_at_rest)
         plan.delete = {
             ChildKey("Pod", pod.metadata.name): pod.metadata.uid
             for pod in self.current.master_pods
@@ -150,7 +151,11 @@ class _Planner(JobPlanner[api.ChainerJobSpec, Status]):
             # The status of a StatefulSet may be known before its pods are.
             start = waiting_for is None and found_pods.complete
             plan.stages = self.writes.run(spec, edits, found_pods, start_master=start)
-            plan.delete = {**self.writes.removed_sets(spec, edits), **self._stalled_masters()}
+            plan.delete = {
+                **self.writes.removed_sets(spec, edits),
+                **self.writes.outdated_master(spec),
+                **self._stalled_masters(),
+            }
             plan.missing = self._missing(spec)
         else:
             plan.stages = self.writes.narrow()

@@ -96,16 +96,20 @@ class Writes:
         revoked = None if edits.holds_master else self._role_with([])
         return stages([*self._scaled_to_zero(edits.held_sets), stopped], [revoked])
 
-    def clean_up(self, policy: CommonPolicy) -> Stages:
+    def clean_up(self, policy: CommonPolicy, *, at_rest: bool) -> Stages:
         """Delete the workers of a job that has ended, unless its policy keeps them.
 
         A master that still runs, because something else has ended the job, is always stopped.
+
+        Args:
+            policy: What stays.
+            at_rest: Whether the job had been cleaned up before: its Role is left alone.
         """
         job = self._job()
         running = None
         if job is not None and not job.finished and not job.spec.suspend:
             running = patch(self._job_key, job, {_SUSPEND: True})
-        revoked = self._role_with([])
+        revoked = None if at_rest else self._role_with([])
         if policy.clean_pod_policy == "None":
             return stages([running, revoked])
         return stages([*self._scaled_to_zero(), running, revoked])
@@ -128,6 +132,33 @@ class Writes:
             and key.name not in wanted
             and view.metadata.deletion_timestamp is None
         }
+
+    def outdated_master(self, spec: ChainerJobSpec) -> dict[ChildKey, str]:
+        """Return the suspended Job of the master if it has to be replaced by one as in the spec.
+
+        The API lets nobody change the template of a Job that has run. It is not deleted before its
+        pod is gone: two masters would write the same snapshots.
+        """
+        found = self._job()
+        if found is None or not self._is_outdated(spec, found):
+            return {}
+        status, uid = found.status, found.metadata.uid
+        runs = status.get("active") or status.get("terminating")
+        for pod in self._observed.pods:
+            owner = pod.metadata.controller
+            runs = runs or (pod.active and owner is not None and owner.uid == uid)
+        if runs or found.metadata.deletion_timestamp is not None:
+            return {}
+        return {self._job_key: uid}
+
+    @staticmethod
+    def _is_outdated(spec: ChainerJobSpec, found: JobView) -> bool:
+        written = found.metadata.annotations.get(FINGERPRINT)
+        return (
+            found.spec.suspend
+            and not found.finished
+            and written != children.master_fingerprint(spec)
+        )
 
     def _scaled_to_zero(self, held: Collection[str] = ()) -> list[Write | None]:
         kept = {self._names.workers(name) for name in held}
@@ -203,6 +234,8 @@ class Writes:
         found = self._job()
         if found is None:
             return self._create(document) if start else None
+        if self._is_outdated(spec, found):
+            return None
         values: Values = {}
         if found.spec.suspend and start:
             values[_SUSPEND] = False

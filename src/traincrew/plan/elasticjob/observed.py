@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from datetime import timedelta
 from enum import Enum, auto
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from traincrew.api.kinds.elasticjob.types import CONTAINER, WORKER, ElasticJobSpec
-from traincrew.api.meta import parse_time
+from traincrew.api.meta import format_time, parse_time
 from traincrew.plan.elasticjob.children import RENDEZVOUS_HOST, Place, places, restart_policy
-from traincrew.plan.shared import podrecords
+from traincrew.plan.shared import backoff, podrecords, programs
 from traincrew.plan.shared.model import ChildKey, ChildView, Observed, PodView
 from traincrew.plan.shared.pods import was_disrupted
 
@@ -99,6 +100,43 @@ class ObservedJob:
         """Return the states of the pods that train."""
         return {place: state for place, state in self.states.items() if place.type == WORKER}
 
+    def is_complete(self, smallest: int) -> bool:
+        """Return whether the workers that trained together have all ended, and enough succeeded.
+
+        The launcher ends with 0 when the group has finished, and nobody can join it afterwards: a
+        worker that comes later finds the rendezvous closed, or its host gone. So a worker that has
+        not run before the first success is not waited for.
+
+        Args:
+            smallest: Number of workers without which there is no group.
+        """
+        workers = self.workers()
+        if list(workers.values()).count(State.SUCCEEDED) < max(1, smallest):
+            return False
+        return not any(self._trains_to_the_end(place, state) for place, state in workers.items())
+
+    def _trains_to_the_end(self, place: Place, state: State) -> bool:
+        if state is State.UNDECIDED:
+            return not self.is_late(place)
+        if state is not State.RUNNING or self.is_late(place):
+            return False
+        pod = self.pod(place)
+        return pod is not None and not _is_being_restarted(pod)
+
+    def is_late(self, place: Place) -> bool:
+        """Return whether the launcher of a worker started after another one had succeeded."""
+        pod = self.pod(place)
+        began = _started_at(pod) if pod is not None else None
+        return began is not None and self._first_success is not None and began > self._first_success
+
+    @cached_property
+    def _first_success(self) -> str | None:
+        """When the first worker succeeded; None if none has, or it is not known."""
+        done = [place for place, state in self.workers().items() if state is State.SUCCEEDED]
+        ends = [ended_at(pod) for place in done if (pod := self.pod(place)) is not None]
+        # Kubernetes writes times in one format, in which later texts are greater.
+        return format_time(min(found)) if (found := [end for end in ends if end]) else None
+
     def place_of(self, pod: PodView) -> str:
         """Return the key of the place a pod is in, whether desired or not."""
         return pod.metadata.name.removeprefix(f"{self._job}-")
@@ -149,7 +187,7 @@ class ObservedJob:
         stalled = podrecords.is_stalled(self.records, place.key, pod)
         if leaving and (stalled or podrecords.is_released(self.records, place.key, pod)):
             return State.TERMINATING  # a program that was asked to end has not completed its work
-        if pod.status.phase == "Succeeded":
+        if _has_succeeded(pod):
             return State.SUCCEEDED
         if leaving:
             return State.TERMINATING
@@ -185,7 +223,7 @@ class ObservedJob:
         A launcher that loses its peers during a rendezvous exits with an error and closes the
         rendezvous; the other launchers then exit with the same code as when the program fails.
         """
-        if self._scaled_in is None or (ended := _ended_at(pod)) is None:
+        if self._scaled_in is None or (ended := ended_at(pod)) is None:
             return False
         return self._scaled_in <= ended <= self._scaled_in + AFTER_SCALE_IN
 
@@ -210,7 +248,7 @@ class ObservedJob:
 
     def seconds_until_decided(self, pod: PodView) -> float | None:
         """Return the seconds until a failure can be decided; None if its time is not known."""
-        if (ended := _ended_at(pod)) is None:
+        if (ended := ended_at(pod)) is None:
             return None
         return (ended + HOST_FAILURE_DETECTION - self.now).total_seconds()
 
@@ -221,40 +259,78 @@ def pod_key(name: str) -> ChildKey:
 
 
 def exit_code(pod: PodView) -> int | None:
-    """Return the exit code of a failed pod: the launcher's, else that of any of its containers."""
-    ended = {
-        status.name: status.state.terminated.exit_code
-        for status in pod.status.container_statuses
-        if status.state.terminated is not None
-    }
-    if ended.get(CONTAINER):
-        return ended[CONTAINER]
-    everything = (*pod.status.init_container_statuses, *pod.status.container_statuses)
-    for status in everything:
-        if status.state.terminated is not None and status.state.terminated.exit_code != 0:
-            return status.state.terminated.exit_code
-    return None
+    """Return the exit code of a pod's launcher; None if it has not ended, or never ran."""
+    status = programs.program(pod, (CONTAINER,))
+    ended = status.state.terminated if status is not None else None
+    return ended.exit_code if ended is not None else None
 
 
-def _ended_at(pod: PodView) -> datetime | None:
-    """Return when the last container of a pod terminated; None if it is not known."""
+def _started_at(pod: PodView) -> str | None:
+    """Return when the newest run of a pod's launcher started; None if it is not known."""
+    status = programs.program(pod, (CONTAINER,))
+    if status is None:
+        return None
+    if status.state.running is not None:
+        return status.state.running.started_at
+    ended = status.state.terminated or status.last_state.terminated
+    return ended.started_at if ended is not None else None
+
+
+def ended_at(pod: PodView) -> datetime | None:
+    """Return when the launcher of a pod terminated; None if it is not known.
+
+    If it never ran, it is when the last of the other containers did.
+    """
+    own = programs.program(pod, (CONTAINER,))
+    among = [own] if own is not None and own.state.terminated is not None else None
     times = [
         parse_time(status.state.terminated.finished_at)
-        for status in pod.status.container_statuses
+        for status in among or programs.that_can_fail(pod, (CONTAINER,))
         if status.state.terminated is not None and status.state.terminated.finished_at
     ]
     return max(times, default=None)
 
 
+def restart_delay(pod: PodView, record: PodRecord, state: State) -> timedelta:
+    """Return how long after its end a pod is recreated, as far as its own failures decide that.
+
+    Args:
+        pod: The pod.
+        record: Its record, with its own failure.
+        state: Its state; only a failure that is counted makes it wait.
+    """
+    if state is not State.RETRYABLE:
+        return timedelta(0)
+    ended = ended_at(pod)
+    created = parse_time(pod.metadata.creation_timestamp)
+    return backoff.delay(record.failures - 1, ended - created if ended else timedelta(0))
+
+
 def _is_disrupted(pod: PodView) -> bool:
     """Whether the pod was ended by something other than its own containers."""
-    if was_disrupted(pod):
+    return was_disrupted(pod) or not (pod.status.reason or _has_failed(pod))
+
+
+def _has_failed(pod: PodView) -> bool:
+    """Whether a container of the pod is known to have failed."""
+    return any(
+        status.state.terminated is not None and status.state.terminated.exit_code != 0
+        for status in programs.that_can_fail(pod, (CONTAINER,))
+    )
+
+
+def _has_succeeded(pod: PodView) -> bool:
+    """Whether the launcher ended well by itself, however what runs beside it did."""
+    if pod.status.phase == "Succeeded":
         return True
-    return not pod.status.reason and exit_code(pod) is None
+    by_itself = not (was_disrupted(pod) or pod.status.reason)
+    return pod.status.phase == "Failed" and by_itself and exit_code(pod) == 0
 
 
 def _is_being_restarted(pod: PodView) -> bool:
-    return any(
-        status.state.waiting is not None and status.last_state.terminated is not None
-        for status in pod.status.container_statuses
+    status = programs.program(pod, (CONTAINER,))
+    return (
+        status is not None
+        and status.state.waiting is not None
+        and status.last_state.terminated is not None
     )

@@ -4,7 +4,7 @@ pod missing           -> create it; Services that pods need to start come first,
 pod of no place       -> scaled in: delete it, and then its Service
 pod failed, retryable -> count it, then delete it, so that it is recreated
 pod failed for good   -> Failed, unless enough workers are left
-every worker ended    -> Succeeded
+every worker ended    -> Succeeded; one that had not begun before others were done is not needed
 no progress           -> `stalling`: count it, then delete all workers, so that they are recreated
 pod unschedulable     -> `scaling` decides whether to give it up
 
@@ -20,28 +20,40 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from traincrew.api.kinds.elasticjob import types as api
+from traincrew.api.kinds.elasticjob.definition import DEFINITION
 from traincrew.api.kinds.elasticjob.rules import problems
 from traincrew.api.kinds.elasticjob.types import WORKER, ElasticJobSpec
 from traincrew.api.meta import format_time, parse_time
 from traincrew.api.runpolicy import CommonPolicy
 from traincrew.plan.elasticjob import children, events, scaling, stalling
+from traincrew.plan.elasticjob.children import LABEL_TYPE
 from traincrew.plan.elasticjob.fit import ALL_WANTED, FITTED, GIVEN_UP
-from traincrew.plan.elasticjob.observed import ENDED, TO_RECREATE, ObservedJob, State
+from traincrew.plan.elasticjob.observed import (
+    ENDED,
+    TO_RECREATE,
+    ObservedJob,
+    State,
+    ended_at,
+    restart_delay,
+)
 from traincrew.plan.elasticjob.scaling import Scaling
 from traincrew.plan.elasticjob.status import ElasticJobStatus, document, status_with_counts
-from traincrew.plan.shared import lifecycle, podrecords, pods, runpolicy, stall
+from traincrew.plan.shared import backoff, lifecycle, podrecords, pods, runpolicy, stall
 from traincrew.plan.shared.lifecycle import Flag, Outcome, Progress
 from traincrew.plan.shared.model import ChildKey, ChildView, Event, Observed, Plan, Write
 from traincrew.plan.shared.planner import RESOURCE_EXISTS, RESOURCE_EXISTS_RETRY_SECONDS, JobPlanner
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from datetime import datetime
 
     from traincrew.api.meta import Problem
     from traincrew.plan.elasticjob.children import Place
     from traincrew.plan.shared.kind import Options
     from traincrew.plan.shared.model import PodView
+    from traincrew.plan.shared.podrecords import PodRecord
 
+NAMED = DEFINITION.containers
 MIN_RECREATE_AGE = timedelta(seconds=10)
 """Minimum age of a failed pod before it is recreated, so that a program that fails at once does not
 keep the whole cluster busy. A pod that ran for longer is recreated at once."""
@@ -152,8 +164,11 @@ class _Planner(JobPlanner[ElasticJobSpec, ElasticJobStatus]):
     def clean_up(self, plan: Plan, policy: CommonPolicy) -> None:
         if not self.stored.finished:
             return  # not before it is stored how the job ended: only these pods show it
+        # Of a job that has succeeded, workers that have not ended came too late to train.
+        late = self.stored.holds(lifecycle.SUCCEEDED)
         for pod in self.observed.pods:
-            if runpolicy.is_cleaned(policy, pod):
+            is_late = late and pod.active and pod.metadata.labels.get(LABEL_TYPE) == WORKER.lower()
+            if is_late or runpolicy.is_cleaned(policy, pod):
                 _delete_pod(plan, pod)
         if policy.clean_pod_policy != "None":
             self._delete_services(plan, keep=set())
@@ -178,12 +193,17 @@ class _Planner(JobPlanner[ElasticJobSpec, ElasticJobStatus]):
             return None
         current = self.current(spec)
         workers = current.workers()
-        failed = [place for place, state in workers.items() if state is State.FAILED]
+        failed = [
+            place
+            for place, state in workers.items()
+            if state is State.FAILED and not current.is_late(place)
+        ]
         never = children.restart_policy(spec.workers) == "Never"
         # Workers that are given up as unschedulable can be created again if they are needed.
         if failed and (never or spec.workers.replicas - len(failed) < spec.smallest):
             return self._failed(current, failed)
-        if all(state in ENDED for state in workers.values()) and len(failed) < max(1, len(workers)):
+        ended = all(state in ENDED for state in workers.values())
+        if (ended and len(failed) < max(1, len(workers))) or current.is_complete(spec.smallest):
             text = f"{api.KIND} {self.owner.name} is successfully completed."
             return Outcome(succeeded=True, reason=events.SUCCEEDED, message=text)
         failures = self.status_with_counts(spec).failures
@@ -201,8 +221,8 @@ class _Planner(JobPlanner[ElasticJobSpec, ElasticJobStatus]):
             " failed."
         )
         lost = [pod for place in failed if (pod := current.pod(place)) is not None]
-        lost.sort(key=pods.ended_at)  # the first one explains the others
-        why = pods.first_few([pods.failure(pod) for pod in lost])
+        lost.sort(key=lambda pod: pods.ended_at(pod, NAMED))  # the first one explains the others
+        why = pods.first_few([pods.failure(pod, NAMED) for pod in lost])
         return Outcome(succeeded=False, reason=events.FAILED, message=f"{text} {why}")
 
     def plan_end(self, spec: ElasticJobSpec, outcome: Outcome) -> Plan:
@@ -310,12 +330,18 @@ class _Planner(JobPlanner[ElasticJobSpec, ElasticJobStatus]):
                 continue
             if state not in TO_RECREATE or record is None:
                 continue
-            since = self.now - parse_time(pod_there.metadata.creation_timestamp)
-            if since < MIN_RECREATE_AGE:
-                waits.append((MIN_RECREATE_AGE - since).total_seconds())
+            if (wait := self._seconds_to_recreate(pod_there, record, state)) > 0:
+                waits.append(wait)
             elif record.failed and podrecords.is_of(record, pod_there):
                 _delete_pod(plan, pod_there)
         return waits
+
+    def _seconds_to_recreate(self, pod: PodView, record: PodRecord, state: State) -> float:
+        """Return the seconds until a pod that has ended may be deleted, and so created again."""
+        created = parse_time(pod.metadata.creation_timestamp)
+        ended = min(ended_at(pod) or self.now, self.now)
+        due = max(created + MIN_RECREATE_AGE, ended + restart_delay(pod, record, state))
+        return max(0.0, (due - self.now).total_seconds())
 
     def _delete_released(self, plan: Plan, pod: PodView) -> None:
         """Delete a pod that is not desired, once it is stored as released."""
@@ -358,7 +384,9 @@ class _Planner(JobPlanner[ElasticJobSpec, ElasticJobStatus]):
             reason=GIVEN_UP if fitted else ALL_WANTED,
             message=fitted or "Every worker is asked for.",
         )
-        troubles = pods.list_not_ready(names, self.observed.pods, self.observed.rejections)
+        troubles = pods.list_not_ready(
+            names, self.observed.pods, self.observed.rejections, named=NAMED
+        )
         troubles = "; ".join(filter(None, (troubles, fitted)))
         count = sum(state is State.RUNNING for state in workers.values())
         total = len(workers) + len(current.absent)
@@ -374,7 +402,8 @@ class _Planner(JobPlanner[ElasticJobSpec, ElasticJobStatus]):
         elif lost:
             reason = events.RESTARTING
             message = f"{name} is restarting because {len(lost)} {WORKER} replica(s) failed."
-            message = " ".join(filter(None, (message, troubles)))
+            delayed = pods.first_few(list(self._delayed(current, lost, numbers)))
+            message = " ".join(filter(None, (message, delayed, troubles)))
         elif running:
             reason, message = events.RUNNING, f"{name} is running."
             if count < total and troubles:
@@ -393,6 +422,18 @@ class _Planner(JobPlanner[ElasticJobSpec, ElasticJobStatus]):
             sync_reason=sync_reason,
             flags=(flag,),
         )
+
+    def _delayed(
+        self, current: ObservedJob, lost: list[Place], numbers: ElasticJobStatus
+    ) -> Iterator[str]:
+        """Yield the workers that are not recreated at once, each as a sentence."""
+        records = podrecords.read(numbers.pod_records)
+        for place in lost:
+            pod, record = current.pod(place), records.get(place.key)
+            if pod is None or record is None or not record.failed:
+                continue
+            if words := backoff.words(restart_delay(pod, record, current.states[place])):
+                yield f"{pod.metadata.name} is restarted{words}."
 
 
 def _delete_pod(plan: Plan, pod: PodView) -> None:

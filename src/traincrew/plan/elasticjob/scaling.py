@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from traincrew.api.kinds.elasticjob.types import WORKER
+from traincrew.api.kinds.elasticjob.types import CONTAINER, WORKER
 from traincrew.api.meta import format_time, parse_time
 from traincrew.plan.elasticjob.children import RENDEZVOUS_HOST, Place
 from traincrew.plan.elasticjob.fit import ALL_WANTED, GIVEN_UP, Fit
@@ -217,7 +217,7 @@ class _Decision:
         for index in sorted(new):
             pod = self._pod(index)
             assert pod is not None
-            lines.append(f"{pod.metadata.name}: {pods.not_ready_reason(pod)}")
+            lines.append(f"{pod.metadata.name}: {pods.not_ready_reason(pod, (CONTAINER,))}")
         count = len(self._given)
         text = (
             f"{count} of {self._replicas} workers {_are(count)} given up: {pods.first_few(lines)}"

@@ -109,8 +109,11 @@ def _record_failures(current: ObservedJob, records: dict[str, PodRecord]) -> int
             pod = current.pod(place)
             assert pod is not None
             if podrecords.is_of(record, pod):
-                found += state is State.RETRYABLE
-                records[place.key] = msgspec.structs.replace(record, failed=True)
+                counts = state is State.RETRYABLE
+                found += counts
+                records[place.key] = msgspec.structs.replace(
+                    record, failed=True, failures=record.failures + counts
+                )
     return found
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from traincrew.api.kinds.mpicluster.types import MASTER_CONTAINER
-from traincrew.plan.shared import podrecords, pods
+from traincrew.plan.shared import podrecords, pods, programs
 from traincrew.plan.shared.podrecords_text import short_id
 
 if TYPE_CHECKING:
@@ -26,8 +26,7 @@ PLACE = "attempt"
 
 def container(pod: PodView) -> ContainerStatus | None:
     """Return the status of the container that the command runs in."""
-    found = (each for each in pod.status.container_statuses if each.name == MASTER_CONTAINER)
-    return next(found, None)
+    return programs.program(pod, (MASTER_CONTAINER,))
 
 
 def end(pod: PodView) -> Terminated | None:

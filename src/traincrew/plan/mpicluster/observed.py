@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from traincrew.api.kinds.mpicluster.definition import DEFINITION
 from traincrew.api.kinds.mpicluster.transport import EXEC
 from traincrew.api.kinds.mpicluster.types import KIND, MASTER, ONE_SHOT, WORKER
 from traincrew.plan.mpicluster import attempts, hostfile, sshd
@@ -113,7 +114,7 @@ class ObservedCluster:
         return f"{text}; {troubles}" if troubles else text
 
     def _not_ready_reason(self, pod: PodView) -> str | None:
-        found = pods.not_ready_reason(pod)
+        found = pods.not_ready_reason(pod, DEFINITION.containers)
         return found or (sshd.reason(self.spec, pod, self._now) if self.spec is not None else None)
 
     def seconds_to_silence(self) -> float | None:
@@ -236,7 +237,7 @@ class ObservedCluster:
         if self.one_shot and failures and (pod is None or attempts.failures(pod)):
             return lifecycle.RESTARTING, *self._retry_text(failures)
         if was_up and (pod is None or pod.finished):
-            why = f" ({pods.failure(pod)})" if pod is not None else ""
+            why = f" ({pods.failure(pod, DEFINITION.containers)})" if pod is not None else ""
             text = f"The master's pod is lost{why}; another one is created"
             if pod is None and self.one_shot and (waiting := self.waiting_for()) is not None:
                 text = f"The master's pod is lost; another one waits for the workers: {waiting}"
@@ -280,7 +281,7 @@ def failure_text(spec: MPIClusterSpec, pod: PodView) -> str:
     """
     status, ended = attempts.container(pod), attempts.last_failure(pod)
     if status is None or ended is None:
-        return pods.failure(pod) if pod.status.phase == "Failed" else ""
+        return pods.failure(pod, DEFINITION.containers) if pod.status.phase == "Failed" else ""
     where = f" on node {pod.spec.node_name}" if pod.spec.node_name else ""
     text = f"pod {pod.metadata.name}{where}: {pods.exit_text(status)}"
     fix = sshd.advice(ended.message) if spec.transport != EXEC else ""

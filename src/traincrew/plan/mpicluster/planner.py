@@ -124,13 +124,14 @@ class _Planner(JobPlanner[MPIClusterSpec, MPIClusterStatus]):
         plan.delete = self._deleted_master()
 
     def clean_up(self, plan: Plan, policy: CommonPolicy) -> None:
+        if not self.is_at_rest:
+            plan.stages += self.writes.revoke()
         if not self.stored.finished:
             return  # not before it is stored how the cluster ended
         if policy.clean_pod_policy == "All" or self.current.is_master_unscheduled:
             plan.delete = self._deleted_master()  # without a node, no deadline would end it
         else:
             plan.stages += self.writes.stop_master()
-        plan.stages += self.writes.revoke()
         one_shot = self._spec.one_shot if self._spec is not None else None
         stay = one_shot is not None and not one_shot.scale_down_workers
         if policy.clean_pod_policy != "None" and not stay:

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from traincrew.api.kinds.mxjob.types import CONTAINER, SCHEDULER, SERVER
 from traincrew.plan.mxjob.children import LABEL_ATTEMPT, Place, places
-from traincrew.plan.shared import pods
+from traincrew.plan.shared import pods, programs
 from traincrew.plan.shared.model import ChildKey, JobView, Observed, PodView
 
 if TYPE_CHECKING:
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 FIRST_SIGNAL_CODE = 128
 """Exit codes from here on mean that the program was killed, not that it failed by itself."""
-_EXIT_CODE = re.compile(r"failed with exit code (\d+)")
+NAMED = (CONTAINER,)
+_EXIT_CODE = re.compile(r"^Container (\S+) .*failed with exit code (\d+)")
+"""Begins the message of a Job that failed by its podFailurePolicy for an exit code (KEP-3329)."""
 _DELETED = frozenset({128 + 15, 128 + 9})
 """Exit codes of a pod that is deleted: by SIGTERM, or by SIGKILL after its grace period."""
 _HOPELESS = frozenset({"OOMKilled", "StartError", "ContainerCannotRun"})
@@ -160,7 +162,7 @@ def describe(place: Place) -> str:
 
 def container(pod: PodView) -> ContainerStatus | None:
     """Return the status of the container that trains."""
-    return next((each for each in pod.status.container_statuses if each.name == CONTAINER), None)
+    return programs.program(pod, NAMED)
 
 
 def _state(job: JobView | None, mine: list[PodView], attempt: str) -> State:
@@ -207,7 +209,7 @@ def _failure(replica: Replica) -> Failure:
     code = ended.exit_code if ended is not None else None
     return Failure(
         place=replica.place,
-        text=f"{who} failed: {pods.disruption(pod) or pods.failure(pod)}",
+        text=f"{who} failed: {pods.disruption(pod) or pods.failure(pod, NAMED)}",
         code=code,
         disrupted=_is_disrupted(pod),
         hopeless=ended is not None and ended.reason in _HOPELESS,
@@ -229,7 +231,8 @@ def _failure_of_job(replica: Replica, who: str) -> Failure:
     condition = replica.job.condition("Failed") or replica.job.condition("FailureTarget") or {}
     message = condition.get("message") or "its pod was deleted"
     found = _EXIT_CODE.search(message)
-    code = int(found.group(1)) if found else None
+    # Of another container than the program's, an init container say, the code means nothing.
+    code = int(found.group(2)) if found and found.group(1) in NAMED else None
     return Failure(
         place=replica.place,
         text=f"{who} failed: Job {replica.name}: {pods.shorten(message)}",
@@ -241,7 +244,7 @@ def _failure_of_job(replica: Replica, who: str) -> Failure:
 
 def _ended_at(replica: Replica) -> str:
     pod = replica.pod
-    ended = pods.ended_at(pod) if pod is not None else "~"
+    ended = pods.ended_at(pod, NAMED) if pod is not None else "~"
     if ended != "~":
         return ended
     done = replica.job.status.get("completionTime") if replica.job is not None else None

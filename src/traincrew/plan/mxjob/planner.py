@@ -22,7 +22,7 @@ from traincrew.api.kinds.mxjob.types import MxJobSpec, MxRunPolicy
 from traincrew.api.meta import Problem, format_time, parse_time
 from traincrew.plan.mxjob import events, status
 from traincrew.plan.mxjob.children import LABEL_RUNTIME_ID, LABEL_TYPE
-from traincrew.plan.mxjob.observed import ObservedJob, State, describe
+from traincrew.plan.mxjob.observed import NAMED, ObservedJob, State, describe
 from traincrew.plan.mxjob.restarts import (
     LEAVING_SECONDS,
     Restart,
@@ -138,7 +138,7 @@ class _Planner(JobPlanner[MxJobSpec, MxJobStatus]):
 
     def status_with_counts(self, spec: MxJobSpec | None, *, wanted: bool = True) -> MxJobStatus:
         if spec is None:
-            return msgspec.structs.replace(self.stored)
+            return self._without_spec()
         current = self.current(spec)
         ready = sum(pod.ready for pod in self.observed.pods)
         total = len(current.replicas) if wanted else 0
@@ -149,6 +149,23 @@ class _Planner(JobPlanner[MxJobSpec, MxJobStatus]):
             ps_root_port=spec.port if spec.distributed else 0,
             workers_ready=f"{min(ready, total)}/{total}",
         )
+
+    def _without_spec(self) -> MxJobStatus:
+        """Return the status with the counts of the pods that are left of a finished job."""
+        if not self.stored.finished:
+            return msgspec.structs.replace(self.stored)
+        ready = sum(pod.ready for pod in self.observed.pods)
+        count, slash, total = self.stored.workers_ready.partition("/")
+        left = f"{min(ready, int(count))}/{total}" if slash else ""
+        types = status.at_the_end(self.stored.types, self.observed.pods)
+        return msgspec.structs.replace(self.stored, types=types, workers_ready=left)
+
+    def plan_end(self, spec: MxJobSpec, outcome: Outcome) -> Plan:
+        plan = super().plan_end(spec, outcome)
+        ended = self.read(plan.status)
+        ended.types = status.at_the_end(ended.types, self.observed.pods)
+        plan.status = self.document(ended)
+        return plan
 
     def needs_confirmation(self, spec: MxJobSpec) -> bool:
         """Return whether replicas are missing that had been there, or old pods may be left.
@@ -229,6 +246,7 @@ class _Planner(JobPlanner[MxJobSpec, MxJobStatus]):
             self.current(spec),
             spec,
             self.stored,
+            self.now,
             had_run=self.stored.holds(lifecycle.RUNNING) and self.observed.confirmed,
         )
 
@@ -244,7 +262,7 @@ class _Planner(JobPlanner[MxJobSpec, MxJobStatus]):
             if (needed := self.knowledge_for(verdict)) is not None:
                 return needed
             if isinstance(verdict, stall.Stalled):
-                restart = after_stall(current, spec, self.stored, verdict)
+                restart = after_stall(current, spec, self.stored, verdict, self.now)
                 if restart.reason:
                     return self.plan_end(spec, restart.outcome)
         if restart is not None:
@@ -252,12 +270,12 @@ class _Planner(JobPlanner[MxJobSpec, MxJobStatus]):
         elif resumed:
             numbers.attempt += 1  # what is created now does not mix with what is left
             numbers.recoveries, numbers.recreate_after = {}, ""
-        elif not current.of(State.ABSENT, State.LEAVING):
-            numbers.recreate_after = ""
+        elif not current.of(State.ABSENT, State.LEAVING, State.PENDING):
+            numbers.recreate_after = ""  # until then the time to start counts from it
         # Jobs are deleted and created once that is stored.
         self.releasing = restart is not None or resumed
         progress = self._progress(spec, restart, found)
-        left = self._budget(spec, progress)
+        left = self._budget(spec, progress, numbers)
         if left is not None and left <= 0:
             return self.plan_end(spec, self._not_started_in_time(spec, progress))
         if not self.has_started and (refusal := self.permanent_refusal()) is not None:
@@ -302,7 +320,7 @@ class _Planner(JobPlanner[MxJobSpec, MxJobStatus]):
         """
         if self.current(spec).of(State.LEAVING):
             return LEAVING_SECONDS
-        waits = [self._seconds_to_be_noticed()]
+        waits = [self._seconds_to_recreate()]
         since = self.stored.last_restart_time or self.metadata.creation_timestamp
         waits += [
             seconds_to_leave(pod, since, self.now)
@@ -311,10 +329,10 @@ class _Planner(JobPlanner[MxJobSpec, MxJobStatus]):
         ]
         return max(waits)
 
-    def _seconds_to_be_noticed(self) -> float:
-        """Return the seconds until the scheduler takes back the worker that is recreated alone.
+    def _seconds_to_recreate(self) -> float:
+        """Return the seconds until the back-off is over, and a worker alone would be taken back.
 
-        One that comes earlier is not assigned a rank, and waits for it forever.
+        A worker that the scheduler does not miss yet is not assigned a rank, and waits forever.
         """
         if not self.stored.recreate_after:
             return 0.0
@@ -363,17 +381,21 @@ class _Planner(JobPlanner[MxJobSpec, MxJobStatus]):
             rejection = self.observed.rejections.get(replica.name)
             text = pods.rejection_text(replica.name, rejection) if rejection is not None else None
             if replica.pod is not None:
-                text = pods.not_ready_reason(replica.pod)
+                text = pods.not_ready_reason(replica.pod, NAMED)
             if text is not None:
                 lines.append(f"{describe(replica.place)}: {text}")
         return lines
 
-    def _budget(self, spec: MxJobSpec, progress: Progress) -> float | None:
-        """Return the seconds that the replicas have left to run; None if they do, or did."""
+    def _budget(self, spec: MxJobSpec, progress: Progress, numbers: MxJobStatus) -> float | None:
+        """Return the seconds that the replicas have left to run; None if they do, or did.
+
+        A restart begins the time anew, and a back-off is no part of it.
+        """
         if progress.running:
             return None
         limit = self.policy(spec).scheduling_policy
-        return self.time_left_to_start(limit, self.stored.last_restart_time)
+        since = max(numbers.last_restart_time, numbers.recreate_after)
+        return self.time_left_to_start(limit, since)
 
     def _not_started_in_time(self, spec: MxJobSpec, progress: Progress) -> Outcome:
         seconds = self.policy(spec).scheduling_policy.schedule_timeout_seconds

@@ -16,7 +16,7 @@ from traincrew.api.kinds.mxjob.types import DEFAULT_BACKOFF_LIMIT, WORKER
 from traincrew.api.meta import format_time, parse_time
 from traincrew.plan.mxjob.children import heartbeat_timeout
 from traincrew.plan.mxjob.observed import Failure, State, describe
-from traincrew.plan.shared import pods, stall
+from traincrew.plan.shared import backoff, pods, stall
 from traincrew.plan.shared.lifecycle import Outcome
 from traincrew.plan.shared.model import Event
 
@@ -52,24 +52,24 @@ class Restart(Struct, frozen=True, kw_only=True):
         reason: Reason of the job's failure; empty if there is another attempt.
         counted: Whether it counts against the back-off limit.
         alone: A worker that is recreated while the others continue; None: all are restarted.
-        noticed_after: Time that the scheduler needs to notice the loss of that worker.
+        wait: Time until replicas are created again: the back-off, or that which the scheduler needs
+            to notice the loss of a worker that is recreated alone.
     """
 
     text: str
     reason: str = ""
     counted: bool = True
     alone: Place | None = None
-    noticed_after: timedelta = timedelta(0)
+    wait: timedelta = timedelta(0)
 
     def apply(self, status: MxJobStatus, now: datetime) -> None:
         """Record the next attempt in a status, in place."""
         if self.alone is not None:
             status.recoveries = {str(self.alone.number): 1}
-            status.recreate_after = format_time(now + self.noticed_after)
         else:
             status.attempt += 1
             status.recoveries = {}
-            status.recreate_after = ""
+        status.recreate_after = format_time(now + self.wait) if self.wait else ""
         status.failures += self.counted
         status.restarts += 1
         status.last_restart_time = format_time(now)
@@ -89,14 +89,18 @@ class Restart(Struct, frozen=True, kw_only=True):
 
 
 def decide(
-    current: ObservedJob, spec: MxJobSpec, stored: MxJobStatus, *, had_run: bool
+    current: ObservedJob, spec: MxJobSpec, stored: MxJobStatus, now: datetime, *, had_run: bool
 ) -> Restart | None:
     """Return what follows from the state of the replicas; None if all is well.
+
+    A replica whose init container has failed is tried again like one that was killed: its program
+    has not run, so nothing says that it would fail.
 
     Args:
         current: The replicas.
         spec: The desired state.
         stored: The status before.
+        now: The time.
         had_run: Whether all replicas ran in this attempt, and the API server has confirmed which
             are missing: those were deleted by somebody.
     """
@@ -118,13 +122,13 @@ def decide(
     if first.permanent:
         return Restart(reason=REPLICA_FAILED, text=_sentence(text))
     alone = _alone(spec, stored, failures)
-    again = _again(current, spec, stored, text, counted=not first.disrupted, alone=alone)
+    again = _again(current, spec, stored, text, now, counted=not first.disrupted, alone=alone)
     if alone is None:
         return again
     # A worker that is being deleted sends heartbeats until its grace period is over.
     ending = timedelta(seconds=0 if first.at != "~" else GRACE_SECONDS)
     wait = timedelta(seconds=heartbeat_timeout(spec)) + _ROUNDING + ending
-    return msgspec.structs.replace(again, noticed_after=wait)
+    return msgspec.structs.replace(again, wait=max(again.wait, wait))
 
 
 def _alone(spec: MxJobSpec, stored: MxJobStatus, failures: list[Failure]) -> Place | None:
@@ -144,10 +148,14 @@ def _alone(spec: MxJobSpec, stored: MxJobStatus, failures: list[Failure]) -> Pla
 
 
 def after_stall(
-    current: ObservedJob, spec: MxJobSpec, stored: MxJobStatus, stalled: stall.Stalled
+    current: ObservedJob,
+    spec: MxJobSpec,
+    stored: MxJobStatus,
+    stalled: stall.Stalled,
+    now: datetime,
 ) -> Restart:
     """Return what follows when no replica makes progress, which counts as a failure."""
-    return _again(current, spec, stored, stalled.message, reason=stall.NO_PROGRESS)
+    return _again(current, spec, stored, stalled.message, now, reason=stall.NO_PROGRESS)
 
 
 def _again(
@@ -155,6 +163,7 @@ def _again(
     spec: MxJobSpec,
     stored: MxJobStatus,
     text: str,
+    now: datetime,
     *,
     counted: bool = True,
     alone: Place | None = None,
@@ -169,11 +178,19 @@ def _again(
             reason=reason,
             text=_sentence(f"{text}, after {again} (spec.runPolicy.backoffLimit: {limit})"),
         )
+    wait = backoff.delay(stored.failures, _lasted(stored, now)) if counted else timedelta(0)
     number = f"restart {stored.failures + 1} of {limit}" if counted else "not counted"
     what = "All replicas are restarted" if len(current.replicas) > 1 else "It is restarted"
     if alone is not None:
         what = "It is recreated"
-    return Restart(text=_sentence(f"{text}. {what} ({number})"), counted=counted, alone=alone)
+    what = f"{what}{backoff.words(wait)} ({number})"
+    return Restart(text=_sentence(f"{text}. {what}"), counted=counted, alone=alone, wait=wait)
+
+
+def _lasted(stored: MxJobStatus, now: datetime) -> timedelta:
+    """Return how long the attempt has lasted that ends now."""
+    began = [time for time in (stored.start_time, stored.last_restart_time) if time]
+    return now - parse_time(max(began)) if began else timedelta(0)
 
 
 def seconds_to_leave(pod: PodView, since: str, now: datetime) -> float:

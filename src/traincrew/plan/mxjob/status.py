@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -144,6 +145,30 @@ def of_types(current: ObservedJob) -> list[TypeStatus]:
     for entry in found.values():
         entry.state = _summary(entry.states)
     return list(found.values())
+
+
+def at_the_end(types: Iterable[TypeStatus], pods: Iterable[PodView]) -> list[TypeStatus]:
+    """Return the states of a job that has ended: what does not run any more is not Running.
+
+    A replica that was stopped has neither succeeded nor failed: its state is Unknown, as that of a
+    replica without a Job.
+
+    Args:
+        types: The states before.
+        pods: The existing pods.
+    """
+    left = Counter(pod.metadata.labels.get(LABEL_TYPE, "") for pod in pods if pod.active)
+    found = []
+    for each in types:
+        states = dict(each.states)
+        running = min(states.pop(RUNNING, 0), left[each.mx_replica_type])
+        stopped = each.states.get(RUNNING, 0) - running
+        added = {RUNNING: running, UNKNOWN: states.pop(UNKNOWN, 0) + stopped}
+        states |= {word: count for word, count in added.items() if count}
+        if states == each.states:
+            states = each.states
+        found.append(msgspec.structs.replace(each, states=states, state=_summary(states)))
+    return found
 
 
 def _summary(states: Mapping[str, int]) -> str:

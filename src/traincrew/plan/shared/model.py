@@ -128,6 +128,7 @@ class Terminated(View, frozen=True, gc=False, kw_only=True):
     exit_code: int = 0
     reason: Shared = ""
     message: str = ""
+    started_at: str | None = None
     finished_at: str | None = None
 
 
@@ -165,10 +166,19 @@ class PodCondition(View, frozen=True, gc=False, kw_only=True):
     last_transition_time: Shared | None = None
 
 
+class ContainerView(View, frozen=True, gc=False, kw_only=True):
+    """A container as its pod asks for it; ``restartPolicy`` only init containers have."""
+
+    name: Shared = ""
+    restart_policy: Shared = ""
+
+
 class PodSpecView(View, frozen=True, gc=False, kw_only=True):
-    """The node of a pod, whether its containers are restarted, and how long it may run."""
+    """The node of a pod, its containers, whether they are restarted, and how long it may run."""
 
     node_name: Shared = ""
+    containers: list[ContainerView] = field(default_factory=list)
+    init_containers: list[ContainerView] = field(default_factory=list)
     restart_policy: Shared = "Always"
     active_deadline_seconds: int | None = None
 

@@ -249,6 +249,19 @@ class JobPlanner(ABC, Generic[Spec, AnyStatus]):
         ]
         return plan
 
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether a job has finished, and nothing of it is left that runs.
+
+        What another version has stored of such a job is then left alone, whatever this one would
+        write: its status, and the children that do not run.
+        """
+        if not self.stored.finished or any(pod.active for pod in self.observed.pods):
+            return False
+        roles = self.observed.job.status.get("replicaStatuses") or {}
+        found = roles.values() if isinstance(roles, dict) else roles
+        return not any(role.get("active") for role in found if isinstance(role, dict))
+
     def _plan_finished(self, policy: CommonPolicy) -> Plan:
         """Plan for a finished job: only the cleanup of pods and the time to live continue."""
         numbers = self.status_with_counts(None)
@@ -258,14 +271,25 @@ class JobPlanner(ABC, Generic[Spec, AnyStatus]):
             for name, found in numbers.replica_statuses.items()
         }
         status = msgspec.structs.replace(
-            self.stored, replica_statuses=statuses, workers_ready=numbers.workers_ready
+            numbers,
+            conditions=self.stored.conditions,
+            replica_statuses=statuses,
         )
         late = self.metadata.generation > self.stored.observed_generation
         if late:
             status = lifecycle.with_late_edit(status, self.metadata.generation, self.now)
         plan = self._cleaned_up(status, policy)
+        edit = self._late_edit(status) if late else []
+        before, after = self.observed.job.status, plan.status
+        changing = {"replicaStatuses", "workersReady"} if not self.is_at_rest else set()
+        if edit:
+            changing.add("conditions")
+        plan.status = {
+            **before,
+            **{name: after[name] for name in sorted(changing) if name in after},
+        }
         if late:
-            plan.events = self._late_edit(status)
+            plan.events = edit
         left = runpolicy.time_to_live(status, policy, self.now)
         if left is not None:
             plan.requeue_after = left.total_seconds()

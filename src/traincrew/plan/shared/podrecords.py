@@ -68,7 +68,13 @@ def _count(
         known = msgspec.structs.replace(record, restarts=restarts, was_ready=was_ready)
         return restarts - record.restarts, known
     was_ready = pod.ready or (record is not None and record.was_ready)
-    successor = PodRecord(uid=uid, created=created, restarts=pod.restarts, was_ready=was_ready)
+    successor = PodRecord(
+        uid=uid,
+        created=created,
+        restarts=pod.restarts,
+        was_ready=was_ready,
+        failures=record.failures if record is not None and not record.released else 0,
+    )
     if record is None:
         return pod.restarts, successor
     recorded = visible.get(record.uid)

@@ -8,7 +8,8 @@ shows each entry of a map on a line of its own. So there is one entry per role (
 
 That is a creation time, followed by the groups of pods created then: indexes, container restarts
 with flags, and an ID for each index. The flags are ``r`` (was ready), ``x`` (released), ``f``
-(failed) and ``s`` (stalled); a role without indexes leaves them out.
+(failed) and ``s`` (stalled); the number of failures in its place follows as ``b3`` if there were
+any. A role without indexes leaves them out.
 
 Earlier versions stored one entry per place, ``worker-0: 4fe1a0b2 2026-01-31T08:15:00Z 0 ready``,
 with the first eight characters of the UID. They are still read; the ID is replaced when the pod is
@@ -38,7 +39,7 @@ probability of the same ID is 1 in 16 million."""
 _OLD_ID_LENGTH = 8
 _INDEXED = re.compile(r"(.*)-(0|[1-9][0-9]{0,8})", re.DOTALL)
 _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
-_STATE = re.compile(r"([0-9]{1,9})([rxfs]*)")
+_STATE = re.compile(r"([0-9]{1,9})([rxfs]*)(?:b([0-9]{1,9}))?")
 _OLD_RESTARTS = re.compile(r"[0-9]{1,9}")
 
 
@@ -57,6 +58,9 @@ class PodRecord(Struct, frozen=True, kw_only=True):
     """The failure of this pod has been counted, so the pod may be deleted."""
     stalled: bool = False
     """The job itself ends this pod because its attempt made no progress, which is counted."""
+    failures: int = 0
+    """How many pods in this place have failed in this execution, with this one if it is `failed`;
+    for the back-off of kinds that create their pods."""
 
 
 @lru_cache(maxsize=16384)
@@ -121,6 +125,7 @@ def _read_role(role: str, words: list[str]) -> Iterator[tuple[str, PodRecord]]:
                 released="x" in found.group(2),
                 failed="f" in found.group(2),
                 stalled="s" in found.group(2),
+                failures=int(found.group(3) or 0),
             )
             yield place, record
 
@@ -178,7 +183,8 @@ def _state(record: PodRecord) -> str:
         ("f", record.failed),
         ("s", record.stalled),
     )
-    return str(record.restarts) + "".join(letter for letter, is_set in flags if is_set)
+    failures = f"b{record.failures}" if record.failures else ""
+    return str(record.restarts) + "".join(letter for letter, is_set in flags if is_set) + failures
 
 
 __all__ = ["PodRecord", "matches", "read", "short_id", "texts"]

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from traincrew.plan.shared import torchrun, tracebacks
+from traincrew.plan.shared import programs, torchrun, tracebacks
 from traincrew.plan.shared.model import LogKey
 from traincrew.plan.shared.text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from traincrew.plan.shared.model import ContainerStatus, PodView
 
@@ -55,8 +55,13 @@ def has_ended(pod: PodView) -> bool:
     )
 
 
-def not_ready_reason(pod: PodView) -> str | None:
-    """Return why a pod is not ready; None if it is merely starting."""
+def not_ready_reason(pod: PodView, named: Collection[str] = ()) -> str | None:
+    """Return why a pod is not ready; None if it is merely starting.
+
+    Args:
+        pod: The pod.
+        named: The containers that the kind names; see `programs`.
+    """
     status = pod.status
     if pod.metadata.deletion_timestamp is not None:
         return "is being deleted"
@@ -65,7 +70,7 @@ def not_ready_reason(pod: PodView) -> str | None:
             return shorten(f"{condition.reason or 'Unschedulable'}: {condition.message}")
     if status.phase == "Failed" and status.reason:
         return shorten(f"{status.reason}: {status.message}")
-    for container in (*status.init_container_statuses, *status.container_statuses):
+    for container in programs.by_importance(pod, named):
         if (text := _container_not_ready_reason(container)) is not None:
             return text
     return None
@@ -179,8 +184,18 @@ def _with_message(container: ContainerStatus, previous: bool, text: str) -> Cont
     return msgspec.structs.replace(container, state=updated)
 
 
-def ended_at(pod: PodView) -> str:
-    """Return when the first container of a pod terminated; a text that sorts last if unknown."""
+def ended_at(pod: PodView, named: Collection[str] = ()) -> str:
+    """Return when the program of a pod terminated; a text that sorts last if unknown.
+
+    If that of the program is not known, it is the time of the first of its containers.
+
+    Args:
+        pod: The pod.
+        named: The containers that the kind names; see `programs`.
+    """
+    own = programs.program(pod, named)
+    if own is not None and own.state.terminated is not None and own.state.terminated.finished_at:
+        return own.state.terminated.finished_at
     ends = [
         status.state.terminated.finished_at
         for status in pod.status.container_statuses
@@ -189,9 +204,14 @@ def ended_at(pod: PodView) -> str:
     return min(ends, default="~")
 
 
-def failure(pod: PodView) -> str:
-    """Return why a pod has failed."""
-    for container in (*pod.status.init_container_statuses, *pod.status.container_statuses):
+def failure(pod: PodView, named: Collection[str] = ()) -> str:
+    """Return why a pod has failed.
+
+    Args:
+        pod: The pod.
+        named: The containers that the kind names; see `programs`.
+    """
+    for container in programs.that_can_fail(pod, named):
         ended = container.state.terminated
         if ended is not None and ended.exit_code != 0:
             where = f" on node {pod.spec.node_name}" if pod.spec.node_name else ""
@@ -246,7 +266,8 @@ def list_not_ready(
     names: Sequence[str],
     pods: Iterable[PodView],
     rejections: Mapping[str, str],
-    reason: Callable[[PodView], str | None] = not_ready_reason,
+    reason: Callable[[PodView], str | None] | None = None,
+    named: Collection[str] = (),
 ) -> str:
     """Return why the named pods are not ready, for the first few of them.
 
@@ -254,7 +275,8 @@ def list_not_ready(
         names: The names of the desired pods, in order.
         pods: The existing pods.
         rejections: Why the API refuses pods, by name.
-        reason: Tells why one is not ready; None if it is merely starting.
+        reason: Tells why one is not ready, if that is not `not_ready_reason`.
+        named: The containers that the kind names; see `programs`.
     """
     by_name = {pod.metadata.name: pod for pod in pods}
     lines = []
@@ -264,7 +286,8 @@ def list_not_ready(
             lines.append(f"{name}: {rejection_text(name, rejections[name])}")
         if pod is None or pod.ready:
             continue
-        if (text := reason(pod)) is not None:
+        text = reason(pod) if reason is not None else not_ready_reason(pod, named)
+        if text is not None:
             lines.append(f"{name}: {text}")
     return first_few(lines)
 

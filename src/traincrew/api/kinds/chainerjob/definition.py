@@ -82,6 +82,7 @@ DEFINITION = Kind(
         "A distributed Chainer training job: a master and sets of workers that communicate by MPI."
     ),
     spec=ChainerJobSpec,
+    containers=(CONTAINER,),
     spec_rules=SPEC_RULES,
     rules=JOB_RULES,
     columns=(

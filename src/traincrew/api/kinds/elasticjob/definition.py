@@ -22,6 +22,7 @@ from traincrew.api.kind import (
 )
 from traincrew.api.kinds.elasticjob.types import (
     C10D,
+    CONTAINER,
     GROUP,
     JOB_NAME,
     KIND,
@@ -133,6 +134,7 @@ DEFINITION = Kind(
         " workers that can change."
     ),
     spec=ElasticJobSpec,
+    containers=(CONTAINER,),
     spec_rules=SPEC_RULES,
     rules=JOB_RULES,
     columns=(

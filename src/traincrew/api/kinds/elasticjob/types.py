@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct, structs
 
+from traincrew.api import podtemplate
 from traincrew.api.kind import Rule, rules
 from traincrew.api.podtemplate import completed
 from traincrew.api.runpolicy import CleanPodPolicy, CommonPolicy, NonNegative, Positive, Seconds
@@ -319,7 +320,4 @@ def with_limits(spec: ElasticJobSpec, low: int, high: int) -> ElasticJobSpec:
 def main_container(template: dict[str, Any]) -> int:
     """Return the index of the container of a template that the launcher runs in."""
     containers = template.get("spec", {}).get("containers", [])
-    for place, container in enumerate(containers):
-        if container.get("name") == CONTAINER:
-            return place
-    return 0
+    return podtemplate.main_container((each.get("name", "") for each in containers), (CONTAINER,))

@@ -27,10 +27,12 @@ from traincrew.api.kinds.mpicluster.types import (
     GROUP,
     INSTEAD,
     KIND,
+    MASTER_CONTAINER,
     MAX_NAME,
     PLURAL,
     VERSION,
     WORKER,
+    WORKER_CONTAINER,
     MPIClusterSpec,
 )
 
@@ -159,6 +161,7 @@ DEFINITION = Kind(
         " hand or for one command."
     ),
     spec=MPIClusterSpec,
+    containers=(MASTER_CONTAINER, WORKER_CONTAINER),
     spec_rules=SPEC_RULES,
     rules=JOB_RULES,
     columns=(

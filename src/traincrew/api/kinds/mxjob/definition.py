@@ -21,6 +21,7 @@ from traincrew.api.kinds.mxjob.rules import (
     WRONG_NAME,
 )
 from traincrew.api.kinds.mxjob.types import (
+    CONTAINER,
     DEFAULT_PORT,
     DIST,
     GENERATED_ID,
@@ -183,8 +184,8 @@ STATUS = StatusWords(
             **_TEXT,
             "format": "date-time",
             "description": (
-                "Time at which a worker is recreated alone: before it, the scheduler has not"
-                " noticed its loss and does not take it back."
+                "Time before which no replica is recreated: the back-off after repeated failures;"
+                " for a worker alone, until the scheduler has noticed its loss and takes it back."
             ),
         },
         "restarts": {
@@ -254,6 +255,7 @@ DEFINITION = Kind(
         " server."
     ),
     spec=MxJobSpec,
+    containers=(CONTAINER,),
     spec_rules=SPEC_RULES,
     rules=JOB_RULES,
     columns=(

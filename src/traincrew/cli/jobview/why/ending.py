@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from typing import TYPE_CHECKING
 
+from traincrew.cli.display.programs import that_can_fail
 from traincrew.cli.jobview.why.facts import Explanation, brief
 from traincrew.plan.shared.pods import termination_text
 
@@ -210,7 +211,7 @@ def failed_pod(facts: Facts, pod: Pod, subject: str) -> Explanation | None:
         cause, words, fix = known
         quoted = f"pod {pod.metadata.name}: {reason}: {brief(pod.status.message)}"
         return Explanation(cause=cause, text=f"{subject} {words}.", evidence=(quoted,), fix=fix)
-    for container in (*pod.status.init_container_statuses, *pod.status.container_statuses):
+    for container in that_can_fail(pod):
         ended = container.state.terminated
         if ended is not None and ended.exit_code != 0:
             return ended_badly(facts, pod, container, subject, restarting=False)

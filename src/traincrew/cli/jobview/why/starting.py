@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from traincrew.cli.display.programs import by_importance
 from traincrew.cli.jobview.why.ending import ended_badly
 from traincrew.cli.jobview.why.facts import Explanation, brief
 from traincrew.cli.jobview.why.rules import Rule, first
@@ -158,8 +159,7 @@ _CONFIGURATION_REASONS = {
 
 def not_running(facts: Facts, pod: Pod, subject: str) -> Explanation | None:
     """Explain why a pod with a node does not run; None if it does, or starts as usual."""
-    status = pod.status
-    for container in (*status.init_container_statuses, *status.container_statuses):
+    for container in by_importance(pod):
         waiting = container.state.waiting
         if waiting is None:
             continue

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from traincrew.engine.controller import Controller, Request, own_key
+from traincrew.engine.errors import is_namespace_terminating
 from traincrew.engine.resources import ENDPOINT_SLICES, ENDPOINTS, PODS, SERVICES
 from traincrew.local.controllers.context import (
     NOT_CURRENT,
     ControllerContext,
-    is_namespace_terminating,
 )
 from traincrew.local.controllers.endpoints.plan import (
     ENDPOINTS_MANAGER,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from traincrew.engine.controller import Controller, Request, Result, own_key, owner_key
+from traincrew.engine.errors import is_namespace_terminating
 from traincrew.engine.objects import controller_of
 from traincrew.engine.resources import PODS, REPLICA_SETS, REPLICATION_CONTROLLERS
 from traincrew.local.controllers.context import (
     NOT_CURRENT,
     ControllerContext,
-    is_namespace_terminating,
     requeue,
 )
 from traincrew.local.controllers.informers import NAMESPACE, informer

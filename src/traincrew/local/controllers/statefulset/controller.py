@@ -5,7 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from traincrew.engine.controller import Controller, Request, Result, own_key, owner_key
-from traincrew.engine.errors import AlreadyExistsError, ApiError, NotFoundError
+from traincrew.engine.errors import (
+    AlreadyExistsError,
+    ApiError,
+    NotFoundError,
+    is_namespace_terminating,
+)
 from traincrew.engine.objects import controller_of
 from traincrew.engine.resources import (
     CONTROLLER_REVISIONS,
@@ -17,7 +22,6 @@ from traincrew.local.controllers.common import FIELD_MANAGER
 from traincrew.local.controllers.context import (
     NOT_CURRENT,
     ControllerContext,
-    is_namespace_terminating,
 )
 from traincrew.local.controllers.informers import CONTROLLER, informer
 from traincrew.local.controllers.selectors import matches
