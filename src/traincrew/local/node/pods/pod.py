@@ -133,6 +133,10 @@ class Pod:
         """
         return self._volumes.directory(name)
 
+    def shows(self, directory: Path) -> bool:
+        """Return whether one of its volumes is this directory."""
+        return self._volumes.shows(directory)
+
     def join(self, container: Document) -> Join | None:
         """Return the namespaces that a container enters; None if it gets its own.
 
