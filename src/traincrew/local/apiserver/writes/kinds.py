@@ -133,7 +133,8 @@ def _update_service(
     context.addresses.assign(new, old)
 
 
-def _create_claim(_context: WriteContext, new: Document) -> None:
+def _create_claim(context: WriteContext, new: Document) -> None:
+    storage.set_class(context.storage, new)
     storage.protect(new, storage.CLAIM_PROTECTION)
     new["status"] = {"phase": "Pending"}
 
