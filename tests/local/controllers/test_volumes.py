@@ -502,6 +502,16 @@ async def test_an_ephemeral_volume_has_a_claim_as_long_as_its_pod(world: World) 
     assert made["metadata"]["ownerReferences"][0]["kind"] == "Pod"
 
 
+async def test_a_pod_that_waits_for_its_claim_does_not_block_it(world: World) -> None:
+    volumes = [{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": claim()["spec"]}}}]
+    await world.create(PODS, user(volumes=volumes))
+    await world.until_pods(1)
+    await world.until_status(PERSISTENT_VOLUME_CLAIMS, "p-v", phase="Bound")
+    await world.client.delete(PODS, "p", "default", propagation="Foreground")
+    await world.until_gone(PODS, "p")
+    assert await world.get(PERSISTENT_VOLUME_CLAIMS, "p-v") is None
+
+
 async def test_a_claim_for_a_pod_alone_is_no_other_pods(world: World) -> None:
     await world.create(PERSISTENT_VOLUME_CLAIMS, new(claim("p-v")))
     volumes = [{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": claim()["spec"]}}}]
