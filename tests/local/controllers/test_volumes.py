@@ -51,7 +51,7 @@ def claim(name: str = "c", *, status: Document | None = None, **spec: Any) -> Do
 def volume(name: str = "v", *, size: str = "1Gi", **spec: Any) -> Document:
     base = {"capacity": {"storage": size}, "accessModes": ["ReadWriteOnce", "ReadOnlyMany"]}
     if not any(key in spec for key in ("nfs", "local")):
-        base["hostPath"] = {"path": f"/data/{name}"}  # type: ignore[assignment]
+        base["hostPath"] = {"path": f"/data/{name}"}
     return {"metadata": {"name": name}, "spec": base | spec}
 
 

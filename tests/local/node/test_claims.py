@@ -157,7 +157,7 @@ async def test_the_files_of_a_running_pod_stay_whoever_removes_the_finalizer(
 ) -> None:
     async with node_world(tmp_path / "node") as world:
         claim = await world.claim("c")
-        place = world.state / "claims" / "default" / claim["metadata"]["uid"]
+        place: Path = world.state / "claims" / "default" / claim["metadata"]["uid"]
         script = "echo one > /data/file; until [ -e /data/go ]; do sleep 0.1; done; cat /data/file"
         await world.pod(with_claim(script))
 
@@ -167,8 +167,10 @@ async def test_the_files_of_a_running_pod_stay_whoever_removes_the_finalizer(
         await world.until(written)
         await world.delete_claim("c")
 
+        claims = world.node._informers.claims.store
+
         async def known_to_be_gone() -> bool:
-            return world.node._informers.claims.store.get("default", "c") is None
+            return not claims.list()
 
         await world.until(known_to_be_gone)
         (place / "go").write_text("")
@@ -200,3 +202,17 @@ async def test_an_ephemeral_volume_is_the_claim_of_its_pod(tmp_path: Path) -> No
         patch = {"metadata": {"ownerReferences": [owner | {"controller": True}]}}
         await world.client.patch(PERSISTENT_VOLUME_CLAIMS, "p-v", "default", patch=patch)
         await world.phase("Succeeded")
+
+
+async def test_the_end_of_a_pod_keeps_the_wish_of_who_deleted_it(tmp_path: Path) -> None:
+    async with node_world(tmp_path / "node") as world:
+        await world.pod("exec sleep 100")
+        await world.ready()
+        await world.client.delete(PODS, "p", "default", propagation="Orphan", grace_period=1)
+
+        async def ended() -> Document | None:
+            meta = ((await world.get()) or {"metadata": {}})["metadata"]
+            return meta if meta.get("deletionGracePeriodSeconds") == 0 else None
+
+        # Only the garbage collector, which does not run here, removes the finalizer.
+        assert (await world.until(ended))["finalizers"] == ["orphan"]
