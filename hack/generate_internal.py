@@ -19,6 +19,7 @@ TARGET = SERVER_DATA / "internal.json.xz"
 # Structs that error messages print whole.
 ROOTS = (
     "core.PersistentVolumeClaimSpec",
+    "core.PersistentVolumeSource",
     "core.PodTemplateSpec",
     "core.ServicePort",
     "batch.PodFailurePolicy",

@@ -69,6 +69,10 @@ class ComparedNamespace:
         assert not self.lines, "\n".join(self.lines)
 
 
+_METADATA = ("name", "annotations", "labels", "finalizers")
+_MOMENT = "lastPhaseTransitionTime"
+
+
 def _comparable(answer: Answer) -> Document:
     """Return a response without what every server assigns itself."""
     body = json.loads(answer.text)
@@ -78,7 +82,8 @@ def _comparable(answer: Answer) -> Document:
         message = sorted(re.split(r", |: \[|\]", body["message"]))
         return {"code": answer.code, "message": message, "causes": list(dict.fromkeys(causes))}
     body = json.loads(answer.text.replace(body["metadata"]["uid"], "<uid>"))
-    metadata = {key: body["metadata"].get(key) for key in ("name", "annotations", "labels")}
+    metadata = {key: body["metadata"].get(key) for key in _METADATA}
+    status = {key: value for key, value in (body.get("status") or {}).items() if key != _MOMENT}
     spec = body.get("spec") or {}
     for container in (*spec.get("containers", ()), *spec.get("initContainers", ())):
         container.pop("volumeMounts", None)
@@ -87,7 +92,7 @@ def _comparable(answer: Answer) -> Document:
         spec.pop(key, None)
     for port in spec.get("ports", ()):
         port.pop("nodePort", None)
-    return {"code": answer.code, "metadata": metadata, "spec": spec, "status": body.get("status")}
+    return {"code": answer.code, "metadata": metadata, "spec": spec, "status": status}
 
 
 @pytest.fixture
@@ -462,4 +467,98 @@ async def test_quotas_of_other_objects(compared: ComparedNamespace) -> None:
         template = {**pod("x", restartPolicy="Never"), "metadata": {}}
         await compared.offer(JOBS, {"metadata": {"name": name}, "spec": {"template": template}})
     await compared.get(QUOTAS, "objects")
+    compared.check()
+
+
+CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False)
+
+
+def priority_class(name: str, value: int, **more: Any) -> Document:
+    return {"metadata": {"name": name}, "value": value, **more}
+
+
+async def test_priorities(compared: ComparedNamespace) -> None:
+    start = compared.namespace
+    quiet, first, second = (f"{start}-{name}" for name in ("quiet", "first", "second"))
+    await compared.offer(CLASSES, priority_class(quiet, 7, preemptionPolicy="Never"))
+    given: list[Document] = [
+        {"priority": 5},
+        {"priority": 0},
+        {"priority": -1},
+        {"preemptionPolicy": "Never"},
+        {"preemptionPolicy": "PreemptLowerPriority"},
+        {"priorityClassName": quiet},
+        {"priorityClassName": quiet, "priority": 7, "preemptionPolicy": "Never"},
+        {"priorityClassName": quiet, "priority": 8},
+        {"priorityClassName": quiet, "preemptionPolicy": "PreemptLowerPriority"},
+        {"priorityClassName": "system-node-critical", "priority": 1},
+        {"priorityClassName": f"{start}-unknown", "priority": 1},
+    ]
+    for number, spec in enumerate(given):
+        await compared.offer(PODS, pod(f"a-{number}", **spec))
+    await compared.offer(CLASSES, priority_class(first, 9, globalDefault=True))
+    await compared.offer(CLASSES, priority_class(second, 3, globalDefault=True))
+    await compared.offer(CLASSES, priority_class(second, 3))
+    await compared.put(CLASSES, priority_class(second, 3, globalDefault=True))
+    await compared.put(CLASSES, priority_class(first, 9, globalDefault=True, description="x"))
+    for number, spec in enumerate(given):
+        await compared.offer(PODS, pod(f"b-{number}", **spec))
+    # Other tests share the servers.
+    await compared.put(CLASSES, priority_class(first, 9))
+    compared.check()
+    assert compared.refused == 17
+
+
+VOLUMES = Resource("", "v1", "persistentvolumes", "PersistentVolume", False)
+HOST: Document = {"hostPath": {"path": "/data"}}
+VOLUME_SPECS: list[Document] = [
+    HOST,
+    {},
+    {"hostPath": {"path": ""}},
+    {"hostPath": {"path": "/a/../b"}},
+    {"hostPath": {"path": "./data"}},
+    {"hostPath": {"path": "/a", "type": "Nothing"}},
+    {"hostPath": {"path": "/"}, "persistentVolumeReclaimPolicy": "Recycle"},
+    HOST | {"nfs": {"server": "a", "path": "/"}},
+    {"nfs": {"server": "a", "path": "b"}},
+    {"local": {"path": "/a"}},
+    {"local": {"path": "../a"}, "nodeAffinity": {}},
+    {"csi": {"driver": "", "volumeHandle": ""}},
+    HOST | {"claimRef": {"namespace": "default", "name": "c"}},
+    HOST | {"accessModes": []},
+    HOST | {"accessModes": ["ReadWriteOncePod", "ReadWriteOnce"]},
+    HOST | {"accessModes": ["Sometimes"]},
+    HOST | {"capacity": {}},
+    HOST | {"capacity": {"storage": "0", "cpu": "1"}},
+    HOST | {"persistentVolumeReclaimPolicy": "Forget"},
+    HOST | {"storageClassName": "A_b"},
+    HOST | {"volumeMode": "Tape"},
+    HOST | {"mountOptions": ["ro"]},
+]
+
+
+async def test_persistent_volumes(compared: ComparedNamespace) -> None:
+    usual: Document = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]}
+    for number, spec in enumerate(VOLUME_SPECS):
+        meta = {"name": f"{compared.namespace}-{number}"}
+        await compared.offer(VOLUMES, {"metadata": meta, "spec": usual | spec})
+    first = {"name": f"{compared.namespace}-0"}
+    for change in (
+        {"hostPath": {"path": "/other"}},
+        {"volumeMode": "Block"},
+        {"mountOptions": ["x"]},
+    ):
+        await compared.put(VOLUMES, {"metadata": first, "spec": usual | HOST | change})
+    compared.check()
+
+
+async def test_claims_and_volumes_are_protected(compared: ComparedNamespace) -> None:
+    for name, finalizers in (("a", []), ("b", ["example.com/mine"])):
+        made = claim(name, "1Gi")
+        made["metadata"]["finalizers"] = finalizers
+        answer = await compared.offer(CLAIMS, made)
+        assert answer["metadata"]["finalizers"] == [*finalizers, "kubernetes.io/pvc-protection"]
+        # A client that replaces the whole object drops it; the controller adds it again.
+        await compared.put(CLAIMS, made)
+        await compared.get(CLAIMS, name)
     compared.check()

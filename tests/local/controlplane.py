@@ -233,7 +233,12 @@ class FakeKubelet:
 
     async def _remove(self, pod: AnyObject) -> None:
         await self._client.delete(
-            PODS, pod.metadata.name, pod.metadata.namespace, uid=pod.metadata.uid, grace_period=0
+            PODS,
+            pod.metadata.name,
+            pod.metadata.namespace,
+            propagation=None,
+            uid=pod.metadata.uid,
+            grace_period=0,
         )
 
     async def stop(self) -> None:

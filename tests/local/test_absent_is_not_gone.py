@@ -17,7 +17,6 @@ from traincrew.engine.objects import AnyObject
 from traincrew.engine.resources import (
     ENDPOINTS,
     JOBS,
-    PERSISTENT_VOLUME_CLAIMS,
     PODS,
     SERVICES,
 )
@@ -132,18 +131,10 @@ async def asked_for(world: support.World, path: str, records: list[AuditRecord])
     await world.until(asked, f"GET {path}")
 
 
-async def claim(world: support.World) -> dict[str, Any]:
-    spec = {
-        "accessModes": ["ReadWriteOnce"],
-        "resources": {"requests": {"storage": "1Gi"}},
-    }
-    return await world.create(PERSISTENT_VOLUME_CLAIMS, {"metadata": {"name": "c"}, "spec": spec})
-
-
 async def test_a_claim_and_a_pod_missing_in_a_list_keep_their_data(tmp_path: Path) -> None:
     async with node_world(tmp_path / "node") as world:
         records: list[AuditRecord] = []
-        uid = (await claim(world))["metadata"]["uid"]
+        uid = (await world.claim("c"))["metadata"]["uid"]
         mount = {"name": "data", "mountPath": "/data"}
         container = support.shell(
             "main", "echo precious > /data/file; sleep 600", volumeMounts=[mount]
@@ -181,7 +172,7 @@ async def test_a_claim_and_a_pod_missing_in_a_list_keep_their_data(tmp_path: Pat
 
         # Deleted objects are removed all the same, although the caches lack them.
         await world.client.delete(PODS, "p", "default", grace_period=0)
-        await world.client.delete(PERSISTENT_VOLUME_CLAIMS, "c", "default")
+        await world.delete_claim("c")
 
         async def removed() -> bool:
             return not kept.parent.exists() and not any((world.state / "pods").iterdir())
@@ -215,7 +206,7 @@ async def test_a_conflict_does_not_mean_that_a_pod_is_gone(tmp_path: Path) -> No
 
 async def test_a_claim_whose_deletion_was_missed_is_removed(tmp_path: Path) -> None:
     async with node_world(tmp_path / "node") as world:
-        made = await claim(world)
+        made = await world.claim("c")
         informers = world.node._informers
 
         async def known() -> bool:
@@ -226,7 +217,7 @@ async def test_a_claim_whose_deletion_was_missed_is_removed(tmp_path: Path) -> N
         path.mkdir(parents=True)
         seen = informers.claims.store.get("default", "c")
         assert seen is not None
-        await world.client.delete(PERSISTENT_VOLUME_CLAIMS, "c", "default")
+        await world.delete_claim("c")
 
         async def unknown() -> bool:
             return not path.exists()

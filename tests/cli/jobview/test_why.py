@@ -128,6 +128,11 @@ def nodes(*messages: str) -> str:
 PLACING = {
     "no-nodes": "no nodes available to schedule pods",
     "missing-claim": nodes('persistentvolumeclaim "data" not found'),
+    "terminating-claim": nodes('persistentvolumeclaim "data" is being deleted'),
+    "lost-claim": nodes('persistentvolumeclaim "data" bound to non-existent persistentvolume "v"'),
+    "claim-of-another": nodes(
+        "PVC default/p-data was not created for pod default/p (pod is not owner)"
+    ),
     "unbound-claim": nodes("pod has unbound immediate PersistentVolumeClaims"),
     "volume-elsewhere": nodes("4 node(s) had volume node affinity conflict"),
     "insufficient-gpu": nodes("1 Insufficient cpu", f"4 Insufficient {GPU}"),
@@ -227,6 +232,8 @@ EVENTS = {
     "missing-configmap": ("FailedMount", 'configmap "settings" not found'),
     "missing-secret": ("FailedMount", 'MountVolume.SetUp failed: secret "token" not found'),
     "missing-claim": ("FailedMount", 'persistentvolumeclaim "data" not found'),
+    "terminating-claim": ("FailedMount", "error processing PVC x/data: PVC is being deleted"),
+    "unbound-claim": ("FailedMount", "error processing PVC x/data: PVC is not bound"),
     "volume-in-use": ("FailedAttachVolume", "Multi-Attach error for volume"),
     "host-path": ("FailedMount", "hostPath type check failed: /data is not a directory"),
     "volume": ("FailedMount", "timed out waiting for the condition"),

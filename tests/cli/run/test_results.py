@@ -62,6 +62,35 @@ def test_discarded_files_are_reported(tmp_path: Path, environment: dict[str, str
     assert nothing_is_left(environment)
 
 
+VOLUME = """
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: mine}
+spec:
+  capacity: {storage: 1Gi}
+  accessModes: [ReadWriteOnce]
+  hostPath: {path: ./data}
+---
+"""
+
+
+@pytest.mark.parametrize("saved", [False, True])
+def test_a_claim_that_is_bound_to_a_directory_of_the_machine_writes_there(
+    tmp_path: Path, environment: dict[str, str], saved: bool
+) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "kept").write_text("here")
+    path = tmp_path / "job.yaml"
+    path.write_text(VOLUME + JOB.replace("echo written", "grep here /data/kept || exit 3"))
+    options = ("--output", str(tmp_path / "out")) if saved else ()
+    result = run(environment, *options, "-f", path)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "PersistentVolumeClaim data:" not in result.stdout
+    assert "(PersistentVolumeClaim data)" not in result.stdout
+    assert sorted(each.name for each in (tmp_path / "data").iterdir()) == ["0", "1", "kept"]
+    assert nothing_is_left(environment)
+
+
 def test_claims_and_paths_are_saved(
     tmp_path: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

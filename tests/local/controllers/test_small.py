@@ -26,6 +26,7 @@ from traincrew.local.controllers.unsupported import (
     of_claim,
     of_service,
     of_stateful_set,
+    of_volume,
     stored_only,
 )
 
@@ -230,7 +231,23 @@ def test_a_kind_that_is_only_stored_is_reported_with_an_alternative() -> None:
         (
             of_claim,
             {"storageClassName": "fast", "volumeMode": "Block", "dataSource": {"name": "x"}},
-            ["spec.storageClassName", "spec.volumeMode", "spec.dataSource"],
+            ["spec.volumeMode", "spec.dataSource"],
+        ),
+        (of_volume, {"hostPath": {"path": "/data"}}, []),
+        (
+            of_volume,
+            {
+                "nfs": {"server": "files", "path": "/"},
+                "mountOptions": ["ro"],
+                "nodeAffinity": {"required": {}},
+                "persistentVolumeReclaimPolicy": "Delete",
+            },
+            [
+                "spec.nfs",
+                "spec.mountOptions",
+                "spec.nodeAffinity",
+                "spec.persistentVolumeReclaimPolicy",
+            ],
         ),
         (of_stateful_set, {"updateStrategy": {"rollingUpdate": {"partition": 1}}}, []),
         (

@@ -14,7 +14,12 @@ from traincrew.engine.client import Client
 from traincrew.engine.config import from_kubeconfig
 from traincrew.engine.errors import NotFoundError
 from traincrew.engine.events import EventRecorder
-from traincrew.engine.resources import EVENTS, PODS, SERVICE_ACCOUNTS
+from traincrew.engine.resources import (
+    EVENTS,
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+    SERVICE_ACCOUNTS,
+)
 from traincrew.local.apiserver.http.server import ApiServer
 from traincrew.local.apiserver.storage import Storage
 from traincrew.local.images import Environment, ImagePullError
@@ -70,6 +75,22 @@ class World:
             spec = {"containers": [shell("main", spec)], "restartPolicy": "Never"}
         spec = {"nodeName": "local", "terminationGracePeriodSeconds": 5, **spec}
         return await self.create(PODS, {"metadata": {"name": name, **metadata}, "spec": spec})
+
+    async def claim(self, name: str, **spec: Any) -> Document:
+        """Create a claim and bind it, as controllers would."""
+        wanted = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1"}}}
+        claim = {"metadata": {"name": name}, "spec": wanted | spec}
+        await self.create(PERSISTENT_VOLUME_CLAIMS, claim)
+        patch = {"status": {"phase": "Bound"}}
+        return await self.client.patch(
+            PERSISTENT_VOLUME_CLAIMS, name, "default", patch=patch, subresource="status"
+        )
+
+    async def delete_claim(self, name: str) -> None:
+        """Delete a claim that is not protected, or not any more."""
+        patch = {"metadata": {"finalizers": None}}
+        await self.client.patch(PERSISTENT_VOLUME_CLAIMS, name, "default", patch=patch)
+        await self.client.delete(PERSISTENT_VOLUME_CLAIMS, name, "default")
 
     async def get(self, name: str = "p") -> Document | None:
         try:

@@ -12,7 +12,6 @@ import pytest
 
 from local.node.support import DEADLINE, node_world, shell
 from local.node.test_sandbox import Sandboxes, needs_namespaces
-from traincrew.engine.resources import PERSISTENT_VOLUME_CLAIMS
 from traincrew.local.node import PodOptions
 from traincrew.local.node.runtime.forkserver import ForkServer
 from traincrew.local.node.runtime.processes import Collect, Mount, Report
@@ -190,9 +189,7 @@ async def test_the_node_reports_what_pods_wrote_and_keeps_claims_by_name(tmp_pat
     )
     async with node_world(tmp_path / "state", pods=options) as world:
         for name in ("data", "unused"):
-            wanted = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1"}}}
-            claim = {"metadata": {"name": name}, "spec": wanted}
-            await world.create(PERSISTENT_VOLUME_CLAIMS, claim)
+            await world.claim(name)
         mounts = [{"name": "c", "mountPath": "/c"}, {"name": "s", "mountPath": "/scratch"}]
         volumes = [
             {"name": "c", "persistentVolumeClaim": {"claimName": "data"}},
@@ -212,7 +209,7 @@ async def test_the_node_reports_what_pods_wrote_and_keeps_claims_by_name(tmp_pat
         await world.pod(runs, name="runs")
         await world.ready("runs")
         await world.output("runs")
-        await world.client.delete(PERSISTENT_VOLUME_CLAIMS, "unused", "default")
+        await world.delete_claim("unused")
         await world.node.stop(kill=True)
         written = {report.container[1]: report for report in world.node.written()}
         claims = await world.node.claim_contents()

@@ -548,7 +548,7 @@ async def test_gates_hold_a_pod_back() -> None:
         await node_of(world, "p")
 
 
-async def test_a_claim_has_to_exist() -> None:
+async def test_a_claim_has_to_exist_and_to_be_bound() -> None:
     async with control_plane(controllers=False, kubelet=False) as world:
         volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
         await world.create(PODS, pod_document("p", volumes=volumes))
@@ -557,6 +557,16 @@ async def test_a_claim_has_to_exist() -> None:
         assert 'persistentvolumeclaim "data" not found' in condition["message"]
         spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
         await world.create(PERSISTENT_VOLUME_CLAIMS, {"metadata": {"name": "data"}, "spec": spec})
+
+        async def unbound() -> bool:
+            text = "pod has unbound immediate PersistentVolumeClaims"
+            return text in (await waits(world, "p"))["message"]
+
+        await world.until(unbound)
+        bound = {"status": {"phase": "Bound"}}
+        await world.client.patch(
+            PERSISTENT_VOLUME_CLAIMS, "data", "default", patch=bound, subresource="status"
+        )
         await node_of(world, "p")
 
 

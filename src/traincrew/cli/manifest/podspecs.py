@@ -30,16 +30,25 @@ class MountPath(NamedTuple):
 def resolve_host_paths(content: Any, directory: Path) -> None:
     """Make relative paths of ``hostPath`` volumes absolute, in place.
 
+    Those of PersistentVolumes as well, which may also have a ``local`` path.
+
     A path with ``..`` is left unchanged, and refused by the API server.
     """
-    for _, spec in _pod_specs(content):
-        for volume in _dictionaries(spec.get("volumes")):
-            host_path = volume.get("hostPath")
-            if not isinstance(host_path, dict):
-                continue
-            path = host_path.get("path")
-            if isinstance(path, str) and path and ".." not in path.split("/"):
-                host_path["path"] = str(directory / path)
+    sources = [
+        volume.get("hostPath")
+        for _, spec in _pod_specs(content)
+        for volume in _dictionaries(spec.get("volumes"))
+    ]
+    if isinstance(content, dict) and content.get("kind") == "PersistentVolume":
+        spec = content.get("spec")
+        if isinstance(spec, dict):
+            sources += [spec.get("hostPath"), spec.get("local")]
+    for source in sources:
+        if not isinstance(source, dict):
+            continue
+        path = source.get("path")
+        if isinstance(path, str) and path and ".." not in path.split("/"):
+            source["path"] = str(directory / path)
 
 
 def mount_paths(content: Any) -> Iterator[MountPath]:

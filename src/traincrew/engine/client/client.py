@@ -170,7 +170,7 @@ class Client(Requester):
         name: str,
         namespace: str | None = None,
         *,
-        propagation: Literal["Background", "Foreground", "Orphan"] = "Background",
+        propagation: Literal["Background", "Foreground", "Orphan"] | None = "Background",
         grace_period: int | None = None,
         uid: str | None = None,
         resource_version: str | None = None,
@@ -181,7 +181,8 @@ class Client(Requester):
             resource: Its resource.
             name: Its name.
             namespace: Its namespace; the configuration's by default.
-            propagation: What happens to its dependents.
+            propagation: What happens to its dependents. None leaves that to an earlier deletion,
+                and else to the server: some kinds are deleted without them.
             grace_period: Seconds; ``None`` leaves the object's own.
             uid: Delete only this incarnation; another one gives `ConflictError`.
             resource_version: Delete only this version.
@@ -189,11 +190,9 @@ class Client(Requester):
         Returns:
             The object, or a ``Status``.
         """
-        options: dict[str, Any] = {
-            "kind": "DeleteOptions",
-            "apiVersion": "v1",
-            "propagationPolicy": propagation,
-        }
+        options: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "v1"}
+        if propagation is not None:
+            options["propagationPolicy"] = propagation
         if grace_period is not None:
             options["gracePeriodSeconds"] = grace_period
         preconditions = {

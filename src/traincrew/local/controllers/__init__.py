@@ -21,7 +21,9 @@ from traincrew.local.controllers.service_accounts import (
 )
 from traincrew.local.controllers.statefulset.controller import add_stateful_set_controller
 from traincrew.local.controllers.ttl import add_ttl_controller
-from traincrew.local.controllers.volume_claims import add_volume_claim_controller
+from traincrew.local.controllers.volumes.binder import add_binders
+from traincrew.local.controllers.volumes.ephemeral import add_ephemeral_controller
+from traincrew.local.controllers.volumes.protection import add_protection_controllers
 
 if TYPE_CHECKING:
     from traincrew.engine.controller import Manager
@@ -46,5 +48,7 @@ def add_controllers(manager: Manager, events: EventRecorder, *, authority: str =
     add_garbage_collector(manager, events, quota.touch)
     add_disruption_controller(manager, events)
     add_ttl_controller(manager, events)
-    add_volume_claim_controller(manager, events)
+    add_binders(manager, events)
+    add_ephemeral_controller(manager, events)
+    add_protection_controllers(manager, events)
     add_aggregation_controller(manager, events)

@@ -204,7 +204,7 @@ class ControllerContext:
             ApiError: The server refused.
         """
         name, namespace, uid = obj.metadata.name, obj.metadata.namespace, obj.metadata.uid
-        deleting = self.client.delete(informer.resource, name, namespace, uid=uid)
+        deleting = self.client.delete(informer.resource, name, namespace, propagation=None, uid=uid)
         deleted = await self.client.unless_gone(
             deleting, informer.resource, name, namespace, uid=uid
         )

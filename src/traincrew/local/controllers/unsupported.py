@@ -9,9 +9,15 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from traincrew.engine.resources import PERSISTENT_VOLUME_CLAIMS, SERVICES, STATEFUL_SETS
+from traincrew.engine.resources import (
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    SERVICES,
+    STATEFUL_SETS,
+)
 from traincrew.local.controllers.common import object_reference, parse_time
 from traincrew.local.controllers.informers import informer
+from traincrew.local.controllers.volumes.binding import MOUNTED, source_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +30,6 @@ if TYPE_CHECKING:
 REASON = "NotEmulated"
 
 STORED_ONLY: dict[tuple[str, str], str] = {
-    ("", "persistentvolumes"): "claims are directories on this machine and bind by themselves",
     ("apps", "daemonsets"): "no pods are made; use a Deployment",
     ("autoscaling", "horizontalpodautoscalers"): "nothing is scaled; use kubectl scale",
     ("batch", "cronjobs"): "no Jobs are made; use kubectl create job --from=cronjob/NAME",
@@ -62,11 +67,6 @@ def of_claim(claim: AnyObject) -> list[str]:
     """Return the messages about unsupported fields of a PersistentVolumeClaim."""
     spec = claim.spec
     messages = []
-    if spec.get("storageClassName"):
-        messages.append(
-            f"spec.storageClassName: {spec['storageClassName']} is not asked; the claim is a "
-            "directory on this machine, and its size is not limited"
-        )
     if spec.get("volumeMode") == "Block":
         messages.append("spec.volumeMode: there are no block devices; the claim is a directory")
     messages += [
@@ -74,6 +74,27 @@ def of_claim(claim: AnyObject) -> list[str]:
         for field in ("dataSource", "dataSourceRef")
         if spec.get(field)
     ]
+    return messages
+
+
+def of_volume(volume: AnyObject) -> list[str]:
+    """Return the messages about unsupported fields of a PersistentVolume."""
+    spec, source = volume.spec, source_of(volume)
+    messages = []
+    if source not in MOUNTED:
+        messages.append(
+            f"spec.{source}: not mounted; the claim that gets this volume is an empty directory on "
+            "this machine. Use hostPath to show files of the machine"
+        )
+    if spec.get("mountOptions"):
+        messages.append("spec.mountOptions: directories of this machine are shown as they are")
+    if spec.get("nodeAffinity"):
+        messages.append("spec.nodeAffinity: not considered; all nodes are this machine")
+    if (policy := spec.get("persistentVolumeReclaimPolicy", "Retain")) != "Retain":
+        messages.append(
+            f"spec.persistentVolumeReclaimPolicy: {policy} deletes no files here; the volume "
+            "becomes Failed when its claim is deleted"
+        )
     return messages
 
 
@@ -97,6 +118,7 @@ class UnsupportedReporter:
         for resource, rule in (
             (SERVICES, of_service),
             (PERSISTENT_VOLUME_CLAIMS, of_claim),
+            (PERSISTENT_VOLUMES, of_volume),
             (STATEFUL_SETS, of_stateful_set),
         ):
             self._watch(manager, resource, rule)

@@ -31,7 +31,7 @@ class NodeInformers:
         self.slices = Informer(client, ENDPOINT_SLICES)
         self.config_maps = Informer(client, CONFIG_MAPS, MetadataOnly, metadata_only=True)
         self.secrets = Informer(client, SECRETS, MetadataOnly, metadata_only=True)
-        self.claims = Informer(client, PERSISTENT_VOLUME_CLAIMS, MetadataOnly, metadata_only=True)
+        self.claims = Informer(client, PERSISTENT_VOLUME_CLAIMS)
 
     def all(self) -> list[Informer[Any]]:
         """Return all informers."""

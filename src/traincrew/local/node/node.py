@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
     from traincrew.engine.client import Client
     from traincrew.engine.events import EventRecorder
-    from traincrew.engine.objects import MetadataOnly
+    from traincrew.engine.objects import AnyObject, MetadataOnly
     from traincrew.local.images import ImageStore
     from traincrew.local.node.machine.specs import NodeSpec
     from traincrew.local.node.records.views import PodView
@@ -130,6 +130,9 @@ class Node:
         self._context: Context | None = None
         self._objects: NodeObjects | None = None
         self._pods: dict[str, Pod] = {}
+        self._ending: set[Pod] = set()
+        """Pods that are gone from the API, but still run."""
+        self._pod_removed = asyncio.Event()
         self._stopped = False
         self.backend = Backend(self._paths, lambda: self._fork_server)
         self._log = get_logger(component="node")
@@ -283,6 +286,8 @@ class Node:
             directory = volume_claim_directory(
                 self._paths.claims, self._options, namespace, name, metadata.uid
             )
+            if claim.spec.get("volumeName") and not directory.exists():
+                continue  # its volume is a path of the machine, where its files stay
             counts = await asyncio.to_thread(measure, directory)
             contents.append(ClaimContents(namespace, name, directory, *counts))
         return contents
@@ -334,14 +339,29 @@ class Node:
     async def _remove_pod(self, uid: str) -> None:
         pod = self._pods.pop(uid, None)
         if pod is not None:
-            await pod.remove()
+            self._ending.add(pod)
+            try:
+                await pod.remove()
+            finally:
+                self._ending.discard(pod)
+                self._pod_removed.set()
 
-    def _on_claim(self, old: MetadataOnly | None, new: MetadataOnly | None) -> None:
+    def _on_claim(self, old: AnyObject | None, new: AnyObject | None) -> None:
         kept = self._options.claims is not None
         if new is None and old is not None and not kept:
             path = self._paths.claims / old.metadata.namespace / old.metadata.uid
-            removal = partial(in_thread, shutil.rmtree, path, ignore_errors=True)
+            removal = partial(self._remove_claim, path)
             self._deletions.follow(self._informers.claims, old.metadata, removal)
+
+    async def _remove_claim(self, directory: Path) -> None:
+        """Delete the directory of a claim once no pod shows it.
+
+        The claim's finalizer keeps it that long, but anybody may remove that.
+        """
+        while any(pod.shows(directory) for pod in (*self._pods.values(), *self._ending)):
+            self._pod_removed.clear()
+            await self._pod_removed.wait()
+        await in_thread(shutil.rmtree, directory, ignore_errors=True)
 
     def _source_handler(
         self, kind: str

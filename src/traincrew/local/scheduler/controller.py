@@ -21,6 +21,7 @@ from traincrew.engine.resources import (
 from traincrew.local.controllers.common import format_time, parse_time
 from traincrew.local.controllers.context import ControllerContext
 from traincrew.local.controllers.informers import informer, pods
+from traincrew.local.controllers.volumes.usage import belongs_to, claim_uses
 from traincrew.local.controllers.writes import Event
 from traincrew.local.scheduler.plan import Assignment, condition, place
 from traincrew.local.scheduler.priorities import Priorities, PriorityClass
@@ -50,6 +51,11 @@ _ALL = Request("", "pending-pods")
 _GATED = "Scheduling is blocked due to non-empty scheduling gates"
 PATIENCE = 5.0
 """Seconds to wait for another scheduler to handle a pod before it is reported that none has."""
+BINDING_PATIENCE = 3.0
+"""Seconds from the creation of a pod or claim until a claim that is not bound is reported.
+
+Longer than the binder waits for a volume (`volumes.binding.PATIENCE`).
+"""
 
 
 class Scheduler:
@@ -137,7 +143,7 @@ class Scheduler:
         self._priorities.set_class(old, new)
 
     def _claim_changed(self, old: AnyObject | None, new: AnyObject | None) -> None:
-        if old is None or new is None:
+        if old is None or new is None or old.status.get("phase") != new.status.get("phase"):
             self.controller.enqueue(_ALL)
 
     # -- decisions ---------------------------------------------------------------------------
@@ -163,6 +169,8 @@ class Scheduler:
                 self._warn_once(pod, message)
             if pod.spec.get("schedulingGates"):
                 writes.append(self._explain(pod, "SchedulingGated", _GATED))
+            elif (rest := self._until_bound(pod)) > 0:
+                later.append(rest)
             else:
                 waiting.append(pod)
         plan = place(waiting, self._state, self._priorities.of, self._missing_claim)
@@ -176,17 +184,51 @@ class Scheduler:
         return Result(requeue_after=min(later)) if later else None
 
     def _missing_claim(self, pod: AnyObject) -> str:
-        for volume in pod.spec.get("volumes") or ():
-            claim = volume.get("persistentVolumeClaim")
-            if not claim:
-                continue
-            name = claim.get("claimName", "")
+        """Return why a pod cannot be placed yet because of its claims; empty if it can."""
+        unbound = ""
+        for use in claim_uses(pod):
+            name = use.claim
             found = self._claims.store.get(pod.metadata.namespace, name)
             if found is None:
+                if use.template is not None:
+                    return (
+                        "waiting for ephemeral volume controller to create the "
+                        f'persistentvolumeclaim "{name}"'
+                    )
                 return f'persistentvolumeclaim "{name}" not found'
             if found.metadata.deletion_timestamp is not None:
                 return f'persistentvolumeclaim "{name}" is being deleted'
-        return ""
+            if use.template is not None and not belongs_to(found, pod):
+                place = f"{pod.metadata.namespace}/"
+                return (
+                    f"PVC {place}{name} was not created for pod {place}{pod.metadata.name} "
+                    "(pod is not owner)"
+                )
+            if found.status.get("phase") == "Lost":
+                volume = found.spec.get("volumeName")
+                return (
+                    f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume '
+                    f'"{volume}"'
+                )
+            if found.status.get("phase") != "Bound":
+                unbound = "pod has unbound immediate PersistentVolumeClaims"
+        return unbound
+
+    def _until_bound(self, pod: AnyObject) -> float:
+        """Return how many seconds a pod may still wait, without a word, for its new claims.
+
+        Controllers create and bind claims a moment after pods.
+        """
+        since = pod.metadata.creation_timestamp
+        waits = False
+        for use in claim_uses(pod):
+            found = self._claims.store.get(pod.metadata.namespace, use.claim)
+            if found is None:
+                waits |= use.template is not None
+            elif found.status.get("phase", "Pending") == "Pending":
+                waits = True
+                since = max(since, found.metadata.creation_timestamp)
+        return parse_time(since) + BINDING_PATIENCE - self._context.now() if waits else 0.0
 
     async def _bind(self, assignment: Assignment) -> None:
         pod, node = assignment.pod, assignment.node

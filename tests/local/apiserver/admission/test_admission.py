@@ -53,6 +53,78 @@ async def test_a_containers_own_mount_takes_precedence(api: Api) -> None:
     assert [each["name"] for each in created["spec"]["volumes"]] == ["mine"]
 
 
+CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+COMPUTED = "must not be provided in pod spec; priority admission controller computed"
+
+
+async def test_a_priority_has_to_be_that_of_the_class(api: Api) -> None:
+    quiet = {"metadata": {"name": "quiet"}, "value": 7, "preemptionPolicy": "Never"}
+    (await api.post(CLASSES, quiet)).ok(201)
+    for name, spec, why in (
+        ("a", {"priority": 5}, f"the integer value of priority (5) {COMPUTED} 0"),
+        (
+            "b",
+            {"priority": 8, "priorityClassName": "quiet"},
+            f"the integer value of priority (8) {COMPUTED} 7",
+        ),
+        (
+            "c",
+            {"preemptionPolicy": "Never"},
+            f"the string value of PreemptionPolicy (Never) {COMPUTED} PreemptLowerPriority",
+        ),
+    ):
+        answer = await api.post(PODS, pod(name, **spec))
+        text = f'pods "{name}" is forbidden: {why} from the given PriorityClass name'
+        answer.refused(403, "Forbidden", text)
+    for name, spec, priority in (
+        ("d", {"priority": 0}, 0),
+        ("e", {"priority": 7, "priorityClassName": "quiet"}, 7),
+    ):
+        assert (await api.post(PODS, pod(name, **spec))).ok(201)["spec"]["priority"] == priority
+
+
+async def test_there_is_one_default_priority(api: Api) -> None:
+    first = {"metadata": {"name": "first"}, "value": 9, "globalDefault": True}
+    second = {"metadata": {"name": "second"}, "value": 3, "globalDefault": True}
+    (await api.post(CLASSES, first)).ok(201)
+    why = (
+        'priorityclasses.scheduling.k8s.io "second" is forbidden: PriorityClass first is already '
+        "marked as default. Only one default can exist"
+    )
+    (await api.post(CLASSES, second)).refused(403, "Forbidden", why)
+    (await api.post(CLASSES, second | {"globalDefault": False})).ok(201)
+    answer = await api.put(f"{CLASSES}/second", second)
+    answer.refused(403, "Forbidden", why)
+    (await api.put(f"{CLASSES}/first", first | {"description": "still"})).ok()
+    spec = (await api.post(PODS, pod("a"))).ok(201)["spec"]
+    assert (spec["priority"], spec["priorityClassName"]) == (9, "first")
+
+
+async def test_claims_and_volumes_are_protected(api: Api) -> None:
+    modes = {"accessModes": ["ReadWriteOnce"]}
+    claim = {
+        "metadata": {"name": "c", "finalizers": ["example.com/mine"]},
+        "spec": modes | {"resources": {"requests": {"storage": "1Gi"}}},
+    }
+    volume = {
+        "metadata": {"name": "v"},
+        "spec": modes | {"capacity": {"storage": "1Gi"}, "hostPath": {"path": "/data"}},
+    }
+    for path, document, finalizers in (
+        (
+            PODS.replace("pods", "persistentvolumeclaims"),
+            claim,
+            ["example.com/mine", "kubernetes.io/pvc-protection"],
+        ),
+        ("/api/v1/persistentvolumes", volume, ["kubernetes.io/pv-protection"]),
+    ):
+        created = (await api.post(path, document)).ok(201)
+        assert created["metadata"]["finalizers"] == finalizers
+        place = f"{path}/{created['metadata']['name']}"
+        assert (await api.delete(place)).ok()["metadata"]["deletionTimestamp"]
+        assert (await api.get(place)).ok()["metadata"]["finalizers"] == finalizers
+
+
 async def test_runtime_classes(api: Api) -> None:
     message = 'pods "a" is forbidden: pod rejected: RuntimeClass "none" not found'
     (await api.post(PODS, pod("a", runtimeClassName="none"))).refused(403, "Forbidden", message)

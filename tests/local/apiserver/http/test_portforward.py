@@ -353,6 +353,31 @@ async def test_forwarding_over_websocket_channels(api: Api, node: Node) -> None:
     await until_closed(node)
 
 
+@pytest.mark.parametrize(
+    ("port", "channel", "last"), [(9, 0, "hello"), (999, 1, "connection refused")]
+)
+async def test_the_websocket_is_closed_when_the_pod_has_closed(
+    api: Api, node: Node, port: int, channel: int, last: str
+) -> None:
+    async with await channels(api, str(port)) as socket, asyncio.timeout(DEADLINE):
+        received = [await socket.receive_bytes() for _ in range(3)]
+        assert received[-1][0] == channel
+        assert received[-1].decode().endswith(last)
+        assert (await socket.receive()).type is aiohttp.WSMsgType.CLOSE
+        assert socket.close_code == aiohttp.WSCloseCode.OK
+
+
+async def test_a_port_that_the_pod_has_closed_does_not_block_another(api: Api, node: Node) -> None:
+    async with await channels(api, "9,7") as socket, asyncio.timeout(DEADLINE):
+        first = [await socket.receive_bytes() for _ in range(5)]  # a number on each channel
+        assert b"\0hello" in first
+        for _ in range(100):
+            await socket.send_bytes(b"\0nobody reads this")
+        await socket.send_bytes(b"\2ping")
+        await receive(socket, 2, b"ping")
+    await until_closed(node)
+
+
 # -- refusals
 
 

@@ -608,6 +608,42 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
         'Invalid value: "0": must be greater than zero',
     ),
     ("PersistentVolume", {"spec": {"capacity": None}}, "spec.capacity", "Required value"),
+    (
+        "PersistentVolume",
+        {"spec": {"hostPath": None}},
+        "spec",
+        "Required value: must specify a volume type",
+    ),
+    (
+        "PersistentVolume",
+        {"spec": {"nfs": {"server": "a", "path": "/"}}},
+        "spec.nfs",
+        "Forbidden: may not specify more than 1 volume type",
+    ),
+    (
+        "PersistentVolume",
+        {"spec": {"hostPath": {"path": "/a/../b"}}},
+        "spec.hostPath.path",
+        "Invalid value: \"/a/../b\": must not contain '..'",
+    ),
+    (
+        "PersistentVolume",
+        {"spec": {"hostPath": None, "local": {"path": "/a"}}},
+        "spec.nodeAffinity",
+        "Required value: Local volume requires node affinity",
+    ),
+    (
+        "PersistentVolume",
+        {"spec": {"persistentVolumeReclaimPolicy": "Recycle"}},
+        "spec.persistentVolumeReclaimPolicy",
+        "Forbidden: may not be 'recycle' for a hostPath mount of '/'",
+    ),
+    (
+        "PersistentVolume",
+        {"spec": {"capacity": {"storage": "0"}}},
+        "spec.capacity[storage]",
+        'Invalid value: "0": must be greater than zero',
+    ),
     # RBAC
     (
         "Role",
@@ -814,6 +850,14 @@ UPDATES: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
         "spec",
         "Forbidden: spec is immutable after creation except resources.requests and",
     ),
+    (
+        "PersistentVolume",
+        {},
+        {"spec": {"hostPath": {"path": "/other"}}},
+        "spec.persistentvolumesource",
+        '  "HostPath": {\n-  "Path": "/",\n+  "Path": "/other",\n',
+    ),
+    ("PersistentVolume", {}, {"spec": {"volumeMode": "Block"}}, "volumeMode", FIXED),
     (
         "PersistentVolumeClaim",
         {"status": {"phase": "Bound", "capacity": {"storage": "1Gi"}}},

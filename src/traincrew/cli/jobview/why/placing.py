@@ -32,6 +32,26 @@ RULES = (
         "create the claim {claim} in namespace {namespace}, or correct its name in the manifest",
     ),
     Rule(
+        "terminating-claim",
+        r'persistentvolumeclaims? "(?P<claim>[^"]+)" is being deleted',
+        "{subject} cannot be placed: its PersistentVolumeClaim {claim} is being deleted",
+        "wait until the pods that use the claim are gone (kubectl describe pvc {claim} -n"
+        " {namespace} lists them), then create it again",
+    ),
+    Rule(
+        "lost-claim",
+        r'persistentvolumeclaims? "(?P<claim>[^"]+)" bound to non-existent',
+        "{subject} cannot be placed: the volume of its PersistentVolumeClaim {claim} is gone",
+        "delete the claim {claim} in namespace {namespace}, and create it again",
+    ),
+    Rule(
+        "claim-of-another",
+        r"PVC \S+/(?P<claim>\S+) was not created for pod",
+        "{subject} cannot be placed: PersistentVolumeClaim {claim} has the name of its ephemeral"
+        " volume",
+        "delete the claim {claim} in namespace {namespace}, or rename the volume in the template",
+    ),
+    Rule(
         "unbound-claim",
         r"unbound immediate PersistentVolumeClaims|waiting for first consumer"
         r"|find available persistent volumes",

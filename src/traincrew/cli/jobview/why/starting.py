@@ -128,6 +128,18 @@ VOLUMES = (
         "create the claim {name} in namespace {namespace}, or correct its name",
     ),
     Rule(
+        "terminating-claim",
+        r"PVC \S+/(?P<name>\S+): PVC is being deleted",
+        "{subject} cannot start: its PersistentVolumeClaim {name} is being deleted",
+        "delete the pod; when all pods that use the claim are gone, create the claim again",
+    ),
+    Rule(
+        "unbound-claim",
+        r"PVC \S+/(?P<name>\S+): PVC is not bound",
+        "{subject} cannot start: its PersistentVolumeClaim {name} has no volume",
+        "find out why: kubectl describe pvc {name} -n {namespace}",
+    ),
+    Rule(
         "volume-in-use",
         r"Multi-Attach|already (exclusively )?attached|already used by",
         "{subject} cannot start: its volume is attached to another node",

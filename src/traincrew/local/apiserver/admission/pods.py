@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from traincrew.local.apiserver.values.documents import Document
     from traincrew.local.apiserver.values.errors import StatusError
 
-__all__ = ["admit"]
+__all__ = ["admit", "admit_priority_class"]
 
 TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a path
 _TOKEN_VOLUME = "kube-api-access-"  # noqa: S105 - a name
@@ -32,7 +32,8 @@ def admit(storage: Storage, pod: Document) -> None:
     """Complete a new pod in place, or reject it.
 
     Raises:
-        StatusError: 403 for a reference to an object that does not exist.
+        StatusError: 403 for a reference to an object that does not exist, or for a priority that
+            is not that of the pod's class.
     """
     _set_account(storage, pod)
     _set_priority(storage, pod)
@@ -110,13 +111,48 @@ def _set_priority(storage: Storage, pod: Document) -> None:
         else:
             raise _forbidden(pod, f"no PriorityClass with name {wanted} was found")
     else:
-        for entry in storage.scan(_PRIORITY_CLASSES):
-            if entry.obj.get("globalDefault"):
-                chosen = entry.obj
-                spec["priorityClassName"] = entry.key[1]
+        chosen = default_priority_class(storage)
+        if chosen is not None:
+            spec["priorityClassName"] = chosen["metadata"]["name"]
     chosen = chosen or {}
-    spec["priority"] = chosen.get("value", 0)
-    spec.setdefault("preemptionPolicy", chosen.get("preemptionPolicy", "PreemptLowerPriority"))
+    priority = chosen.get("value", 0)
+    policy = chosen.get("preemptionPolicy", "PreemptLowerPriority")
+    for what, field, computed in (
+        ("integer value of priority", "priority", priority),
+        ("string value of PreemptionPolicy", "preemptionPolicy", policy),
+    ):
+        given = spec.setdefault(field, computed)
+        if given != computed:
+            raise _forbidden(
+                pod,
+                f"the {what} ({given}) must not be provided in pod spec; priority admission "
+                f"controller computed {computed} from the given PriorityClass name",
+            )
+
+
+def default_priority_class(storage: Storage) -> Document | None:
+    """Return the class of pods that name none: of several, that with the lowest value."""
+    classes = [entry.obj for entry in storage.scan(_PRIORITY_CLASSES)]
+    defaults = [each for each in classes if each.get("globalDefault")]
+    return min(defaults, key=lambda each: int(each.get("value", 0)), default=None)
+
+
+def admit_priority_class(storage: Storage, priority_class: Document) -> None:
+    """Reject a second default, at creation and at updates.
+
+    Raises:
+        StatusError: 403; the message names the other class.
+    """
+    if not priority_class.get("globalDefault"):
+        return
+    name = priority_class["metadata"]["name"]
+    known = default_priority_class(storage)
+    if known is not None and known["metadata"]["name"] != name:
+        why = (
+            f"PriorityClass {known['metadata']['name']} is already marked as default. Only one "
+            "default can exist"
+        )
+        raise forbidden("priorityclasses", "scheduling.k8s.io", name, why)
 
 
 def _set_runtime(storage: Storage, pod: Document) -> None:

@@ -13,7 +13,18 @@ from traincrew.local.apiserver.values.causes import Cause
 from traincrew.local.apiserver.values.documents import Document
 from traincrew.local.apiserver.values.names import label_fault, subdomain_fault
 
-from . import autoscaling, core, jobs, network, policy, quota, storage, webhooks, workloads
+from . import (
+    autoscaling,
+    core,
+    jobs,
+    network,
+    persistentvolumes,
+    policy,
+    quota,
+    storage,
+    webhooks,
+    workloads,
+)
 from . import pod as pods
 from .crd import definition
 from .meta import object_meta, object_meta_update, path_segment_fault
@@ -39,7 +50,7 @@ _RULES: dict[tuple[str, str], _Rule] = {
     ("", "LimitRange"): quota.limit_range,
     ("", "Namespace"): core.namespace,
     ("", "Node"): core.node,
-    ("", "PersistentVolume"): storage.persistent_volume,
+    ("", "PersistentVolume"): persistentvolumes.persistent_volume,
     ("", "PersistentVolumeClaim"): storage.persistent_volume_claim,
     ("", "Pod"): _pod,
     ("", "PodTemplate"): workloads.template_object,

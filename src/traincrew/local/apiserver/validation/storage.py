@@ -1,4 +1,4 @@
-"""Rules for PersistentVolumeClaims, PersistentVolumes and StorageClasses.
+"""Rules for PersistentVolumeClaims and StorageClasses.
 
 Source: ``pkg/apis/core/validation``. The embedded cluster's volumes are directories.
 """
@@ -20,19 +20,40 @@ if TYPE_CHECKING:
     from traincrew.local.apiserver.values.causes import Cause
     from traincrew.local.apiserver.values.documents import Document
 
-__all__ = ["claim_spec", "persistent_volume", "persistent_volume_claim", "storage_class"]
+__all__ = [
+    "access_modes",
+    "claim_spec",
+    "exclusive_mode",
+    "persistent_volume_claim",
+    "storage_class",
+]
 
 _MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 
 
-def _access_modes(found: list[Cause], spec: Document, path: str) -> None:
+def access_modes(
+    found: list[Cause],
+    spec: Document,
+    path: str,
+    *,
+    none: str = "at least 1 access mode is required",
+) -> None:
+    """Validate access modes.
+
+    Args:
+        found: Receives the faults.
+        spec: Of a claim or volume.
+        path: Of the spec.
+        none: The detail of the fault if there are none.
+    """
     modes, here = spec.get("accessModes") or [], f"{path}.accessModes"
     if not modes:
-        found.append(why.required(here, "at least 1 access mode is required"))
+        found.append(why.required(here, none))
     found.extend(why.not_supported(here, mode, _MODES) for mode in modes if mode not in _MODES)
 
 
-def _exclusive_mode(found: list[Cause], spec: Document, path: str) -> None:
+def exclusive_mode(found: list[Cause], spec: Document, path: str) -> None:
+    """Refuse ReadWriteOncePod beside other modes."""
     modes = set(spec.get("accessModes") or ())
     if "ReadWriteOncePod" in modes and len(modes & set(_MODES)) > 1:
         detail = "may not use ReadWriteOncePod with other access modes"
@@ -41,9 +62,9 @@ def _exclusive_mode(found: list[Cause], spec: Document, path: str) -> None:
 
 def claim_spec(found: list[Cause], spec: Document, path: str) -> None:
     """Validate the spec of a claim, also of a claim template of a StatefulSet."""
-    _access_modes(found, spec, path)
+    access_modes(found, spec, path)
     label_selector(found, spec.get("selector"), f"{path}.selector")
-    _exclusive_mode(found, spec, path)
+    exclusive_mode(found, spec, path)
     wanted = field(spec, "resources", "requests").get("storage")
     here = f"{path}.resources[storage]"
     if wanted is None:
@@ -86,18 +107,6 @@ def _claim_update(found: list[Cause], spec: Document, old: Document, status: Doc
         detail = "field can not be less than status.capacity"
         found.append(why.forbidden("spec.resources.requests.storage", detail))
     immutable(found, "volumeMode", spec.get("volumeMode"), old.get("volumeMode"))
-
-
-def persistent_volume(found: list[Cause], obj: Document, _old: Document | None) -> None:
-    """Validate a PersistentVolume."""
-    spec = field(obj, "spec")
-    _access_modes(found, spec, "spec")
-    if not spec.get("capacity"):
-        found.append(why.required("spec.capacity"))
-    policy = spec.get("persistentVolumeReclaimPolicy", "Retain")
-    supported = ("Delete", "Recycle", "Retain")
-    if policy not in supported:
-        found.append(why.not_supported("spec.persistentVolumeReclaimPolicy", policy, supported))
 
 
 def storage_class(found: list[Cause], obj: Document, old: Document | None) -> None:

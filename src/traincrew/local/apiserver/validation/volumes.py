@@ -22,7 +22,15 @@ if TYPE_CHECKING:
     from traincrew.local.apiserver.values.causes import Cause
     from traincrew.local.apiserver.values.documents import Document
 
-__all__ = ["descending_path", "field_reference", "key_reference", "resource_reference", "volumes"]
+__all__ = [
+    "descending_path",
+    "field_reference",
+    "key_reference",
+    "path_without_backsteps",
+    "resource_reference",
+    "source_rules",
+    "volumes",
+]
 
 _MODE = "must be a number between 0 and 0777 (octal), both inclusive"
 _ENV_FIELDS = (
@@ -123,13 +131,17 @@ def _source(found: list[Cause], volume: Document, path: str) -> None:
     if not kinds:
         found.append(why.required(path, "must specify a volume type"))
         return
-    source, here = field(volume, kinds[0]), f"{path}.{kinds[0]}"
-    check = _SOURCES.get(kinds[0])
-    if check is not None:
-        check(found, source, here)
+    source_rules(found, kinds[0], field(volume, kinds[0]), f"{path}.{kinds[0]}")
     found.extend(
         why.forbidden(f"{path}.{_MISSPELT.get(kind, kind)}", _ONE_TYPE) for kind in kinds[1:]
     )
+
+
+def source_rules(found: list[Cause], kind: str, source: Document, path: str) -> None:
+    """Validate the source of a volume of a pod, or of a PersistentVolume with the same field."""
+    check = _SOURCES.get(kind)
+    if check is not None:
+        check(found, source, path)
 
 
 def _empty_dir(found: list[Cause], source: Document, path: str) -> None:
@@ -143,7 +155,7 @@ def _host_path(found: list[Cause], source: Document, path: str) -> None:
     if not source.get("path"):
         found.append(why.required(f"{path}.path"))
         return
-    _no_backsteps(found, source["path"], f"{path}.path")
+    path_without_backsteps(found, source["path"], f"{path}.path")
     if source.get("type", "") not in _HOST_PATH_TYPES:
         found.append(why.not_supported(f"{path}.type", source["type"], _HOST_PATH_TYPES))
 
@@ -272,7 +284,8 @@ def _mode(found: list[Cause], source: Document, key: str, path: str) -> None:
         found.append(why.invalid(f"{path}.{key}", mode, _MODE))
 
 
-def _no_backsteps(found: list[Cause], value: str, path: str) -> None:
+def path_without_backsteps(found: list[Cause], value: str, path: str) -> None:
+    """Refuse a path that leads upwards."""
     if ".." in value.split("/"):
         found.append(why.invalid(path, value, "must not contain '..'"))
 
@@ -281,7 +294,7 @@ def descending_path(found: list[Cause], value: str, path: str) -> None:
     """Validate a relative path that does not leave its directory."""
     if value.startswith("/"):
         found.append(why.invalid(path, value, "must be a relative path"))
-    _no_backsteps(found, value, path)
+    path_without_backsteps(found, value, path)
 
 
 def _local_path(found: list[Cause], value: str, path: str) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING, Any, Protocol
 
-from traincrew.local.apiserver.admission import limits, pods
+from traincrew.local.apiserver.admission import limits, pods, storage
 from traincrew.local.apiserver.requests.objectmeta import timestamp
 from traincrew.local.apiserver.values import causes
 from traincrew.local.apiserver.values.documents import field
@@ -133,8 +133,35 @@ def _update_service(
     context.addresses.assign(new, old)
 
 
-def _create_claim(_context: WriteContext, new: Document) -> None:
+def _create_claim(context: WriteContext, new: Document) -> None:
+    storage.set_class(context.storage, new)
+    storage.protect(new, storage.CLAIM_PROTECTION)
     new["status"] = {"phase": "Pending"}
+
+
+def _create_volume(context: WriteContext, new: Document) -> None:
+    storage.protect(new, storage.VOLUME_PROTECTION)
+    now = timestamp(context.clock())
+    new["status"] = {"phase": "Pending", "lastPhaseTransitionTime": now}
+
+
+def _update_volume(
+    context: WriteContext, new: Document, old: Document, _sent: frozenset[str]
+) -> None:
+    status, before = field(new, "status"), field(old, "status")
+    key = "lastPhaseTransitionTime"
+    if status.get("phase") != before.get("phase") and status.get(key) == before.get(key):
+        new["status"] = {**status, key: timestamp(context.clock())}
+
+
+def _create_priority_class(context: WriteContext, new: Document) -> None:
+    pods.admit_priority_class(context.storage, new)
+
+
+def _update_priority_class(
+    context: WriteContext, new: Document, _old: Document, _sent: frozenset[str]
+) -> None:
+    pods.admit_priority_class(context.storage, new)
 
 
 def _create_definition(_context: WriteContext, new: Document) -> None:
@@ -188,8 +215,9 @@ CREATE: dict[str, Callable[[Any, Document], None]] = {
     "daemonsets.apps": _create_daemon_set,
     "namespaces": _create_namespace,
     "persistentvolumeclaims": _create_claim,
-    "persistentvolumes": _create_claim,
+    "persistentvolumes": _create_volume,
     "pods": _create_pod,
+    "priorityclasses.scheduling.k8s.io": _create_priority_class,
     "secrets": _fold_string_data,
     "services": _create_service,
 }
@@ -197,7 +225,9 @@ UPDATE: dict[str, Callable[[Any, Document, Document, frozenset[str]], None]] = {
     "configmaps": _update_immutable_data,
     "daemonsets.apps": _update_daemon_set,
     "namespaces": _update_namespace,
+    "persistentvolumes": _update_volume,
     "pods": _update_pod,
+    "priorityclasses.scheduling.k8s.io": _update_priority_class,
     "secrets": _update_secret,
     "services": _update_service,
 }

@@ -8,6 +8,7 @@ from traincrew.engine.controller import Controller, Request, Result, own_key, ow
 from traincrew.engine.errors import (
     AlreadyExistsError,
     ApiError,
+    ConflictError,
     NotFoundError,
     is_namespace_terminating,
 )
@@ -156,10 +157,20 @@ class StatefulSetReconciler:
                 PERSISTENT_VOLUME_CLAIMS, claim, field_manager=FIELD_MANAGER
             )
         except AlreadyExistsError:
+            await self._check_claim(owner, claim)
             return  # claims outlive pods
         name = claim["metadata"]["name"]
         text = f"Create Claim {name} Pod {pod_name} in StatefulSet {owner.metadata.name} success"
         self._context.record(owner, Event("SuccessfulCreate", text))
+
+    async def _check_claim(self, owner: AnyObject, claim: dict[str, Any]) -> None:
+        """Raise a conflict, which is retried, if the claim that exists is being deleted."""
+        name = claim["metadata"]["name"]
+        live = await self._context.client.get(
+            PERSISTENT_VOLUME_CLAIMS, name, owner.metadata.namespace
+        )
+        if live["metadata"].get("deletionTimestamp"):
+            raise ConflictError(f"pvc {name} is being deleted")
 
     async def _delete(self, request: Request, owner: AnyObject, pod: AnyObject) -> None:
         subject = f"Delete Pod {pod.metadata.name} in StatefulSet {owner.metadata.name}"

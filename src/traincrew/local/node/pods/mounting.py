@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from traincrew.local.node.fields.references import Reference
-from traincrew.local.node.volumes.podvolumes import NamespaceNotReadyError, VolumeError
+from traincrew.local.node.volumes.podvolumes import VolumeError, VolumeNotReadyError
 from traincrew.local.node.waiting import StoppedError, unless_stopped
 
 if TYPE_CHECKING:
@@ -19,9 +19,9 @@ __all__ = ["Mounting", "pod_reference"]
 
 _FIRST_RETRY = 0.5
 _LONGEST_RETRY = 10.0
-# Grace period for controllers to fill a new namespace before a failure is reported.
-_NEW_NAMESPACE_SECONDS = 5.0
-_NEW_NAMESPACE_RETRY = 0.05
+# Grace period for controllers before a failure is reported: to fill a new namespace, to bind.
+_CONTROLLERS_SECONDS = 5.0
+_CONTROLLERS_RETRY = 0.05
 
 
 def pod_reference(uid: str) -> Reference:
@@ -45,15 +45,15 @@ class Mounting:
     async def prepare(self, stop: asyncio.Event) -> bool:
         """Set up the volumes; return False if the pod is stopped before."""
         delay = _FIRST_RETRY
-        silent_until = time.monotonic() + _NEW_NAMESPACE_SECONDS
+        silent_until = time.monotonic() + _CONTROLLERS_SECONDS
         while True:
             pause = delay
             try:
                 await self._volumes.prepare()
             except VolumeError as error:
-                is_new = isinstance(error, NamespaceNotReadyError)
+                is_new = isinstance(error, VolumeNotReadyError)
                 if is_new and time.monotonic() < silent_until:
-                    pause = _NEW_NAMESPACE_RETRY
+                    pause = _CONTROLLERS_RETRY
                     self._pod.changed()
                 else:
                     delay = min(delay * 2, _LONGEST_RETRY)

@@ -136,6 +136,10 @@ class Pod:
         """
         return self._volumes.directory(name)
 
+    def shows(self, directory: Path) -> bool:
+        """Return whether one of its volumes is this directory."""
+        return self._volumes.shows(directory)
+
     def join(self, container: Document) -> Join | None:
         """Return the namespaces that a container enters; None if it gets its own.
 
@@ -238,7 +242,10 @@ class Pod:
 
     async def _delete_now(self) -> None:
         client, name, namespace = self.context.client, self.name, self.namespace
-        deleting = client.delete(PODS, name, namespace, grace_period=0, uid=self.uid)
+        # What happens to dependents is up to whoever has asked for the deletion.
+        deleting = client.delete(
+            PODS, name, namespace, propagation=None, grace_period=0, uid=self.uid
+        )
         await client.unless_gone(deleting, PODS, name, namespace, uid=self.uid)
 
     async def _retry(self, write: Any) -> None:

@@ -78,7 +78,7 @@ _CONTAINER: dict[str, tuple[str, _Rule]] = {
     ),
 }
 _EPHEMERAL = "ephemeralContainers"
-_VOLUMES = ("emptyDir", "hostPath", "persistentVolumeClaim")
+_VOLUMES = ("emptyDir", "ephemeral", "hostPath", "persistentVolumeClaim")
 
 
 def unsupported(pod: Document, isolation: Isolation) -> list[Unsupported]:

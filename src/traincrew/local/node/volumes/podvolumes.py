@@ -9,7 +9,11 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from traincrew.engine.errors import ApiError, NotFoundError
-from traincrew.engine.resources import PERSISTENT_VOLUME_CLAIMS, SERVICE_ACCOUNTS
+from traincrew.engine.resources import (
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    SERVICE_ACCOUNTS,
+)
 from traincrew.local.node.fields.downward import FieldError, PodFacts
 from traincrew.local.node.fields.references import (
     MissingReferenceError,
@@ -34,7 +38,7 @@ if TYPE_CHECKING:
     from traincrew.local.node.machine.paths import Paths
     from traincrew.local.node.machine.specs import PodOptions
 
-__all__ = ["NamespaceNotReadyError", "PodVolumes", "VolumeError"]
+__all__ = ["PodVolumes", "VolumeError", "VolumeNotReadyError"]
 
 Document = Mapping[str, Any]
 
@@ -58,8 +62,8 @@ class VolumeError(Exception):
     """A volume cannot be set up; the message is for a `FailedMount` event."""
 
 
-class NamespaceNotReadyError(VolumeError):
-    """A volume needs an object that controllers have not created yet in a new namespace."""
+class VolumeNotReadyError(VolumeError):
+    """A volume needs what controllers have not done yet: a new namespace's objects, a binding."""
 
 
 class PodVolumes:
@@ -139,7 +143,7 @@ class PodVolumes:
                 ApiError,
             ) as error:
                 text = f'MountVolume.SetUp failed for volume "{name}" : {error}'
-                kind = type(error) if isinstance(error, NamespaceNotReadyError) else VolumeError
+                kind = type(error) if isinstance(error, VolumeNotReadyError) else VolumeError
                 raise kind(text) from error
 
     async def refresh(self) -> None:
@@ -165,12 +169,12 @@ class PodVolumes:
             return directory
         if (host_path := volume.get("hostPath")) is not None:
             return _host_path(host_path, self._options.host_directory)
-        claim = volume.get("persistentVolumeClaim") or {}
+        if (claim := volume.get("persistentVolumeClaim")) is not None:
+            return await self._claim(str(claim.get("claimName", "")))
         if "ephemeral" in volume:
             # The claim that a controller creates for it is named after pod and volume.
-            claim = {"claimName": f"{self._facts().metadata['name']}-{volume['name']}"}
-        if claim:
-            return await self._claim(str(claim.get("claimName", "")))
+            name = f"{self._facts().metadata['name']}-{volume['name']}"
+            return await self._claim(name, own=True)
         directory = self._directory(volume["name"])
         if (volume.get("emptyDir") or {}).get("medium") == "Memory":
             directory = self._paths.shared_memory(self._uid) / volume["name"]
@@ -195,7 +199,7 @@ class PodVolumes:
         sources = await fetch(self._client, facts.namespace, volume_references(volume))
         tokens = {each: await self._token(facts, each) for each in token_requests(volume)}
         if tokens and sources.is_missing(_ROOT_CA):
-            raise NamespaceNotReadyError('configmap "kube-root-ca.crt" not found')
+            raise VolumeNotReadyError('configmap "kube-root-ca.crt" not found')
         files = volume_files(facts, volume, sources, tokens)
         if self._group >= 0:
             # As upstream: files are readable for the group if they are for the owner.
@@ -228,21 +232,65 @@ class PodVolumes:
         except NotFoundError as error:
             if account != _ACCOUNT:
                 raise
-            raise NamespaceNotReadyError(str(error)) from error
+            raise VolumeNotReadyError(str(error)) from error
         return str(answer["status"]["token"])
 
-    async def _claim(self, name: str) -> Path:
+    async def _claim(self, name: str, *, own: bool = False) -> Path:
+        """Return the directory of a claim; `own` if it has to belong to the pod."""
         namespace = self._facts().namespace
         try:
             claim = await self._client.get(PERSISTENT_VOLUME_CLAIMS, name, namespace)
         except NotFoundError as error:
             raise VolumeError(f'persistentvolumeclaim "{name}" not found') from error
-        uid = str(claim["metadata"]["uid"])
+        meta = claim["metadata"]
+        if meta.get("deletionTimestamp") and not self._has_run():
+            raise VolumeError(f"error processing PVC {namespace}/{name}: PVC is being deleted")
+        if own and not _is_owned(meta, self._uid):
+            raise VolumeError(
+                f"PVC {namespace}/{name} was not created for pod "
+                f"{namespace}/{self._facts().metadata['name']} (pod is not owner)"
+            )
+        if (claim.get("status") or {}).get("phase") != "Bound":
+            raise VolumeNotReadyError(f"error processing PVC {namespace}/{name}: PVC is not bound")
+        if volume_name := claim["spec"].get("volumeName"):
+            place = await self._place(volume_name)
+            if place is not None:
+                return place
+        uid = str(meta["uid"])
         directory = volume_claim_directory(self._paths.claims, self._options, namespace, name, uid)
         if not directory.exists():
             directory.mkdir(parents=True)
             self._open_up(directory)
         return directory
+
+    def _has_run(self) -> bool:
+        """Return whether containers of the pod were started, by this node or an earlier one."""
+        containers = self._paths.containers(self._uid)
+        return containers.is_dir() and any(containers.iterdir())
+
+    async def _place(self, name: str) -> Path | None:
+        """Return the path of this machine that a PersistentVolume shows.
+
+        Returns:
+            None for sources that are not mounted: the claim is a directory.
+        """
+        try:
+            volume = await self._client.get(PERSISTENT_VOLUMES, name)
+        except NotFoundError as error:
+            raise VolumeError(f'persistentvolume "{name}" not found') from error
+        spec: Document = volume["spec"]
+        if (host_path := spec.get("hostPath")) is not None:
+            return _host_path(host_path, self._options.host_directory)
+        if (local := spec.get("local")) is not None:
+            path = self._options.host_directory / str(local.get("path", ""))
+            if not path.exists():
+                raise VolumeError(f'path "{path}" does not exist')
+            return path.resolve()
+        return None
+
+    def shows(self, directory: Path) -> bool:
+        """Return whether a prepared volume is this directory."""
+        return directory in self._directories.values()
 
     async def remove(self) -> None:
         """Delete the volumes that belong to the pod alone."""
@@ -253,6 +301,12 @@ class PodVolumes:
         ):
             await in_thread(shutil.rmtree, directory, ignore_errors=True)
         self._directories.clear()
+
+
+def _is_owned(metadata: Document, uid: str) -> bool:
+    """Return whether a pod controls an object."""
+    references = metadata.get("ownerReferences") or ()
+    return any(each.get("controller") and each.get("uid") == uid for each in references)
 
 
 def _host_path(volume: Document, base: Path) -> Path:

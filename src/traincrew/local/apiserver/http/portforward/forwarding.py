@@ -49,11 +49,16 @@ class Forwarder:
         self._pod = pod
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def start(self, port: int, data: ByteStream, error: ByteStream) -> None:
-        """Connect a pair of streams to a port of the pod; close both when it ends."""
+    def start(self, port: int, data: ByteStream, error: ByteStream) -> asyncio.Task[None]:
+        """Connect a pair of streams to a port of the pod; close both when it ends.
+
+        Returns:
+            What ends with the connection.
+        """
         task = asyncio.create_task(self._forward(port, data, error))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def close(self) -> None:
         """End all connections."""
