@@ -3,6 +3,7 @@
 import gc
 import logging
 import signal
+import sys
 from collections.abc import Iterator
 
 import hypothesis
@@ -11,6 +12,11 @@ from hypothesis import HealthCheck, settings, strategies
 
 import variation
 from traincrew.engine.observability import logs
+
+# pytest rewrites the assertions of a module when it imports it. That takes longer than all the rest
+# of a start, in each of the processes of a run; so what it has made is kept, also where
+# PYTHONDONTWRITEBYTECODE is set.
+sys.dont_write_bytecode = False
 
 # The duration of an example depends on the load of the machine and is not a failure.
 settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])
