@@ -3,14 +3,21 @@
 import gc
 import logging
 import signal
+import sys
 from collections.abc import Iterator
 
 import hypothesis
 import pytest
 from hypothesis import HealthCheck, settings, strategies
 
+import ordering
 import variation
 from traincrew.engine.observability import logs
+
+# pytest rewrites the assertions of a module when it imports it. That takes longer than all the rest
+# of a start, in each of the processes of a run; so what it has made is kept, also where
+# PYTHONDONTWRITEBYTECODE is set.
+sys.dont_write_bytecode = False
 
 # The duration of an example depends on the load of the machine and is not a failure.
 settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -33,6 +40,20 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.hypothesis_seed = str(variation.NUMBER)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Let each process of a run begin with other modules, whose assertions it then rewrites."""
+    config = session.config
+    if hasattr(config, "workerinput"):
+        which, count = config.workerinput["workerid"], config.workerinput["workercount"]
+        config.args = ordering.rotated(config.args, int(which.removeprefix("gw")), count)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run tests in an order that depends on nothing but the number: each alone, after any other."""
+    items[:] = ordering.shuffled(items, variation.NUMBER, lambda item: item.path.as_posix())
 
 
 def pytest_collection_finish() -> None:

@@ -22,7 +22,6 @@ from cyclonedx.model.bom import Bom, BomMetaData
 from cyclonedx.model.component import Component, ComponentType
 from cyclonedx.output.json import JsonV1Dot6
 from cyclonedx.schema import SchemaVersion
-from cyclonedx.validation.json import JsonStrictValidator
 from hack.images.archive import Archive
 from hack.images.errors import ImageError
 from packageurl import PackageURL
@@ -92,6 +91,9 @@ def document(archive: Archive, suite: str, programs: Iterable[str] = ()) -> str:
     )
     bom.register_dependency(image, components)
     text = str(JsonV1Dot6(bom).output_as_string(indent=1)) + "\n"
+    # Importing it builds parsers of a dozen formats, which takes longer than all the rest.
+    from cyclonedx.validation.json import JsonStrictValidator
+
     if error := JsonStrictValidator(SchemaVersion.V1_6).validate_str(text):
         raise ImageError(f"{archive.path.name}: its bill of materials is not CycloneDX: {error}")
     return text

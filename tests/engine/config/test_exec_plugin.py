@@ -37,7 +37,9 @@ class Plugin:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         script = directory / "plugin"
-        script.write_text(f"#!{sys.executable}\n{PLUGIN}")
+        # No path with a space may be in a script's first line.
+        (directory / "plugin.py").write_text(PLUGIN)
+        script.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$0.py" "$@"\n')
         script.chmod(0o755)
         self.answer(token="one")
 

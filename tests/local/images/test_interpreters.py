@@ -39,7 +39,7 @@ async def test_the_newest_of_several_bundled_wheels_counts(tmp_path: Path) -> No
     python = tmp_path / "python3"
     python.write_text(
         f"""#!/bin/sh
-exec {sys.executable} -I -c "import sysconfig
+exec "{sys.executable}" -I -c "import sysconfig
 sysconfig.get_config_vars()['WHEEL_PKG_DIR'] = '{wheels}'
 $3"
 """

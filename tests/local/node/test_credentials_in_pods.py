@@ -25,17 +25,27 @@ if TYPE_CHECKING:
 DEADLINE = 60.0
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-# Prints everything that a program can read where credentials are or were; ARGV: directories.
+# What a pod sees in its `/tmp` if this checkout is there: the interpreter that runs its programs.
+CHECKOUT = Path(__file__).resolve().parents[3]
+
+# Prints everything that a program can read where credentials are or were.
+# ARGV: process of the cluster, a directory with neither, directories.
 SEARCH = """
 import os, sys
 from pathlib import Path
 print(dict(os.environ))
-places = [Path(each) for each in sys.argv[2:]] + [Path("/run"), Path("/tmp")]
-files = [file for place in places for file in place.rglob("*")]
+def below(place):
+    for directory, inner, names in os.walk(place):
+        if directory == sys.argv[2]:
+            inner.clear()
+            continue
+        yield from (Path(directory, name) for name in names)
+places = [Path(each) for each in sys.argv[3:]] + [Path("/run"), Path("/tmp")]
+files = [file for place in places for file in below(place)]
 files += [Path("/proc/self/mountinfo")]
 for process in Path("/proc").glob("[0-9]*"):
     files += [process / "environ", process / "cmdline"]
-    files += (process / "root" / sys.argv[2].lstrip("/")).rglob("*")
+    files += (process / "root" / sys.argv[3].lstrip("/")).rglob("*")
 for file in files:
     try:
         print("READ", file, file.read_bytes()[:100_000])
@@ -124,7 +134,7 @@ async def test_a_pod_finds_no_credential_but_its_accounts(
                 shutil.copy(cluster.kubeconfig_path, file)
             (merged.parent / "other").touch()
             places = (str(state), str(home), str(merged.parent))
-            text = await output(cluster, SEARCH, str(os.getpid()), *places)
+            text = await output(cluster, SEARCH, str(os.getpid()), str(CHECKOUT), *places)
             assert "serviceaccount/token" in text  # its own
             assert cluster.server.token not in text
             assert "identity.json" not in text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -152,7 +153,7 @@ def test_the_exit_code_is_that_of_the_command(command: str, code: int) -> None:
 
 
 def test_a_command_that_is_told_to_end_may_clean_up() -> None:
-    command = f"{sys.executable} -c '{ENDING}'"
+    command = f"{shlex.quote(sys.executable)} -c '{ENDING}'"
     process = subprocess.Popen(
         ["sh", "-c", agent.RUN, "sh", command], stdout=subprocess.PIPE, text=True
     )
