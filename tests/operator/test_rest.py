@@ -21,49 +21,12 @@ from comparison import (
     with_last_applied,
 )
 from harness import MX_JOBS, OLDER_MX_JOBS, RESOURCES, Cluster
+from terse import terse
 from traincrew.api.crd import definition
 from traincrew.api.kinds import KINDS
 from traincrew.engine.errors import ConflictError
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-POD = {"spec": {"containers": [{"image": "example/any:1", "ports": [{"containerPort": 80}]}]}}
-"""Without what the API would add to a pod: names, protocols, policies."""
-_SPECS: dict[str, Document] = {
-    "ChainerJob": {"master": {"template": POD}, "workerSets": {"ws": {"template": POD}}},
-    "ElasticJob": {"replicaSpecs": {"Worker": {"replicas": 2, "template": POD}}},
-    "MPICluster": {
-        "master": {"template": POD},
-        "workers": {"template": POD},
-        "codeSync": [
-            {"name": "code", "repository": "https://example.org/code.git", "mountPath": "/code"}
-        ],
-    },
-    "MxJob": {
-        "jobMode": "dist",
-        "replicaSpecs": [
-            {"template": POD},
-            {"mxReplicaType": "SERVER", "template": POD},
-            {"mxReplicaType": "SCHEDULER", "template": POD},
-        ],
-    },
-}
-
-
-def terse(name: str) -> list[Document]:
-    """One manifest for each kind and group, with as little as possible written."""
-    return [
-        {
-            "apiVersion": resource.api_version,
-            "kind": resource.kind,
-            "metadata": {"name": f"{name}-{resource.group.count('.')}", "namespace": "default"},
-            "spec": _spec(resource.kind),
-        }
-        for resource in RESOURCES
-    ]
-
-
-def _spec(kind: str) -> Document:
-    return copy.deepcopy(_SPECS[kind])
 
 
 def examples() -> list[Document]:

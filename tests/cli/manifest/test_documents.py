@@ -17,6 +17,7 @@ kind: ChainerJob
 metadata:
   name: digits
 """
+INLINE = "{apiVersion: kubeflow.org/v1alpha1, kind: ChainerJob, metadata: {name: x}}"
 
 
 def written(directory: Path, text: str, name: str = "job.yaml") -> str:
@@ -55,10 +56,8 @@ def test_a_list_of_one_kind_is_split_as_well(tmp_path: Path, kind: Kind, named: 
     ("text", "says"),
     [
         (
-            "apiVersion: kubeflow.org/v1alpha1\nkind: JobbList\nitems:\n"
-            "- {apiVersion: kubeflow.org/v1alpha1, kind: ChainerJob, metadata: {name: x}}\n",
-            r"items\[0\]: ChainerJob \(kubeflow.org/v1alpha1\) in a JobbList"
-            r" \(kubeflow.org/v1alpha1\): write kind: List, with apiVersion: v1",
+            f"apiVersion: kubeflow.org/v1alpha1\nkind: JobbList\nitems: [{INLINE}]\n",
+            r"items\[0\]: ChainerJob \(kubeflow.org/v1alpha1\) in a JobbList \(kubeflow.org/v1",
         ),
         (
             "apiVersion: kubeflow.org/v1alpha1\nkind: ChainerJobList\n",
