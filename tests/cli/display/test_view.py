@@ -499,3 +499,14 @@ def test_a_killed_sidecar_explains_nothing() -> None:
 
     assert view.failing_pod(view.jobs[0]) is None
     assert exit_code(view) == 1
+
+
+def test_a_sidecar_that_ends_is_not_called_an_init_container_that_failed() -> None:
+    state = {
+        "name": "sidecar",
+        "restartPolicy": "Always",
+        "state": {"terminated": {"exitCode": 137}},
+    }
+    shown = master("Running", running(), init=[state])
+
+    assert texts(followed().pod(shown, 1)) == [f"{MASTER}: running"]

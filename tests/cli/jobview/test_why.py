@@ -513,3 +513,14 @@ def test_there_are_many_situations() -> None:
     tables = (PLACING, STARTING, EVENTS, REFUSED, ENDS, JOBS)
     causes = {cause for table in tables for cause in table}
     assert len(causes) >= 80
+
+
+@pytest.mark.parametrize(
+    "cause", [cause for cause in ENDS if cause in {"killed", "program-failed"}]
+)
+def test_a_restart_that_waits_says_for_how_long(cause: str) -> None:
+    message = f"Worker 0 failed: {'x' * 900}. All replicas are restarted in 20 s (restart 3 of 6)."
+    restarting = [*RUNNING[:1], condition("Restarting", reason="MxJobRestarting", message=message)]
+    said = "It is restarted in 20 s, because it has failed before."
+    assert why(job(restarting), ENDS[cause]).text.endswith(said)
+    assert why(job(restarting)).text.endswith(said)

@@ -170,7 +170,7 @@ def pod_state(pod: Pod) -> PodState:
     sidecars = {c.name for c in pod.spec.init_containers if c.restart_policy == "Always"}
     for number, init in enumerate(status.init_container_statuses, 1):
         waiting, ended = init.state.waiting, init.state.terminated
-        if ended is not None and ended.exit_code != 0:
+        if ended is not None and ended.exit_code != 0 and init.name not in sidecars:
             return PodState(f"init container {init.name}: exit code {ended.exit_code}", tone="bad")
         if waiting is not None and waiting.reason not in _PASSING:
             return _waiting(init, waiting.reason, waiting.message)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from traincrew.api.kinds.chainerjob import types as api
+from traincrew.api.kinds.chainerjob.definition import DEFINITION
 from traincrew.api.kinds.chainerjob.rules import problems
 from traincrew.api.kinds.chainerjob.types import MASTER
 from traincrew.api.runpolicy import RunPolicy
@@ -52,6 +53,7 @@ class _Planner(JobPlanner[api.ChainerJobSpec, Status]):
     status_type = Status
     suspend_field = "spec.runPolicy.suspend"
     default_policy = RunPolicy()
+    containers = DEFINITION.containers
 
     def __init__(self, observed: Observed, now: datetime, options: Options) -> None:
         super().__init__(observed, now, options)

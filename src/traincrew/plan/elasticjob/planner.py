@@ -76,6 +76,7 @@ class _Planner(JobPlanner[ElasticJobSpec, ElasticJobStatus]):
     status_type = ElasticJobStatus
     suspend_field = "spec.suspend"
     default_policy = CommonPolicy(clean_pod_policy="None")
+    containers = NAMED
 
     def __init__(self, observed: Observed, now: datetime, options: Options) -> None:
         super().__init__(observed, now, options)

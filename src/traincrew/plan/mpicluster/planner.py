@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from traincrew.api.kinds.mpicluster import types as api
+from traincrew.api.kinds.mpicluster.definition import DEFINITION
 from traincrew.api.kinds.mpicluster.rules import problems
 from traincrew.api.kinds.mpicluster.types import WORKER, MPIClusterSpec
 from traincrew.api.meta import format_time, parse_time
@@ -57,6 +58,7 @@ class _Planner(JobPlanner[MPIClusterSpec, MPIClusterStatus]):
     status_type = MPIClusterStatus
     suspend_field = "spec.runPolicy.suspend"
     default_policy = RunPolicy()
+    containers = DEFINITION.containers
 
     def __init__(self, observed: Observed, now: datetime, options: Options) -> None:
         super().__init__(observed, now, options)

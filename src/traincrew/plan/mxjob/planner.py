@@ -62,6 +62,7 @@ class _Planner(JobPlanner[MxJobSpec, MxJobStatus]):
     status_type = MxJobStatus
     suspend_field = "spec.runPolicy.suspend"
     default_policy = MxRunPolicy()
+    containers = NAMED
 
     def __init__(self, observed: Observed, now: datetime, options: Options) -> None:
         super().__init__(observed, now, options)

@@ -68,6 +68,7 @@ class JobPlanner(ABC, Generic[Spec, AnyStatus]):
         status_type: Type of its ``status``.
         suspend_field: Path of the field that suspends a job.
         default_policy: Run policy of a job whose spec cannot be decoded.
+        containers: The containers that the kind names; see `programs`.
         releasing: Whether pods are to be created or deleted as soon as this plan's status is
             stored.
     """
@@ -77,6 +78,7 @@ class JobPlanner(ABC, Generic[Spec, AnyStatus]):
     status_type: type[AnyStatus]
     suspend_field: str
     default_policy: CommonPolicy
+    containers: tuple[str, ...] = ()
 
     def __init__(self, observed: Observed, now: datetime, options: Options) -> None:
         self.now, self.options = now, options
@@ -219,7 +221,7 @@ class JobPlanner(ABC, Generic[Spec, AnyStatus]):
         left = _MAX_LOGS_READ - len(self.observed.logs)
         if left <= 0:
             return ()
-        failed = sorted(self.observed.pods, key=pods.ended_at)
+        failed = sorted(self.observed.pods, key=lambda pod: pods.ended_at(pod, self.containers))
         unread = [
             key for pod in failed for key in pods.logs_to_read(pod) if key not in self.observed.logs
         ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["explain"]
 
+_DELAY = re.compile(r"\b(?:restarted|recreated) in \d+ s\b")
+"""The back-off in the message of a job (`traincrew.plan.shared.backoff.words`)."""
 SEEN_SECONDS = 10.0
 """An operator that runs writes a status sooner."""
 
@@ -239,6 +242,14 @@ def _not_synced(facts: Facts, condition: Condition) -> Explanation:
 
 
 def _restarting(facts: Facts, condition: Condition, trouble: Explanation | None) -> Explanation:
+    found = _restart(facts, condition, trouble)
+    delays = _DELAY.findall(condition.message)
+    if not delays or delays[-1] in found.text:
+        return found
+    return replace(found, text=f"{found.text} It is {delays[-1]}, because it has failed before.")
+
+
+def _restart(facts: Facts, condition: Condition, trouble: Explanation | None) -> Explanation:
     quoted = _quoted(condition)
     if condition.reason == "NoProgress":
         return Explanation(

@@ -242,15 +242,15 @@ def _mounting(facts: Facts, pod: Pod, subject: str) -> Explanation | None:
 def _initializing(facts: Facts, pod: Pod, subject: str) -> Explanation | None:
     name = pod.metadata.name
     for container in pod.status.init_container_statuses:
-        ended = container.state.terminated
-        if ended is not None and ended.exit_code != 0:
-            return ended_badly(facts, pod, container, subject, restarting=True)
-        running = container.state.running
-        sidecar = any(
+        if any(
             one.name == container.name and one.restart_policy == "Always"
             for one in pod.spec.init_containers
-        )
-        if running is not None and not sidecar:
+        ):
+            continue  # a sidecar runs beside the program, and ends after it
+        ended, running = container.state.terminated, container.state.running
+        if ended is not None and ended.exit_code != 0:
+            return ended_badly(facts, pod, container, subject, restarting=True)
+        if running is not None:
             seconds = facts.age(running.started_at)
             return Explanation(
                 cause="initializing",
