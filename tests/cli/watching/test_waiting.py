@@ -71,6 +71,28 @@ def test_a_job_that_waits_is_explained_once(
     assert cause in lines[index - 1]
 
 
+def test_a_claim_that_waits_for_a_volume_is_explained(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "data"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "",
+            "resources": {"requests": {"storage": "1Gi"}},
+        },
+    }
+    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
+    monkeypatch.setattr(waiting, "AFTER_SECONDS", 0.5)
+    traincrew.run([claim, job(volumes=volumes)], sandbox="bare", timeout=6)
+    lines = capsys.readouterr().out.splitlines()
+    (index,) = (number for number, line in enumerate(lines) if "What to do:" in line)
+    assert "What to do: add a PersistentVolume that fits to the manifest" in lines[index]
+    assert "a PersistentVolumeClaim of it has no volume" in lines[index - 1]
+
+
 def test_a_job_that_runs_is_not_explained(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -197,7 +197,7 @@ async def test_pods_of_a_new_namespace_wait_silently_for_its_objects(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The namespace counts as new, however slow the machine is.
-    monkeypatch.setattr("traincrew.local.node.pods.mounting._NEW_NAMESPACE_SECONDS", 60.0)
+    monkeypatch.setattr("traincrew.local.node.pods.mounting._CONTROLLERS_SECONDS", 60.0)
     await world.client.delete(SERVICE_ACCOUNTS, "default", "default")
     await world.pod("cat /var/run/secrets/kubernetes.io/serviceaccount/namespace")
     await world.container(lambda each: each["state"].get("waiting"))

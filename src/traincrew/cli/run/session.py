@@ -44,6 +44,8 @@ _FIXES = {
     " pretended if this machine has fewer",
     "node-selector": "remove nodeSelector and node affinity: nodes of a run have no such labels",
     "missing-claim": "add the PersistentVolumeClaim to the manifest",
+    "unbound-claim": "add a PersistentVolume that fits to the manifest, or remove volumeName,"
+    " selector and storageClassName from the claim, which is a directory then",
     "missing-configmap": "add the ConfigMap to the manifest",
     "missing-secret": "add the Secret to the manifest",
     "missing-service-account": "add the ServiceAccount to the manifest, or leave it out",

@@ -242,16 +242,18 @@ class PodVolumes:
             claim = await self._client.get(PERSISTENT_VOLUME_CLAIMS, name, namespace)
         except NotFoundError as error:
             raise VolumeError(f'persistentvolumeclaim "{name}" not found') from error
-        meta = claim["metadata"]
-        if meta.get("deletionTimestamp") and not self._has_run():
-            raise VolumeError(f"error processing PVC {namespace}/{name}: PVC is being deleted")
+        meta, why = claim["metadata"], f"error processing PVC {namespace}/{name}"
+        # Whatever has become of it: a pod that runs keeps its claim, also over a restart.
+        started = self._has_run()
+        if meta.get("deletionTimestamp") and not started:
+            raise VolumeError(f"{why}: PVC is being deleted")
         if own and not _is_owned(meta, self._uid):
             raise VolumeError(
                 f"PVC {namespace}/{name} was not created for pod "
                 f"{namespace}/{self._facts().metadata['name']} (pod is not owner)"
             )
-        if (claim.get("status") or {}).get("phase") != "Bound":
-            raise VolumeNotReadyError(f"error processing PVC {namespace}/{name}: PVC is not bound")
+        if (claim.get("status") or {}).get("phase") != "Bound" and not started:
+            raise VolumeNotReadyError(f"{why}: PVC is not bound")
         if volume_name := claim["spec"].get("volumeName"):
             place = await self._place(volume_name)
             if place is not None:
