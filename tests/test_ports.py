@@ -98,7 +98,9 @@ def row(limits: Limits) -> list[str]:
 def listed() -> dict[str, list[str]]:
     """Return the list of the page: port -> the columns after that of who listens."""
     section = PAGE.read_text().partition("\n## Ports\n")[2].partition("\n## ")[0]
-    rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| `")]
+    rows = [
+        line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| `")
+    ]
     return {cells[0].strip("`"): [cell.strip() for cell in cells[2:]] for cells in rows}
 
 
@@ -129,9 +131,7 @@ def test_crowds_at_all_ports_leave_descriptors() -> None:
     assert sum(known[name].share for name in TOGETHER) < 0.8
 
 
-@pytest.mark.parametrize(
-    ("available", "most"), [(1024, 64), (1 << 20, 128), (-1, 128), (16, 2)]
-)
+@pytest.mark.parametrize(("available", "most"), [(1024, 64), (1 << 20, 128), (-1, 128), (16, 2)])
 def test_connections_are_a_share_of_the_descriptors(
     monkeypatch: pytest.MonkeyPatch, available: int, most: int
 ) -> None:

@@ -24,7 +24,7 @@ class UndecodableError(ValueError):
 @overload
 def decode_json(data: bytes | str) -> Any: ...
 @overload
-def decode_json(data: bytes | str, *, type: type[_T]) -> _T: ...  # noqa: A002 - as in msgspec
+def decode_json(data: bytes | str, *, type: type[_T]) -> _T: ...
 def decode_json(data: bytes | str, *, type: Any = Any) -> Any:  # noqa: A002 - as in msgspec
     """Decode JSON of a type.
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from test_ports import TOGETHER, listed
 from traincrew.cli.cluster.embedded import Embedded
-from traincrew.cli.cluster.files import Options
+from traincrew.cli.cluster.options import Options
 from traincrew.cli.page.server import PageServer
 from traincrew.engine.resources import PODS, SERVICES
 from traincrew.engine.serving.accepting import listening
@@ -49,7 +49,7 @@ def inodes(processes: set[int]) -> set[str]:
         with suppress(OSError):
             for descriptor in Path(f"/proc/{process}/fd").iterdir():
                 with suppress(OSError):
-                    found.add(os.readlink(descriptor).removeprefix("socket:[").rstrip("]"))
+                    found.add(str(descriptor.readlink()).removeprefix("socket:[").rstrip("]"))
     return found
 
 
@@ -74,9 +74,7 @@ def sockets() -> Iterator[Socket]:
             yield Socket(fields[7] if len(fields) > 7 else "", 0, "unix")
 
 
-async def test_every_open_port_is_listed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_every_open_port_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRAINCREW_HOME", str(tmp_path))
     before = set(sockets())
     embedded = Embedded(Options(directory=str(tmp_path)))
@@ -104,7 +102,7 @@ async def test_every_open_port_is_listed(
             "default",
         )
         async with asyncio.timeout(DEADLINE):
-            while not TOGETHER <= set(listening().values()) or not any(
+            while not set(listening().values()) >= TOGETHER or not any(
                 each.kind == "unix" for each in set(sockets()) - before
             ):
                 assert not serving.done()

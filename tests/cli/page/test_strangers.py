@@ -160,9 +160,7 @@ async def test_idle_connections_end_neither_page_nor_process(
     base, _, token = (await process.stdout.readline()).decode().strip().partition("/#token=")
     port = int(base.rpartition(":")[2])
     async with asyncio.timeout(DEADLINE):
-        crowd: list[Any] = [
-            await asyncio.open_connection("127.0.0.1", port) for _ in range(CROWD)
-        ]
+        crowd: list[Any] = [await asyncio.open_connection("127.0.0.1", port) for _ in range(CROWD)]
         async with aiohttp.ClientSession() as http:
             async with http.post(f"{base}/session", json={"token": token}) as answer:
                 assert answer.status == 200

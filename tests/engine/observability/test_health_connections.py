@@ -52,8 +52,10 @@ async def test_the_oldest_connection_makes_way(monkeypatch: pytest.MonkeyPatch) 
 async def test_slow_clients_are_disconnected(
     monkeypatch: pytest.MonkeyPatch, sent: bytes, limit: str
 ) -> None:
-    limits = health.LIMITS._replace(answer=0.2 if limit == "head" else 60.0)
-    monkeypatch.setattr(health, "LIMITS", limits._replace(**{limit: 0.2}))
+    hurried = health.LIMITS._replace(answer=60.0, idle=0.2)
+    if limit == "head":
+        hurried = health.LIMITS._replace(answer=0.2, head=0.2)
+    monkeypatch.setattr(health, "LIMITS", hurried)
     server = HealthServer(Metrics(), host="127.0.0.1")
     await server.start()
     try:

@@ -214,8 +214,8 @@ class PageServer:
         match method, request.path.split("/")[1:]:
             case "GET", [""]:
                 return self._file("index.html")
-            case "GET", ["static", *name]:
-                return self._file("/".join(name))
+            case "GET", ["static", *parts]:
+                return self._file("/".join(parts))
             case "POST", ["session"]:
                 return await self._session(request)
         if not self._access.is_session(request.headers.get("Authorization", "")):
@@ -302,7 +302,9 @@ class PageServer:
             work.cancel()
             await asyncio.gather(work, return_exceptions=True)
 
-    async def _stream(self, request: web.BaseRequest, feed: Feed, cursor: Cursor) -> web.StreamResponse:
+    async def _stream(
+        self, request: web.BaseRequest, feed: Feed, cursor: Cursor
+    ) -> web.StreamResponse:
         if self._streams >= MOST_STREAMS:
             raise web.HTTPTooManyRequests(reason="too many pages are open: close one")
         response = web.StreamResponse(headers={**_SECURITY, "Content-Type": "text/event-stream"})

@@ -42,7 +42,11 @@ def opened(limits: Limits, end: socket.socket, protocol: str = "tcp") -> Callabl
     address, port, *_ = end.getsockname()
     key = (address, port, protocol)
     _open[key] = limits.port
-    return lambda: _open.pop(key, None) and None
+
+    def closed() -> None:
+        _open.pop(key, None)
+
+    return closed
 
 
 def open_listener(host: str, port: int) -> socket.socket:

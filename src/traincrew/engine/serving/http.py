@@ -97,7 +97,7 @@ class HttpServer(web.Server):
         self._acceptor.listen(listener, tls)
 
     def serve(self, connection: socket.socket) -> None:
-        """Serve a socket of this process, without TLS or limits; to be called on the loop's thread."""
+        """Serve a socket of this process without TLS and limits; called on the loop's thread."""
         self._acceptor.serve(connection, stranger=False)
 
     def mark_authenticated(self, request: web.BaseRequest) -> None:
@@ -118,9 +118,7 @@ class HttpServer(web.Server):
         self, message: Any, payload: Any, protocol: Any, writer: Any, task: Any
     ) -> web.BaseRequest:
         loop, most = asyncio.get_running_loop(), self.limits.body
-        return web.BaseRequest(
-            message, payload, protocol, writer, task, loop, client_max_size=most
-        )
+        return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=most)
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         self._acceptor.restart_timer(request.protocol, self.limits.answer)
@@ -133,7 +131,7 @@ class HttpServer(web.Server):
                 request.transport.abort()
             return web.Response()
         except Exception as error:  # noqa: BLE001 - one request must not fill the log or a terminal
-            self._log.error("%s: %s", request.method, summary(error))  # noqa: TRY400
+            self._log.error("%s: %s", request.method, summary(error))
             response = web.Response(status=500, text="internal error\n")
             response.force_close()
             return response

@@ -94,9 +94,7 @@ class Datagrams(asyncio.DatagramProtocol):
         received: Called with each message and its sender.
     """
 
-    def __init__(
-        self, limits: Limits, received: Callable[[bytes, tuple[str, int]], None]
-    ) -> None:
+    def __init__(self, limits: Limits, received: Callable[[bytes, tuple[str, int]], None]) -> None:
         self._limits = limits
         self._received = received
         self._transport: asyncio.DatagramTransport | None = None

@@ -50,10 +50,16 @@ if TYPE_CHECKING:
 __all__ = ["ApiServer"]
 
 LIMITS = Limits(
-    "apiserver", connections=256, share=1 / 4, least=1.0, answer=None, idle=180.0, body=MAX_BODY_BYTES
+    "apiserver",
+    connections=256,
+    share=1 / 4,
+    least=1.0,
+    answer=None,
+    idle=180.0,
+    body=MAX_BODY_BYTES,
 )
-"""Of clients without a valid token, TLS handshakes included. `idle` is that of all: Go clients keep
-idle connections for 90 seconds, the operator for 50; it includes the headers of the next request."""
+"""Of clients without a valid token. `idle` is that of all clients, and includes the headers of the
+next request: Go clients keep idle connections for 90 seconds, the operator for 50."""
 
 _log = server_logger("apiserver.errors")
 
