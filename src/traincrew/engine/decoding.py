@@ -12,7 +12,24 @@ from typing import Any, TypeVar, overload
 
 import msgspec
 
-__all__ = ["UndecodableError", "decode_base64", "decode_json", "decoded"]
+__all__ = [
+    "MAX_DEPTH",
+    "MAX_OBJECT_BYTES",
+    "MAX_VALUES",
+    "UndecodableError",
+    "decode_base64",
+    "decode_json",
+    "decoded",
+]
+
+MAX_VALUES = 50_000
+"""Values in one document of others: scalars, lists and objects together."""
+
+MAX_OBJECT_BYTES = 6 * 1024 * 1024
+"""Bytes of one document, with all aliases expanded."""
+
+MAX_DEPTH = 250
+"""Levels of lists and objects in one document."""
 
 _T = TypeVar("_T")
 

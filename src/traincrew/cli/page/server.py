@@ -39,7 +39,7 @@ _READ_POLL_SECONDS = 0.05
 MOST_STREAMS = 32
 """Streams at the same time, of all sessions together."""
 MOST_FEEDS = 16
-LIMITS = Limits("page", connections=128, share=1 / 16, body=4096)
+LIMITS = Limits("page", connections=128, share=1 / 16, least=0.2, body=4096)
 """Of browsers without a session."""
 MOST_FOLLOWED = 8
 """Jobs that are followed although nobody looks at them, if the server is to follow jobs."""

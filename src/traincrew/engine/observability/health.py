@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from traincrew.engine.observability.metrics import Metrics
     from traincrew.engine.serving.http import HttpServer
 
-LIMITS = Limits("health", connections=64, share=1 / 16)
+LIMITS = Limits("health", connections=128, share=1 / 16)
 METRICS_LIMITS = Limits("metrics", connections=64, share=1 / 16, least=0.25)
 
 

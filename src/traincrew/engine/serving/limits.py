@@ -32,7 +32,7 @@ class Limits(NamedTuple):
     connections: int
     share: float
     descriptors: int = 1
-    least: float = 0.02
+    least: float = 0.1
     head: float | None = 10.0
     answer: float | None = 30.0
     idle: float = 5.0
