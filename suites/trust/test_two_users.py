@@ -10,7 +10,7 @@ import stat
 import subprocess
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import IO, TYPE_CHECKING
 
 import pytest
 from cryptography import x509
@@ -200,7 +200,7 @@ def test_idle_connections_stop_nobody(owner: LocalUser, attacker: LocalUser) -> 
             holding.kill()
 
 
-def read_until(output: TextIO, pattern: str) -> re.Match[str]:
+def read_until(output: IO[str], pattern: str) -> re.Match[str]:
     for line in output:
         if found := re.search(pattern, line):
             return found

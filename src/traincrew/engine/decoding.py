@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from typing import Any, TypeVar, overload
 
 import msgspec
@@ -20,6 +21,7 @@ __all__ = [
     "decode_base64",
     "decode_json",
     "decoded",
+    "shallow",
 ]
 
 MAX_VALUES = 50_000
@@ -39,10 +41,10 @@ class UndecodableError(ValueError):
 
 
 @overload
-def decode_json(data: bytes | str) -> Any: ...
+def decode_json(data: bytes | str | msgspec.Raw) -> Any: ...
 @overload
-def decode_json(data: bytes | str, *, type: type[_T]) -> _T: ...
-def decode_json(data: bytes | str, *, type: Any = Any) -> Any:  # noqa: A002 - as in msgspec
+def decode_json(data: bytes | str | msgspec.Raw, *, type: type[_T]) -> _T: ...
+def decode_json(data: bytes | str | msgspec.Raw, *, type: Any = Any) -> Any:  # noqa: A002 - as in msgspec
     """Decode JSON of a type.
 
     Raises:
@@ -51,7 +53,7 @@ def decode_json(data: bytes | str, *, type: Any = Any) -> Any:  # noqa: A002 - a
     return decoded(_decoder(type), data)
 
 
-def decoded(decoder: msgspec.json.Decoder[_T], data: bytes | str) -> _T:
+def decoded(decoder: msgspec.json.Decoder[_T], data: bytes | str | msgspec.Raw) -> _T:
     """Decode JSON by a decoder that exists already.
 
     Raises:
@@ -85,6 +87,32 @@ def decode_base64(text: str | bytes, *, url: bool = False, padded: bool = True) 
         return base64.b64decode(data, altchars=b"-_" if url else None, validate=True)
     except (UnicodeEncodeError, binascii.Error) as error:
         raise UndecodableError(f"it is not base64: {error}") from None
+
+
+_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\Z)|[\[\]{}]', re.DOTALL)
+
+
+def shallow(data: bytes) -> bytes:
+    """Return JSON with ``null`` for lists and objects below `MAX_DEPTH` levels.
+
+    For caches: one object of a list that nobody can decode must not hide the others. No field of
+    Kubernetes or of a kind of ours is that deep.
+    """
+    kept: list[bytes] = []
+    depth = since = 0
+    for token in _TOKEN.finditer(data):
+        first = token[0][:1]
+        if first in b"[{":
+            depth += 1
+            if depth == MAX_DEPTH + 1:
+                kept += (data[since : token.start()], b"null")
+        elif first in b"]}":
+            depth -= 1
+            if depth == MAX_DEPTH:
+                since = token.end()
+    if depth > MAX_DEPTH:
+        return b"".join(kept)
+    return b"".join((*kept, data[since:]))
 
 
 _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}

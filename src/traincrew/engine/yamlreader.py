@@ -316,9 +316,9 @@ class _Builder:
             tag = self._loader.resolve(yaml.ScalarNode, text, event.implicit)
             if self._as_text and tag not in {_NULL, _MERGE}:
                 tag = _STRING
-        node = None
-        if self._nodes:
-            node = yaml.ScalarNode(tag, text, event.start_mark, event.end_mark)
+        begin: Any = event.start_mark
+        end: Any = event.end_mark
+        node = yaml.ScalarNode(tag, text, begin, end) if self._nodes else None
         if tag == _STRING:
             try:
                 text.encode()
