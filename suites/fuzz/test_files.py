@@ -1,4 +1,4 @@
-"""Random kubeconfigs, manifests and environments files: read, or refused with a reason."""
+"""Random files of every kind that is read: taken, or refused with a reason."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ import pytest
 import yaml
 from suites.differential.random_choice import RandomChoice
 
+from traincrew.cli.errors import BadInput
 from traincrew.cli.manifest.documents import load
+from traincrew.cli.manifest.valuesfiles import load_values
 from traincrew.engine.config import load_config
 from traincrew.engine.errors import ConfigError
 from traincrew.local.images.catalog import SHIPPED_CATALOG, load_catalogs
 from traincrew.local.images.errors import CatalogError
+from traincrew.operator import accelerators
 
 from . import mutations, yamls
 from .requests import own_kinds
@@ -94,6 +97,19 @@ def test_random_manifests(tmp_path: Path) -> None:
     _read_all(
         tmp_path / "job.yaml", documents, lambda path: load([str(path)]), click.ClickException
     )
+
+
+def test_random_values_files(tmp_path: Path) -> None:
+    documents = [{"image": {"name": "a", "tag": "1"}, "mpiWorkers": {"num": 3, "resources": {}}}]
+    _read_all(tmp_path / "values.yaml", documents, lambda path: load_values([str(path)]), BadInput)
+
+
+def test_random_configurations_of_accelerators(tmp_path: Path) -> None:
+    volume = {"name": "lib", "hostPath": "/lib", "mountPath": "/lib"}
+    accelerator = {"volumes": [volume], "envVars": [{"name": "A", "value": "b"}]}
+    documents = [{"accelerators": {"nvidia.com/gpu": accelerator}, "grpcServerFilePath": "/x"}]
+    path = tmp_path / "accelerators.yaml"
+    _read_all(path, documents, accelerators.read, accelerators.AcceleratorsError)
 
 
 def test_random_environments_files(tmp_path: Path) -> None:

@@ -180,9 +180,33 @@ def malformed(port: str, count: str) -> int:
     return answered
 
 
+def sessions(port: str) -> list[int]:
+    """Ask the page for a session by bodies that are none; return the codes of the answers."""
+    codes = []
+    bodies = [
+        ("identity", b"\xff\xfe\xc3("),
+        ("identity", b"[" * 4000),
+        ("identity", b" " * (4 << 20)),
+        ("gzip", bomb("gzip", 4 << 30)),
+        ("deflate", bomb("deflate", 4 << 30)),
+    ]
+    for encoding, body in bodies:
+        head = (
+            f"POST /session HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n"
+            f"Content-Encoding: {encoding}\r\nContent-Length: {len(body)}\r\n\r\n"
+        )
+        address = ("127.0.0.1", int(port))
+        with socket.create_connection(address, timeout=30) as connection:
+            connection.sendall(head.encode())
+            with contextlib.suppress(BrokenPipeError, ConnectionError):
+                connection.sendall(body)
+            codes.append(int(connection.recv(65536).split()[1]))
+    return codes
+
+
 ATTACKS: dict[str, Callable[..., Any]] = {
     each.__name__: each
-    for each in (plant, read, write, sockets, impersonate, idle, bombs, malformed)
+    for each in (plant, read, write, sockets, impersonate, idle, bombs, malformed, sessions)
 }
 
 if __name__ == "__main__":

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import os
+import re
 import stat
 import subprocess
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import pytest
 from cryptography import x509
@@ -35,6 +36,31 @@ spec:
   - name: main
     image: busybox:1
     command: [sh, -c, "umask 000; echo '{SECRET}' > /dev/shm/secret; sleep 600"]
+"""
+JOB = """
+apiVersion: kubeflow.org/v1alpha1
+kind: ChainerJob
+metadata: {{name: digits}}
+spec:
+  master:
+    template:
+      spec:
+        containers:
+        - name: chainer
+          image: busybox:1
+          command: [sh, -c, "echo begun; while [ ! -e {end} ]; do sleep 0.1; done; echo ended"]
+"""
+OPEN_PAGE = """
+import json, sys, urllib.error, urllib.request
+
+port, token = sys.argv[1:]
+with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=20) as answer:
+    assert b"<html" in answer.read()
+body = json.dumps({"token": token}).encode()
+try:
+    urllib.request.urlopen(f"http://127.0.0.1:{port}/session", body, timeout=20)
+except urllib.error.HTTPError as error:
+    assert error.code == 403, error  # it was opened before
 """
 SHOW_PODS = """
 import asyncio, sys
@@ -172,6 +198,56 @@ def test_idle_connections_stop_nobody(owner: LocalUser, attacker: LocalUser) -> 
                 assert "writer Running" in pods_of(owner)
         finally:
             holding.kill()
+
+
+def read_until(output: IO[str], pattern: str) -> re.Match[str]:
+    for line in output:
+        if found := re.search(pattern, line):
+            return found
+    raise AssertionError(f"no line has {pattern}")
+
+
+def test_nobody_stops_a_training_through_its_page(owner: LocalUser, attacker: LocalUser) -> None:
+    end, manifest = owner.home / "end", owner.home / "job.yaml"
+    manifest.write_text(JOB.format(end=end))
+    words = ("-u", "-m", "traincrew.cli", "run", str(manifest), "--ui", "--sandbox", "bare")
+    with owner.popen(*words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as run:
+        try:
+            _try_to_stop(run, attacker, owner)
+            end.touch()
+            assert run.stdout is not None
+            rest = run.stdout.read()
+            assert run.wait(60) == 0, rest
+        finally:
+            run.kill()
+    assert "Traceback" not in rest
+    assert "Succeeded" in rest
+
+
+def _try_to_stop(run: subprocess.Popen[str], attacker: LocalUser, owner: LocalUser) -> None:
+    assert run.stdout is not None
+    port, token = read_until(run.stdout, r"page: http://[\d.]+:(\d+)/#token=([\w-]+)").groups()
+    read_until(run.stdout, r"\| begun")
+    process = Process(run.pid)
+    seconds, memory = process.seconds(), process.memory("VmHWM")
+    assert attacker.attacks("sessions", port) == [400, 400, 413, 415, 415]
+    assert process.memory("VmHWM") - memory < 32 * 1024 * 1024
+    assert process.seconds() - seconds < 2
+    crowd = ("-m", "suites.trust.attacks", "idle", port, "950")
+    with attacker.popen(*crowd, stdout=subprocess.PIPE) as holding:
+        try:
+            until(lambda: connections_to(int(port)) > 40, "the attacker has connections")
+            for _ in range(3):
+                owner.runs("-c", OPEN_PAGE, port, token)
+        finally:
+            holding.kill()
+
+
+def connections_to(port: int) -> int:
+    """Return how many connections to a port of 127.0.0.1 are established."""
+    lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
+    ends = [line.split()[1:4] for line in lines]
+    return sum(state == "01" and own.endswith(f":{port:04X}") for own, _, state in ends)
 
 
 @pytest.fixture

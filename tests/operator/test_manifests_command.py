@@ -70,7 +70,7 @@ def test_trees_of_files(tmp_path: Path, layout: str) -> None:
         (["--format", "kustomize", "--directory", "x", "--crds-only"], None, "no --crds-only"),
         (["--format", "helm", "--directory", "x", "--namespace", "y"], None, "helm install"),
         (["--values", "values.yaml"], None, "cannot read values.yaml: no such file"),
-        (["--values", "values.yaml"], "a: [", "values.yaml is not YAML"),
+        (["--values", "values.yaml"], "a: [", "values.yaml:2: not valid YAML: "),
         (["--values", "values.yaml"], "replicas: many", "values.yaml: Expected `int`"),
         (["--values", "values.yaml"], "podLabels: {app: x}", "values.yaml: podLabels: the"),
     ],

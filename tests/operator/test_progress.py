@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import time
 from typing import TYPE_CHECKING, Any
@@ -185,6 +186,17 @@ async def test_prometheus_sees_percentage_time_left_and_named_metrics(
 
 # -- what is refused --------------------------------------------------------------------------
 
+NO_CLAIMS = [
+    b'{"a":' + b"[" * 2500 + b"]" * 2500 + b"}",
+    b"[" * 2500,
+    b'{"aud": "\xff"}',
+    b'{"exp": ' + b"9" * 4500 + b"}",
+    b'{"kubernetes.io": {"pod": ["a", "a"]}}',
+    b"\xff\xfe",
+    b"",
+]
+"""Contents of tokens that no decoder takes."""
+
 
 async def test_who_may_not_report(cluster: Cluster, options: ProgressOptions) -> None:
     program = await reporting(cluster, options)
@@ -204,6 +216,8 @@ async def test_who_may_not_report(cluster: Cluster, options: ProgressOptions) ->
     assert await refused("") == 401
     assert await refused("no-token") == 401
     assert await refused("a.b.c") == 401
+    for claims in NO_CLAIMS:
+        assert await refused(f"a.{base64.urlsafe_b64encode(claims).decode().rstrip('=')}.c") == 401
     assert await refused(await program.token("https://kubernetes.default.svc")) == 401
     # Another job's own token, and one for this job that is bound to a pod of another one.
     assert await refused(await stranger.token()) == 401
@@ -284,6 +298,12 @@ async def test_bodies_that_are_no_reports(cluster: Cluster, options: ProgressOpt
     assert await code(b'{"trainerStatus":{"progressPercentage":NaN}}') == 422
     assert await code(b'{"trainerStatus":{"progressPercentage":Infinity}}') == 422
     assert await code(b"[" * 20_000) == 422
+    assert await code(b'{"a":' * 2500 + b"1" + b"}" * 2500) == 422
+    assert await code(b'{"trainerStatus":' * 2500) == 422
+    assert await code(b'{"trainerStatus": {"metrics": [{"name": "\xff"}]}}') == 422
+    ranks = f"{url}/ranks"
+    for body in (b'{"a":' * 2500 + b"1" + b"}" * 2500, b"\xff", b'{"rank": 1e999}', b"[" * 9):
+        assert await code(body, url=ranks) == 422
     assert await code(b"\xff") == 422
     assert await code(long) == 413
     assert await code(json.dumps({"trainerStatus": {"metrics": _named(10_000)}}).encode()) == 413

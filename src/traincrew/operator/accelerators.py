@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import yaml
-
+from traincrew.engine import yamlreader
 from traincrew.plan.shared.accelerators import Accelerators, parse
 
 if TYPE_CHECKING:
@@ -13,16 +12,6 @@ if TYPE_CHECKING:
 
 LARGEST = 1024 * 1024
 """Bytes of the file; a ConfigMap has room for no more."""
-
-
-class _TextLoader(yaml.SafeLoader):
-    """Leaves numbers, booleans and dates as they are written, for the values of variables."""
-
-
-_TextLoader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag.endswith((":null", ":merge"))]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
 
 
 class AcceleratorsError(ValueError):
@@ -44,14 +33,9 @@ def read(path: Path) -> Accelerators:
     if len(data) > LARGEST:
         raise AcceleratorsError(f"{path}: larger than 1 MiB; is it the right file?")
     try:
-        document = yaml.load(data, _TextLoader)  # noqa: S506 - a SafeLoader
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        where = f":{mark.line + 1}" if mark is not None else ""
-        raise AcceleratorsError(f"{path}{where}: not YAML: {error.problem}") from error
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        reason = str(error).partition("\n")[0]
-        raise AcceleratorsError(f"{path}: not YAML: {reason}") from error
+        document = yamlreader.read(data, as_text=True)
+    except yamlreader.YamlError as error:
+        raise AcceleratorsError(yamlreader.explain(str(path), error)) from error
     try:
         return parse(document)
     except ValueError as error:

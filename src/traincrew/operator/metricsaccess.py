@@ -14,8 +14,6 @@ import tempfile
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from traincrew.engine.clock import SystemClock
 from traincrew.engine.errors import ApiError
 from traincrew.engine.observability import get_logger
@@ -113,7 +111,7 @@ class MetricsAccess:
     ) -> dict[str, Any]:
         """Create a review and return its status."""
         body = {"apiVersion": api_version, "kind": kind, "spec": spec}
-        answer = msgspec.json.decode(await self._client.request("POST", path, body=body))
+        answer = await self._client.request_object("POST", path, body=body)
         status: dict[str, Any] = answer.get("status") or {}
         return status
 

@@ -17,9 +17,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-import msgspec
 from msgspec import Struct
 
+from traincrew.engine.decoding import UndecodableError, decode_json
 from traincrew.engine.errors import (
     ApiError,
     ConflictError,
@@ -274,12 +274,9 @@ async def _served(client: Client, group: str, namespace: str | None) -> Resource
 
 async def _get(client: Client, path: str, what: str) -> dict[str, Any]:
     try:
-        document = msgspec.json.decode(await client.request("GET", path))
+        return await client.request_object("GET", path)
     except ApiError as error:
         raise _cannot_tell(f"find out {what}", error) from error
-    except msgspec.DecodeError as error:
-        raise CannotTellError(f"cannot find out {what}: {path} is not JSON: {error}") from error
-    return document if isinstance(document, dict) else {}
 
 
 async def _list(
@@ -303,7 +300,7 @@ async def _list(
                 body = await client.request(
                     "GET", resource.path(namespace), params=query, accept=accept
                 )
-                page = msgspec.json.decode(body)
+                page = decode_json(body)
                 kept += [known for each in page["items"] if (known := read(each)) is not None]
                 token = (page.get("metadata") or {}).get("continue")
                 if not token:
@@ -312,7 +309,7 @@ async def _list(
             continue  # the continue token has expired: list from the beginning
         except ApiError as error:
             raise _cannot_tell(f"list {what}{where}", error) from error
-        except (msgspec.DecodeError, KeyError, TypeError) as error:
+        except (UndecodableError, KeyError, TypeError) as error:
             raise CannotTellError(f"cannot list {what}{where}: not a list: {error}") from error
     raise CannotTellError(
         f"cannot list {what}{where}: it expired {_ATTEMPTS} times before its end; try again later"

@@ -8,8 +8,6 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from traincrew.engine.errors import NotFoundError
 from traincrew.engine.resources import PODS, Resource
 
@@ -46,8 +44,8 @@ class ClusterClient:
         resource = self._of(document)
         path = resource.path(_namespace(resource, namespace, document))
         params = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"}
-        request = self._client.request("POST", path, params=params, body=document)
-        return dict(msgspec.json.decode(self._loop.call(request)))
+        request = self._client.request_object("POST", path, params=params, body=document)
+        return self._loop.call(request)
 
     def apply(self, document: Object, namespace: str | None = None) -> Object:
         """Create or update an object by server-side apply; conflicts are overridden."""
@@ -193,7 +191,7 @@ class ClusterClient:
 
     async def _discover(self) -> None:
         """Read the names of all kinds; where several groups have one, the first group has it."""
-        groups = msgspec.json.decode(await self._client.request("GET", "/apis"))["groups"]
+        groups = (await self._client.request_object("GET", "/apis"))["groups"]
         versions = ["/api/v1"] + [
             f"/apis/{version['groupVersion']}"
             for group in groups
@@ -201,7 +199,7 @@ class ClusterClient:
         ]
         names: dict[str, Resource] = {}
         for path in versions:
-            served = msgspec.json.decode(await self._client.request("GET", path))
+            served = await self._client.request_object("GET", path)
             group, _, version = served["groupVersion"].rpartition("/")
             for entry in served["resources"]:
                 if "/" in entry["name"]:

@@ -224,16 +224,22 @@ def test_errors_name_the_field(broken: Document, message: str) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("a: [", "is not YAML"),
-        ("a: " + "1" * 5_000, "is not YAML"),
-        ("a: !!int ''", "is not YAML"),
-        ("a: !!bool x", "is not YAML"),
+        ("a: [", r"config:[12]: not valid YAML: "),
+        ("a: " + "1" * 5_000, r"config:1: not valid YAML: JSON has no such number: 1111"),
+        ("a: !!int ''", "config:1: not valid YAML: '' is no int"),
+        ("\na: !!bool x", "config:2: not valid YAML: 'x' is no bool"),
+        ("[" * 100_000, "config:1: not valid YAML: nested more than 250 levels deep"),
+        ("a: &m [*m]", "config:1: not valid YAML: an anchor's value contains itself"),
+        ("a: \xff".encode("latin-1"), "config: not valid YAML: "),
         ("- a", "must be a mapping, not list"),
         ("", "current-context is not set"),
     ],
 )
-def test_files_that_are_not_a_kubeconfig(tmp_path: Path, content: str, message: str) -> None:
-    path = write(tmp_path / "config", content)
+def test_files_that_are_not_a_kubeconfig(
+    tmp_path: Path, content: str | bytes, message: str
+) -> None:
+    path = tmp_path / "config"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(ConfigError, match=message) as caught:
         load_config(str(path))
     assert str(path) in str(caught.value)

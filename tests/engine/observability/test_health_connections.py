@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from traincrew.engine.observability import HealthServer, Metrics, connections
+from traincrew.engine.observability import HealthServer, Metrics, health
 
 DEADLINE = 60.0
 GET = b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -32,7 +32,7 @@ async def answered(connection: Connection) -> bytes:
 
 
 async def test_the_oldest_connection_makes_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 8)
+    monkeypatch.setattr(health, "LIMITS", health.LIMITS._replace(connections=8))
     server = HealthServer(Metrics(), host="127.0.0.1")
     await server.start()
     try:
@@ -48,12 +48,14 @@ async def test_the_oldest_connection_makes_way(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /healthz HT", GET + GET[:20], GET])
-@pytest.mark.parametrize("limit", ["HEADER_SECONDS", "IDLE_SECONDS"])
+@pytest.mark.parametrize("limit", ["head", "idle"])
 async def test_slow_clients_are_disconnected(
     monkeypatch: pytest.MonkeyPatch, sent: bytes, limit: str
 ) -> None:
-    monkeypatch.setattr(connections, limit, 0.2)
-    monkeypatch.setattr(connections, "ANSWER_SECONDS", 0.2 if limit == "HEADER_SECONDS" else 60.0)
+    hurried = health.LIMITS._replace(answer=60.0, idle=0.2)
+    if limit == "head":
+        hurried = health.LIMITS._replace(answer=0.2, head=0.2)
+    monkeypatch.setattr(health, "LIMITS", hurried)
     server = HealthServer(Metrics(), host="127.0.0.1")
     await server.start()
     try:

@@ -59,7 +59,7 @@ BOMBS: dict[str, str | bytes] = {
     "size": "environments: [" + "x, " * 1_000_000 + "]",
     "number": "environments: " + "9" * 10_000,
     "sexagesimal": "environments: " + ":".join(["59"] * 5000),
-    "date": "environments: [{name: 2001-99-99}]",
+    "date": "environments: 2001-99-99",
     "tag": "environments: !!python/object/apply:os.system [exit 1]",
     "binary": "environments: !!binary '#'",
     "mapping as key": "environments: [{[a, b]: c}]",

@@ -68,7 +68,7 @@ async def echoes(connection: Connection) -> bool:
 async def test_a_crowd_at_one_service_leaves_room_for_others(
     pod: Backend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(serviceproxy, "max_connections", lambda: 8)
+    monkeypatch.setattr(serviceproxy, "LIMITS", serviceproxy.LIMITS._replace(connections=8))
     async with proxied(pod, "crowded", "quiet") as ((crowded, quiet), said):
         crowd = [await asyncio.open_connection(*crowded) for _ in range(20)]
         assert [await echoes(each) for each in crowd] == [True] * 4 + [False] * 16

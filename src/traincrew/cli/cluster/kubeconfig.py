@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 
 from traincrew.cli.errors import BadInput
+from traincrew.engine import yamlreader
 
 _SECTIONS = (("clusters", "cluster"), ("users", "user"), ("contexts", "context"))
 
@@ -104,15 +105,15 @@ def remove_from(path: Path, name: str, server: str) -> None:
 
 def _read(path: Path) -> dict[str, Any] | None:
     try:
-        text = path.read_text()
+        text = path.read_bytes()
     except FileNotFoundError:
         return None
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         raise BadInput(f"cannot read kubeconfig {path}: {error}") from error
     try:
-        document = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise BadInput(f"{path} is no kubeconfig: {error}") from error
+        document = yamlreader.read(text)
+    except yamlreader.YamlError as error:
+        raise BadInput(f"{yamlreader.explain(str(path), error)}: this is no kubeconfig") from error
     if document is None:
         return None
     sections = [document.get(s) or [] for s, _ in _SECTIONS] if isinstance(document, dict) else [0]

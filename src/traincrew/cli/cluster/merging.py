@@ -14,11 +14,10 @@ if TYPE_CHECKING:
 
 def merge(files: ClusterFiles, path: Path) -> None:
     """Merge a cluster into a kubeconfig file of the user."""
-    import yaml
-
     from traincrew.cli.cluster.kubeconfig import context_name, merge_into
+    from traincrew.engine import yamlreader
 
-    document = yaml.safe_load(files.kubeconfig.read_text())
+    document = yamlreader.read(files.kubeconfig.read_bytes())
     merge_into(path, document, context_name(files.name))
     merged = _merged_files(files)
     if str(path) not in merged:
@@ -34,13 +33,12 @@ def refresh(files: ClusterFiles, server: str | None) -> None:
         files: The cluster.
         server: Its previous address; entries with another one are not ours.
     """
-    import yaml
-
     from traincrew.cli.cluster.kubeconfig import context_name, replace_in
+    from traincrew.engine import yamlreader
 
     paths = _merged_files(files) if server else []
     for path in paths:
-        document = yaml.safe_load(files.kubeconfig.read_text())
+        document = yamlreader.read(files.kubeconfig.read_bytes())
         replace_in(Path(path), document, context_name(files.name), str(server))
 
 
@@ -64,12 +62,12 @@ def credential_files() -> list[Path]:
 
 def server_of(files: ClusterFiles) -> str | None:
     """Return the server address in the cluster's own kubeconfig."""
-    import yaml
+    from traincrew.engine import yamlreader
 
     try:
-        document = yaml.safe_load(files.kubeconfig.read_text())
+        document = yamlreader.read(files.kubeconfig.read_bytes())
         return str(document["clusters"][0]["cluster"]["server"])
-    except (OSError, yaml.YAMLError, LookupError, TypeError):
+    except (OSError, yamlreader.YamlError, LookupError, TypeError):
         return None
 
 

@@ -92,17 +92,16 @@ def manifests_command(  # noqa: PLR0917 - click passes by name
 
 
 def _values(path: Path | None) -> Values:
-    import yaml
-
+    from traincrew.engine import yamlreader
     from traincrew.operator.manifests.values import DEFAULTS, parse
 
     if path is None:
         return DEFAULTS
     try:
-        return parse(yaml.safe_load(path.read_text()) or {})
+        return parse(yamlreader.read(path.read_bytes()) or {})
     except OSError as error:
         raise BadInput(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise BadInput(f"{path} is not YAML: {error}") from error
+    except yamlreader.YamlError as error:
+        raise BadInput(yamlreader.explain(str(path), error)) from error
     except ValueError as error:
         raise BadInput(f"{path}: {error}") from error

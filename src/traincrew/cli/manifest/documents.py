@@ -15,6 +15,7 @@ from traincrew.cli.manifest.hints import about_field, about_value, about_yaml
 from traincrew.cli.manifest.podspecs import resolve_host_paths
 from traincrew.cli.manifest.positions import line_of
 from traincrew.cli.options import current_directory
+from traincrew.engine.yamlreader import YamlError, read_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -67,43 +68,6 @@ class Document(NamedTuple):
         """The name, or the prefix of a generated name."""
         metadata = self.content.get("metadata") or {}
         return str(metadata.get("name") or metadata.get("generateName") or "")
-
-
-class _Loader(yaml.SafeLoader):
-    """Reads YAML as kubectl does: no dates, no duplicate keys."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[str] = set()
-        for key_node, _ in node.value:
-            if not isinstance(key_node, yaml.ScalarNode):
-                raise yaml.MarkedYAMLError(
-                    problem="a key must be plain text", problem_mark=key_node.start_mark
-                )
-            if key_node.tag == "tag:yaml.org,2002:merge":
-                continue
-            # JSON keys are strings: 1 and yes become "1" and "true", as in kubectl.
-            if key_node.tag == "tag:yaml.org,2002:bool":
-                key_node.value = "true" if self.construct_yaml_bool(key_node) else "false"
-            key_node.tag = "tag:yaml.org,2002:str"
-            if key_node.value in seen:
-                raise yaml.MarkedYAMLError(
-                    problem=f"the key {key_node.value!r} is there twice",
-                    problem_mark=key_node.start_mark,
-                )
-            seen.add(key_node.value)
-        return super().construct_mapping(node, deep=deep)
-
-
-# JSON has no dates: they stay strings, as in kubectl. Nor is 1:30 a number of 90 seconds.
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-_SEXAGESIMAL = re.compile(r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?")
-for _first in "-+0123456789":
-    _Loader.yaml_implicit_resolvers.setdefault(_first, []).insert(
-        0, ("tag:yaml.org,2002:str", _SEXAGESIMAL)
-    )
 
 
 def load(paths: Sequence[str]) -> list[Document]:
@@ -191,29 +155,23 @@ def parsed(name: str, text: str) -> Iterable[tuple[yaml.Node | None, Any]]:
         BadInput: It is not YAML; the message has the position.
     """
     try:
-        loader = _Loader(text)
+        for document in read_all(text, exact=True, unique=True, nodes=True):
+            yield document.node, document.content
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         raise BadInput(
             f"{name}:{line}: not valid YAML: unacceptable character #x{error.character:04x}"
         ) from error
-    try:
-        while loader.check_node():
-            node = loader.get_node()
-            yield node, loader.construct_document(node)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark is not None else name
         problem = error.problem or error.context or "it cannot be parsed"
         hint = about_yaml(_lines_at(text, mark.line), problem) if mark is not None else ""
         raise BadInput(_with_hint(f"{where}: not valid YAML: {problem}", hint)) from error
-    # The other errors are those of PyYAML's constructors: `!!int ''`, `!!bool x`, `!!timestamp x`.
-    except (yaml.YAMLError, ValueError, LookupError, AttributeError) as error:
-        raise BadInput(f"{name}: not valid YAML: {error}") from error
-    except RecursionError as error:
-        raise BadInput(f"{name}: nested too deeply") from error
-    finally:
-        loader.dispose()
+    except YamlError as error:
+        where = name if error.line is None else f"{name}:{error.line}:{error.column}"
+        hint = about_yaml(_lines_at(text, (error.line or 1) - 1), error.problem)
+        raise BadInput(_with_hint(f"{where}: not valid YAML: {error.problem}", hint)) from error
 
 
 def _lines_at(text: str, line: int) -> str:

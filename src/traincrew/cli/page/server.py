@@ -19,16 +19,17 @@ from traincrew.cli.page.jobfeed import JobFeed
 from traincrew.cli.page.listfeed import ListCursor, ListFeed, kind_key, served_by
 from traincrew.cli.page.streams import JobCursor, send
 from traincrew.cli.watching.gather import gather
+from traincrew.engine.decoding import UndecodableError, decode_json
 from traincrew.engine.errors import ApiError, NotFoundError
+from traincrew.engine.serving.http import HttpServer
+from traincrew.engine.serving.limits import Limits
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
 
     from traincrew.cli.page.feed import Cursor, Feed
     from traincrew.cli.watching.kinds import Served
     from traincrew.engine.client import Client
-
-    Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 __all__ = ["PageServer"]
 
@@ -38,9 +39,11 @@ _READ_POLL_SECONDS = 0.05
 MOST_STREAMS = 32
 """Streams at the same time, of all sessions together."""
 MOST_FEEDS = 16
-LARGEST_BODY = 4096
+LIMITS = Limits("page", connections=128, share=1 / 16, least=0.2, body=4096)
+"""Of browsers without a session."""
 MOST_FOLLOWED = 8
 """Jobs that are followed although nobody looks at them, if the server is to follow jobs."""
+_SHUTDOWN_SECONDS = 1.0
 IDLE_SECONDS = 30.0
 """How long a job is watched after the last browser has left it."""
 _SECURITY = {
@@ -117,7 +120,7 @@ class PageServer:
         self._streams = 0
         self._files = _static()
         self._access: Access
-        self._runner: web.AppRunner
+        self._server: HttpServer
         self._watching: asyncio.Task[None]
         self.port = 0
 
@@ -129,24 +132,9 @@ class PageServer:
         Raises:
             OSError: The port is taken.
         """
-        application = web.Application(middlewares=[self._guard], client_max_size=LARGEST_BODY)
-        application.add_routes(
-            [
-                web.get("/", self._file),
-                web.get("/static/{name:.+}", self._file),
-                web.post("/session", self._session),
-                web.get("/jobs", self._jobs),
-                web.get("/jobs/{kind}/{namespace}/{name}", self._job),
-                web.get("/jobs/{kind}/{namespace}/{name}/manifest", self._manifest),
-                web.get("/jobs/{kind}/{namespace}/{name}/why", self._why),
-                web.post("/jobs/{kind}/{namespace}/{name}/logs/{pod}", self._follow_log),
-            ]
-        )
-        self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", port)
-        await site.start()
-        self.port = self._runner.addresses[0][1]
+        server = HttpServer(LIMITS, self._guard)
+        self.port = await server.listen("127.0.0.1", port)
+        self._server = server
         self._access = Access(self.port)
         self._watching = self._start(self._list.run())
         if self._follow:
@@ -189,7 +177,7 @@ class PageServer:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._runner.cleanup()
+        await self._server.close(_SHUTDOWN_SECONDS)
 
     def _start(self, work: Any) -> asyncio.Task[None]:
         task: asyncio.Task[None] = asyncio.create_task(work)
@@ -208,32 +196,58 @@ class PageServer:
 
     # -- requests ---------------------------------------------------------------------------------
 
-    @web.middleware
-    async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        if refusal := self._access.refusal(request.headers):
-            return _problem(403, refusal)
-        public = request.path in {"/", "/session"} or request.path.startswith("/static/")
-        if not public and not self._access.is_session(request.headers.get("Authorization", "")):
-            return _problem(401, "this session has ended: open the address that was printed last")
+    async def _guard(self, request: web.BaseRequest) -> web.StreamResponse:
         try:
-            response = await handler(request)
+            response = await self._route(request)
         except web.HTTPException as error:
-            return _problem(error.status, error.reason)
+            response = _problem(error.status, error.reason)
         if not response.prepared:
             response.headers.update(_SECURITY)
+            if request.body_exists and not request.content.is_eof():
+                response.force_close()  # what was not read of the body is no request
         return response
 
-    async def _file(self, request: web.Request) -> web.StreamResponse:
-        content = self._files.get(request.match_info.get("name", "index.html"))
+    async def _route(self, request: web.BaseRequest) -> web.StreamResponse:
+        if refusal := self._access.refusal(request.headers):
+            return _problem(403, refusal)
+        method = "GET" if request.method == "HEAD" else request.method
+        match method, request.path.split("/")[1:]:
+            case "GET", [""]:
+                return self._file("index.html")
+            case "GET", ["static", *parts]:
+                return self._file("/".join(parts))
+            case "POST", ["session"]:
+                return await self._session(request)
+        if not self._access.is_session(request.headers.get("Authorization", "")):
+            return _problem(401, "this session has ended: open the address that was printed last")
+        self._server.mark_authenticated(request)
+        match method, request.path.split("/")[1:]:
+            case "GET", ["jobs"]:
+                return await self._stream(request, self._list, ListCursor(self._list))
+            case "GET", ["jobs", kind, namespace, name]:
+                feed = self._feed_of(_served(kind), namespace, name)
+                return await self._stream(request, feed, JobCursor(feed))
+            case "GET", ["jobs", kind, namespace, name, "manifest"]:
+                return await self._manifest(kind, namespace, name)
+            case "GET", ["jobs", kind, namespace, name, "why"]:
+                return await self._why(kind, namespace, name)
+            case "POST", ["jobs", kind, namespace, name, "logs", pod]:
+                return self._follow_log((kind, namespace, name), pod)
+        raise web.HTTPNotFound
+
+    def _file(self, name: str) -> web.StreamResponse:
+        content = self._files.get(name)
         if content is None:
             raise web.HTTPNotFound
         body, kind = content
         return web.Response(body=body, content_type=kind, charset="utf-8")
 
-    async def _session(self, request: web.Request) -> web.StreamResponse:
+    async def _session(self, request: web.BaseRequest) -> web.StreamResponse:
+        if request.headers.get("Content-Encoding", "identity") != "identity":
+            return _problem(415, "send the token without a Content-Encoding")
         try:
-            token = msgspec.json.decode(await request.read(), type=dict[str, str])["token"]
-        except (msgspec.MsgspecError, KeyError):
+            token = decode_json(await request.read(), type=dict[str, str])["token"]
+        except (UndecodableError, KeyError):
             return _problem(400, "a token is missing")
         session = self._access.exchange(token, time.monotonic())
         if session is None:
@@ -244,22 +258,11 @@ class PageServer:
             self._opened(self.address())
         return _json({"session": session, "cluster": self._cluster})
 
-    async def _jobs(self, request: web.Request) -> web.StreamResponse:
-        return await self._stream(request, self._list, ListCursor(self._list))
-
-    async def _job(self, request: web.Request) -> web.StreamResponse:
-        feed = self._feed(request)
-        return await self._stream(request, feed, JobCursor(feed))
-
-    async def _follow_log(self, request: web.Request) -> web.StreamResponse:
-        known = self._feeds.get(_key(request))
-        if known is None or not known[0].logs.ask(request.match_info["pod"]):
+    def _follow_log(self, job: tuple[str, str, str], pod: str) -> web.StreamResponse:
+        known = self._feeds.get(job)
+        if known is None or not known[0].logs.ask(pod):
             raise web.HTTPNotFound(reason="the job has no such pod (any more)")
         return web.Response(status=204)
-
-    def _feed(self, request: web.Request) -> JobFeed:
-        match = request.match_info
-        return self._feed_of(_served(request), match["namespace"], match["name"])
 
     def _feed_of(self, served: Served, namespace: str, name: str) -> JobFeed:
         key = (kind_key(served), namespace, name)
@@ -299,7 +302,9 @@ class PageServer:
             work.cancel()
             await asyncio.gather(work, return_exceptions=True)
 
-    async def _stream(self, request: web.Request, feed: Feed, cursor: Cursor) -> web.StreamResponse:
+    async def _stream(
+        self, request: web.BaseRequest, feed: Feed, cursor: Cursor
+    ) -> web.StreamResponse:
         if self._streams >= MOST_STREAMS:
             raise web.HTTPTooManyRequests(reason="too many pages are open: close one")
         response = web.StreamResponse(headers={**_SECURITY, "Content-Type": "text/event-stream"})
@@ -312,14 +317,12 @@ class PageServer:
             self._streams -= 1
         return response
 
-    async def _manifest(self, request: web.Request) -> web.StreamResponse:
+    async def _manifest(self, kind: str, namespace: str, name: str) -> web.StreamResponse:
         import yaml
 
-        served = _served(request)
+        served = _served(kind)
         try:
-            document = await self._client.get(
-                served.resource, request.match_info["name"], request.match_info["namespace"]
-            )
+            document = await self._client.get(served.resource, name, namespace)
         except NotFoundError:
             return _problem(404, "the job does not exist (any more)")
         except ApiError as error:
@@ -328,23 +331,18 @@ class PageServer:
         text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
         return web.Response(text=text, content_type="text/plain")
 
-    async def _why(self, request: web.Request) -> web.StreamResponse:
-        resource = _served(request).resource
-        word = f"{resource.plural}.{resource.group}/{request.match_info['name']}"
+    async def _why(self, kind: str, namespace: str, name: str) -> web.StreamResponse:
+        resource = _served(kind).resource
+        word = f"{resource.plural}.{resource.group}/{name}"
         try:
-            found = await gather(self._client, word, request.match_info["namespace"])
+            found = await gather(self._client, word, namespace)
         except CommandFailed as error:
             return _problem(404, error.format_message())
         return _json(explain(found.facts))
 
 
-def _key(request: web.Request) -> tuple[str, str, str]:
-    named = request.match_info
-    return named["kind"], named["namespace"], named["name"]
-
-
-def _served(request: web.Request) -> Served:
-    served = served_by(request.match_info["kind"])
+def _served(kind: str) -> Served:
+    served = served_by(kind)
     if served is None:
         raise web.HTTPNotFound(reason="there is no such kind")
     return served
@@ -366,8 +364,6 @@ def _json(content: Any) -> web.Response:
 
 
 def _problem(status: int, text: str) -> web.Response:
-    response = web.Response(
+    return web.Response(
         status=status, body=msgspec.json.encode({"error": text}), content_type="application/json"
     )
-    response.headers.update(_SECURITY)
-    return response

@@ -77,8 +77,7 @@ class Submitter:
         self.made_new = True
         try:
             try:
-                answer = await self._client.request("POST", path, params=params, body=body)
-                created = dict(msgspec.json.decode(answer))
+                created = await self._client.request_object("POST", path, params=params, body=body)
             except AlreadyExistsError:
                 if not again:
                     raise
@@ -137,12 +136,12 @@ class Submitter:
             group, _, version = document.api_version.rpartition("/")
             place = quote(document.api_version)
             try:
-                answer = await self._client.request(
+                answer = await self._client.request_object(
                     "GET", f"/apis/{place}" if group else f"/api/{place}"
                 )
             except NotFoundError as error:
                 raise BadInput(_not_served(document)) from error
-            for entry in msgspec.json.decode(answer).get("resources") or []:
+            for entry in answer.get("resources") or []:
                 if "/" not in entry["name"]:
                     self._known[document.api_version, entry["kind"]] = Resource(
                         group, version, entry["name"], entry["kind"], entry["namespaced"]

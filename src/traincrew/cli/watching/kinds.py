@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import json
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -90,8 +89,8 @@ async def is_served(client: Client, served: Served) -> bool:
     """
     resource = served.resource
     try:
-        body = await client.request("GET", f"/apis/{resource.api_version}")
-        return any(one.get("name") == resource.plural for one in json.loads(body)["resources"])
+        found = await client.request_object("GET", f"/apis/{resource.api_version}")
+        return any(one.get("name") == resource.plural for one in found["resources"])
     except NotFoundError:
         return False
     except (ApiError, ValueError, LookupError, TypeError, AttributeError):

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Raw, Struct, field
 from msgspec.structs import force_setattr
 
+from traincrew.engine.decoding import shallow
 from traincrew.engine.objects import HasMetadata
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from traincrew.engine.resources import Resource
 
 T = TypeVar("T", bound=HasMetadata)
+_D = TypeVar("_D")
 
 
 class _Event(Struct, Generic[T], gc=False):
@@ -94,12 +96,12 @@ class ViewDecoder(Generic[T]):
             msgspec.DecodeError: The line is not a watch event.
         """
         try:
-            event = self._event.decode(line)
+            event = _decode(self._event, line)
         except msgspec.ValidationError:
-            raw = self._raw_event.decode(line)
+            raw = _decode(self._raw_event, line)
             return raw.type, raw.object
         if event.type in {"BOOKMARK", "ERROR"}:
-            raw = self._raw_event.decode(line)
+            raw = _decode(self._raw_event, line)
             return raw.type, raw.object
         if self._finish is not None:
             self._finish(event.object)
@@ -112,9 +114,9 @@ class ViewDecoder(Generic[T]):
             msgspec.ValidationError: It does not fit the type.
         """
         try:
-            obj = self._object.decode(raw)
+            obj = _decode(self._object, raw)
         except msgspec.ValidationError:
-            obj = msgspec.convert(_without_nulls(msgspec.json.decode(raw)), self.type)
+            obj = msgspec.convert(_without_nulls(_decode(_ANYTHING, raw)), self.type)
         if self._finish is not None:
             self._finish(obj)
         return obj
@@ -126,9 +128,9 @@ class ViewDecoder(Generic[T]):
             The objects, those that need the slower `object`, and the metadata of the list.
         """
         try:
-            page = self._list.decode(body)
+            page = _decode(self._list, body)
         except msgspec.ValidationError:
-            raw = self._raw_list.decode(body)
+            raw = _decode(self._raw_list, body)
             return [], raw.items or [], raw.metadata
         if self._finish is not None:
             for item in page.items:
@@ -137,7 +139,26 @@ class ViewDecoder(Generic[T]):
 
     def bookmark(self, raw: Raw) -> Bookmark:
         """Decode the object of a bookmark."""
-        return self._bookmark.decode(raw)
+        return _decode(self._bookmark, raw)
+
+
+_ANYTHING: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
+
+
+def _decode(decoder: msgspec.json.Decoder[_D], data: Raw | bytes) -> _D:
+    """Decode JSON, without what is nested too deeply for the decoder.
+
+    Raises:
+        msgspec.DecodeError: It is no JSON, or no UTF-8.
+        msgspec.ValidationError: It does not fit the type.
+    """
+    try:
+        try:
+            return decoder.decode(data)
+        except RecursionError:
+            return decoder.decode(shallow(bytes(data)))
+    except UnicodeDecodeError as error:
+        raise msgspec.DecodeError(f"JSON is not UTF-8 text (at byte {error.start})") from error
 
 
 def _without_nulls(value: Any) -> Any:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-import msgspec
 from msgspec import Raw
 
 from traincrew.engine.cache.views import Bookmark
+from traincrew.engine.decoding import UndecodableError, decode_json
 from traincrew.engine.errors import ApiError
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ def undecoded(obj: object) -> Raw:
 def status_error(raw: Raw) -> ApiError:
     """Return the error of an ``ERROR`` event."""
     try:
-        status = msgspec.json.decode(raw)
-    except msgspec.DecodeError:
+        status = decode_json(raw)
+    except UndecodableError:
         status = None
     if not isinstance(status, dict):
         status = {}
@@ -50,15 +50,15 @@ def status_error(raw: Raw) -> ApiError:
 def version_of(raw: Raw) -> str:
     """Return the ``resourceVersion`` of an undecoded object; empty if it has none."""
     try:
-        return msgspec.json.decode(raw, type=Bookmark).metadata.resource_version
-    except msgspec.DecodeError:
+        return decode_json(raw, type=Bookmark).metadata.resource_version
+    except UndecodableError:
         return ""
 
 
 def describe(raw: Raw) -> str:
     """Return namespace and name of an undecoded object, for logs."""
     try:
-        metadata = msgspec.json.decode(raw).get("metadata") or {}
-    except (msgspec.DecodeError, AttributeError):
+        metadata = decode_json(raw).get("metadata") or {}
+    except (UndecodableError, AttributeError):
         return "?"
     return f"{metadata.get('namespace', '')}/{metadata.get('name', '?')}"

@@ -5,10 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-import msgspec
-
-from traincrew.engine.client.requester import Parameters, Requester
-from traincrew.engine.errors import ApiError, ConflictError, GoneError, NotFoundError
+from traincrew.engine.client.requester import Parameters, Requester, as_object
+from traincrew.engine.errors import ConflictError, GoneError, NotFoundError
 
 if TYPE_CHECKING:
     import builtins
@@ -45,7 +43,7 @@ class Client(Requester):
         """Read one object, or only its metadata; ``namespace`` defaults to the configuration's."""
         path = resource.path(self._namespace(resource, namespace), name, subresource)
         accept = _METADATA_TYPE if metadata_only else None
-        return _object(await self.request("GET", path, accept=accept))
+        return as_object(await self.request("GET", path, accept=accept))
 
     async def list(
         self,
@@ -74,7 +72,7 @@ class Client(Requester):
             "fieldSelector": field_selector,
             "limit": limit,
         }
-        pages = _object(await self.request("GET", path, params=params))
+        pages = as_object(await self.request("GET", path, params=params))
         items: builtins.list[Any] = pages.get("items") or []
         metadata = pages.get("metadata") or {}
         while token := metadata.get("continue"):
@@ -84,7 +82,7 @@ class Client(Requester):
                 # The continue token has expired: list everything in one page, as client-go does.
                 body = await self.request("GET", path, params=params | {"limit": None})
                 items = []
-            pages = _object(body)
+            pages = as_object(body)
             items += pages.get("items") or []
             metadata = pages.get("metadata") or {}
         return pages | {"items": items}
@@ -107,7 +105,7 @@ class Client(Requester):
             "fieldManager": field_manager,
             "dryRun": "All" if dry_run else None,
         }
-        return _object(await self.request("POST", path, params=params, body=obj))
+        return as_object(await self.request("POST", path, params=params, body=obj))
 
     async def apply(
         self,
@@ -127,7 +125,7 @@ class Client(Requester):
             "dryRun": "All" if dry_run else None,
         }
         body = await self.request("PATCH", path, params=params, body=obj, content_type=_APPLY_TYPE)
-        return _object(body)
+        return as_object(body)
 
     async def patch(
         self,
@@ -144,7 +142,7 @@ class Client(Requester):
         path = resource.path(self._namespace(resource, namespace), name, subresource)
         params = {"fieldManager": field_manager}
         content_type = _PATCH_TYPES[kind]
-        return _object(
+        return as_object(
             await self.request("PATCH", path, params=params, body=patch, content_type=content_type)
         )
 
@@ -162,7 +160,7 @@ class Client(Requester):
         """
         path = resource.path(self._namespace(resource, None, obj), _name(obj), subresource)
         params = {"fieldManager": field_manager}
-        return _object(await self.request("PUT", path, params=params, body=obj))
+        return as_object(await self.request("PUT", path, params=params, body=obj))
 
     async def delete(
         self,
@@ -203,7 +201,7 @@ class Client(Requester):
         if preconditions:
             options["preconditions"] = preconditions
         path = resource.path(self._namespace(resource, namespace), name)
-        return _object(await self.request("DELETE", path, body=options))
+        return as_object(await self.request("DELETE", path, body=options))
 
     async def is_gone(
         self, resource: Resource, name: str, namespace: str | None = None, *, uid: str
@@ -265,7 +263,7 @@ class Client(Requester):
 
     async def server_version(self) -> dict[str, Any]:
         """GET ``/version``: major, minor, gitVersion."""
-        return _object(await self.request("GET", "/version"))
+        return as_object(await self.request("GET", "/version"))
 
     async def logs(
         self,
@@ -326,10 +324,3 @@ def _name(obj: dict[str, Any]) -> str:
     if not name:
         raise ValueError(f"metadata.name is missing in {obj.get('kind') or 'the object'}")
     return str(name)
-
-
-def _object(body: bytes) -> dict[str, Any]:
-    value = msgspec.json.decode(body) if body else {}
-    if not isinstance(value, dict):
-        raise ApiError(f"the server answered with {type(value).__name__} instead of an object")
-    return value

@@ -13,6 +13,7 @@ import msgspec
 
 from traincrew.engine.client.transport import AiohttpTransport, HttpRequest, Transport
 from traincrew.engine.clock import SYSTEM_CLOCK, Clock
+from traincrew.engine.decoding import UndecodableError, decode_json
 from traincrew.engine.errors import ApiError
 
 if TYPE_CHECKING:
@@ -78,6 +79,19 @@ class Requester:
     async def close(self) -> None:
         """Release all connections."""
         await self._transport.close()
+
+    async def request_object(self, method: str, path: str, **options: Any) -> dict[str, Any]:
+        """Send any request and return the object that answers it.
+
+        Args:
+            method: As for `request`.
+            path: As for `request`.
+            options: As for `request`.
+
+        Raises:
+            ApiError: As for `request`, and for an answer that is no JSON object.
+        """
+        return as_object(await self.request(method, path, **options))
 
     async def request(
         self,
@@ -229,6 +243,21 @@ class Requester:
         return max(0.0, (moment - self._clock.now()).total_seconds())
 
 
+def as_object(body: bytes) -> dict[str, Any]:
+    """Decode an answer that should be an object; an empty one is an empty object.
+
+    Raises:
+        ApiError: It is something else.
+    """
+    try:
+        value = decode_json(body) if body else {}
+    except UndecodableError as error:
+        raise ApiError(f"the server answered with something else than JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise ApiError(f"the server answered with {type(value).__name__} instead of an object")
+    return value
+
+
 def _query(params: Parameters | None) -> str:
     if not params:
         return ""
@@ -243,8 +272,8 @@ def _query(params: Parameters | None) -> str:
 def _error(status: int, body: bytes, retry_after: float | None) -> ApiError:
     """Decode an error response; a proxy in between may send something other than a Status."""
     try:
-        value = msgspec.json.decode(body)
-    except msgspec.DecodeError:
+        value = decode_json(body)
+    except UndecodableError:
         value = None
     if not isinstance(value, dict):
         text = body[:500].decode("utf-8", "replace").strip()

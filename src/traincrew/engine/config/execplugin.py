@@ -20,6 +20,7 @@ import msgspec
 from msgspec import Struct, field
 
 from traincrew.engine.clock import SYSTEM_CLOCK, Clock
+from traincrew.engine.decoding import UndecodableError, decode_json
 from traincrew.engine.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -144,8 +145,8 @@ class ExecCredentials:
     def _parse(self, output: bytes) -> _Status:
         plugin = self._plugin
         try:
-            credential = msgspec.json.decode(output, type=_Credential)
-        except msgspec.DecodeError as error:
+            credential = decode_json(output, type=_Credential)
+        except UndecodableError as error:
             raise self._error(f"printed no ExecCredential: {error}") from error
         if credential.kind != "ExecCredential":
             raise self._error(f"printed kind {credential.kind!r} instead of ExecCredential")

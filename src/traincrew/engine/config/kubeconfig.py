@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from base64 import b64decode
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from traincrew.engine.decoding import UndecodableError, decode_base64
 from traincrew.engine.errors import ConfigError
+
+_MAX_BYTES = 3 * 1024 * 1024
 
 _SECTIONS = (("clusters", "cluster"), ("contexts", "context"), ("users", "user"))
 _PATHS = {
@@ -75,9 +77,10 @@ class Section:
         data = self.text(f"{key}-data")
         if data is not None:
             try:
-                return b64decode(data, validate=True)
-            except ValueError as error:  # binascii.Error, or characters that are not ASCII
-                raise ConfigError(f"{self.where}.{key}-data is not base64: {error}") from error
+                return decode_base64(data)
+            except UndecodableError as error:
+                reason = str(error).removeprefix("it is ")
+                raise ConfigError(f"{self.where}.{key}-data is {reason}") from error
         return self.file(key)
 
     def file(self, key: str) -> Path | None:
@@ -97,19 +100,19 @@ def read(path: Path) -> dict[str, Any]:
     Raises:
         ConfigError: It cannot be read, or is not a kubeconfig.
     """
-    import yaml
+    from traincrew.engine import yamlreader
 
     try:
-        document = yaml.load(
-            path.read_bytes(),
-            Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader),  # noqa: S506 - both are safe
-        )
+        with path.open("rb") as file:
+            content = file.read(_MAX_BYTES + 1)
     except OSError as error:
         raise ConfigError(f"kubeconfig {path}: {error.strerror}") from error
-    # The other errors are those of PyYAML's constructors: `!!int ''`, `!!bool x`, `!!timestamp x`.
-    except (yaml.YAMLError, ValueError, LookupError, AttributeError, RecursionError) as error:
-        reason = " ".join(str(error).split())
-        raise ConfigError(f"kubeconfig {path} is not YAML: {reason}") from error
+    if len(content) > _MAX_BYTES:
+        raise ConfigError(f"kubeconfig {path} has more than {_MAX_BYTES >> 20} MiB")
+    try:
+        document = yamlreader.read(content)
+    except yamlreader.YamlError as error:
+        raise ConfigError(yamlreader.explain(f"kubeconfig {path}", error)) from error
     if document is None:
         return {}
     return resolve(Section(f"kubeconfig {path}", document), path.parent)

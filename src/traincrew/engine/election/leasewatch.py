@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
+from traincrew.engine.decoding import UndecodableError, decode_json
 from traincrew.engine.errors import ApiError, UnreachableError
 from traincrew.engine.resources import LEASES
 
@@ -66,9 +65,9 @@ async def follow_lease(
 
 def _lease(line: bytes) -> dict[str, Any] | None:
     try:
-        event = msgspec.json.decode(line)
+        event = decode_json(line)
         kind, lease = event["type"], event["object"]
-    except (msgspec.DecodeError, KeyError, TypeError) as error:
+    except (UndecodableError, KeyError, TypeError) as error:
         raise UnreachableError(f"a watch sent something that is not an event: {error}") from error
     if kind == "ERROR":
         raise ApiError.from_status(lease.get("code") or 500, lease)

@@ -6,7 +6,6 @@ Everything in the engine may use these packages; they depend on nothing else in 
 from traincrew.engine.observability.health import Access, HealthServer
 from traincrew.engine.observability.logs import Logger, configure_logging, get_logger
 from traincrew.engine.observability.metrics import Metrics
-from traincrew.engine.observability.serverlog import server_logger
 
 __all__ = [
     "Access",
@@ -15,5 +14,4 @@ __all__ = [
     "Metrics",
     "configure_logging",
     "get_logger",
-    "server_logger",
 ]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, NamedTuple
 
+from traincrew.engine.serving.limits import Limits
+
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Awaitable, Callable, Mapping
@@ -12,8 +14,11 @@ if TYPE_CHECKING:
     from aiohttp import web
     from prometheus_client import CollectorRegistry
 
-    from traincrew.engine.observability.connections import BoundedServer
     from traincrew.engine.observability.metrics import Metrics
+    from traincrew.engine.serving.http import HttpServer
+
+LIMITS = Limits("health", connections=128, share=1 / 16)
+METRICS_LIMITS = Limits("metrics", connections=64, share=1 / 16, least=0.25)
 
 
 class Access(NamedTuple):
@@ -59,7 +64,7 @@ class HealthServer:
         self._host = host
         self._port = port
         self._access = access
-        self._server: BoundedServer | None = None
+        self._server: HttpServer | None = None
         self._listening_port = 0
         self._registry: CollectorRegistry | None = None
 
@@ -80,9 +85,9 @@ class HealthServer:
         Raises:
             OSError: The port is in use.
         """
-        from traincrew.engine.observability.connections import BoundedServer
+        from traincrew.engine.serving.http import HttpServer
 
-        server = BoundedServer("health", self._handle)
+        server = HttpServer(LIMITS if self._access is None else METRICS_LIMITS, self._handle)
         tls = None if self._access is None else self._access.tls
         self._listening_port = await server.listen(self._host, self._port, tls)
         self._server = server

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 from msgspec import Struct
 
 from traincrew.engine.errors import ServerError
@@ -85,10 +84,10 @@ async def discover(client: Client) -> Discovery:
         ApiError: The server refused, or its response was not understood.
     """
     core, groups = await asyncio.gather(
-        client.request("GET", "/api", accept=_AGGREGATED),
-        client.request("GET", "/apis", accept=_AGGREGATED),
+        client.request_object("GET", "/api", accept=_AGGREGATED),
+        client.request_object("GET", "/apis", accept=_AGGREGATED),
     )
-    return parse(msgspec.json.decode(core), msgspec.json.decode(groups))
+    return parse(core, groups)
 
 
 def parse(*documents: dict[str, Any]) -> Discovery:

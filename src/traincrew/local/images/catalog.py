@@ -100,7 +100,7 @@ class Catalog(Struct, frozen=True):
 @cache
 def _shipped() -> list[Any]:
     """Return the raw entries of the shipped catalog; not to be changed."""
-    return read_entries(SHIPPED_CATALOG, ours=True)
+    return read_entries(SHIPPED_CATALOG)
 
 
 def load_catalogs(paths: Iterable[Path]) -> Catalog:

@@ -18,6 +18,7 @@ from msgspec import Meta, Struct
 
 from traincrew.api.crd import MAX_METRICS
 from traincrew.api.meta import format_time
+from traincrew.engine.decoding import UndecodableError, decoded
 from traincrew.plan.shared.progress import Metric, ReportedProgress
 
 MAX_BODY = 1 << 16
@@ -82,8 +83,8 @@ def parse(body: bytes, now: datetime) -> ReportedProgress | None:
         InvalidReportError: The body is not valid.
     """
     try:
-        status = _DECODER.decode(body).trainer_status
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        status = decoded(_DECODER, body).trainer_status
+    except UndecodableError as error:
         raise InvalidReportError(str(error)) from error
     if status is None:
         return None
@@ -110,8 +111,8 @@ def parse_rank(body: bytes) -> RankReport:
         InvalidReportError: The body is not valid.
     """
     try:
-        report = _RANK_DECODER.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        report = decoded(_RANK_DECODER, body)
+    except UndecodableError as error:
         raise InvalidReportError(str(error)) from error
     if report.world_size is not None and report.rank >= report.world_size:
         raise InvalidReportError("Expected a number below `worldSize` - at `$.rank`")

@@ -15,7 +15,8 @@ from msgspec import Struct
 
 from traincrew.engine.clock import SYSTEM_CLOCK, Clock
 from traincrew.engine.controller import Request
-from traincrew.engine.observability.connections import BoundedServer
+from traincrew.engine.serving.http import HttpServer
+from traincrew.engine.serving.limits import Limits
 from traincrew.operator.progress.limits import RateLimit
 from traincrew.operator.progress.positions import TooManyReportsError
 from traincrew.operator.progress.protocol import MAX_BODY, InvalidReportError, parse, parse_rank
@@ -39,7 +40,7 @@ REPORTS_PER_SECOND, REPORTS_AT_ONCE = 2.0, 10
 """Reports of one job. Its status is written once a second at most."""
 POSITIONS_PER_SECOND, POSITIONS_AT_ONCE = 30.0, 300
 """Positions of ranks in one pod."""
-MAX_CONNECTIONS = 512
+LIMITS = Limits("progress", connections=512, share=1 / 8, least=0.25, body=MAX_BODY)
 _RETRY_SECONDS = 5
 
 _REASONS = {
@@ -92,7 +93,7 @@ class ProgressServer:
         self._reviewer = Reviewer(client, clock)
         self._limit = RateLimit(clock, rate=REPORTS_PER_SECOND, burst=REPORTS_AT_ONCE)
         self._rank_limit = RateLimit(clock, rate=POSITIONS_PER_SECOND, burst=POSITIONS_AT_ONCE)
-        self._server: BoundedServer | None = None
+        self._server: HttpServer | None = None
 
     async def start(self, host: str, port: int, context: ssl.SSLContext) -> int:
         """Start to listen, and return the port.
@@ -100,7 +101,7 @@ class ProgressServer:
         Raises:
             OSError: The address cannot be used.
         """
-        server = BoundedServer("progress", self._handle, max_connections=MAX_CONNECTIONS)
+        server = HttpServer(LIMITS, self._handle)
         chosen = await server.listen(host, port, context)
         self._server = server
         return chosen

@@ -7,13 +7,12 @@ the API server is asked, so that tokens that cannot be right cause no request: n
 from __future__ import annotations
 
 import asyncio
-import base64
 import hashlib
 from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
 from msgspec import Struct, field
 
+from traincrew.engine.decoding import UndecodableError, decode_base64, decode_json
 from traincrew.engine.errors import ApiError
 from traincrew.engine.resources import Resource
 from traincrew.operator.progress.limits import RateLimit
@@ -96,9 +95,8 @@ def _claims(token: str) -> _Claims | None:
     if len(parts) != 3 or not token.isascii():
         return None
     try:
-        padded = parts[1] + "=" * (-len(parts[1]) % 4)
-        return msgspec.json.decode(base64.urlsafe_b64decode(padded), type=_Claims)
-    except (ValueError, msgspec.MsgspecError):
+        return decode_json(decode_base64(parts[1], url=True, padded=False), type=_Claims)
+    except UndecodableError:
         return None
 
 

@@ -13,8 +13,8 @@ import pytest
 from aiohttp import web
 
 from local.apiserver.support import AUTHORIZATION, DEADLINE, MAPS, SECRET, Api, config_map
-from traincrew.engine.observability import serverlog
-from traincrew.local.apiserver.http import connections
+from traincrew.engine.serving import serverlog
+from traincrew.local.apiserver.http import server as apiserver
 from traincrew.local.apiserver.http.server import ApiServer
 from traincrew.local.apiserver.storage import Storage
 from traincrew.local.authority import make_certificate
@@ -22,9 +22,21 @@ from traincrew.local.authority import make_certificate
 GET = f"GET /readyz HTTP/1.1\r\nHost: 127.0.0.1\r\n{AUTHORIZATION}\r\n".encode()
 
 
+def limit(monkeypatch: pytest.MonkeyPatch, **limits: Any) -> None:
+    """Change the limits of servers that are started from now on."""
+    monkeypatch.setattr(apiserver, "LIMITS", apiserver.LIMITS._replace(**limits))
+
+
+def limit_now(server: ApiServer, **limits: Any) -> None:
+    """Change the limits of a server that runs."""
+    connections = server._connections
+    assert connections is not None
+    connections.limits = connections.limits._replace(**limits)
+
+
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "UNAUTHENTICATED_SECONDS", 0.3)
+    limit(monkeypatch, head=0.3)
 
 
 async def until_closed(reader: asyncio.StreamReader) -> bytes:
@@ -55,10 +67,8 @@ async def test_unauthenticated_connections_are_closed(api: Api, sent: bytes) -> 
     writer.close()
 
 
-async def test_authenticated_connections_stay_open(
-    api: Api, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(connections, "UNAUTHENTICATED_SECONDS", 1.5)
+async def test_authenticated_connections_stay_open(api: Api) -> None:
+    limit_now(api.server, head=1.5)
     reader, writer = await asyncio.open_connection("127.0.0.1", api.server.port)
     writer.write(GET)
     async with asyncio.timeout(DEADLINE):
@@ -72,10 +82,8 @@ async def test_authenticated_connections_stay_open(
     writer.close()
 
 
-async def test_many_unauthenticated_connections_do_not_block_others(
-    api: Api, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(connections, "MAX_UNAUTHENTICATED", 8)
+async def test_many_unauthenticated_connections_do_not_block_others(api: Api) -> None:
+    limit_now(api.server, connections=8, least=0.02)
     trusted, known = await asyncio.open_connection("127.0.0.1", api.server.port)
     known.write(GET)
     await trusted.readuntil(b"ok")
@@ -105,7 +113,7 @@ async def secure(tmp_path: Path) -> AsyncIterator[ApiServer]:
 @pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x02\x00\x01"])
 @pytest.mark.usefixtures("hurried")
 async def test_unfinished_handshakes_are_aborted(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sent: bytes, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, sent: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     storage = Storage()
     server = ApiServer(storage, secret=SECRET)
@@ -186,12 +194,8 @@ async def test_a_disconnect_before_the_response_is_not_an_error(
     assert not caplog.records
 
 
-async def test_many_unfinished_handshakes_do_not_block_others(
-    secure: ApiServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(connections, "MAX_UNAUTHENTICATED", 8)
-    monkeypatch.setattr(connections, "_HANDSHAKE_SECONDS", 0.2)
-    monkeypatch.setattr(connections, "UNAUTHENTICATED_SECONDS", 600)
+async def test_many_unfinished_handshakes_do_not_block_others(secure: ApiServer) -> None:
+    limit_now(secure, connections=8, least=0.2, head=600.0)
     crowd = [await asyncio.open_connection("127.0.0.1", secure.port) for _ in range(40)]
     tls = ssl.create_default_context(cadata=secure.authority)
     async with asyncio.timeout(DEADLINE):

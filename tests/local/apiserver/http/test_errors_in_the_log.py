@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from local.apiserver.support import Api
-from traincrew.engine.observability import serverlog
+from traincrew.engine.serving import serverlog
 
 
 async def test_internal_errors_are_logged_at_a_limited_rate(

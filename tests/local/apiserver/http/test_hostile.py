@@ -26,6 +26,7 @@ from local.apiserver.support import (
 VALUES: list[Any] = [
     *(None, 0, -1, 1.5, True, "", "x", "x" * 300, 10**30, "\u0000", "é/..", "1Gi"),
     *([], {}, [None], [{}], [[]], ["x"], [1], {"a": None}, {"": {}}, {"x": {"y": []}}),
+    *(["a", "a"], [1, 1], [None, None], [{}, {}], [[], []], [{"uid": 1}, {"uid": 1}]),
 ]
 LABELS = {"app": "a"}
 TEMPLATE: dict[str, Any] = {
@@ -216,3 +217,48 @@ async def test_a_wrong_type_after_a_thousand_other_faults(api: Api) -> None:
     document = config_map("a", ownerReferences=[*owners, ["p"]])
     message = (await api.post(MAPS, document)).refused(400)["message"]
     assert "json: cannot unmarshal array into Go struct field" in message
+
+
+REPEATED: list[Any] = [["a", "a"], [1, 1], [[], []], [{"uid": 1}, {"uid": 1}], [None, None]]
+
+
+@pytest.mark.parametrize("path", [MAPS, WIDGETS])
+async def test_owners_are_checked_before_they_are_compared(api: Api, path: str) -> None:
+    (await api.post(DEFINITIONS, definition())).ok(201)
+    base = config_map("a") if path == MAPS else widget("a")
+    (await api.post(path, base)).ok(201)
+    for owners in REPEATED:
+        document = base | {"metadata": {"name": "a", "ownerReferences": owners}}
+        other = base | {"metadata": {"name": "b", "ownerReferences": owners}}
+        refused = 422 if owners[0] is None else 400
+        assert (await api.post(path, other)).code == refused, owners
+        document["metadata"]["resourceVersion"] = (await api.get(f"{path}/a")).document["metadata"][
+            "resourceVersion"
+        ]
+        assert (await api.put(f"{path}/a", document)).code == refused, owners
+        assert (await api.patch(f"{path}/a", document, MERGE)).code == 422, owners
+
+
+async def test_metadata_of_a_custom_resource_is_decoded_as_that_of_others(api: Api) -> None:
+    """In the words of upstream, which decodes it before anything else."""
+    (await api.post(DEFINITIONS, definition())).ok(201)
+    fields = {
+        "ownerReferences": (
+            ["a"],
+            "string",
+            "ObjectMeta.ownerReferences",
+            "v1.OwnerReference",
+        ),
+        "labels": ({"a": 1}, "number", "ObjectMeta.labels", "string"),
+        "finalizers": ([1], "number", "ObjectMeta.finalizers", "string"),
+        "managedFields": ("x", "string", "ObjectMeta.managedFields", "[]v1.ManagedFieldsEntry"),
+    }
+    for field, (value, given, place, wanted) in fields.items():
+        document = widget("a")
+        document["metadata"][field] = value
+        (await api.post(WIDGETS, document)).refused(
+            400,
+            "BadRequest",
+            'Widget in version "v1" cannot be handled as a Widget: json: cannot unmarshal '
+            f"{given} into Go struct field {place} of type {wanted}",
+        )

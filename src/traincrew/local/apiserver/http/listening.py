@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
-import socket
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from traincrew.engine.serving.accepting import open_listener
+
+if TYPE_CHECKING:
+    import socket
 
 __all__ = ["PortInUseError", "listen"]
 
@@ -36,7 +41,7 @@ def listen(address: str, port: int) -> socket.socket:
         OSError: the operating system does not allow it.
     """
     try:
-        return socket.create_server((address, port), backlog=1024)
+        return open_listener(address, port)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise PortInUseError(address, port) from None

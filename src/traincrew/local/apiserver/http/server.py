@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
-from traincrew.engine.observability import server_logger
+from traincrew.engine.serving.http import HttpServer
+from traincrew.engine.serving.limits import Limits
+from traincrew.engine.serving.serverlog import server_logger
 from traincrew.local.apiserver.authorization import Authorizer, Policies
 from traincrew.local.apiserver.reads.watch import WatchHub
 from traincrew.local.apiserver.registry import Registry
@@ -27,7 +29,6 @@ from traincrew.local.apiserver.writes.verbs import Verbs
 from . import answers
 from .auth import Authenticator
 from .bodies import MAX_BODY_BYTES, as_text, too_large
-from .connections import Connections
 from .dispatch import Dispatcher
 from .faults import AuditRecord
 from .kubeconfig import kubeconfig
@@ -48,6 +49,18 @@ if TYPE_CHECKING:
 
 __all__ = ["ApiServer"]
 
+LIMITS = Limits(
+    "apiserver",
+    connections=256,
+    share=1 / 4,
+    least=1.0,
+    answer=None,
+    idle=180.0,
+    body=MAX_BODY_BYTES,
+)
+"""Of clients without a valid token. `idle` is that of all clients, and includes the headers of the
+next request: Go clients keep idle connections for 90 seconds, the operator for 50."""
+
 _log = server_logger("apiserver.errors")
 
 _ADDRESS = "127.0.0.1"
@@ -57,20 +70,6 @@ _SHUTDOWN_SECONDS = 1.0
 
 # How long a rejected body is still read and dropped, for clients that send it before they read.
 _LINGERING_SECONDS = 2.0
-
-# Idle timeout of authenticated connections, which includes the headers of the next request; Go
-# clients keep idle connections for 90 seconds, the operator for 50.
-_IDLE_SECONDS = 180.0
-
-
-def _make_request(
-    message: Any, payload: Any, protocol: Any, writer: Any, task: Any
-) -> web.BaseRequest:
-    """Make a request whose body may be as large as upstream allows."""
-    loop = asyncio.get_running_loop()
-    return web.BaseRequest(
-        message, payload, protocol, writer, task, loop, client_max_size=MAX_BODY_BYTES
-    )
 
 
 class ApiServer:
@@ -117,7 +116,7 @@ class ApiServer:
             verbs, self._hub, self._definitions, tokens, users=users, authorizer=authorizer
         )
         self._dispatcher.responder.node = node
-        self._connections: Connections | None = None
+        self._connections: HttpServer | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._authority = ""
         self._active_requests: set[asyncio.Task[Any]] = set()
@@ -176,22 +175,17 @@ class ApiServer:
         self._housekeeping.start()
         self._authority = "" if certificate is None else certificate.authority
         self._loop = asyncio.get_running_loop()
-        self._connections = Connections(
+        self._connections = HttpServer(
+            LIMITS,
             self._handle,
-            request_factory=_make_request,
             handler_cancellation=True,
-            access_log=None,
-            logger=server_logger("apiserver"),
-            keepalive_timeout=_IDLE_SECONDS,
-            # The parser would decompress bodies before authentication; see bodies.py.
-            auto_decompress=False,
             lingering_time=_LINGERING_SECONDS,
             max_line_size=64 * 1024,
             max_field_size=64 * 1024,
         )
         self.port = listener.getsockname()[1]
         publish_own_service(self._verbs, _ADDRESS, self.port, tls=certificate is not None)
-        await self._connections.listen(listener, tls)
+        self._connections.listen_on(listener, tls)
 
     def connect(self) -> socket.socket:
         """Open a connection within this process, without the network; callable from any thread.
@@ -237,7 +231,7 @@ class ApiServer:
         except StatusError as error:
             return answers.failure(error)
         if self._connections is not None:
-            self._connections.mark_authenticated(request.protocol)
+            self._connections.mark_authenticated(request)
         if self.faults is None and self.audit is None:
             return await self._answer(request, user, segments, query, None)
         return await self._answer_audited(request, user, segments, query)

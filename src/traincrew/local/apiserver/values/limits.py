@@ -2,7 +2,8 @@
 
 A body is refused for its size before; but 3 MiB may hold a million values, each of which costs a
 hundred times its bytes in memory, and nested values cost a function call for each level. Upstream,
-which is compiled, has a limit for the depth only (10,000).
+which is compiled, has a limit for the depth only (10,000). A stored object may have twice the bytes
+of a body, for its ``managedFields``.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 import re
 from itertools import islice
 from typing import Any
+
+from traincrew.engine.decoding import MAX_DEPTH, MAX_OBJECT_BYTES, MAX_VALUES
 
 from .codec import DecodeError, decode
 from .errors import StatusError
@@ -27,17 +30,8 @@ __all__ = [
     "too_many_values",
 ]
 
-MAX_VALUES = 50_000
-"""Values in one body: scalars, lists and objects together."""
-
 MAX_OBJECT_VALUES = 5 * MAX_VALUES
 """Values in one stored object; ``managedFields`` may have thrice as many as the rest."""
-
-MAX_OBJECT_BYTES = 6 * 1024 * 1024
-"""Bytes of one stored object as JSON: twice those of a body, for its ``managedFields``."""
-
-MAX_DEPTH = 250
-"""Levels of lists and objects in one body."""
 
 # What precedes each value, except those that directly follow a bracket: with all up to the next
 # one, which may contain texts; also a text without an end, so that nothing is read twice.

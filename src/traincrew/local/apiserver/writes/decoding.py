@@ -78,7 +78,7 @@ def check_kind(
     ):
         fault = decode_fault(resource.schema.node, document) or "metadata: an object is expected"
         raise _cannot_be_handled(resource, fault, options)
-    if resource.custom is not None and options is not None and metadata is not None:
+    if resource.custom is not None and metadata is not None:
         unreadable = decode_fault(object_meta(), metadata)
         if unreadable is not None:
             raise _cannot_be_handled(resource, unreadable, options)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
-
 from traincrew.engine.controller import Controller, Request, Result, own_key
 from traincrew.engine.errors import ApiError, ConflictError, NotFoundError, ServerError
 from traincrew.engine.resources import NAMESPACES, PODS
@@ -216,10 +214,10 @@ class NamespaceReconciler:
     async def _list(self, resource: Resource, namespace: str) -> list[dict[str, Any]]:
         accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
         with _outdated(resource):
-            body = await self._context.client.request(
+            found = await self._context.client.request_object(
                 "GET", resource.path(namespace), accept=accept
             )
-        items = msgspec.json.decode(body).get("items") or []
+        items = found.get("items") or []
         return [item["metadata"] for item in items]
 
     async def _delete_all(self, resource: Resource, namespace: str) -> None:

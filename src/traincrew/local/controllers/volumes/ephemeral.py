@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from traincrew.engine.controller import Controller, Request, own_key
-from traincrew.engine.errors import AlreadyExistsError
+from traincrew.engine.errors import AlreadyExistsError, is_namespace_terminating
 from traincrew.engine.resources import PERSISTENT_VOLUME_CLAIMS, PODS
 from traincrew.local.controllers.common import owner_reference
-from traincrew.local.controllers.context import ControllerContext, is_namespace_terminating
+from traincrew.local.controllers.context import ControllerContext
 from traincrew.local.controllers.informers import informer, pods
 from traincrew.local.controllers.volumes.usage import claim_uses
 

@@ -13,6 +13,8 @@ import secrets
 import socket
 from typing import TYPE_CHECKING
 
+from traincrew.engine.serving.limits import Limits
+from traincrew.engine.serving.streams import Datagrams, StreamServer
 from traincrew.local.node.network.messages import (
     Code,
     MalformedError,
@@ -33,18 +35,30 @@ if TYPE_CHECKING:
 __all__ = ["DNS_PORT", "DnsServer"]
 
 DNS_PORT = 53
-# Concurrent forwarded queries, and the timeout of one server in seconds.
-_MAX_FORWARDED = 256
-_FORWARD_SECONDS = 2.0
 # Seconds that a query about the cluster's names waits until they are known; less than the timeout
 # of the C library's resolver.
 _SYNC_SECONDS = 4.0
 # External names that are aliases of others.
 _MAX_ALIASES = 8
-# Idle timeout of a TCP client in seconds, and the number of such clients.
+# For a message of a stream to arrive, and for its answer to be read.
 _IDLE_SECONDS = 10.0
-_MAX_STREAMS = 128
 _MAX_MESSAGE_BYTES = 65535
+LIMITS = Limits(
+    "dns",
+    connections=128,
+    share=1 / 16,
+    descriptors=2,  # the second one forwards the query
+    head=None,
+    answer=_IDLE_SECONDS,
+    idle=_IDLE_SECONDS,
+    body=_MAX_MESSAGE_BYTES,
+)
+DATAGRAM_LIMITS = Limits(
+    "dns datagrams", connections=256, share=1 / 32, head=None, idle=0.0, body=_MAX_MESSAGE_BYTES
+)
+"""Of queries that are forwarded at the same time; more are refused."""
+_FORWARD_SECONDS = 2.0
+"""For one server of the machine to answer."""
 # Attempts to find a port that is free for both TCP and UDP.
 _PORT_ATTEMPTS = 10
 
@@ -72,8 +86,8 @@ class DnsServer:
         self._zone = zone
         self._upstream = upstream
         self._synced = synced
-        self._transport: asyncio.DatagramTransport | None = None
-        self._server: asyncio.Server | None = None
+        self._datagrams: Datagrams | None = None
+        self._server: StreamServer | None = None
         self._streams: set[asyncio.Task[None]] = set()
         self._forwarding: set[asyncio.Task[None]] = set()
 
@@ -99,15 +113,10 @@ class DnsServer:
         raise failure
 
     async def _listen(self, port: int) -> None:
-        loop = asyncio.get_running_loop()
-        self._server = await asyncio.start_server(
-            self._accept, self.address, port, start_serving=False, limit=_MAX_MESSAGE_BYTES
-        )
-        port = self._server.sockets[0].getsockname()[1]
-        self._transport, _ = await loop.create_datagram_endpoint(
-            lambda: _Datagrams(self._datagram), (self.address, port)
-        )
-        await self._server.start_serving()
+        self._server = StreamServer(LIMITS, self._accept)
+        port = self._server.listen(self.address, port)
+        self._datagrams = Datagrams(DATAGRAM_LIMITS, self._datagram)
+        await self._datagrams.listen(self.address, port)
         self.port = port
 
     def redirects(self) -> dict[str, int]:
@@ -119,9 +128,9 @@ class DnsServer:
     async def close(self) -> None:
         """Stop listening and cancel queries in progress."""
         self.port = 0
-        if self._transport is not None:
-            self._transport.close()
-            self._transport = None
+        if self._datagrams is not None:
+            self._datagrams.close()
+            self._datagrams = None
         if self._server is not None:
             self._server.close()
             self._server = None
@@ -142,7 +151,7 @@ class DnsServer:
             async def forward() -> None:
                 self._send(await self._resolve(message, query, stream=False), client)
 
-            if len(self._forwarding) >= _MAX_FORWARDED:
+            if len(self._forwarding) >= DATAGRAM_LIMITS.most:
                 self._send(respond(query, code=Code.SERVER_FAILURE), client)
                 return
             task = asyncio.create_task(forward())
@@ -150,13 +159,10 @@ class DnsServer:
             task.add_done_callback(self._forwarding.discard)
 
     def _send(self, answer: bytes, client: tuple[str, int]) -> None:
-        if self._transport is not None:
-            self._transport.sendto(answer, client)
+        if self._datagrams is not None:
+            self._datagrams.send(answer, client)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._streams) >= _MAX_STREAMS:
-            writer.transport.abort()
-            return
         task = asyncio.create_task(self._serve(reader, writer))
         self._streams.add(task)
         task.add_done_callback(self._streams.discard)
@@ -249,14 +255,6 @@ class DnsServer:
                 if answer[:2] == message[:2] and query.question.lower() in answer.lower():
                     return answer
         return respond(query, code=Code.SERVER_FAILURE, stream=stream)
-
-
-class _Datagrams(asyncio.DatagramProtocol):
-    def __init__(self, received: Callable[[bytes, tuple[str, int]], None]) -> None:
-        self._received = received
-
-    def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
-        self._received(data, addr)
 
 
 async def _ask_by_datagram(server: str, message: bytes) -> bytes:

@@ -1,6 +1,6 @@
 """The proxy of ClusterIP Services: it listens on their loopback addresses and forwards to pods.
 
-There is one asyncio TCP server per address and port. Connections are distributed round robin over
+There is one server per address and port. Connections are distributed round robin over
 the ready endpoints, or go to the client's previous one (`sessionAffinity`). A NodePort is also
 served on 127.0.0.1; so are host ports of pods (`hostports.py`).
 
@@ -13,11 +13,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-import resource
 import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from traincrew.engine.serving.limits import Limits
+from traincrew.engine.serving.streams import StreamServer
 from traincrew.local.node.machine.loopback import LOOPBACK
 from traincrew.local.node.machine.sockets import holder_of
 
@@ -42,9 +43,18 @@ _FIRST_RETRY_SECONDS = 1.0
 _LAST_RETRY_SECONDS = 60.0
 
 
-def max_connections() -> int:
-    """Return how many connections may be open: with two descriptors each, half of the limit."""
-    return max(2, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4)
+LIMITS = Limits(
+    "services",
+    connections=1 << 18,
+    share=1 / 4,
+    descriptors=2,
+    head=None,
+    answer=_CONNECT_SECONDS,
+    idle=IDLE_SECONDS,
+    body=1 << 16,
+)
+"""Of all Services together, half of them for one port. `body` is what is buffered of a connection;
+`answer` is the time for a pod to accept the connection."""
 
 
 class Listener(NamedTuple):
@@ -150,12 +160,11 @@ class ServiceProxy:
     def __init__(self, on_refused: Callable[[Served, str], None]) -> None:
         self._on_refused = on_refused
         self._wanted: dict[Listener, Served] = {}
-        self._servers: dict[Listener, asyncio.Server] = {}
+        self._servers: dict[Listener, StreamServer] = {}
         self._refused: set[Listener] = set()
         self._next_index: dict[Listener, int] = {}
         self._choices: dict[Listener, dict[str, _Choice]] = {}
         self._connections: set[asyncio.Task[None]] = set()
-        self._max_connections = max_connections()
         self._open: Counter[Listener] = Counter()
         self._crowded: set[Listener] = set()
         self._retry_seconds = _FIRST_RETRY_SECONDS
@@ -204,12 +213,9 @@ class ServiceProxy:
             task.add_done_callback(lambda task: self._ended(listener, task))
 
         try:
-            # A task cancelled while the server starts would otherwise leak a listening socket.
-            server = await asyncio.start_server(
-                accept, listener.address, listener.port, start_serving=False
-            )
+            server = StreamServer(LIMITS, accept, strangers=False)
+            server.listen(listener.address, listener.port)
             self._servers[listener] = server
-            await server.start_serving()
             self._refused.discard(listener)
         except OSError as error:
             if listener in self._refused:
@@ -229,8 +235,8 @@ class ServiceProxy:
 
     def _is_full(self, listener: Listener) -> bool:
         """Return whether a further connection is too many; say so once, until there is room."""
-        most = self._max_connections // 2
-        if self._open[listener] < most and self._open.total() < self._max_connections:
+        most = LIMITS.most // 2
+        if self._open[listener] < most and self._open.total() < LIMITS.most:
             return False
         if listener not in self._crowded and (served := self._wanted.get(listener)):
             self._crowded.add(listener)
@@ -244,7 +250,7 @@ class ServiceProxy:
     def _ended(self, listener: Listener, task: asyncio.Task[None]) -> None:
         self._connections.discard(task)
         self._open[listener] -= 1
-        if self._open[listener] <= self._max_connections // 4:
+        if self._open[listener] <= LIMITS.most // 4:
             self._crowded.discard(listener)
         if not self._open[listener]:
             del self._open[listener]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import time
 
-__all__ = ["LINES", "SECONDS", "server_logger"]
+__all__ = ["LINES", "SECONDS", "server_logger", "summary"]
 
 LINES = 10
 SECONDS = 60.0
@@ -62,3 +62,14 @@ def server_logger(name: str) -> logging.Logger:
     if not any(isinstance(each, _RateLimit) for each in logger.filters):
         logger.addFilter(_RateLimit())
     return logger
+
+
+def summary(error: BaseException) -> str:
+    """Describe a failure in one printable line, with the place in the code where it happened."""
+    place = ""
+    if (step := error.__traceback__) is not None:
+        while step.tb_next is not None:
+            step = step.tb_next
+        place = f" ({step.tb_frame.f_code.co_filename}:{step.tb_lineno})"
+    text = "".join(each if each.isprintable() else " " for each in f"{error}"[:_LONGEST])
+    return f"{type(error).__name__}: {text}{place}"

@@ -1,0 +1,125 @@
+"""Decoding bytes that others have sent: each refusal is one exception, whatever is wrong.
+
+Decoders raise a RecursionError for deep nesting, a UnicodeDecodeError for what is no UTF-8, and
+others of their own. Whoever expects only one of them shows a traceback for the others.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from typing import Any, TypeVar, overload
+
+import msgspec
+
+__all__ = [
+    "MAX_DEPTH",
+    "MAX_OBJECT_BYTES",
+    "MAX_VALUES",
+    "UndecodableError",
+    "decode_base64",
+    "decode_json",
+    "decoded",
+    "shallow",
+]
+
+MAX_VALUES = 50_000
+"""Values in one document of others: scalars, lists and objects together."""
+
+MAX_OBJECT_BYTES = 6 * 1024 * 1024
+"""Bytes of one document, with all aliases expanded."""
+
+MAX_DEPTH = 250
+"""Levels of lists and objects in one document."""
+
+_T = TypeVar("_T")
+
+
+class UndecodableError(ValueError):
+    """The bytes are not what they should be; the message says where, in one line."""
+
+
+@overload
+def decode_json(data: bytes | str | msgspec.Raw) -> Any: ...
+@overload
+def decode_json(data: bytes | str | msgspec.Raw, *, type: type[_T]) -> _T: ...
+def decode_json(data: bytes | str | msgspec.Raw, *, type: Any = Any) -> Any:  # noqa: A002 - as in msgspec
+    """Decode JSON of a type.
+
+    Raises:
+        UndecodableError: It is no JSON, not of the type, nested too deeply, or no UTF-8.
+    """
+    return decoded(_decoder(type), data)
+
+
+def decoded(decoder: msgspec.json.Decoder[_T], data: bytes | str | msgspec.Raw) -> _T:
+    """Decode JSON by a decoder that exists already.
+
+    Raises:
+        UndecodableError: As for `decode_json`.
+    """
+    try:
+        return decoder.decode(data)
+    except RecursionError:
+        raise UndecodableError("it is nested too deeply") from None
+    except UnicodeDecodeError as error:
+        raise UndecodableError(f"it is not UTF-8 text (at byte {error.start})") from None
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise UndecodableError(str(error)) from None
+
+
+def decode_base64(text: str | bytes, *, url: bool = False, padded: bool = True) -> bytes:
+    """Decode base64.
+
+    Args:
+        text: ASCII.
+        url: Whether it has the alphabet of URLs.
+        padded: Whether padding has to be there; otherwise it may be.
+
+    Raises:
+        UndecodableError: It has other characters, or a wrong length.
+    """
+    try:
+        data = text.encode("ascii") if isinstance(text, str) else text
+        if not padded:
+            data += b"=" * (-len(data) % 4)
+        return base64.b64decode(data, altchars=b"-_" if url else None, validate=True)
+    except (UnicodeEncodeError, binascii.Error) as error:
+        raise UndecodableError(f"it is not base64: {error}") from None
+
+
+_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\Z)|[\[\]{}]', re.DOTALL)
+
+
+def shallow(data: bytes) -> bytes:
+    """Return JSON with ``null`` for lists and objects below `MAX_DEPTH` levels.
+
+    For caches: one object of a list that nobody can decode must not hide the others. No field of
+    Kubernetes or of a kind of ours is that deep.
+    """
+    kept: list[bytes] = []
+    depth = since = 0
+    for token in _TOKEN.finditer(data):
+        first = token[0][:1]
+        if first in b"[{":
+            depth += 1
+            if depth == MAX_DEPTH + 1:
+                kept += (data[since : token.start()], b"null")
+        elif first in b"]}":
+            depth -= 1
+            if depth == MAX_DEPTH:
+                since = token.end()
+    if depth > MAX_DEPTH:
+        return b"".join(kept)
+    return b"".join((*kept, data[since:]))
+
+
+_decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
+
+
+def _decoder(wanted: Any) -> msgspec.json.Decoder[Any]:
+    decoder = _decoders.get(wanted)
+    if decoder is None:
+        decoder = _decoders[wanted] = msgspec.json.Decoder(wanted)
+    return decoder
