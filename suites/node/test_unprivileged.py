@@ -20,6 +20,8 @@ FILES = (
     "network",
     "ephemeral",
     "environment_attacks",
+    "kernel_paths",
+    "memory_files",
 )
 
 

@@ -6,11 +6,13 @@ import asyncio
 import os
 import shutil
 import sys
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from traincrew.engine.observability import get_logger
+from traincrew.local.credentials import aliases
 from traincrew.local.directories import private_directory
 from traincrew.local.node.backend import Backend
 from traincrew.local.node.cleanup import Cleanup
@@ -211,6 +213,9 @@ class Node:
     def _hidden(self) -> list[Path]:
         """Return the paths that no container may see, without links and without inner ones."""
         paths = {path.resolve() for path in (self._paths.state, *self._secrets())}
+        with suppress(OSError):
+            mounts = Path("/proc/self/mountinfo").read_text(errors="surrogateescape")
+            paths |= set(aliases(paths, mounts))
         return sorted(path for path in paths if paths.isdisjoint(path.parents))
 
     async def _start_dns(self) -> None:

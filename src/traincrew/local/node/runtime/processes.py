@@ -46,13 +46,22 @@ class Mount(Struct, frozen=True, omit_defaults=True):
 
 
 class RootFilesystem(Struct, frozen=True):
-    """The specification for `sandbox.rootfs.build`."""
+    """The specification for `sandbox.rootfs.build`.
+
+    Attributes:
+        masked: `/proc` and `/sys` are protected as container runtimes do it.
+        privileged: `/sys` is writable, and `/dev` has every device of the machine.
+        searchable: paths that every user of the container may reach.
+    """
 
     base: str
     overlay: bool
     user_namespace: bool
     mounts: list[Mount]
     read_only: bool = False
+    masked: bool = True
+    privileged: bool = False
+    searchable: list[str] = []
 
 
 class OwnPorts(Struct, frozen=True):

@@ -7,7 +7,7 @@ import os
 import stat
 from contextlib import suppress
 
-from . import syscalls
+from . import kernelpaths, syscalls
 
 OLD_ROOT = "/.old"
 """Path of the machine's root between `pivot_root` and the end of the setup."""
@@ -25,16 +25,29 @@ class Mirror:
         layers: Directory for the upper layers of overlays; created by `fill`.
         overlay: Whether the kernel supports overlays.
         user_namespace: Whether the mounts are made by the root of a user namespace.
+        masked: Whether `/proc` and `/sys` are protected: see `kernelpaths`.
+        privileged: Whether `/sys` is writable, and `/dev` has every device.
 
     Attributes:
         own_proc: Whether `/proc` shows the container's processes, and not the machine's.
     """
 
-    def __init__(self, root: str, layers: str, *, overlay: bool, user_namespace: bool) -> None:
+    def __init__(
+        self,
+        root: str,
+        layers: str,
+        *,
+        overlay: bool,
+        user_namespace: bool,
+        masked: bool = True,
+        privileged: bool = False,
+    ) -> None:
         self.root = root
         self.layers = layers
         self.overlay = overlay
         self.user_namespace = user_namespace
+        self.masked = masked
+        self.privileged = privileged
         self.mirrored: list[str] = []
         """Mount points of the mirror, as seen in the container."""
         self.writable = [("root", "/")]
@@ -57,7 +70,7 @@ class Mirror:
             os.mkdir(f"{self.root}/{name}", 0o755)
         self._devices()
         with suppress(OSError):
-            syscalls.bind("/sys", f"{self.root}/sys", read_only=True)
+            syscalls.bind("/sys", f"{self.root}/sys", read_only=not self.privileged)
         try:
             flags = syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC
             syscalls.mount("proc", f"{self.root}/proc", "proc", flags)
@@ -65,12 +78,16 @@ class Mirror:
             # A machine whose own /proc is partly covered (a container) allows no new one.
             syscalls.bind("/proc", f"{self.root}/proc")
             self.own_proc = False
+        if self.masked and not self.privileged:
+            kernelpaths.protect(self.root, user_namespace=self.user_namespace)
 
     def _devices(self) -> None:
         """Bind the machine's devices in a directory of the container's own.
 
-        Disks and consoles are omitted, as in any container.
+        Disks and consoles are omitted, as in any container. Where the container's root is the
+        machine's, who may open everything, only those remain that runtimes and device plugins add.
         """
+        everything = self.user_namespace or self.privileged
         for entry in os.scandir("/dev"):
             target = self.root + entry.path
             with suppress(OSError):
@@ -84,6 +101,8 @@ class Mirror:
                 elif entry.name == "pts":
                     os.mkdir(target)
                     syscalls.mount("devpts", target, "devpts", 0, "newinstance,ptmxmode=0666")
+                elif not everything and not kernelpaths.is_usual_device(entry.name):
+                    continue
                 elif entry.is_dir():
                     os.mkdir(target)
                     syscalls.bind(entry.path, target)

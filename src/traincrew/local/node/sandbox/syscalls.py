@@ -39,6 +39,7 @@ PR_SET_CHILD_SUBREAPER = 36
 PR_SET_NO_NEW_PRIVS = 38
 _PR_CAP_AMBIENT = 47
 _PR_CAP_AMBIENT_RAISE = 2
+_PR_CAP_AMBIENT_CLEAR_ALL = 4
 
 _CAP_DAC_READ_SEARCH = 2
 _CAPABILITY_VERSION_3 = 0x20080522
@@ -195,7 +196,9 @@ class _CapabilityHeader(ctypes.Structure):
     _fields_ = (("version", ctypes.c_uint32), ("pid", ctypes.c_int))
 
 
-class _CapabilitySets(ctypes.Structure):
+class _CapabilitySet(ctypes.Structure):
+    """32 of the capabilities."""
+
     _fields_ = (
         ("effective", ctypes.c_uint32),
         ("permitted", ctypes.c_uint32),
@@ -206,13 +209,23 @@ class _CapabilitySets(ctypes.Structure):
 def limit_capabilities(kept: list[int]) -> None:
     """Take all other capabilities from the programs that this process executes.
 
-    Only those of the kernel are dropped, so a newer one that has no name here is dropped as well.
+    This process still has them. A program gets what is in the bounding set, and what is
+    inheritable or ambient, if it is root or its file says so; the latter two become empty. Only
+    those of the kernel are dropped, so a newer one that has no name here is dropped as well.
     """
     with open("/proc/sys/kernel/cap_last_cap", encoding="ascii") as file:
         last = int(file.read())
     for number in range(last + 1):
         if number not in kept:
             process_control(_PR_CAPBSET_DROP, number)
+    clear = ctypes.c_ulong(_PR_CAP_AMBIENT_CLEAR_ALL)
+    _check(_libc.prctl(_PR_CAP_AMBIENT, clear, 0, 0, 0), "prctl(PR_CAP_AMBIENT)")
+    header = _CapabilityHeader(_CAPABILITY_VERSION_3, 0)
+    sets = (_CapabilitySet * 2)()
+    _check(_libc.capget(ctypes.byref(header), ctypes.byref(sets)), "capget")
+    for each in sets:
+        each.inheritable = 0
+    _check(_libc.capset(ctypes.byref(header), ctypes.byref(sets)), "capset")
 
 
 def set_user_keeping_read_access(uid: int) -> None:
@@ -226,7 +239,7 @@ def set_user_keeping_read_access(uid: int) -> None:
     bit = 1 << _CAP_DAC_READ_SEARCH
     header = _CapabilityHeader(_CAPABILITY_VERSION_3, 0)
     # Two words of 32 capabilities each; all others are dropped.
-    sets = (_CapabilitySets * 2)(_CapabilitySets(bit, bit, bit))
+    sets = (_CapabilitySet * 2)(_CapabilitySet(bit, bit, bit))
     _check(_libc.capset(ctypes.byref(header), ctypes.byref(sets)), "capset")
     capability = ctypes.c_ulong(_CAP_DAC_READ_SEARCH)
     raise_it = ctypes.c_ulong(_PR_CAP_AMBIENT_RAISE)
