@@ -16,6 +16,7 @@ from traincrew.local.node.containers.bare import remove_links
 from traincrew.local.node.containers.ends import epoch, terminated, to_second
 from traincrew.local.node.containers.handlers import Target
 from traincrew.local.node.containers.identity import RootRefusedError
+from traincrew.local.node.containers.memoryfiles import memory_files
 from traincrew.local.node.containers.preparation import prepare
 from traincrew.local.node.containers.pulling import pull_failure_events, pull_image
 from traincrew.local.node.containers.restarts import BackOff, restart_policy, should_restart
@@ -236,6 +237,7 @@ class Container:
         self.running = Running(
             Target(self._context.fork_server, instance, self.spec, address),
             self._context.memory,
+            memory_files(self._pod, self.spec),
             self._pod.grace,
             Reports(self._on_started, self._on_ready, self._event),
         )

@@ -17,6 +17,7 @@ from traincrew.local.node.containers.identity import (
     passwd_with,
     shadow_with,
 )
+from traincrew.local.node.containers.memoryfiles import memory_limit
 from traincrew.local.node.containers.mounts import (
     KUBECONFIG,
     TOOLS,
@@ -66,6 +67,9 @@ Document = Mapping[str, Any]
 
 _PASSWD, _SHADOW = Path("/etc/passwd"), Path("/etc/shadow")
 _TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105  # no token itself
+_SPARE_BYTES = 64 * 1024 * 1024
+"""Of a root file system, beyond the memory limit: for copies of small files of the image, and so
+that a container which writes too much is above its limit before the file system is full."""
 _PATH_VARIABLES = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH")
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -289,6 +293,7 @@ def _root_filesystem(
         ),
         privileged=bool(what.security.get("privileged")),
         searchable=_searchable(what, launch),
+        size=limit + _SPARE_BYTES if (limit := memory_limit(what.container)) else 0,
     )
 
 
@@ -320,6 +325,7 @@ def _process(
         directory=str(what.instance.directory),
         command=command,
         hostname=what.pod.hostname,
+        memory_limit=memory_limit(container) if what.isolated else 0,
         rootfs=rootfs,
         tty=bool(container.get("tty")),
         report=_report(what, volumes) if what.isolated else None,

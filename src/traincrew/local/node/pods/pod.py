@@ -15,6 +15,7 @@ from traincrew.engine.resources import PODS
 from traincrew.engine.times import format_time
 from traincrew.local.node.fields.downward import PodFacts
 from traincrew.local.node.network.hosts import PodName, pod_host_name
+from traincrew.local.node.pods.evictions import EVICTED, GRACE_SECONDS, limited_volumes
 from traincrew.local.node.pods.mounting import Mounting, pod_reference
 from traincrew.local.node.pods.sequence import ContainerSequence
 from traincrew.local.node.pods.unsupported import unsupported
@@ -277,7 +278,14 @@ class Pod:
         elif not await self._mounting.prepare(self._containers.stopping):
             return
         self._containers.ephemeral.start(self.view.spec)
-        await self._containers.run()
+        with limited_volumes(self, self.view.spec, self._evict):
+            await self._containers.run()
+
+    def _evict(self, message: str) -> None:
+        if self.record.failure is None and not self.is_deleted:
+            self.record.failure = (EVICTED, message)
+            self.event("Warning", EVICTED, message)
+            self._containers.stop(GRACE_SECONDS)
 
     async def _watch_for_end(self) -> None:
         """Stop the containers when the pod is deleted or exceeds its deadline."""

@@ -190,8 +190,6 @@ def _volumes(spec: Document) -> Iterator[Unsupported]:
             yield Unsupported(
                 f"{path}.{kinds[0]}", f"volume {volume.get('name', '')} is an empty directory"
             )
-        if (volume.get("emptyDir") or {}).get("sizeLimit"):
-            yield Unsupported(f"{path}.emptyDir.sizeLimit", "the size is not limited")
 
 
 def _containers(

@@ -15,6 +15,10 @@ import time
 from typing import Any
 
 
+OUT_OF_MEMORY = "oom"
+"""File of an instance that has exceeded its memory limit."""
+
+
 def write_json(path: str, document: dict[str, Any]) -> None:
     """Write a file atomically."""
     temporary = f"{path}.new"

@@ -45,7 +45,7 @@ def build(
     Args:
         specification: `base` (an existing directory that serves as mount point), `overlay` and
             `user_namespace` (booleans), `mounts` (see `PodMounts`), `read_only`, `masked` and
-            `privileged` (see `Mirror`), `searchable` (see `_make_searchable`).
+            `privileged` (see `Mirror`), `searchable` (see `_make_searchable`), `size` in bytes.
         built: Called when the tree is complete, with a descriptor of the directory that holds
             everything the container can write outside of mounts, and with the directories below
             it, each with its path in the container, outer ones first.
@@ -55,7 +55,11 @@ def build(
     """
     syscalls.mount("none", "/", None, syscalls.MS_REC | syscalls.MS_PRIVATE)
     base = specification["base"]
-    syscalls.mount("traincrew", base, "tmpfs", syscalls.MS_NOSUID | syscalls.MS_NODEV, "mode=755")
+    options = "mode=755"
+    size = specification.get("size", 0)
+    if 0 < size < os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2:
+        options += f",size={size}"
+    syscalls.mount("traincrew", base, "tmpfs", syscalls.MS_NOSUID | syscalls.MS_NODEV, options)
     root = f"{base}/root"
     os.mkdir(root, 0o755)
     syscalls.bind(root, root, recursive=False)

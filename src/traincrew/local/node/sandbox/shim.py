@@ -56,12 +56,18 @@ def run(specification: dict[str, Any], connection: socket.socket) -> None:
             failure = {"reason": "Abandoned", "message": "given up before it started"}
         else:
             failure = container.start()
+        if container.root is not None:
+            process["root"] = container.root
+            files.write_json(f"{directory}/process.json", process)
     except OSError as error:
         failure = {"reason": "ContainerCannotRun", "message": program.describe(error)}
     if container is not None and failure is None:
         _reply(connection, {"started": process})
         code, signaled = program.exit_code(container.follow(log))
         outcome: dict[str, Any] = {"exitCode": code, "signal": signaled}
+        if container.written.exceeds_limit():
+            with suppress(OSError):
+                open(f"{directory}/{files.OUT_OF_MEMORY}", "wb").close()
         container.written.finish(directory)
     else:
         if container is not None:
@@ -92,7 +98,11 @@ class _Container:
             specification["directory"], once=specification.get("stdin_once", False)
         )
         self._ports = ports.Ports(specification.get("own_ports"))
-        self.written = written.Written(specification.get("report"))
+        self.root: dict[str, int] | None = None
+        """The file system of its root; known once it has started."""
+        self.written = written.Written(
+            specification.get("report"), specification.get("memory_limit", 0)
+        )
         start_read, self._start_write = os.pipe()
         self._failure, failure_write = os.pipe()
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -134,7 +144,7 @@ class _Container:
 
     def start(self) -> dict[str, str] | None:
         """Let the program start; return why it did not, or None."""
-        self.written.receive()
+        self.root = self.written.receive()
         with suppress(BrokenPipeError):
             os.write(self._start_write, b"1")
         os.close(self._start_write)
