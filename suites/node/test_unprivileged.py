@@ -22,6 +22,8 @@ FILES = (
     "environment_attacks",
     "kernel_paths",
     "memory_files",
+    "full_disk",
+    "credentials_in_pods",
 )
 
 

@@ -40,7 +40,7 @@ async def end(world: World, name: str = "p") -> tuple[int, str]:
     return state["exitCode"], state["reason"]
 
 
-@pytest.mark.parametrize("path", ["/tmp/file", "/var/tmp/file", "/run/file", "/dev/shm/file"])
+@pytest.mark.parametrize("path", ["/tmp/file", "/var/file", "/run/file", "/dev/shm/file"])
 @pytest.mark.parametrize("afterwards", ["sleep 600", "exit 0", "exit 3"])
 async def test_a_container_is_killed_for_the_files_that_it_writes_into_memory(
     tmp_path: Path, path: str, afterwards: str

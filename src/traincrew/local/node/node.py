@@ -61,6 +61,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Node"]
 
+_NAMES_RETRY_SECONDS = 5.0
+
 
 class Node:
     """Runs the pods bound to its virtual nodes as processes of this machine.
@@ -171,7 +173,8 @@ class Node:
         if capabilities.namespaces and self._addresses.dns_server:
             await self._start_dns()
         self._context = self._context_of(capabilities)
-        self._objects = NodeObjects(self._client, self._resources, capabilities, LOOPBACK)
+        state = self._paths.state
+        self._objects = NodeObjects(self._client, self._resources, capabilities, LOOPBACK, state)
         await self._objects.register()
         self._log.info("node started", mode=capabilities.mode, reason=capabilities.reason)
 
@@ -265,6 +268,14 @@ class Node:
             group.create_task(self._started.memory.run())
             group.create_task(self._services.run())
             group.create_task(self._remove_orphans())
+            group.create_task(self._keep_names())
+
+    async def _keep_names(self) -> None:
+        """Write the hosts files again that a full disk has kept from being written."""
+        while True:
+            await asyncio.sleep(_NAMES_RETRY_SECONDS)
+            if self._hosts.is_outdated and not self._stopped:
+                self._hosts.write()
 
     async def wait_synced(self) -> None:
         """Wait until the caches of all informers are synced."""

@@ -7,9 +7,12 @@ of the namespace, so that a new version, put in place by a rename, becomes visib
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+
+from traincrew.engine.observability import get_logger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -154,11 +157,20 @@ class HostsFiles:
         self._services: list[ServiceName] = []
         self._written: dict[Path, str] = {}
         self._settled = False
+        self._log = get_logger(component="hosts")
+        self.is_outdated = False
+        """Whether a file could not be written, on a full disk for instance."""
 
     def add_pod(self, uid: str, pod: PodName) -> Path:
-        """Publish a pod; return the directory of its file `hosts`."""
+        """Publish a pod; return the directory of its file `hosts`.
+
+        Raises:
+            OSError: The file cannot be written; it can be tried again.
+        """
         self._pods[uid] = pod
-        self._changed()
+        for handler in self._handlers:
+            handler()
+        self._write()
         return self._place(uid, pod)
 
     def remove_pod(self, uid: str) -> None:
@@ -169,9 +181,12 @@ class HostsFiles:
         if pod.has_own_file:
             place = self._place(uid, pod)
             self._written.pop(place / "hosts", None)
-            (place / "hosts").unlink(missing_ok=True)
-            place.rmdir()
-        self._changed()
+            with suppress(OSError):  # it was never written, or is left to the next start
+                (place / "hosts").unlink(missing_ok=True)
+                place.rmdir()
+        for handler in self._handlers:
+            handler()
+        self.write()
 
     def pods(self) -> list[PodName]:
         """Return all published pods."""
@@ -180,11 +195,6 @@ class HostsFiles:
     def on_pods(self, handler: Callable[[], None]) -> None:
         """Register a handler that is called whenever a pod was published or unpublished."""
         self._handlers.append(handler)
-
-    def _changed(self) -> None:
-        for handler in self._handlers:
-            handler()
-        self.write()
 
     def settle(self) -> None:
         """Drop names from before a restart; to be called when all pods are published again."""
@@ -198,7 +208,14 @@ class HostsFiles:
             self.write()
 
     def write(self) -> None:
-        """Write every file that has changed."""
+        """Write every file that has changed; see `is_outdated`."""
+        try:
+            self._write()
+        except OSError as error:
+            self.is_outdated = True
+            self._log.warning("names of pods cannot be written", error=str(error))
+
+    def _write(self) -> None:
         files: dict[Path, str] = {}
         for namespace in sorted({pod.namespace for pod in self._pods.values()}):
             files[self._directory / namespace / "hosts"] = hosts_text(
@@ -217,6 +234,7 @@ class HostsFiles:
                 temporary.write_text(text)
                 temporary.replace(path)
                 self._written[path] = text
+        self.is_outdated = False
 
     def _place(self, uid: str, pod: PodName) -> Path:
         namespace = self._directory / pod.namespace

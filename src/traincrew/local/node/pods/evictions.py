@@ -26,9 +26,7 @@ GRACE_SECONDS = 1.0
 
 
 @contextmanager
-def limited_volumes(
-    pod: PodHandle, spec: Document, evict: Callable[[str], None]
-) -> Iterator[None]:
+def limited_volumes(pod: PodHandle, spec: Document, evict: Callable[[str], None]) -> Iterator[None]:
     """Watch the sizes of a pod's volumes.
 
     Args:

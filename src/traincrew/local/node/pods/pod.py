@@ -37,6 +37,7 @@ __all__ = ["Pod"]
 Document = Mapping[str, Any]
 
 _API_RETRY_SECONDS = 1.0
+_DISK_RETRY_SECONDS = 2.0
 _DEADLINE = (
     "DeadlineExceeded",
     "Pod was active on the node longer than the specified deadline",
@@ -254,7 +255,7 @@ class Pod:
         address = self.context.addresses.allocate(self.uid, self.view.status.get("podIP", ""))
         self.record.pod_ip = address
         name = PodName.of(self.namespace, self.name, spec, address)
-        self.hosts = self.context.hosts.add_pod(self.uid, name)
+        await self._publish(name)
         if not self._shown:
             found = unsupported(self.view.document(), self.context.isolation)
             self.not_emulated([f"{each.field}: {each.why}" for each in found])
@@ -269,6 +270,26 @@ class Pod:
             for task in watching:
                 task.cancel()
             await asyncio.gather(*watching, return_exceptions=True)
+
+    async def _publish(self, name: PodName) -> None:
+        """Write its hosts file: as long as the disk is full, its start is tried again."""
+        while not self.is_deleted:
+            self._updated.clear()
+            try:
+                self.hosts = self.context.hosts.add_pod(self.uid, name)
+            except OSError as error:
+                place = self.context.paths.state
+                text = f"Failed to create pod sandbox: {place}: {error.strerror}"
+                self.event("Warning", "FailedCreatePodSandBox", text)
+                for record in self.record.containers.values():
+                    if record.state == "waiting":
+                        record.message = text
+                self.changed()
+            else:
+                return
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_DISK_RETRY_SECONDS):
+                    await self._updated.wait()
 
     async def _run_containers(self) -> None:
         self._containers.add(self.view.spec)

@@ -51,6 +51,8 @@ class Exit(Struct, frozen=True, rename="camel"):
     finished_at: str = ""
     reason: str = ""
     message: str = ""
+    disk_full: bool = False
+    """Some of its output is lost, because the disk was full."""
 
 
 class RootFiles(Struct, frozen=True):

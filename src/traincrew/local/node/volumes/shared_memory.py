@@ -132,9 +132,7 @@ def _is_ours(directory: Path) -> bool:
         return False
 
 
-def _read(
-    name: str | Path, directory: int | None = None, owner: int | None = None
-) -> str | None:
+def _read(name: str | Path, directory: int | None = None, owner: int | None = None) -> str | None:
     """Read a small regular file of this user or another owner; None if it is anything else."""
     try:
         descriptor = os.open(name, _OPEN, dir_fd=directory)
