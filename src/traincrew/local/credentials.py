@@ -13,13 +13,15 @@ import hashlib
 import os
 import stat
 import time
-from collections.abc import Callable, Iterable
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from traincrew.local.directories import private_directory, write_new
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 __all__ = ["Credentials", "Owned", "aliases", "read_owned", "record", "recorded"]
 
@@ -78,7 +80,7 @@ def recorded(cache: Path, uid: int) -> list[Path]:
                 found.append(directory)
             elif directory.parent.is_dir() and uid == os.geteuid():
                 with suppress(OSError):
-                    os.unlink(entry.path)
+                    Path(entry.path).unlink()
     return found
 
 
@@ -177,7 +179,7 @@ def _other_homes() -> list[Owned]:
     found = []
     for home in sorted(homes)[:_MAX_ENTRIES]:
         with suppress(OSError, ValueError):
-            owner = os.stat(home).st_uid
+            owner = Path(home).stat().st_uid
             if owner != 0:
                 found.append(Owned(Path(home), owner))
     return found
@@ -194,8 +196,8 @@ def aliases(paths: Iterable[Path], mountinfo: str) -> list[Path]:
     for line in mountinfo.splitlines():
         fields = line.split(" ")
         if len(fields) > _MOUNT_FIELDS:
-            device, top, point = fields[2:_MOUNT_FIELDS]
-            mounts.append((device, Path(_plain(top)), Path(_plain(point))))
+            device, root, place = fields[2:_MOUNT_FIELDS]
+            mounts.append((device, Path(_plain(root)), Path(_plain(place))))
     found = []
     for path in paths:
         holding = [each for each in mounts if path.is_relative_to(each[2])]
@@ -203,11 +205,11 @@ def aliases(paths: Iterable[Path], mountinfo: str) -> list[Path]:
             continue
         # Of mounts at the same point the last is visible.
         device, top, point = max(reversed(holding), key=lambda each: len(each[2].parts))
-        place = top / path.relative_to(point)
+        inside = top / path.relative_to(point)
         found += [
-            other[2] / place.relative_to(other[1])
+            other[2] / inside.relative_to(other[1])
             for other in mounts
-            if other[0] == device and other[2] != point and place.is_relative_to(other[1])
+            if other[0] == device and other[2] != point and inside.is_relative_to(other[1])
         ]
     return [each for each in dict.fromkeys(found) if each not in set(paths)]
 

@@ -169,8 +169,8 @@ async def test_a_pod_of_root_finds_nothing_of_other_users_clusters(
     state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = state / "somebody"
-    for path in (".kube", ".local/share/traincrew/clusters/default"):
-        (home / path).mkdir(parents=True)
+    for place in (".kube", ".local/share/traincrew/clusters/default"):
+        (home / place).mkdir(parents=True)
     (home / ".kube" / "config").write_text("token")
     (home / "file").touch()
     for path in (home, *home.rglob("*")):

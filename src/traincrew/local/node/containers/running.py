@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from traincrew.local.node.containers.handlers import Target, act
-from traincrew.local.node.containers.probes import Prober
 from traincrew.local.node.containers.memoryfiles import memory_limit
+from traincrew.local.node.containers.probes import Prober
 
 if TYPE_CHECKING:
     from traincrew.local.node.runtime.instances import Exit

@@ -260,8 +260,8 @@ class NodeObjects:
         conditions = (node.get("status") or {}).get("conditions") or []
         for condition in conditions:
             if condition["type"] == "DiskPressure":
-                condition |= disk_condition(self._state, full=full)
-                condition |= {"lastHeartbeatTime": now, "lastTransitionTime": now}
+                condition.update(disk_condition(self._state, full=full))
+                condition.update(lastHeartbeatTime=now, lastTransitionTime=now)
         patch = {"status": {"conditions": conditions}}
         await self._client.patch(NODES, name, patch=patch, subresource="status")
 

@@ -12,13 +12,14 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from traincrew.engine.observability import get_logger
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from traincrew.local.node.runtime.instances import Instance
 
 __all__ = ["MemoryFiles", "MemoryUse", "MemoryWatch", "size_of"]

@@ -15,7 +15,6 @@ import sys
 import time
 from typing import Any
 
-
 _RESERVED_BYTES = 4096
 
 OUT_OF_MEMORY = "oom"
