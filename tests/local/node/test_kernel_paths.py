@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import tempfile
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -148,3 +149,14 @@ def test_no_capability_is_left_to_inherit() -> None:
     os.waitpid(child, 0)
     kept = {name: int(found[name], 16) for name in ("CapInh", "CapPrm", "CapEff", "CapBnd")}
     assert kept == {"CapInh": 0, "CapPrm": 1, "CapEff": 1, "CapBnd": 1}
+
+
+@needs_root
+async def test_devices_outside_of_dev_cannot_be_opened(tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory(dir="/var/lib") as name:
+        os.mknod(f"{name}/node", 0o20666, os.makedev(1, 5))
+        script = f"head -c 1 {name}/node | wc -c"
+        async with node_world(tmp_path) as world:
+            text = await world.result(script)
+            assert "Permission denied" in text
+            assert await world.result(pod(script, privileged=True), name="all") == "1\n"

@@ -53,6 +53,8 @@ class Mirror:
         self.writable = [("root", "/")]
         """Directories below the tmpfs, each with its path in the container."""
         self.own_proc = True
+        # Devices may be anywhere on the machine: in the root file system of a container, say.
+        self._devices_flag = 0 if privileged else syscalls.MS_NODEV
         self._mount_points = syscalls.mount_points()
         self.overlays = 0
         self._serial = 0
@@ -127,7 +129,7 @@ class Mirror:
     def _file(self, source: str, target: str) -> None:
         with suppress(OSError):
             os.close(os.open(target, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644))
-            syscalls.bind(source, target, read_only=True)
+            self._bind(source, target)
 
     def _directory(self, source: str, target: str) -> None:
         """Mount `source` on the existing directory `target`, writable by copy on write.
@@ -147,7 +149,7 @@ class Mirror:
                     self._directory(point, above)
                 else:
                     with suppress(OSError):
-                        syscalls.bind(point, above, read_only=True)
+                        self._bind(point, above)
         elif self.overlay and 0 < len(nested) <= _MAX_NESTED:
             # In a user namespace, an overlay must not uncover mounts, so the kernel refuses it.
             with suppress(PermissionError):
@@ -155,8 +157,11 @@ class Mirror:
                     self._entry(entry)
         else:
             with suppress(OSError):
-                syscalls.bind(source, target, read_only=True)
+                self._bind(source, target)
                 self.mirrored.append(source)
+
+    def _bind(self, source: str, target: str) -> None:
+        syscalls.bind(source, target, read_only=True, devices=self.privileged)
 
     def _nested(self, source: str) -> list[str]:
         """Return the outermost mount points below a directory."""
@@ -185,7 +190,7 @@ class Mirror:
         if self.user_namespace:
             data += ",userxattr"
         try:
-            syscalls.mount("overlay", target, "overlay", 0, data)
+            syscalls.mount("overlay", target, "overlay", self._devices_flag, data)
         except OSError:
             return False
         self.mirrored.append(target[len(self.root) :])

@@ -47,6 +47,7 @@ _CAPABILITY_VERSION_3 = 0x20080522
 _AT_FDCWD = -100
 _AT_RECURSIVE = 0x8000
 _MOUNT_ATTR_RDONLY = 0x1
+_MOUNT_ATTR_NODEV = 0x4
 # The same on all architectures, as all calls since Linux 5.1.
 _SYS_MOUNT_SETATTR = 442
 _SYS_PIVOT_ROOT = {
@@ -106,23 +107,32 @@ def mount(
     _check(result, f"mount {kind or 'bind'} {source or ''} on {target}")
 
 
-def bind(source: str, target: str, *, recursive: bool = True, read_only: bool = False) -> None:
+def bind(
+    source: str,
+    target: str,
+    *,
+    recursive: bool = True,
+    read_only: bool = False,
+    devices: bool = True,
+) -> None:
     """Bind-mount `source` on `target`, by default with the mounts below it.
 
-    Where it cannot be made read-only as demanded, nothing is mounted.
+    Where it cannot be made read-only as demanded, nothing is mounted. Only of a read-only one can
+    the devices be made unusable.
     """
     mount(source, target, None, MS_BIND | (MS_REC if recursive else 0))
     if read_only:
         try:
-            make_read_only(target, recursive=recursive)
+            make_read_only(target, recursive=recursive, devices=devices)
         except OSError:
             unmount(target)
             raise
 
 
-def make_read_only(target: str, *, recursive: bool) -> None:
-    """Make a mount read-only, and those below it."""
-    attributes = _MountAttributes(attr_set=_MOUNT_ATTR_RDONLY)
+def make_read_only(target: str, *, recursive: bool, devices: bool = True) -> None:
+    """Make a mount read-only, and those below it; devices in it can be opened or not."""
+    wanted = _MOUNT_ATTR_RDONLY | (0 if devices else _MOUNT_ATTR_NODEV)
+    attributes = _MountAttributes(attr_set=wanted)
     result = _libc.syscall(
         ctypes.c_long(_SYS_MOUNT_SETATTR),
         ctypes.c_int(_AT_FDCWD),
@@ -138,6 +148,7 @@ def make_read_only(target: str, *, recursive: bool) -> None:
         for point in (target, *(below if recursive else ())):
             # In a user namespace a remount must repeat the locked flags of the mount.
             flags = MS_REMOUNT | MS_BIND | MS_RDONLY | _locked_flags(point)
+            flags |= 0 if devices else MS_NODEV
             mount(None, point, None, flags)
 
 
