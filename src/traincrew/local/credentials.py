@@ -14,6 +14,7 @@ import os
 import stat
 import time
 from contextlib import suppress
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -128,23 +129,29 @@ class Credentials:
         self._cache = cache
         self._running = running
         self._clock = clock
-        self._clusters: tuple[float, list[Owned]] | None = None
+        self._found_at = -_KEPT_SECONDS
+        self._clusters: list[Owned] = []
+        self._kubeconfigs: list[Owned] = []
 
     def clusters(self) -> list[Owned]:
         """Return the directories of clusters of this user; as root, of every user."""
-        if self._clusters is None or self._clock() - self._clusters[0] > _KEPT_SECONDS:
-            self._clusters = (self._clock(), self._find())
-        return self._clusters[1]
+        self._find()
+        return self._clusters
 
-    def _find(self) -> list[Owned]:
-        uid = os.geteuid()
+    def _find(self) -> None:
+        if self._clock() - self._found_at < _KEPT_SECONDS:
+            return
+        self._found_at = self._clock()
+        uid, homes = os.geteuid(), _other_homes()
         found = [Owned(path, uid) for path in recorded(self._cache, uid)]
         # A node's directory is below that of its cluster.
         found += [Owned(path.parent, owner) for path, owner in self._running()]
-        for home in _other_homes():
+        for home in homes:
             found += [Owned(path, home.uid) for path in recorded(home.path / _CACHE, home.uid)]
             found.append(Owned(home.path / _DATA / "clusters", home.uid))
-        return [each for each in found if each.is_true()]
+        self._clusters = [each for each in found if each.is_true()]
+        kubeconfigs = [Owned(each.path / ".kube", each.uid) for each in homes]
+        self._kubeconfigs = [each for each in kubeconfigs if each.is_true()]
 
     def paths(self) -> list[Path]:
         """Return the directories of clusters, and where their users keep kubeconfigs.
@@ -157,12 +164,8 @@ class Credentials:
             own.append(Path(data) / "traincrew" / "clusters")
         if home:
             own.append(Path(home).expanduser() / "clusters")
-        others = [Owned(each.path / ".kube", each.uid) for each in _other_homes()]
-        return [
-            *own,
-            *(each.path for each in self.clusters()),
-            *(each.path for each in others if each.is_true()),
-        ]
+        self._find()
+        return [*own, *(each.path for each in (*self._clusters, *self._kubeconfigs))]
 
 
 def _other_homes() -> list[Owned]:
@@ -185,7 +188,8 @@ def _other_homes() -> list[Owned]:
     return found
 
 
-def aliases(paths: Iterable[Path], mountinfo: str) -> list[Path]:
+@lru_cache(maxsize=1)
+def aliases(paths: tuple[str, ...], mountinfo: str) -> list[str]:
     """Return under which other paths the machine's mounts show these.
 
     Args:
@@ -196,22 +200,32 @@ def aliases(paths: Iterable[Path], mountinfo: str) -> list[Path]:
     for line in mountinfo.splitlines():
         fields = line.split(" ")
         if len(fields) > _MOUNT_FIELDS:
-            device, root, place = fields[2:_MOUNT_FIELDS]
-            mounts.append((device, Path(_plain(root)), Path(_plain(place))))
+            mounts.append((fields[2], _plain(fields[3]), _plain(fields[4])))
     found = []
     for path in paths:
-        holding = [each for each in mounts if path.is_relative_to(each[2])]
+        # Of mounts at the same point the last is visible.
+        holding = [each for each in reversed(mounts) if _below(path, each[2]) is not None]
         if not holding:
             continue
-        # Of mounts at the same point the last is visible.
-        device, top, point = max(reversed(holding), key=lambda each: len(each[2].parts))
-        inside = top / path.relative_to(point)
-        found += [
-            other[2] / inside.relative_to(other[1])
-            for other in mounts
-            if other[0] == device and other[2] != point and inside.is_relative_to(other[1])
-        ]
-    return [each for each in dict.fromkeys(found) if each not in set(paths)]
+        device, top, point = max(holding, key=lambda each: len(each[2]))
+        inside = _joined(top, _below(path, point) or "")
+        for other in mounts:
+            below = _below(inside, other[1]) if other[0] == device and other[2] != point else None
+            if below is not None:
+                found.append(_joined(other[2], below))
+    return [each for each in dict.fromkeys(found) if each not in paths]
+
+
+def _below(path: str, directory: str) -> str | None:
+    """Return a path relative to a directory; None if it is not below it."""
+    if path == directory:
+        return ""
+    top = directory.rstrip("/") + "/"
+    return path[len(top) :] if path.startswith(top) else None
+
+
+def _joined(directory: str, below: str) -> str:
+    return f"{directory.rstrip('/')}/{below}".rstrip("/") or "/"
 
 
 def _plain(field: str) -> str:

@@ -218,7 +218,7 @@ class Node:
         paths = {path.resolve() for path in (self._paths.state, *self._secrets())}
         with suppress(OSError):
             mounts = Path("/proc/self/mountinfo").read_text(errors="surrogateescape")
-            paths |= set(aliases(paths, mounts))
+            paths |= set(map(Path, aliases(tuple(map(str, sorted(paths))), mounts)))
         return sorted(path for path in paths if paths.isdisjoint(path.parents))
 
     async def _start_dns(self) -> None:

@@ -114,20 +114,25 @@ class Instance:
 
     def processes(self) -> tuple[Process, Process | None] | None:
         """Return shim and program; None if the shim never started."""
-        if self._processes is None or self._processes.program is None:
-            try:
-                data = (self.directory / "process.json").read_bytes()
-            except FileNotFoundError:
-                return None
-            self._processes = msgspec.json.decode(data, type=_Processes)
-        return self._processes.shim, self._processes.program
+        found = self._processes
+        if found is None or found.program is None:
+            found = self._read_processes()
+        return None if found is None else (found.shim, found.program)
+
+    def _read_processes(self) -> _Processes | None:
+        try:
+            data = (self.directory / "process.json").read_bytes()
+        except FileNotFoundError:
+            return None
+        self._processes = found = msgspec.json.decode(data, type=_Processes)
+        return found
 
     def root_files(self) -> RootFiles | None:
         """Return the file system of its root; None without a memory limit, or before its start."""
-        if self._processes is not None and self._processes.root is None:
-            self._processes = None
-        self.processes()
-        return None if self._processes is None else self._processes.root
+        found = self._processes
+        if found is None or found.root is None:
+            found = self._read_processes()
+        return None if found is None else found.root
 
     def exit(self) -> Exit | None:
         """Return how it ended; None if it is running or its end is unknown."""
