@@ -19,7 +19,8 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can create 
 
 def test_the_directory_of_every_cluster_is_known_until_it_is_removed(tmp_path: Path) -> None:
     cache, uid = tmp_path / "cache", os.geteuid()
-    clusters = [tmp_path / "a" / "one", tmp_path / "b" / "two words"]
+    disk = tmp_path / "mnt"
+    clusters = [tmp_path / "a" / "one", disk / "b" / "two words"]
     for each in clusters:
         each.mkdir(parents=True)
         record(each, cache)
@@ -27,6 +28,7 @@ def test_the_directory_of_every_cluster_is_known_until_it_is_removed(tmp_path: P
     assert sorted(recorded(cache, uid)) == clusters
     assert oct((cache / "clusters").stat().st_mode & 0o777) == "0o700"
     clusters[0].rmdir()
+    clusters[0].parent.rmdir()
     assert recorded(cache, uid) == [clusters[1]]
     assert len(list((cache / "clusters").iterdir())) == 1
     # A disk that is not mounted now: its cluster is not forgotten.

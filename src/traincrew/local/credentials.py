@@ -79,10 +79,22 @@ def recorded(cache: Path, uid: int) -> list[Path]:
                 continue
             if directory.is_dir():
                 found.append(directory)
-            elif directory.parent.is_dir() and uid == os.geteuid():
+            elif uid == os.geteuid() and _is_removed(directory):
                 with suppress(OSError):
                     Path(entry.path).unlink()
     return found
+
+
+def _is_removed(directory: Path) -> bool:
+    """Return whether a missing directory was removed, rather than its disk was not mounted.
+
+    The directory of a mount is empty without it.
+    """
+    above = next((each for each in directory.parents if each.is_dir()), None)
+    try:
+        return above is not None and next(above.iterdir(), None) is not None
+    except OSError:
+        return False
 
 
 def read_owned(path: str | Path, uid: int, limit: int) -> bytes | None:
