@@ -123,7 +123,8 @@ class Running:
     def _out_of_memory(self, use: MemoryUse) -> None:
         limit = self._spec["resources"]["limits"]["memory"]
         files = "; files that it writes outside of volumes on disk are in memory"
-        text = f"Container {self._name} used {use.used >> 20} MiB of memory, its limit is {limit}"
+        size = f"{use.used >> 20} MiB of memory" if use.used else "too much memory"
+        text = f"Container {self._name} used {size}, its limit is {limit}"
         text += files if use.files else ""
         self._reports.event("Warning", "OOMKilling", text)
 

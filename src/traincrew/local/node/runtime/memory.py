@@ -53,7 +53,7 @@ class MemoryUse(NamedTuple):
     """The measured memory of a container.
 
     Attributes:
-        used: bytes.
+        used: bytes; 0 if only that it was too much is known.
         files: how many of them are files.
     """
 
@@ -128,9 +128,9 @@ class MemoryWatch:
         files, written = watched.files, 0
         if files.alone:
             written = await asyncio.to_thread(_shared, files.directories, watched.limit)
-        if written > watched.limit or instance.is_out_of_memory():
-            size = max(written, watched.limit)
-            self._record(watched, MemoryUse(size, size))
+        written = written if written > watched.limit else 0
+        if written or instance.is_out_of_memory():
+            self._record(watched, MemoryUse(written, written or 1))
 
     async def run(self) -> None:
         """Watch until cancelled."""
