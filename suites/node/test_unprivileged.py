@@ -20,6 +20,10 @@ FILES = (
     "network",
     "ephemeral",
     "environment_attacks",
+    "kernel_paths",
+    "memory_files",
+    "full_disk",
+    "credentials_in_pods",
 )
 
 

@@ -31,7 +31,7 @@ from traincrew.engine.client import Client
 from traincrew.engine.config import ClientConfig, StaticCredentials
 from traincrew.engine.controller import Manager
 from traincrew.engine.events import EventRecorder
-from traincrew.local import leftovers
+from traincrew.local import credentials, leftovers
 from traincrew.local.apiserver.http.kubeconfig import write_kubeconfig
 from traincrew.local.apiserver.http.server import ApiServer
 from traincrew.local.apiserver.storage import Storage
@@ -40,7 +40,7 @@ from traincrew.local.background import BackgroundLoop
 from traincrew.local.controllers import add_controllers
 from traincrew.local.directories import private_directory
 from traincrew.local.images import ImageStore
-from traincrew.local.node import Node, NodeSpec, PodOptions, sweep_memory
+from traincrew.local.node import Node, NodeSpec, PodOptions, running_nodes, sweep_memory
 from traincrew.local.scheduler import add_scheduler
 from traincrew.local.statelock import StateLock
 
@@ -81,7 +81,7 @@ class ClusterOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Values of `spec.schedulerName` the scheduler handles besides `default-scheduler`."""
     pods: PodOptions = PodOptions()
     secrets: Callable[[], Iterable[Path]] = tuple
-    """Returns paths that pods must not see, besides `directory` and the user's `~/.kube`."""
+    """Returns paths that pods must not see, besides those of `local.credentials`."""
     on_pull: Callable[[str, str], None] | None = None
     """Called with the image and a line of progress while an environment is built."""
     on_removed: Callable[[Removed], None] | None = None
@@ -99,6 +99,7 @@ class LocalCluster:
         self._resources = contextlib.AsyncExitStack()
         self._tasks: list[asyncio.Task[None]] = []
         self._loop: BackgroundLoop | None = None
+        self._credentials = credentials.Credentials(self.options.image_cache, running_nodes)
         self.directory: Path
 
     # -- life cycle ---------------------------------------------------------------------------
@@ -152,6 +153,9 @@ class LocalCluster:
         add_controllers(manager, events, authority=self.server.authority)
         add_scheduler(manager, events, options.scheduler_names)
         self.images = ImageStore(options.image_cache, options.image_catalogs)
+        if options.directory is not None:
+            with contextlib.suppress(OSError):  # a cache that is read-only
+                credentials.record(self.directory, options.image_cache)
         self.node = Node(
             self.client,
             self.images,
@@ -177,7 +181,7 @@ class LocalCluster:
         """Return where credentials of this cluster and others may be."""
         named = os.environ.get("KUBECONFIG", "").split(os.pathsep)
         files = [Path(each) for each in named if each and Path(each).is_file()]
-        return [self.directory, Path.home() / ".kube", *files, *self.options.secrets()]
+        return [self.directory, *self._credentials.paths(), *files, *self.options.secrets()]
 
     def _remove_directory(self) -> None:
         with contextlib.suppress(OSError):

@@ -237,6 +237,8 @@ EVENTS = {
     "volume-in-use": ("FailedAttachVolume", "Multi-Attach error for volume"),
     "host-path": ("FailedMount", "hostPath type check failed: /data is not a directory"),
     "volume": ("FailedMount", "timed out waiting for the condition"),
+    "disk-full": ("FailedCreatePodSandBox", "Failed to create: /data: No space left on device"),
+    "sandbox": ("FailedCreatePodSandBox", "plugin type=calico failed"),
 }
 
 
@@ -245,6 +247,15 @@ def test_volumes_that_cannot_be_mounted(cause: str) -> None:
     found = why(job(WAITING), waits("ContainerCreating"), events=[event(*EVENTS[cause])])
     assert found.cause == cause
     assert found.text.startswith(f"Pod {POD} of ChainerJob digits cannot start: ")
+
+
+@pytest.mark.parametrize("reason", ["FailedMount", "CreateContainerError"])
+def test_a_full_disk(reason: str) -> None:
+    words = "[Errno 28] No space left on device: '/data/hosts'"
+    state = "ContainerCreating" if reason == "FailedMount" else reason
+    found = why(job(WAITING), waits(state, words), events=[event(reason, words)])
+    assert found.cause == "disk-full"
+    assert "the disk of its node is full" in found.text
 
 
 def test_the_event_before_a_back_off_has_the_reason() -> None:
@@ -338,6 +349,11 @@ ENDS = {
     "evicted": pod(
         phase="Failed", reason="Evicted", message="The node was low on resource: memory"
     ),
+    "volume-too-large": pod(
+        phase="Failed",
+        reason="Evicted",
+        message='Usage of EmptyDir volume "data" exceeds the limit "10Mi". ',
+    ),
     "node-lost": pod(phase="Failed", reason="NodeLost"),
     "node-shutdown": pod(phase="Failed", reason="NodeShutdown"),
     "pod-deadline": pod(phase="Failed", reason="DeadlineExceeded"),
@@ -363,6 +379,12 @@ def test_jobs_that_failed_with_a_pod(cause: str) -> None:
     assert found.fix
     restarting = [*RUNNING[:1], condition("Restarting", reason="MasterFailed", message="again")]
     assert why(job(restarting), ENDS[cause]).cause == cause
+
+
+def test_files_in_memory_are_evidence() -> None:
+    killed = event("OOMKilling", "Container main used 70 MiB of memory, its limit is 64Mi; files")
+    found = why(job(failed("BackoffLimitExceeded")), ENDS["out-of-memory"], events=[killed])
+    assert found.evidence[1].endswith("its limit is 64Mi; files")
 
 
 def test_a_command_that_does_not_exist() -> None:

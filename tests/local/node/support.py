@@ -166,12 +166,14 @@ class World:
         assert status["phase"] == "Succeeded", (text, status)
         return text
 
-    async def event(self, reason: str) -> Document:
-        """Wait for an event."""
+    async def event(self, reason: str, pod: str = "") -> Document:
+        """Wait for an event, of this pod or of any."""
 
         async def reached() -> Document | None:
             events = (await self.client.list(EVENTS, "default"))["items"]
-            return next((event for event in events if event["reason"] == reason), None)
+            fits = [event for event in events if event["reason"] == reason]
+            named = [event for event in fits if pod in {"", event["involvedObject"]["name"]}]
+            return named[0] if named else None
 
         return await self.until(reached, f"event {reason}")
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from traincrew.engine.resources import PODS, SERVICE_ACCOUNTS
+from traincrew.local import credentials
 from traincrew.local.cluster import ClusterOptions, LocalCluster
 from traincrew.local.node import PodOptions
 from traincrew.local.node.machine.capabilities import detect
@@ -152,6 +153,47 @@ async def test_a_pod_finds_no_credential_but_its_accounts(
             shutil.rmtree(directory, ignore_errors=True)
 
 
+LOOK = """
+import os, sys
+for path in sys.argv[1:]:
+    print(os.listdir(path) if os.path.isdir(path) else "none")
+"""
+
+
+@needs_namespaces
+async def test_a_pod_finds_nothing_of_other_clusters_wherever_they_are(
+    state: Path, tmp_path: Path
+) -> None:
+    stopped, own, other = (state / name for name in ("stopped", "own", "data/traincrew/other"))
+    async with running(stopped, tmp_path):
+        pass
+    async with running(other, tmp_path), running(own, tmp_path) as cluster:
+        assert (stopped / "identity.json").exists()
+        text = await output(cluster, LOOK, str(stopped), str(other), str(state / "data"))
+        assert text == "[]\n[]\n['traincrew']\n"
+
+
+@needs_namespaces
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can read files of other users")
+async def test_a_pod_of_root_finds_nothing_of_other_users_clusters(
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = state / "somebody"
+    for place in (".kube", ".local/share/traincrew/clusters/default"):
+        (home / place).mkdir(parents=True)
+    (home / ".kube" / "config").write_text("token")
+    (home / "file").touch()
+    for path in (home, *home.rglob("*")):
+        os.chown(path, 4711, 4711)
+    monkeypatch.setattr(credentials, "_other_homes", lambda: [credentials.Owned(home, 4711)])
+    async with running(state / "own", tmp_path) as cluster:
+        places = (".kube", ".local/share/traincrew/clusters", "")
+        text = await output(cluster, LOOK, *(str(home / place) for place in places))
+        hidden, clusters, rest = text.splitlines()
+        assert (hidden, clusters) == ("[]", "[]")
+        assert "file" in rest
+
+
 @needs_namespaces
 async def test_the_administrators_kubeconfig_is_there_if_it_was_asked_for(
     state: Path, tmp_path: Path
@@ -235,7 +277,6 @@ async def test_capabilities_of_a_container(
         as_root = {**security, "runAsUser": 0}
         text = await output(cluster, STATUS, security=as_root)
         assert text == f"{bounding} {bounding} {no_new_privileges}\n"
-        # Another user has none; as root, the node leaves it the capability to read its files.
+        # Another user has none.
         text = await output(cluster, STATUS, name="u", security={**security, "runAsUser": 4711})
-        reads = 1 << 2 if os.geteuid() == 0 else 0
-        assert text == f"{bounding | reads} {reads} {no_new_privileges}\n"
+        assert text == f"{bounding} 0 {no_new_privileges}\n"

@@ -8,7 +8,7 @@ from traincrew.local.node.containers.privileges import DEFAULT, kept_capabilitie
 from traincrew.local.node.machine.isolation import Isolation
 from traincrew.local.node.pods.unsupported import unsupported
 
-CHOWN, READ, RAW, ADMIN = 0, 2, 13, 12
+CHOWN, RAW, ADMIN = 0, 13, 12
 USUAL = {0, 1, 3, 4, 5, 6, 7, 8, 10, 13, 18, 29, 31}
 
 
@@ -35,13 +35,9 @@ def capabilities(add: str = "", drop: str = "") -> dict[str, Any]:
     ],
 )
 def test_capabilities(security: dict[str, Any], expected: set[int] | None) -> None:
-    kept = kept_capabilities(security, reads_all=False)
+    kept = kept_capabilities(security)
     assert (None if kept is None else set(kept)) == expected
     assert len(DEFAULT) == len(USUAL)
-
-
-def test_a_user_of_a_node_that_is_root_reads_the_files_of_its_image() -> None:
-    assert kept_capabilities(capabilities(drop="ALL"), reads_all=True) == [READ]
 
 
 ROOT, USER, BARE = Isolation(root=True), Isolation(uid=1000), Isolation(namespaces=False, uid=1000)
@@ -53,7 +49,7 @@ ROOT, USER, BARE = Isolation(root=True), Isolation(uid=1000), Isolation(namespac
         (ROOT, capabilities(drop="ALL"), ""),
         (ROOT, capabilities(add="SYS_ADMIN"), ""),
         (ROOT, {**capabilities(drop="ALL"), "runAsUser": 0}, ""),
-        (ROOT, {**capabilities(drop="ALL"), "runAsUser": 7}, "drop"),
+        (ROOT, {**capabilities(drop="ALL"), "runAsUser": 7}, ""),
         (ROOT, {**capabilities(drop="NET_RAW"), "runAsUser": 7}, ""),
         (USER, {**capabilities(drop="ALL"), "runAsUser": 7}, ""),
         (USER, capabilities(add="CHOWN"), ""),

@@ -787,11 +787,6 @@ def test_an_ordinary_pod_has_no_unsupported_fields() -> None:
         ({"hostname": "h"}, "spec.hostname", BARE),
         ({"volumes": [{"name": "n", "nfs": {}}]}, "spec.volumes[0].nfs", ROOT),
         (
-            {"volumes": [{"name": "n", "emptyDir": {"sizeLimit": "1Gi"}}]},
-            "spec.volumes[0].emptyDir.sizeLimit",
-            ROOT,
-        ),
-        (
             {"containers": [{"name": "c", "resources": {"limits": {"cpu": 1}}}]},
             "spec.containers[0].resources.limits.cpu",
             ROOT,

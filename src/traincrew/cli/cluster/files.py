@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 DEFAULT_NAME = "default"
 LOCK_SECONDS = 90.0
+MERGED = "merged.json"
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
 
@@ -78,7 +79,7 @@ class ClusterFiles:
         self.log = self.directory / "daemon.log"
         self.kubeconfig = self.directory / "kubeconfig"
         self.node = self.directory / "node"
-        self.merged = self.directory / "merged.json"
+        self.merged = self.directory / MERGED
         """List of the user's kubeconfig files that this cluster was merged into."""
 
     def make(self) -> None:

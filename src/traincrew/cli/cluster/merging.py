@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from traincrew.cli.cluster.files import all_clusters, home, write_file
+from traincrew.cli.cluster.files import MERGED, all_clusters, home, write_file
 
 if TYPE_CHECKING:
     from traincrew.cli.cluster.files import ClusterFiles
+    from traincrew.local.credentials import Credentials
+
+_MAX_BYTES = 65536
+"""Of the list of kubeconfig files of another cluster."""
 
 
 def merge(files: ClusterFiles, path: Path) -> None:
@@ -55,9 +61,27 @@ def unmerge(files: ClusterFiles) -> None:
 
 
 def credential_files() -> list[Path]:
-    """Return where the user's clusters, all of them, keep credentials."""
+    """Return where clusters keep credentials: this user's, and as root those of other users."""
+    import msgspec
+
+    from traincrew.local.credentials import Owned, read_owned
+
     merged = {path for each in all_clusters() for path in _merged_files(each)}
+    for cluster in _credentials().clusters():
+        content = read_owned(cluster.path / MERGED, cluster.uid, _MAX_BYTES)
+        with suppress(msgspec.MsgspecError):
+            paths = msgspec.json.decode(content or b"[]", type=list[str])
+            merged |= {path for path in paths if Owned(Path(path), cluster.uid).is_true()}
     return [home() / "clusters", *map(Path, sorted(merged))]
+
+
+@cache
+def _credentials() -> Credentials:
+    from traincrew.local.cluster import default_cache
+    from traincrew.local.credentials import Credentials
+    from traincrew.local.node import running_nodes
+
+    return Credentials(default_cache(), running_nodes)
 
 
 def server_of(files: ClusterFiles) -> str | None:

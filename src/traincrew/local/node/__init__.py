@@ -20,6 +20,7 @@ from traincrew.local.node.network.addresses import NetworksTakenError
 from traincrew.local.node.node import Node
 from traincrew.local.node.runtime.written import Collected, Written
 from traincrew.local.node.volumes.claims import ClaimContents
+from traincrew.local.node.volumes.shared_memory import nodes as running_nodes
 from traincrew.local.node.volumes.shared_memory import sweep as sweep_memory
 
 __all__ = [
@@ -37,5 +38,6 @@ __all__ = [
     "count_gpus",
     "detect",
     "end_pods",
+    "running_nodes",
     "sweep_memory",
 ]

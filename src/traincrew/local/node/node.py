@@ -6,11 +6,13 @@ import asyncio
 import os
 import shutil
 import sys
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from traincrew.engine.observability import get_logger
+from traincrew.local.credentials import aliases
 from traincrew.local.directories import private_directory
 from traincrew.local.node.backend import Backend
 from traincrew.local.node.cleanup import Cleanup
@@ -59,6 +61,8 @@ if TYPE_CHECKING:
     from traincrew.local.node.records.views import PodView
 
 __all__ = ["Node"]
+
+_NAMES_RETRY_SECONDS = 5.0
 
 
 class Node:
@@ -175,7 +179,8 @@ class Node:
             await self._start_dns()
         self._host_ports.own = capabilities.own_ports
         self._context = self._context_of(capabilities)
-        self._objects = NodeObjects(self._client, self._resources, capabilities, LOOPBACK)
+        state = self._paths.state
+        self._objects = NodeObjects(self._client, self._resources, capabilities, LOOPBACK, state)
         await self._objects.register()
         self._log.info("node started", mode=capabilities.mode, reason=capabilities.reason)
 
@@ -218,6 +223,9 @@ class Node:
     def _hidden(self) -> list[Path]:
         """Return the paths that no container may see, without links and without inner ones."""
         paths = {path.resolve() for path in (self._paths.state, *self._secrets())}
+        with suppress(OSError):
+            mounts = Path("/proc/self/mountinfo").read_text(errors="surrogateescape")
+            paths |= set(map(Path, aliases(tuple(map(str, sorted(paths))), mounts)))
         return sorted(path for path in paths if paths.isdisjoint(path.parents))
 
     async def _start_dns(self) -> None:
@@ -268,6 +276,14 @@ class Node:
             group.create_task(self._started.memory.run())
             group.create_task(self._services.run())
             group.create_task(self._remove_orphans())
+            group.create_task(self._keep_names())
+
+    async def _keep_names(self) -> None:
+        """Write the hosts files again that a full disk has kept from being written."""
+        while True:
+            await asyncio.sleep(_NAMES_RETRY_SECONDS)
+            if self._hosts.is_outdated and not self._stopped:
+                self._hosts.write()
 
     async def wait_synced(self) -> None:
         """Wait until the caches of all informers are synced."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from typing import TYPE_CHECKING
 
@@ -77,6 +78,8 @@ _NODE_REASONS = {
         "check the device plugin of the node, and start the job again",
     ),
 }
+_TOO_LARGE = re.compile(r'EmptyDir volume "(?P<name>[^"]+)" exceeds the limit "(?P<limit>[^"]+)"')
+"""The kubelet's message (`eviction_manager.go`)."""
 _CODES = {
     126: (
         "command-not-executable",
@@ -136,6 +139,11 @@ def ended_badly(
     previous = " --previous" if container.state.terminated is None else ""
     log = f"traincrew logs {facts.job.metadata.name} -n {namespace}{previous}"
     if ended.reason == "OOMKilled":
+        evidence += [
+            f"event {event.reason} of pod {pod.metadata.name}: {brief(event.message)}"
+            for event in facts.events_of(pod)
+            if event.reason == "OOMKilling"
+        ][:1]
         return Explanation(
             cause="out-of-memory",
             text=f"{subject} failed because it used more memory than its limit.{again}",
@@ -206,6 +214,14 @@ def failed_pod(facts: Facts, pod: Pod, subject: str) -> Explanation | None:
             "rejected-by-node",
             "was rejected by its node, which had no room for it any more",
             "nothing: it is started again; if it repeats, lower its requests",
+        )
+    full = _TOO_LARGE.search(pod.status.message)
+    if reason == "Evicted" and full is not None:
+        name, limit = brief(full["name"]), brief(full["limit"])
+        known = (
+            "volume-too-large",
+            f"was evicted, because its volume {name} has grown beyond its sizeLimit, {limit}",
+            f"raise emptyDir.sizeLimit of volume {name}, or write less into it",
         )
     if known is not None:
         cause, words, fix = known

@@ -69,7 +69,14 @@ IMAGE = (
         "the evidence has the reason; kubectl describe pod -n {namespace} {pod} shows all events",
     ),
 )
+_DISK_FULL = Rule(
+    "disk-full",
+    r"no space left on device|disk quota exceeded",
+    "{subject} cannot start: the disk of its node is full",
+    "delete what is not needed on that disk; the pod starts as soon as there is space",
+)
 CONFIGURATION = (
+    _DISK_FULL,
     Rule(
         "missing-key",
         r"couldn't find key (?P<key>\S+) in (?P<kind>\w+) (?P<name>\S+)",
@@ -109,6 +116,7 @@ CONFIGURATION = (
     ),
 )
 VOLUMES = (
+    _DISK_FULL,
     Rule(
         "missing-configmap",
         r'configmaps? "(?P<name>[^"]+)" not found',
@@ -159,6 +167,17 @@ VOLUMES = (
         "the evidence has the reason; kubectl describe pod -n {namespace} {pod} shows all events",
     ),
 )
+SANDBOX = (
+    _DISK_FULL,
+    Rule(
+        "sandbox",
+        r".",
+        "{subject} cannot start: its node cannot prepare the pod",
+        "the evidence has the reason; kubectl describe pod -n {namespace} {pod} shows all events",
+    ),
+)
+_VOLUME_EVENTS = frozenset({"FailedMount", "FailedAttachVolume", "FailedMapVolume"})
+_SANDBOX_EVENTS = frozenset({"FailedCreatePodSandBox"})
 _IMAGE_REASONS = {
     "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull",
     "ImageInspectError", "RegistryUnavailable",
@@ -183,7 +202,11 @@ def not_running(facts: Facts, pod: Pod, subject: str) -> Explanation | None:
             return _matched(facts, (pod, container, subject), CONFIGURATION, [quoted])
         if waiting.reason == "CrashLoopBackOff":
             return ended_badly(facts, pod, container, subject, restarting=True)
-    return _mounting(facts, pod, subject) or _initializing(facts, pod, subject)
+    return (
+        _preparing(facts, pod, subject, (_VOLUME_EVENTS, VOLUMES))
+        or _preparing(facts, pod, subject, (_SANDBOX_EVENTS, SANDBOX))
+        or _initializing(facts, pod, subject)
+    )
 
 
 def _matched(
@@ -216,18 +239,27 @@ def _matched(
     )
 
 
-def _mounting(facts: Facts, pod: Pod, subject: str) -> Explanation | None:
-    """Explain why volumes cannot be mounted, as events say as long as the pod starts."""
+def _preparing(
+    facts: Facts, pod: Pod, subject: str, known: tuple[frozenset[str], tuple[Rule, ...]]
+) -> Explanation | None:
+    """Explain what its node cannot prepare, as events say as long as the pod starts.
+
+    Args:
+        facts: What is known of the job.
+        pod: That starts.
+        subject: What it is called.
+        known: The reasons of events, and the rules for their messages, the most general one last.
+    """
     if pod.status.phase != "Pending" or not pod.spec.node_name:
         return None
-    reasons = {"FailedMount", "FailedAttachVolume", "FailedMapVolume"}
+    reasons, rules = known
     events = [each for each in facts.events_of(pod) if each.reason in reasons]
     if not events:
         return None
     words = {"subject": subject, "namespace": facts.namespace, "pod": pod.metadata.name}
     match = next(
-        (found for each in events if (found := first(VOLUMES[:-1], each.message, words))), None
-    ) or first(VOLUMES, events[0].message or "?", words)
+        (found for each in events if (found := first(rules[:-1], each.message, words))), None
+    ) or first(rules, events[0].message or "?", words)
     assert match is not None
     return Explanation(
         cause=match.cause,

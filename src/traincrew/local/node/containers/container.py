@@ -16,6 +16,7 @@ from traincrew.local.node.containers.bare import remove_links
 from traincrew.local.node.containers.ends import epoch, terminated, to_second
 from traincrew.local.node.containers.handlers import Target
 from traincrew.local.node.containers.identity import RootRefusedError
+from traincrew.local.node.containers.memoryfiles import memory_files
 from traincrew.local.node.containers.preparation import prepare
 from traincrew.local.node.containers.pulling import pull_failure_events, pull_image
 from traincrew.local.node.containers.restarts import BackOff, restart_policy, should_restart
@@ -33,6 +34,7 @@ from traincrew.local.node.waiting import StoppedError, unless_stopped
 if TYPE_CHECKING:
     from traincrew.local.images import Environment
     from traincrew.local.node.containers.handle import PodHandle
+    from traincrew.local.node.containers.preparation import Prepared
     from traincrew.local.node.records.record import ContainerRecord
 
 __all__ = ["Container", "Role"]
@@ -43,6 +45,10 @@ T = TypeVar("T")
 
 _CONFIG_RETRY_SECONDS = 10.0
 _SHOW_PULL_ERROR_SECONDS = 2.0
+
+
+class _NoSpaceError(Exception):
+    """The disk has no space for the files of an instance."""
 
 
 class Container:
@@ -150,8 +156,8 @@ class Container:
                 directory = self._directory / str(self._number)
                 preparing = prepare(self._pod, self.spec, environment, directory, devices)
                 prepared = await self._unless_stopped(preparing)
-                break
-            except NoCommandError as error:
+                return await self._launch(prepared, environment)
+            except (NoCommandError, _NoSpaceError) as error:
                 self._wait_for_config("CreateContainerError", str(error))
             except (
                 MissingReferenceError,
@@ -166,6 +172,13 @@ class Container:
                 self._pod.namespace, set(env_references(self.spec)), _CONFIG_RETRY_SECONDS
             )
             await self._unless_stopped(waiting)
+
+    async def _launch(self, prepared: Prepared, environment: Environment) -> Instance | None:
+        """Start a prepared instance; return None, with the end on record, if it did not start.
+
+        Raises:
+            _NoSpaceError: The disk is full; it can be tried again.
+        """
         self.record.image = str(parse_reference(self.spec["image"]))
         self.record.image_id = f"traincrew://{environment.name}"
         instance = prepared.instance
@@ -173,6 +186,8 @@ class Container:
         try:
             started = await self._context.fork_server.run(prepared.process)
         except StartFailedError as error:
+            if error.reason == "CreateContainerError":
+                raise _NoSpaceError(error.message) from error
             self._event("Warning", "Failed", f"Error: {error.message}")
             end = instance.exit() or Exit(
                 128, 0, files.now(), files.now(), error.reason, error.message
@@ -236,6 +251,7 @@ class Container:
         self.running = Running(
             Target(self._context.fork_server, instance, self.spec, address),
             self._context.memory,
+            memory_files(self._pod, self.spec),
             self._pod.grace,
             Reports(self._on_started, self._on_ready, self._event),
         )
@@ -244,6 +260,9 @@ class Container:
         end = await self.running.supervise(adopted=adopted)
         self.running = None
         self.started.clear()
+        if end.disk_full:
+            text = f"The disk with {self._context.paths.state} is full: output of container "
+            self._event("Warning", "DiskFull", f"{text}{self.name} is lost")
         self._context.written.add(instance)
         self.record.end(terminated(instance, end, self.spec))
         self._clean_up(instance)

@@ -24,6 +24,7 @@ __all__ = [
     "hidden_mounts",
     "host_mounts",
     "image_mounts",
+    "image_programs",
     "is_within",
     "node_mounts",
     "ordered",
@@ -165,11 +166,7 @@ def image_mounts(
         for target, source in environment.files.items()
         if not os.path.normpath(target).startswith(covered)
     ]
-    prefixes = {Path(sys.prefix), Path(sys.base_prefix), _PACKAGES}
-    if environment.prefix is not None:
-        prefixes.add(environment.prefix)
-        interpreter = (environment.prefix / "bin" / "python3").resolve()
-        prefixes.add(interpreter.parents[1])
+    prefixes = image_programs(environment)
     empty = (*_FRESH, *(f"{path}/" for path in hidden))
     needed = {str(prefix) for prefix in prefixes if str(prefix).startswith(empty)}
     mounts += [
@@ -178,6 +175,16 @@ def image_mounts(
         if not any(prefix.startswith(other + "/") for other in needed)
     ]
     return mounts
+
+
+def image_programs(environment: Environment) -> set[Path]:
+    """Return the directories of an image's interpreter and packages, and of this one's."""
+    prefixes = {Path(sys.prefix), Path(sys.base_prefix), _PACKAGES}
+    if environment.prefix is not None:
+        prefixes.add(environment.prefix)
+        interpreter = (environment.prefix / "bin" / "python3").resolve()
+        prefixes.add(interpreter.parents[1])
+    return prefixes
 
 
 def node_mounts(

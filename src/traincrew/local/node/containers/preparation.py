@@ -17,12 +17,14 @@ from traincrew.local.node.containers.identity import (
     passwd_with,
     shadow_with,
 )
+from traincrew.local.node.containers.memoryfiles import memory_limit
 from traincrew.local.node.containers.mounts import (
     KUBECONFIG,
     TOOLS,
     hidden_mounts,
     host_mounts,
     image_mounts,
+    image_programs,
     is_within,
     node_mounts,
     ordered,
@@ -65,6 +67,10 @@ Document = Mapping[str, Any]
 
 _PASSWD, _SHADOW = Path("/etc/passwd"), Path("/etc/shadow")
 _TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105  # no token itself
+_SPARE_BYTES = 64 * 1024 * 1024
+"""Of a root file system, beyond the memory limit: for copies of small files of the image, and so
+that a container which writes too much is above its limit before the file system is full."""
+_PATH_VARIABLES = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH")
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -218,16 +224,10 @@ def _launch(what: _Subject, variables: dict[str, str], identity: Identity) -> La
         gid=identity.gid,
         groups=identity.groups,
         no_new_privileges=what.security.get("allowPrivilegeEscalation") is False,
-        capabilities=_capabilities(what, identity) if what.isolated else None,
+        capabilities=kept_capabilities(what.security) if what.isolated else None,
         own_ports=_own_ports(what.facts, what.image, what.context) if what.isolated else None,
         gpus=what.devices,
     )
-
-
-def _capabilities(what: _Subject, identity: Identity) -> list[int] | None:
-    """Return the capabilities that it may have; None for all."""
-    reads_all = what.context.isolation.root and identity.uid not in {None, 0}
-    return kept_capabilities(what.security, reads_all=reads_all)
 
 
 def _user_mounts(what: _Subject, identity: Identity) -> list[Mount]:
@@ -287,7 +287,29 @@ def _root_filesystem(
         user_namespace=context.capabilities.user_namespace,
         mounts=mounts,
         read_only=bool(what.security.get("readOnlyRootFilesystem")),
+        # As upstream, it needs a user namespace, in which root is not the machine's.
+        masked=not (
+            what.security.get("procMount") == "Unmasked" and context.capabilities.user_namespace
+        ),
+        privileged=bool(what.security.get("privileged")),
+        searchable=_searchable(what, launch),
+        size=limit + _SPARE_BYTES if (limit := memory_limit(what.container)) else 0,
     )
+
+
+def _searchable(what: _Subject, launch: Launch) -> list[str]:
+    """Return the paths of its image that a user other than root must reach.
+
+    The files of an image are readable for every user. Here they may be below directories that only
+    the user who runs the cluster may search, such as root's home.
+    """
+    if not what.context.isolation.root or launch.uid in {None, 0}:
+        return []
+    lists = (launch.environment.get(name, "") for name in _PATH_VARIABLES)
+    named = [path for each in lists for path in each.split(":") if path.startswith("/")]
+    programs = [str(path) for path in image_programs(what.image)]
+    added = [mount.target for mount in what.context.pod_options.mounts]
+    return sorted({*named, *programs, *added, *what.image.files})
 
 
 def _process(
@@ -303,6 +325,7 @@ def _process(
         directory=str(what.instance.directory),
         command=command,
         hostname=what.pod.hostname,
+        memory_limit=memory_limit(container) if what.isolated else 0,
         rootfs=rootfs,
         tty=bool(container.get("tty")),
         report=_report(what, volumes) if what.isolated else None,

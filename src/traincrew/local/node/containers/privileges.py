@@ -33,21 +33,17 @@ DEFAULT = frozenset(_USUAL.split())
 It is containerd's set without MKNOD: no cgroup keeps a container here from a device that it makes.
 """
 
-_READ_ALL = "DAC_READ_SEARCH"
-
 
 def names_of(capabilities: Document, key: str) -> set[str]:
     """Return the names in `add` or `drop`, without the prefix that they may have."""
     return {str(name).upper().removeprefix("CAP_") for name in capabilities.get(key) or ()}
 
 
-def kept_capabilities(security: Document, *, reads_all: bool) -> list[int] | None:
+def kept_capabilities(security: Document) -> list[int] | None:
     """Return the numbers of the capabilities that a container may have; None for all.
 
     Args:
         security: its `securityContext`.
-        reads_all: it runs as another user than root, and files of its image are readable for root
-            only: see `sandbox.syscalls.set_user_keeping_read_access`.
     """
     if security.get("privileged"):
         return None
@@ -57,6 +53,4 @@ def kept_capabilities(security: Document, *, reads_all: bool) -> list[int] | Non
     if "ALL" in dropped:
         kept = set()
     kept = (kept | added) - dropped
-    if reads_all:
-        kept.add(_READ_ALL)
     return sorted(_NUMBERS[name] for name in kept if name in _NUMBERS)

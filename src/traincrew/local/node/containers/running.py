@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from traincrew.local.node.containers.handlers import Target, act
+from traincrew.local.node.containers.memoryfiles import memory_limit
 from traincrew.local.node.containers.probes import Prober
-from traincrew.local.quantity import parse
 
 if TYPE_CHECKING:
     from traincrew.local.node.runtime.instances import Exit
-    from traincrew.local.node.runtime.memory import MemoryWatch
+    from traincrew.local.node.runtime.memory import MemoryFiles, MemoryUse, MemoryWatch
 
 __all__ = ["Reports", "Running"]
 
@@ -43,16 +43,25 @@ class Running:
     Args:
         target: The instance and its container.
         memory: Enforces the memory limit.
+        files: What it shares in memory with its pod.
         grace: Seconds between SIGTERM and SIGKILL when a probe or hook terminates it.
         reports: The callbacks.
     """
 
-    def __init__(self, target: Target, memory: MemoryWatch, grace: float, reports: Reports) -> None:
+    def __init__(
+        self,
+        target: Target,
+        memory: MemoryWatch,
+        files: MemoryFiles,
+        grace: float,
+        reports: Reports,
+    ) -> None:
         self.instance = target.instance
         self._target = target
         self._spec = target.container
         self._name = str(self._spec["name"])
         self._memory = memory
+        self._files = files
         self._grace = grace
         self._reports = reports
         self._kill_at = 0.0
@@ -65,13 +74,15 @@ class Running:
         Args:
             adopted: It was running before this node started, so its `postStart` hook has run.
         """
-        limit = ((self._spec.get("resources") or {}).get("limits") or {}).get("memory")
-        if limit is not None:
-            limit = int(parse(limit))
-            self._memory.watch(self.instance, limit, self._out_of_memory)
+        if limit := memory_limit(self._spec):
+            self._memory.watch(self.instance, limit, self._out_of_memory, self._files)
         health = asyncio.create_task(self._keep_healthy(adopted=adopted))
         try:
-            return await self.instance.wait()
+            end = await self.instance.wait()
+            if limit:
+                await self._memory.check_end(self.instance)
+                end = self.instance.exit() or end
+            return end
         finally:
             self._memory.forget(self.instance)
             tasks = [health, *([self._ending] if self._ending is not None else [])]
@@ -109,9 +120,12 @@ class Running:
         self._reports.event("Normal", "Killing", text)
         self.stop(grace)
 
-    def _out_of_memory(self, used: int) -> None:
+    def _out_of_memory(self, use: MemoryUse) -> None:
         limit = self._spec["resources"]["limits"]["memory"]
-        text = f"Container {self._name} used {used >> 20} MiB of memory, its limit is {limit}"
+        files = "; files that it writes outside of volumes on disk are in memory"
+        size = f"{use.used >> 20} MiB of memory" if use.used else "too much memory"
+        text = f"Container {self._name} used {size}, its limit is {limit}"
+        text += files if use.files else ""
         self._reports.event("Warning", "OOMKilling", text)
 
     def stop(self, grace: float) -> None:

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from traincrew.engine.observability import get_logger
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
@@ -159,6 +161,7 @@ class HostsFiles:
 
     Attributes:
         names: Returns the addresses of the cluster's names, for pods that mirror them.
+        is_outdated: Whether a file could not be written, on a full disk for instance.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -167,9 +170,15 @@ class HostsFiles:
         self.names: Callable[[], Mapping[str, Iterable[str]]] = dict
         self._written: dict[Path, str] = {}
         self._settled = False
+        self.is_outdated = False
+        self._log = get_logger(component="hosts")
 
     def add_pod(self, uid: str, pod: PodName) -> Path:
-        """Write a pod's file `hosts`; return its directory."""
+        """Write a pod's file `hosts`; return its directory.
+
+        Raises:
+            OSError: The file cannot be written; it can be tried again.
+        """
         self._pods[uid] = pod
         self._write(uid, pod)
         return self._place(uid, pod)
@@ -181,8 +190,10 @@ class HostsFiles:
             return
         place = self._place(uid, pod)
         self._written.pop(place / "hosts", None)
-        (place / "hosts").unlink(missing_ok=True)
-        place.rmdir()
+        with suppress(OSError):  # it was never written
+            for name in ("hosts", ".hosts"):
+                (place / name).unlink(missing_ok=True)
+            place.rmdir()
         with suppress(OSError):  # other pods of the namespace have theirs
             place.parent.rmdir()
 
@@ -192,10 +203,18 @@ class HostsFiles:
         self.update()
 
     def update(self) -> None:
-        """Write the files that mirror the cluster's names: these may have changed."""
-        for uid, pod in self._pods.items():
-            if pod.mirrors:
-                self._write(uid, pod)
+        """Write the files that mirror the cluster's names: these may have changed.
+
+        See `is_outdated`.
+        """
+        self.is_outdated = False
+        try:
+            for uid, pod in self._pods.items():
+                if pod.mirrors:
+                    self._write(uid, pod)
+        except OSError as error:
+            self.is_outdated = True
+            self._log.warning("names of pods cannot be written", error=str(error))
 
     def _write(self, uid: str, pod: PodName) -> None:
         path = self._place(uid, pod) / "hosts"

@@ -20,6 +20,7 @@ from traincrew.local.node.network.hostports import PodPorts, taken_ports
 from traincrew.local.node.network.hosts import PodName, kernel_host_name
 from traincrew.local.node.network.resolvconf import queries_cluster
 from traincrew.local.node.network.resolvconf_mount import can_reach
+from traincrew.local.node.pods.evictions import EVICTED, GRACE_SECONDS, limited_volumes
 from traincrew.local.node.pods.mounting import Mounting, pod_reference
 from traincrew.local.node.pods.sequence import ContainerSequence
 from traincrew.local.node.pods.unsupported import unsupported
@@ -41,6 +42,7 @@ __all__ = ["Pod"]
 Document = Mapping[str, Any]
 
 _API_RETRY_SECONDS = 1.0
+_DISK_RETRY_SECONDS = 2.0
 _DEADLINE = (
     "DeadlineExceeded",
     "Pod was active on the node longer than the specified deadline",
@@ -271,7 +273,7 @@ class Pod:
         name = PodName.of(
             self.namespace, self.name, spec, address, mirrors=self._needs_names_in_file()
         )
-        self.hosts = self.context.hosts.add_pod(self.uid, name)
+        await self._publish(name)
         if not self._shown:
             found = unsupported(self.view.document(), self.context.isolation)
             self.not_emulated([f"{each.field}: {each.why}" for each in found])
@@ -286,6 +288,26 @@ class Pod:
             for task in watching:
                 task.cancel()
             await asyncio.gather(*watching, return_exceptions=True)
+
+    async def _publish(self, name: PodName) -> None:
+        """Write its hosts file: as long as the disk is full, its start is tried again."""
+        while not self.is_deleted:
+            self._updated.clear()
+            try:
+                self.hosts = self.context.hosts.add_pod(self.uid, name)
+            except OSError as error:
+                place = self.context.paths.state
+                text = f"Failed to create pod sandbox: {place}: {error.strerror}"
+                self.event("Warning", "FailedCreatePodSandBox", text)
+                for record in self.record.containers.values():
+                    if record.state == "waiting":
+                        record.message = text
+                self.changed()
+            else:
+                return
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_DISK_RETRY_SECONDS):
+                    await self._updated.wait()
 
     def _needs_names_in_file(self) -> bool:
         """Return whether its programs query the cluster's DNS server, but cannot reach it."""
@@ -308,7 +330,14 @@ class Pod:
         if not self._shown:
             await self._report_taken_ports()
         self._containers.ephemeral.start(self.view.spec)
-        await self._containers.run()
+        with limited_volumes(self, self.view.spec, self._evict):
+            await self._containers.run()
+
+    def _evict(self, message: str) -> None:
+        if self.record.failure is None and not self.is_deleted:
+            self.record.failure = (EVICTED, message)
+            self.event("Warning", EVICTED, message)
+            self._containers.stop(GRACE_SECONDS)
 
     async def _report_taken_ports(self) -> None:
         """Report programs of the machine that listen where the pod's own should.

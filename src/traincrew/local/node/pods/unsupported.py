@@ -65,7 +65,6 @@ _SECURITY: dict[str, tuple[str, _Rule]] = {
         "no profile is loaded",
         lambda value: (value or {}).get("type", "Unconfined") != "Unconfined",
     ),
-    "procMount": ("/proc is mounted as usual", lambda value: value not in {None, "", "Default"}),
     "windowsOptions": ("this is not Windows", _set),
     "sysctls": ("kernel settings are the machine's", _set),
 }
@@ -167,9 +166,7 @@ def _users(path: str, context: Document, isolation: Isolation) -> Iterator[Unsup
             yield Unsupported(f"{path}.{field}", "changing the user needs root")
 
 
-def _capabilities(
-    path: str, spec: Document, context: Document, isolation: Isolation
-) -> Iterator[Unsupported]:
+def _capabilities(path: str, context: Document, isolation: Isolation) -> Iterator[Unsupported]:
     """Yield what of a container's `capabilities` is not as asked for."""
     capabilities: Document = context.get("capabilities") or {}
     if not any(capabilities.values()):
@@ -178,20 +175,19 @@ def _capabilities(
         why = "the process has the capabilities of the user who runs the cluster"
         yield Unsupported(f"{path}.capabilities", why)
         return
-    if not isolation.root:
-        if names_of(capabilities, "add") - DEFAULT:
-            why = "capabilities are those of a user namespace: they change nothing of the machine"
-            yield Unsupported(f"{path}.capabilities.add", why)
+    if not isolation.root and names_of(capabilities, "add") - DEFAULT:
+        why = "capabilities are those of a user namespace: they change nothing of the machine"
+        yield Unsupported(f"{path}.capabilities.add", why)
+
+
+def _proc_mount(path: str, context: Document, isolation: Isolation) -> Iterator[Unsupported]:
+    if context.get("procMount") in {None, "", "Default"}:
         return
-    user = context.get("runAsUser")
-    if user is None:
-        user = (spec.get("securityContext") or {}).get("runAsUser")
-    if user and {"ALL", "DAC_READ_SEARCH"} & names_of(capabilities, "drop"):
-        why = (
-            "DAC_READ_SEARCH is kept, because files of the image are this machine's, and readable "
-            "for root only"
-        )
-        yield Unsupported(f"{path}.capabilities.drop", why)
+    if not isolation.namespaces:
+        yield Unsupported(f"{path}.procMount", "/proc is the machine's")
+    elif isolation.root:
+        why = "/proc stays protected, because the container's root is the machine's"
+        yield Unsupported(f"{path}.procMount", why)
 
 
 def _volumes(spec: Document) -> Iterator[Unsupported]:
@@ -202,8 +198,6 @@ def _volumes(spec: Document) -> Iterator[Unsupported]:
             yield Unsupported(
                 f"{path}.{kinds[0]}", f"volume {volume.get('name', '')} is an empty directory"
             )
-        if (volume.get("emptyDir") or {}).get("sizeLimit"):
-            yield Unsupported(f"{path}.emptyDir.sizeLimit", "the size is not limited")
 
 
 def _containers(
@@ -216,7 +210,8 @@ def _containers(
             context: Document = container.get("securityContext") or {}
             yield from _table(f"{path}.securityContext", context, _SECURITY)
             yield from _users(f"{path}.securityContext", context, isolation)
-            yield from _capabilities(f"{path}.securityContext", spec, context, isolation)
+            yield from _capabilities(f"{path}.securityContext", context, isolation)
+            yield from _proc_mount(f"{path}.securityContext", context, isolation)
             if context.get("readOnlyRootFilesystem") and not isolation.namespaces:
                 yield Unsupported(
                     f"{path}.securityContext.readOnlyRootFilesystem",

@@ -32,6 +32,7 @@ _LEASE_NAMESPACE = "kube-node-lease"
 _LEASE_SECONDS = 40
 _HEARTBEAT_SECONDS = 10.0
 _RETRY_SECONDS = 1.0
+_FULL_BYTES = 1024 * 1024
 _MAX_PODS = "1000"
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 _CONDITIONS = {
@@ -67,6 +68,23 @@ def machine_resources() -> dict[str, str]:
     except AttributeError:
         cpus = os.cpu_count() or 1
     return {"cpu": str(cpus), "memory": f"{memory // 1024}Ki"}
+
+
+def is_full(directory: Path) -> bool:
+    """Return whether hardly anything can be written into a directory."""
+    try:
+        found = os.statvfs(directory)
+    except OSError:
+        return False
+    return found.f_blocks > 0 and found.f_bavail * found.f_frsize < _FULL_BYTES
+
+
+def disk_condition(directory: Path, *, full: bool) -> dict[str, str]:
+    """Return status, reason and message of a node's condition DiskPressure. Pure."""
+    if not full:
+        return {"status": "False", "reason": "KubeletHasNoDiskPressure", "message": ""}
+    message = f"the disk with {directory} is full"
+    return {"status": "True", "reason": "KubeletHasDiskPressure", "message": message}
 
 
 def node_resources(spec: NodeSpec, machine: Mapping[str, str]) -> dict[str, str]:
@@ -156,6 +174,7 @@ class NodeObjects:
         nodes: (specification, resources) of each.
         capabilities: Of this machine.
         address: Of all nodes.
+        state: The node's directory; a full disk there is the condition DiskPressure.
     """
 
     def __init__(
@@ -164,11 +183,14 @@ class NodeObjects:
         nodes: list[tuple[NodeSpec, dict[str, str]]],
         capabilities: Capabilities,
         address: str,
+        state: Path,
     ) -> None:
         self._client = client
         self._nodes = nodes
         self._capabilities = capabilities
         self._address = address
+        self._state = state
+        self._full = False
         self._log = get_logger(component="node")
 
     async def register(self) -> None:
@@ -213,9 +235,13 @@ class NodeObjects:
         await self._client.patch(NODES, spec.name, patch={"status": status}, subresource="status")
 
     async def run(self) -> None:
-        """Renew the Leases until cancelled."""
+        """Renew the Leases, and report a full disk, until cancelled."""
         while True:
             try:
+                if (full := is_full(self._state)) != self._full:
+                    for spec, _ in self._nodes:
+                        await self._report_disk(spec.name, full=full)
+                    self._full = full
                 for spec, _ in self._nodes:
                     await self._renew(spec.name)
             except ApiError as error:
@@ -223,6 +249,21 @@ class NodeObjects:
                 await asyncio.sleep(_RETRY_SECONDS)
             else:
                 await asyncio.sleep(_HEARTBEAT_SECONDS)
+
+    async def _report_disk(self, name: str, *, full: bool) -> None:
+        """Set the condition DiskPressure of a node."""
+        try:
+            node = await self._client.get(NODES, name)
+        except NotFoundError:
+            return
+        now = format_time(datetime.now(UTC))
+        conditions = (node.get("status") or {}).get("conditions") or []
+        for condition in conditions:
+            if condition["type"] == "DiskPressure":
+                condition.update(disk_condition(self._state, full=full))
+                condition.update(lastHeartbeatTime=now, lastTransitionTime=now)
+        patch = {"status": {"conditions": conditions}}
+        await self._client.patch(NODES, name, patch=patch, subresource="status")
 
     async def _renew(self, name: str) -> None:
         spec = {

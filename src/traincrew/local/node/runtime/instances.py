@@ -51,12 +51,27 @@ class Exit(Struct, frozen=True, rename="camel"):
     finished_at: str = ""
     reason: str = ""
     message: str = ""
+    disk_full: bool = False
+    """Some of its output is lost, because the disk was full."""
+
+
+class RootFiles(Struct, frozen=True):
+    """The file system in memory that a container's root is on, as it was at the start.
+
+    Attributes:
+        device: `st_dev` of it.
+        used: bytes that the node itself has written there.
+    """
+
+    device: int
+    used: int
 
 
 class _Processes(Struct, frozen=True, rename="camel"):
     shim: Process
     program: Process | None = None
     started_at: str = ""
+    root: RootFiles | None = None
 
 
 class Instance:
@@ -99,13 +114,25 @@ class Instance:
 
     def processes(self) -> tuple[Process, Process | None] | None:
         """Return shim and program; None if the shim never started."""
-        if self._processes is None or self._processes.program is None:
-            try:
-                data = (self.directory / "process.json").read_bytes()
-            except FileNotFoundError:
-                return None
-            self._processes = msgspec.json.decode(data, type=_Processes)
-        return self._processes.shim, self._processes.program
+        found = self._processes
+        if found is None or found.program is None:
+            found = self._read_processes()
+        return None if found is None else (found.shim, found.program)
+
+    def _read_processes(self) -> _Processes | None:
+        try:
+            data = (self.directory / "process.json").read_bytes()
+        except FileNotFoundError:
+            return None
+        self._processes = found = msgspec.json.decode(data, type=_Processes)
+        return found
+
+    def root_files(self) -> RootFiles | None:
+        """Return the file system of its root; None without a memory limit, or before its start."""
+        found = self._processes
+        if found is None or found.root is None:
+            found = self._read_processes()
+        return None if found is None else found.root
 
     def exit(self) -> Exit | None:
         """Return how it ended; None if it is running or its end is unknown."""
@@ -114,8 +141,11 @@ class Instance:
         except FileNotFoundError:
             return None
         found = msgspec.json.decode(data, type=Exit)
-        if (self.directory / "oom").exists():
-            return msgspec.structs.replace(found, reason="OOMKilled")
+        if self.is_out_of_memory():
+            # Where the limit is exceeded just before the end, its own exit code may come first.
+            return msgspec.structs.replace(
+                found, reason="OOMKilled", exit_code=137, signal=signal.SIGKILL
+            )
         return found
 
     def started_at(self) -> str:
@@ -134,8 +164,16 @@ class Instance:
         (self.directory / "abandoned").touch()
 
     def record_out_of_memory(self) -> None:
-        """Record that it is about to be killed for its memory use."""
-        (self.directory / "oom").touch()
+        """Record that it is about to be killed for its memory use.
+
+        Raises:
+            OSError: The disk is full, say.
+        """
+        (self.directory / files.OUT_OF_MEMORY).touch()
+
+    def is_out_of_memory(self) -> bool:
+        """Return whether it was killed, or has ended, above its memory limit."""
+        return (self.directory / files.OUT_OF_MEMORY).exists()
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal to the program; has no effect if it has ended."""
@@ -168,7 +206,7 @@ class Instance:
             return found
         # Its shim was killed, or the machine went down.
         self.kill_shim()
-        reason = "OOMKilled" if (self.directory / "oom").exists() else "ContainerStatusUnknown"
+        reason = "OOMKilled" if self.is_out_of_memory() else "ContainerStatusUnknown"
         return Exit(
             exit_code=137,
             signal=signal.SIGKILL,

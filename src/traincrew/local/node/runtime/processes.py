@@ -46,13 +46,24 @@ class Mount(Struct, frozen=True, omit_defaults=True):
 
 
 class RootFilesystem(Struct, frozen=True):
-    """The specification for `sandbox.rootfs.build`."""
+    """The specification for `sandbox.rootfs.build`.
+
+    Attributes:
+        masked: `/proc` and `/sys` are protected as container runtimes do it.
+        privileged: `/sys` is writable, and `/dev` has every device of the machine.
+        searchable: paths that every user of the container may reach.
+        size: bytes that the container may write outside of mounts; 0 for half of the memory.
+    """
 
     base: str
     overlay: bool
     user_namespace: bool
     mounts: list[Mount]
     read_only: bool = False
+    masked: bool = True
+    privileged: bool = False
+    searchable: list[str] = []
+    size: int = 0
 
 
 class OwnPorts(Struct, frozen=True):
@@ -148,11 +159,13 @@ class ContainerProcess(ProcessSettings, frozen=True, kw_only=True, tag="run", ta
         together: end with the fork server, however it ends.
         stdin: the program reads the input of attached clients; otherwise it has no input.
         stdin_once: its input ends with that of the first such client.
+        memory_limit: bytes; 0 for none. More than that in its root file system ends it.
     """
 
     directory: str
     command: list[str]
     hostname: str = ""
+    memory_limit: int = 0
     rootfs: RootFilesystem | None = None
     tty: bool = False
     stdin: bool = False

@@ -8,11 +8,17 @@ ended), `abandoned` (the node gave the instance up before it started) and `log`.
 from __future__ import annotations
 
 import calendar
+import errno
 import json
 import os
 import sys
 import time
 from typing import Any
+
+_RESERVED_BYTES = 4096
+
+OUT_OF_MEMORY = "oom"
+"""File of an instance that has exceeded its memory limit."""
 
 
 def write_json(path: str, document: dict[str, Any]) -> None:
@@ -21,6 +27,41 @@ def write_json(path: str, document: dict[str, Any]) -> None:
     with open(temporary, "w", encoding="utf-8") as file:
         json.dump(document, file)
     os.rename(temporary, path)
+
+
+class Reserved:
+    """A small file whose space is taken before it is known what it will contain.
+
+    A full disk then does not keep the end of a container from being recorded.
+    """
+
+    def __init__(self, path: str) -> None:
+        """Take the space.
+
+        Raises:
+            OSError: There is none.
+        """
+        self._path = path
+        self._temporary = f"{path}.new"
+        with open(self._temporary, "wb") as file:
+            file.write(b" " * _RESERVED_BYTES)
+
+    def write(self, document: dict[str, Any]) -> None:
+        """Write the file atomically.
+
+        Raises:
+            OSError: A file system that copies on write is full, or the document is too large.
+        """
+        data = json.dumps(document).encode()
+        with open(self._temporary, "r+b") as file:
+            file.write(data)
+            file.truncate(len(data))
+        os.rename(self._temporary, self._path)
+
+
+def is_full(error: OSError) -> bool:
+    """Return whether a write failed because the disk, or the user's part of it, is full."""
+    return error.errno in {errno.ENOSPC, errno.EDQUOT}
 
 
 def start_time(process: int) -> int:

@@ -7,7 +7,7 @@ import os
 import stat
 from contextlib import suppress
 
-from . import syscalls
+from . import kernelpaths, syscalls
 
 OLD_ROOT = "/.old"
 """Path of the machine's root between `pivot_root` and the end of the setup."""
@@ -25,21 +25,36 @@ class Mirror:
         layers: Directory for the upper layers of overlays; created by `fill`.
         overlay: Whether the kernel supports overlays.
         user_namespace: Whether the mounts are made by the root of a user namespace.
+        masked: Whether `/proc` and `/sys` are protected: see `kernelpaths`.
+        privileged: Whether `/sys` is writable, and `/dev` has every device.
 
     Attributes:
         own_proc: Whether `/proc` shows the container's processes, and not the machine's.
     """
 
-    def __init__(self, root: str, layers: str, *, overlay: bool, user_namespace: bool) -> None:
+    def __init__(
+        self,
+        root: str,
+        layers: str,
+        *,
+        overlay: bool,
+        user_namespace: bool,
+        masked: bool = True,
+        privileged: bool = False,
+    ) -> None:
         self.root = root
         self.layers = layers
         self.overlay = overlay
         self.user_namespace = user_namespace
+        self.masked = masked
+        self.privileged = privileged
         self.mirrored: list[str] = []
         """Mount points of the mirror, as seen in the container."""
         self.writable = [("root", "/")]
         """Directories below the tmpfs, each with its path in the container."""
         self.own_proc = True
+        # Devices may be anywhere on the machine: in the root file system of a container, say.
+        self._devices_flag = 0 if privileged else syscalls.MS_NODEV
         self._mount_points = syscalls.mount_points()
         self.overlays = 0
         self._serial = 0
@@ -57,7 +72,7 @@ class Mirror:
             os.mkdir(f"{self.root}/{name}", 0o755)
         self._devices()
         with suppress(OSError):
-            syscalls.bind("/sys", f"{self.root}/sys", read_only=True)
+            syscalls.bind("/sys", f"{self.root}/sys", read_only=not self.privileged)
         try:
             flags = syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC
             syscalls.mount("proc", f"{self.root}/proc", "proc", flags)
@@ -65,12 +80,16 @@ class Mirror:
             # A machine whose own /proc is partly covered (a container) allows no new one.
             syscalls.bind("/proc", f"{self.root}/proc")
             self.own_proc = False
+        if self.masked and not self.privileged:
+            kernelpaths.protect(self.root, user_namespace=self.user_namespace)
 
     def _devices(self) -> None:
         """Bind the machine's devices in a directory of the container's own.
 
-        Disks and consoles are omitted, as in any container.
+        Disks and consoles are omitted, as in any container. Where the container's root is the
+        machine's, who may open everything, only those remain that runtimes and device plugins add.
         """
+        everything = self.user_namespace or self.privileged
         for entry in os.scandir("/dev"):
             target = self.root + entry.path
             with suppress(OSError):
@@ -84,6 +103,8 @@ class Mirror:
                 elif entry.name == "pts":
                     os.mkdir(target)
                     syscalls.mount("devpts", target, "devpts", 0, "newinstance,ptmxmode=0666")
+                elif not everything and not kernelpaths.is_usual_device(entry.name):
+                    continue
                 elif entry.is_dir():
                     os.mkdir(target)
                     syscalls.bind(entry.path, target)
@@ -108,7 +129,7 @@ class Mirror:
     def _file(self, source: str, target: str) -> None:
         with suppress(OSError):
             os.close(os.open(target, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644))
-            syscalls.bind(source, target, read_only=True)
+            self._bind(source, target)
 
     def _directory(self, source: str, target: str) -> None:
         """Mount `source` on the existing directory `target`, writable by copy on write.
@@ -128,7 +149,7 @@ class Mirror:
                     self._directory(point, above)
                 else:
                     with suppress(OSError):
-                        syscalls.bind(point, above, read_only=True)
+                        self._bind(point, above)
         elif self.overlay and 0 < len(nested) <= _MAX_NESTED:
             # In a user namespace, an overlay must not uncover mounts, so the kernel refuses it.
             with suppress(PermissionError):
@@ -136,8 +157,11 @@ class Mirror:
                     self._entry(entry)
         else:
             with suppress(OSError):
-                syscalls.bind(source, target, read_only=True)
+                self._bind(source, target)
                 self.mirrored.append(source)
+
+    def _bind(self, source: str, target: str) -> None:
+        syscalls.bind(source, target, read_only=True, devices=self.privileged)
 
     def _nested(self, source: str) -> list[str]:
         """Return the outermost mount points below a directory."""
@@ -166,7 +190,7 @@ class Mirror:
         if self.user_namespace:
             data += ",userxattr"
         try:
-            syscalls.mount("overlay", target, "overlay", 0, data)
+            syscalls.mount("overlay", target, "overlay", self._devices_flag, data)
         except OSError:
             return False
         self.mirrored.append(target[len(self.root) :])

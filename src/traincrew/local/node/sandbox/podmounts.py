@@ -125,10 +125,11 @@ class PodMounts:
 def _hide(path: str) -> None:
     """Mount something empty on a path, also if there is nothing yet."""
     if not os.path.lexists(path):
-        with suppress(OSError):  # a parent is missing, or nothing can be created there
-            os.mkdir(path, 0o755)
+        with suppress(OSError):  # nothing can be created there
+            os.makedirs(path, 0o755)
     if os.path.isdir(path):
-        syscalls.mount("traincrew", path, "tmpfs", 0, "mode=755")
+        # Enough for mount points of what a container needs from there, and for nothing else.
+        syscalls.mount("traincrew", path, "tmpfs", 0, "mode=755,size=1m")
     elif os.path.exists(path):
         syscalls.bind("/dev/null", path, read_only=True)
 

@@ -61,9 +61,10 @@ def become_user(specification: dict[str, Any]) -> None:
         os.setgid(gid)
     if uid is None:
         return
-    if _LINUX and uid != 0 and os.geteuid() == 0:
+    if _LINUX and uid != 0 and os.geteuid() == 0 and not specification["namespaces"]:
         from . import syscalls
 
+        # In bare mode the files of the image are where only root may be able to reach them.
         syscalls.set_user_keeping_read_access(uid)
     else:
         os.setuid(uid)

@@ -21,7 +21,7 @@ from .mirror import OLD_ROOT, Mirror
 from .podmounts import PodMounts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 
 class Built(NamedTuple):
@@ -44,7 +44,8 @@ def build(
 
     Args:
         specification: `base` (an existing directory that serves as mount point), `overlay` and
-            `user_namespace` (booleans), `mounts` (see `PodMounts`), `read_only`.
+            `user_namespace` (booleans), `mounts` (see `PodMounts`), `read_only`, `masked` and
+            `privileged` (see `Mirror`), `searchable` (see `_make_searchable`), `size` in bytes.
         built: Called when the tree is complete, with a descriptor of the directory that holds
             everything the container can write outside of mounts, and with the directories below
             it, each with its path in the container, outer ones first.
@@ -54,7 +55,11 @@ def build(
     """
     syscalls.mount("none", "/", None, syscalls.MS_REC | syscalls.MS_PRIVATE)
     base = specification["base"]
-    syscalls.mount("traincrew", base, "tmpfs", syscalls.MS_NOSUID | syscalls.MS_NODEV, "mode=755")
+    options = "mode=755"
+    size = specification.get("size", 0)
+    if 0 < size < os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2:
+        options += f",size={size}"
+    syscalls.mount("traincrew", base, "tmpfs", syscalls.MS_NOSUID | syscalls.MS_NODEV, options)
     root = f"{base}/root"
     os.mkdir(root, 0o755)
     syscalls.bind(root, root, recursive=False)
@@ -63,6 +68,8 @@ def build(
         f"{base}/layers",
         overlay=specification["overlay"],
         user_namespace=specification["user_namespace"],
+        masked=specification.get("masked", True),
+        privileged=specification.get("privileged", False),
     )
     tree.fill()
     resolver = os.path.realpath("/etc/resolv.conf")
@@ -72,6 +79,7 @@ def build(
     os.chdir("/")
     tree.root = ""
     tree.layers = OLD_ROOT + tree.layers
+    _make_searchable(specification.get("searchable") or ())
     mounts = list(specification["mounts"])
     if resolver.startswith("/run/") and os.path.exists(OLD_ROOT + resolver):
         mounts.append({"kind": "bind", "source": resolver, "target": resolver, "read_only": True})
@@ -90,3 +98,22 @@ def build(
     with suppress(OSError):
         os.rmdir(OLD_ROOT)
     return Built(overlay=tree.overlays > 0, own_proc=tree.own_proc)
+
+
+def _make_searchable(paths: Sequence[str]) -> None:
+    """Let every user of the container reach these paths: what is above them can be searched.
+
+    Called while the tree has nothing but overlays, whose changes stay in the container, and mounts
+    that cannot be written.
+    """
+    waiting, seen = list(paths), {"/"}
+    while waiting:
+        parent = os.path.dirname(waiting.pop())
+        if not parent or parent in seen:
+            continue
+        seen.add(parent)
+        waiting += (parent, f"{os.path.realpath(parent)}/.")
+        with suppress(OSError):
+            mode = os.stat(parent).st_mode & 0o7777
+            if mode & 0o111 != 0o111:
+                os.chmod(parent, mode | 0o111)

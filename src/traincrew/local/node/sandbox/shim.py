@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 _LINUX = sys.platform == "linux"
 _DRAIN_SECONDS = 1.0
+# For which the record of an end waits for space on a full disk that copies on write.
+_RECORD_SECONDS = 60.0
+_RECORD_PAUSE_SECONDS = 0.5
 _PARTIAL_LINE = 16 * 1024
 _LOG_LIMIT = 64 * 1024 * 1024
 
@@ -44,11 +47,13 @@ def run(specification: dict[str, Any], connection: socket.socket) -> None:
         "startedAt": started_at,
         "shim": {"pid": os.getpid(), "start": files.start_time(os.getpid())},
     }
-    files.write_json(f"{directory}/process.json", process)
     failure: dict[str, str] | None
     container: _Container | None = None
-    log = _Log(f"{directory}/log")
+    reserved: files.Reserved | None = None
     try:
+        files.write_json(f"{directory}/process.json", process)
+        reserved = files.Reserved(f"{directory}/exit.json")
+        log = _Log(f"{directory}/log")
         container = _Container(specification)
         process["program"] = {"pid": container.pid, "start": files.start_time(container.pid)}
         files.write_json(f"{directory}/process.json", process)
@@ -56,23 +61,48 @@ def run(specification: dict[str, Any], connection: socket.socket) -> None:
             failure = {"reason": "Abandoned", "message": "given up before it started"}
         else:
             failure = container.start()
+        if container.root is not None:
+            process["root"] = container.root
+            files.write_json(f"{directory}/process.json", process)
     except OSError as error:
-        failure = {"reason": "ContainerCannotRun", "message": program.describe(error)}
+        # With a full disk the node tries again later, as the kubelet does.
+        reason = "CreateContainerError" if files.is_full(error) else "ContainerCannotRun"
+        failure = {"reason": reason, "message": program.describe(error)}
     if container is not None and failure is None:
         _reply(connection, {"started": process})
         code, signaled = program.exit_code(container.follow(log))
         outcome: dict[str, Any] = {"exitCode": code, "signal": signaled}
+        if container.written.exceeds_limit():
+            with suppress(OSError):
+                open(f"{directory}/{files.OUT_OF_MEMORY}", "wb").close()
         container.written.finish(directory)
+        if log.has_lost_output:
+            outcome["diskFull"] = True
     else:
         if container is not None:
             container.end()
         outcome = {"exitCode": 128, "signal": 0, **(failure or {})}
     outcome |= {"startedAt": started_at, "finishedAt": files.now()}
-    # The directory of an instance that is no longer needed may have been removed.
-    with suppress(FileNotFoundError):
-        files.write_json(f"{directory}/exit.json", outcome)
+    if reserved is not None:
+        _record(reserved, outcome)
     if failure is not None:
         _reply(connection, {"failed": failure})
+
+
+def _record(reserved: files.Reserved, outcome: dict[str, Any]) -> None:
+    """Record the end, where the disk is full as soon as there is space again."""
+    deadline = time.monotonic() + _RECORD_SECONDS
+    while True:
+        try:
+            reserved.write(outcome)
+        except FileNotFoundError:
+            return  # the directory of an instance that is no longer needed was removed
+        except OSError as error:
+            if not files.is_full(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(_RECORD_PAUSE_SECONDS)
+        else:
+            return
 
 
 def _reply(connection: socket.socket, message: dict[str, Any]) -> None:
@@ -92,7 +122,11 @@ class _Container:
             specification["directory"], once=specification.get("stdin_once", False)
         )
         self._ports = ports.Ports(specification.get("own_ports"))
-        self.written = written.Written(specification.get("report"))
+        self.root: dict[str, int] | None = None
+        """The file system of its root; known once it has started."""
+        self.written = written.Written(
+            specification.get("report"), specification.get("memory_limit", 0)
+        )
         start_read, self._start_write = os.pipe()
         self._failure, failure_write = os.pipe()
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -134,7 +168,7 @@ class _Container:
 
     def start(self) -> dict[str, str] | None:
         """Let the program start; return why it did not, or None."""
-        self.written.receive()
+        self.root = self.written.receive()
         with suppress(BrokenPipeError):
             os.write(self._start_write, b"1")
         os.close(self._start_write)
@@ -345,6 +379,8 @@ class _Log:
     """The container's log in CRI format: time, stream, F(ull) or P(artial), text."""
 
     def __init__(self, path: str) -> None:
+        self.has_lost_output = False
+        """Whether output was dropped because the disk was full."""
         self._path = path
         self._file = self._open()
         self._size = 0
@@ -382,11 +418,19 @@ class _Log:
 
     def _write(self, data: bytes) -> None:
         # A full disk must not stop the program, so output that cannot be written is dropped.
-        with suppress(OSError):
+        before = self._size
+        try:
             while data:
                 written = os.write(self._file, data)
                 data = data[written:]
                 self._size += written
+        except OSError as error:
+            self.has_lost_output = self.has_lost_output or files.is_full(error)
+            # No part of a line, to which the next one would be appended.
+            with suppress(OSError):
+                os.ftruncate(self._file, before)
+                self._size = before
+        with suppress(OSError):
             if self._size > _LOG_LIMIT:
                 os.rename(self._path, f"{self._path}.1")
                 os.close(self._file)

@@ -39,6 +39,7 @@ PR_SET_CHILD_SUBREAPER = 36
 PR_SET_NO_NEW_PRIVS = 38
 _PR_CAP_AMBIENT = 47
 _PR_CAP_AMBIENT_RAISE = 2
+_PR_CAP_AMBIENT_CLEAR_ALL = 4
 
 _CAP_DAC_READ_SEARCH = 2
 _CAPABILITY_VERSION_3 = 0x20080522
@@ -46,6 +47,7 @@ _CAPABILITY_VERSION_3 = 0x20080522
 _AT_FDCWD = -100
 _AT_RECURSIVE = 0x8000
 _MOUNT_ATTR_RDONLY = 0x1
+_MOUNT_ATTR_NODEV = 0x4
 # The same on all architectures, as all calls since Linux 5.1.
 _SYS_MOUNT_SETATTR = 442
 _SYS_PIVOT_ROOT = {
@@ -105,23 +107,32 @@ def mount(
     _check(result, f"mount {kind or 'bind'} {source or ''} on {target}")
 
 
-def bind(source: str, target: str, *, recursive: bool = True, read_only: bool = False) -> None:
+def bind(
+    source: str,
+    target: str,
+    *,
+    recursive: bool = True,
+    read_only: bool = False,
+    devices: bool = True,
+) -> None:
     """Bind-mount `source` on `target`, by default with the mounts below it.
 
-    Where it cannot be made read-only as demanded, nothing is mounted.
+    Where it cannot be made read-only as demanded, nothing is mounted. Only of a read-only one can
+    the devices be made unusable.
     """
     mount(source, target, None, MS_BIND | (MS_REC if recursive else 0))
     if read_only:
         try:
-            make_read_only(target, recursive=recursive)
+            make_read_only(target, recursive=recursive, devices=devices)
         except OSError:
             unmount(target)
             raise
 
 
-def make_read_only(target: str, *, recursive: bool) -> None:
-    """Make a mount read-only, and those below it."""
-    attributes = _MountAttributes(attr_set=_MOUNT_ATTR_RDONLY)
+def make_read_only(target: str, *, recursive: bool, devices: bool = True) -> None:
+    """Make a mount read-only, and those below it; devices in it can be opened or not."""
+    wanted = _MOUNT_ATTR_RDONLY | (0 if devices else _MOUNT_ATTR_NODEV)
+    attributes = _MountAttributes(attr_set=wanted)
     result = _libc.syscall(
         ctypes.c_long(_SYS_MOUNT_SETATTR),
         ctypes.c_int(_AT_FDCWD),
@@ -137,6 +148,7 @@ def make_read_only(target: str, *, recursive: bool) -> None:
         for point in (target, *(below if recursive else ())):
             # In a user namespace a remount must repeat the locked flags of the mount.
             flags = MS_REMOUNT | MS_BIND | MS_RDONLY | _locked_flags(point)
+            flags |= 0 if devices else MS_NODEV
             mount(None, point, None, flags)
 
 
@@ -195,7 +207,9 @@ class _CapabilityHeader(ctypes.Structure):
     _fields_ = (("version", ctypes.c_uint32), ("pid", ctypes.c_int))
 
 
-class _CapabilitySets(ctypes.Structure):
+class _CapabilitySet(ctypes.Structure):
+    """32 of the capabilities."""
+
     _fields_ = (
         ("effective", ctypes.c_uint32),
         ("permitted", ctypes.c_uint32),
@@ -206,13 +220,23 @@ class _CapabilitySets(ctypes.Structure):
 def limit_capabilities(kept: list[int]) -> None:
     """Take all other capabilities from the programs that this process executes.
 
-    Only those of the kernel are dropped, so a newer one that has no name here is dropped as well.
+    This process still has them. A program gets what is in the bounding set, and what is
+    inheritable or ambient, if it is root or its file says so; the latter two become empty. Only
+    those of the kernel are dropped, so a newer one that has no name here is dropped as well.
     """
     with open("/proc/sys/kernel/cap_last_cap", encoding="ascii") as file:
         last = int(file.read())
     for number in range(last + 1):
         if number not in kept:
             process_control(_PR_CAPBSET_DROP, number)
+    clear = ctypes.c_ulong(_PR_CAP_AMBIENT_CLEAR_ALL)
+    _check(_libc.prctl(_PR_CAP_AMBIENT, clear, 0, 0, 0), "prctl(PR_CAP_AMBIENT)")
+    header = _CapabilityHeader(_CAPABILITY_VERSION_3, 0)
+    sets = (_CapabilitySet * 2)()
+    _check(_libc.capget(ctypes.byref(header), ctypes.byref(sets)), "capget")
+    for each in sets:
+        each.inheritable = 0
+    _check(_libc.capset(ctypes.byref(header), ctypes.byref(sets)), "capset")
 
 
 def set_user_keeping_read_access(uid: int) -> None:
@@ -226,7 +250,7 @@ def set_user_keeping_read_access(uid: int) -> None:
     bit = 1 << _CAP_DAC_READ_SEARCH
     header = _CapabilityHeader(_CAPABILITY_VERSION_3, 0)
     # Two words of 32 capabilities each; all others are dropped.
-    sets = (_CapabilitySets * 2)(_CapabilitySets(bit, bit, bit))
+    sets = (_CapabilitySet * 2)(_CapabilitySet(bit, bit, bit))
     _check(_libc.capset(ctypes.byref(header), ctypes.byref(sets)), "capset")
     capability = ctypes.c_ulong(_CAP_DAC_READ_SEARCH)
     raise_it = ctypes.c_ulong(_PR_CAP_AMBIENT_RAISE)

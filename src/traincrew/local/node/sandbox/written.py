@@ -40,21 +40,24 @@ class Written:
 
     Args:
         specification: See `traincrew.local.node.runtime.processes.Report`; None for no report.
+        limit: Bytes of memory that the container may use; 0 for no limit.
     """
 
-    def __init__(self, specification: dict[str, Any] | None) -> None:
+    def __init__(self, specification: dict[str, Any] | None, limit: int = 0) -> None:
         self._specification = specification
+        self._limit = limit
+        self._used = 0
         self._descriptor = -1
         self._layers: list[tuple[str, str]] = []
         self._baseline: Baseline = {}
         self._collect: list[tuple[str, dict[str, Any]]] = []
-        if specification is not None:
+        if self.is_wanted:
             self._ours, self._theirs = socket.socketpair()
 
     @property
     def is_wanted(self) -> bool:
-        """Whether a report is requested, so that the program has to call `hand_over`."""
-        return self._specification is not None
+        """Whether a report or a limit is requested, so that the program has to `hand_over`."""
+        return self._specification is not None or self._limit > 0
 
     def hand_over(self, descriptor: int, layers: list[tuple[str, str]]) -> None:
         """Send the top directory to the shim; called in the program when its root is complete.
@@ -63,8 +66,8 @@ class Written:
             descriptor: Of the top directory of all writable files.
             layers: Directories below it, each with its path in the container; outer ones first.
         """
-        assert self._specification is not None
-        paths = [os.path.realpath(each["path"]) for each in self._specification["collect"]]
+        collect = self._specification["collect"] if self._specification is not None else ()
+        paths = [os.path.realpath(each["path"]) for each in collect]
         message = json.dumps({"layers": layers, "paths": paths}).encode() + b"\n"
         sent = socket.send_fds(self._theirs, [message[:4096]], [descriptor])
         self._theirs.sendall(message[sent:])
@@ -72,21 +75,45 @@ class Written:
 
     def close_theirs(self) -> None:
         """Close the program's end; called in the shim after the fork."""
-        if self._specification is not None:
+        if self.is_wanted:
             self._theirs.close()
 
-    def receive(self) -> None:
-        """Record the existing files; called in the shim before the program runs."""
-        if self._specification is None:
-            return
+    def receive(self) -> dict[str, int] | None:
+        """Record the existing files; called in the shim before the program runs.
+
+        Returns:
+            The file system that holds them: see `runtime.instances.RootFiles`; None without limit.
+        """
+        if not self.is_wanted:
+            return None
         data, descriptors, _, _ = socket.recv_fds(self._ours, _MAX_MESSAGE_BYTES, 1)
         while data and not data.endswith(b"\n") and (chunk := self._ours.recv(_MAX_MESSAGE_BYTES)):
             data += chunk
         self._ours.close()
         if not descriptors:
-            return  # the program failed before and reports that itself
+            return None  # the program failed before and reports that itself
         self._descriptor = descriptors[0]
         os.set_inheritable(self._descriptor, False)
+        if self._specification is not None:
+            self._record(data)
+        if not self._limit:
+            return None
+        self._used = self._size()
+        return {"device": os.fstat(self._descriptor).st_dev, "used": self._used}
+
+    def _size(self) -> int:
+        found = os.fstatvfs(self._descriptor)
+        return (found.f_blocks - found.f_bfree) * found.f_frsize
+
+    def exceeds_limit(self) -> bool:
+        """Return whether the container has written more than all the memory that it may use."""
+        if not self._limit or self._descriptor < 0:
+            return False
+        return self._size() - self._used > self._limit
+
+    def _record(self, data: bytes) -> None:
+        """Record the existing files, for the report."""
+        assert self._specification is not None
         handed = json.loads(data)
         self._layers = [(layer, target) for layer, target in handed["layers"]]
         collect = self._specification["collect"]
@@ -105,6 +132,8 @@ class Written:
         from . import files
 
         if self._specification is None:
+            if self._descriptor >= 0:
+                os.close(self._descriptor)
             return
         report: dict[str, Any] = {"container": self._specification["container"]}
         if self._descriptor >= 0:

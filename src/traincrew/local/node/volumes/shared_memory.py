@@ -23,7 +23,7 @@ from traincrew.local.directories import is_safe_parent
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["MEMORY", "claim_directory", "sweep"]
+__all__ = ["MEMORY", "claim_directory", "nodes", "sweep"]
 
 MEMORY = Path("/dev/shm")  # noqa: S108  # see above
 _PREFIX = "traincrew-"
@@ -77,6 +77,21 @@ def sweep(root: Path = MEMORY) -> None:
                 shutil.rmtree(root / name, ignore_errors=True)
 
 
+def nodes(root: Path = MEMORY) -> list[tuple[Path, int]]:
+    """Return the directories of running nodes, with their owners: this user's; as root, all."""
+    found = []
+    with suppress(OSError), os.scandir(root) as entries:
+        names = [entry.name for entry in islice(entries, _MAX_ENTRIES)]
+        for name in names:
+            with suppress(OSError):
+                owner = os.lstat(root / name).st_uid
+                if not _NAME.fullmatch(name) or os.geteuid() not in {0, owner}:
+                    continue
+                if (state := _read_owner(root / name, owner)) is not None:
+                    found.append((state, owner))
+    return found
+
+
 def _is_forgotten(directory: Path) -> bool:
     state = _read_owner(directory)
     if state is None:
@@ -92,8 +107,8 @@ def _is_forgotten(directory: Path) -> bool:
 
 
 @contextmanager
-def _opened(directory: Path) -> Iterator[int]:
-    """Open a descriptor of a directory of this user.
+def _opened(directory: Path, owner: int | None = None) -> Iterator[int]:
+    """Open a descriptor of a directory of this user, or of another owner.
 
     Raises:
         OSError: It is not a directory, or belongs to another user.
@@ -101,8 +116,9 @@ def _opened(directory: Path) -> Iterator[int]:
     descriptor = os.open(directory, _OPEN | os.O_DIRECTORY)
     try:
         found = os.fstat(descriptor)
-        if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) != 0o700:
-            raise PermissionError(f"{directory} is not a directory of this user with mode 0700")
+        wanted = os.geteuid() if owner is None else owner
+        if found.st_uid != wanted or stat.S_IMODE(found.st_mode) != 0o700:
+            raise PermissionError(f"{directory} is not a directory of its user with mode 0700")
         yield descriptor
     finally:
         os.close(descriptor)
@@ -116,15 +132,16 @@ def _is_ours(directory: Path) -> bool:
         return False
 
 
-def _read(name: str | Path, directory: int | None = None) -> str | None:
-    """Read a small regular file of this user; return None if it is anything else."""
+def _read(name: str | Path, directory: int | None = None, owner: int | None = None) -> str | None:
+    """Read a small regular file of this user or another owner; None if it is anything else."""
     try:
         descriptor = os.open(name, _OPEN, dir_fd=directory)
     except OSError:
         return None
     try:
         found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
+        wanted = os.geteuid() if owner is None else owner
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != wanted:
             return None
         content = os.read(descriptor, _MAX_PATH_BYTES + 1)
     except OSError:
@@ -134,10 +151,10 @@ def _read(name: str | Path, directory: int | None = None) -> str | None:
     return os.fsdecode(content) if len(content) <= _MAX_PATH_BYTES else None
 
 
-def _read_owner(directory: Path) -> Path | None:
+def _read_owner(directory: Path, owner: int | None = None) -> Path | None:
     try:
-        with _opened(directory) as descriptor:
-            text = _read(_OWNER, descriptor)
+        with _opened(directory, owner) as descriptor:
+            text = _read(_OWNER, descriptor, owner)
     except OSError:
         return None
     state = Path(text) if text else None
