@@ -283,7 +283,7 @@ class Node:
         while True:
             await asyncio.sleep(_NAMES_RETRY_SECONDS)
             if self._hosts.is_outdated and not self._stopped:
-                self._hosts.write()
+                self._hosts.update()
 
     async def wait_synced(self) -> None:
         """Wait until the caches of all informers are synced."""
