@@ -59,6 +59,7 @@ _SILENCE = 70.0
 # ignores the parameter never does.
 _INITIAL_SILENCE = 10.0
 _MAX_BROKEN_LISTS = 3
+LONGEST_RETRY = 30.0
 
 
 class Sink(Protocol[T]):
@@ -109,6 +110,7 @@ class Reflector(Generic[T]):
         rng: Source of jitter.
         metrics: Where relists and errors are counted, if anywhere.
         on_state: Called with failures that repeat, and with None once the server works again.
+        longest_retry: Longest delay between attempts in seconds, before jitter, which may double it.
     """
 
     def __init__(
@@ -126,6 +128,7 @@ class Reflector(Generic[T]):
         rng: random.Random | None = None,
         metrics: Metrics | None = None,
         on_state: Callable[[Exception | None], None] | None = None,
+        longest_retry: float = LONGEST_RETRY,
     ) -> None:
         self._client = client
         self._path = resource.path(namespace)
@@ -147,7 +150,12 @@ class Reflector(Generic[T]):
             self._relists = metrics.relists.labels(resource.plural)
             self._undecodable = metrics.undecodable.labels(resource.plural)
             errors = metrics.watch_errors.labels(resource.plural)
-        self._pace = Pace(clock, self._rng, self._log, errors, on_state)
+        self._pace = Pace(clock, self._rng, self._log, errors, on_state, longest_retry)
+
+    def restart(self) -> None:
+        """List again, and forget all failures; `run` must not be running."""
+        self._resource_version = ""
+        self._pace.restart()
 
     async def run(self) -> None:
         """Reflect until cancelled."""

@@ -75,6 +75,10 @@ class Requester:
     ) -> None:
         await self.close()
 
+    def cut(self) -> None:
+        """Break all connections at once; what is not on its way yet is never sent."""
+        self._transport.cut()
+
     async def close(self) -> None:
         """Release all connections."""
         await self._transport.close()

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import socket
+import struct
+import weakref
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 
 
 _KEEPALIVE_SECONDS = 50.0
+_NO_LINGERING = struct.pack("ii", 1, 0)
 
 
 class HttpRequest(Struct):
@@ -84,6 +88,13 @@ class Transport(Protocol):
 
     def stream(self, request: HttpRequest) -> AbstractAsyncContextManager[HttpStream]:
         """Send a request and yield the response, to be read as it arrives."""
+        ...
+
+    def cut(self) -> None:
+        """Break all connections at once; what is not on its way yet is never sent.
+
+        Their requests fail. Later ones use other connections.
+        """
         ...
 
     async def close(self) -> None:
@@ -181,6 +192,7 @@ class AiohttpTransport:
         self._session: aiohttp.ClientSession | None = None
         self._hanging_up: set[asyncio.Future[None]] = set()
         self._proxy = config.proxy_for_server()
+        self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -201,7 +213,7 @@ class AiohttpTransport:
         if (dial := self._config.dial) is not None:
             from traincrew.engine.client.dialing import DialingConnector
 
-            return DialingConnector(dial, limit=0, keepalive_timeout=_KEEPALIVE_SECONDS)
+            return DialingConnector(lambda: self._known(dial()), limit=0, keepalive_timeout=_KEEPALIVE_SECONDS)
         return aiohttp.TCPConnector(
             limit=0, keepalive_timeout=_KEEPALIVE_SECONDS, socket_factory=self._socket
         )
@@ -212,7 +224,23 @@ class AiohttpTransport:
         option = getattr(socket, "TCP_USER_TIMEOUT", None)
         if self._delivery_limit is not None and option is not None:
             made.setsockopt(socket.IPPROTO_TCP, option, int(self._delivery_limit * 1000))
-        return made
+        return self._known(made)
+
+    def _known(self, connection: socket.socket) -> socket.socket:
+        self._sockets.add(connection)
+        return connection
+
+    def cut(self) -> None:
+        """Break all connections at once; what is not on its way yet is never sent.
+
+        Closing them would send what asyncio and the kernel still have. Without lingering, the
+        kernel drops its part and resets the connection, which ends a request that the server has
+        received and has not begun to apply.
+        """
+        for connection in list(self._sockets):
+            with contextlib.suppress(OSError):  # it is closed, or not connected yet
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGERING)
+                connection.shutdown(socket.SHUT_RDWR)
 
     async def _send(self, request: HttpRequest) -> aiohttp.ClientResponse:
         import aiohttp
