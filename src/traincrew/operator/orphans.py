@@ -17,9 +17,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-import msgspec
 from msgspec import Struct
 
+from traincrew.engine.client import Pages, decoded
 from traincrew.engine.errors import (
     ApiError,
     ConflictError,
@@ -274,11 +274,9 @@ async def _served(client: Client, group: str, namespace: str | None) -> Resource
 
 async def _get(client: Client, path: str, what: str) -> dict[str, Any]:
     try:
-        document = msgspec.json.decode(await client.request("GET", path))
+        document = decoded(await client.request("GET", path))
     except ApiError as error:
         raise _cannot_tell(f"find out {what}", error) from error
-    except msgspec.DecodeError as error:
-        raise CannotTellError(f"cannot find out {what}: {path} is not JSON: {error}") from error
     return document if isinstance(document, dict) else {}
 
 
@@ -297,22 +295,24 @@ async def _list(
     for _ in range(_ATTEMPTS):
         kept: list[T] = []
         token: str | None = None
+        pages = Pages()
         try:
             while True:
                 query = {**(params or {}), "limit": _PAGE, "continue": token}
                 body = await client.request(
                     "GET", resource.path(namespace), params=query, accept=accept
                 )
-                page = msgspec.json.decode(body)
+                page = decoded(body)
                 kept += [known for each in page["items"] if (known := read(each)) is not None]
                 token = (page.get("metadata") or {}).get("continue")
+                pages.add(len(page["items"]), token)
                 if not token:
                     return kept
         except GoneError:
             continue  # the continue token has expired: list from the beginning
         except ApiError as error:
             raise _cannot_tell(f"list {what}{where}", error) from error
-        except (msgspec.DecodeError, KeyError, TypeError) as error:
+        except (KeyError, TypeError) as error:
             raise CannotTellError(f"cannot list {what}{where}: not a list: {error}") from error
     raise CannotTellError(
         f"cannot list {what}{where}: it expired {_ATTEMPTS} times before its end; try again later"

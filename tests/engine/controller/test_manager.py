@@ -201,7 +201,7 @@ def test_losing_the_lease_cancels_the_work_and_makes_a_standby(
 
     simulate(main())
     said = capsys.readouterr()
-    assert "not leading any more" in said.out + said.err
+    assert "leadership lost" in said.out + said.err
     assert "not renewed within 10 s" in said.out + said.err
 
 

@@ -231,7 +231,7 @@ def test_nothing_of_a_term_writes_in_the_next_one() -> None:
             return [name for name in names if name.startswith(f"term-{term}-")]
 
         leader = Leader(server, work)
-        await until(lambda: leader.elector.is_leader())
+        await until(leader.elector.is_leader)
         server.fail(path="/leases/", error=ConnectionResetError("gone"), times=60)
         await until(lambda: leader.lost, timeout=120)
         ended = names_of(0)
@@ -335,7 +335,7 @@ async def test_what_a_cut_connection_has_not_sent_is_never_sent() -> None:
     size = 1_000_000  # most of it is in the sender's kernel
     big = {**config_map("a"), "data": {"x": "x" * size}}
     writing = asyncio.create_task(client.create(CONFIG_MAPS, big))
-    await until(lambda: connected.is_set())
+    await until(connected.is_set)
     client.cut()
     try:
         with pytest.raises(UnreachableError):

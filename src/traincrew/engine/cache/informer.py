@@ -52,7 +52,7 @@ class Informer(Generic[T]):
         metrics: Where the watch is recorded, if anywhere.
         on_state: Called with failures of the watch that repeat or that waiting may not cure, and
             with None once the server works again. The watch is retried in any case.
-        longest_retry: Longest delay between attempts in seconds, before jitter, which may double it.
+        longest_retry: Longest seconds between attempts, before jitter, which may double them.
     """
 
     @overload

@@ -42,6 +42,7 @@ class Pace:
         log: Logger,
         errors: Number | None,
         on_state: Callable[[Exception | None], None] | None = None,
+        *,
         longest: float = 30.0,
     ) -> None:
         self._clock = clock

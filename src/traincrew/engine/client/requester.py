@@ -11,9 +11,10 @@ from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
+from traincrew.engine.client.bounds import decoded
 from traincrew.engine.client.transport import AiohttpTransport, HttpRequest, Transport
 from traincrew.engine.clock import SYSTEM_CLOCK, Clock
-from traincrew.engine.errors import ApiError
+from traincrew.engine.errors import ApiError, BadAnswerError
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -247,8 +248,8 @@ def _query(params: Parameters | None) -> str:
 def _error(status: int, body: bytes, retry_after: float | None) -> ApiError:
     """Decode an error response; a proxy in between may send something other than a Status."""
     try:
-        value = msgspec.json.decode(body)
-    except msgspec.DecodeError:
+        value = decoded(body)
+    except BadAnswerError:
         value = None
     if not isinstance(value, dict):
         text = body[:500].decode("utf-8", "replace").strip()

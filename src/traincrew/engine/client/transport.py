@@ -14,7 +14,8 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct, field
 
-from traincrew.engine.errors import UnreachableError
+from traincrew.engine.client.bounds import MAX_BODY, MAX_ERROR, read_whole, refuse_encoding
+from traincrew.engine.errors import BadAnswerError, UnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -75,7 +76,7 @@ class HttpStream(Protocol):
         ...
 
     async def read(self) -> bytes:
-        """Return the whole body; for error responses."""
+        """Return the body of an error response, or of a very long one nothing."""
         ...
 
 
@@ -130,7 +131,10 @@ class _AiohttpStream:
             raise unreachable(self._url, error) from error
 
     async def read(self) -> bytes:
-        return b"".join([chunk async for chunk in self.chunks()])
+        try:
+            return await read_whole(self.chunks(), MAX_ERROR, self.headers.get("content-length"))
+        except BadAnswerError:
+            return b""
 
 
 def _lower(response: aiohttp.ClientResponse) -> dict[str, str]:
@@ -202,6 +206,7 @@ class AiohttpTransport:
                 connector=self._connector(),
                 trace_configs=[_guarding()],
                 cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,
                 trust_env=False,
                 read_bufsize=2**18,
             )
@@ -213,7 +218,9 @@ class AiohttpTransport:
         if (dial := self._config.dial) is not None:
             from traincrew.engine.client.dialing import DialingConnector
 
-            return DialingConnector(lambda: self._known(dial()), limit=0, keepalive_timeout=_KEEPALIVE_SECONDS)
+            return DialingConnector(
+                lambda: self._known(dial()), limit=0, keepalive_timeout=_KEEPALIVE_SECONDS
+            )
         return aiohttp.TCPConnector(
             limit=0, keepalive_timeout=_KEEPALIVE_SECONDS, socket_factory=self._socket
         )
@@ -272,15 +279,14 @@ class AiohttpTransport:
 
         Raises:
             UnreachableError: No complete answer arrived.
+            BadAnswerError: It is compressed or too long; the connection is closed.
         """
-        import aiohttp
-
         async with await self._send(request) as response:
-            try:
-                body = await response.read()
-            except (aiohttp.ClientError, OSError, TimeoutError) as error:
-                raise unreachable(request.url, error) from error
-            return HttpResponse(response.status, _lower(response), body)
+            stream = _AiohttpStream(response, request.url)
+            refuse_encoding(stream.headers)
+            length = stream.headers.get("content-length")
+            body = await read_whole(stream.chunks(), MAX_BODY, length)
+            return HttpResponse(stream.status, stream.headers, body)
 
     @asynccontextmanager
     async def stream(self, request: HttpRequest) -> AsyncIterator[HttpStream]:
@@ -288,11 +294,14 @@ class AiohttpTransport:
 
         Raises:
             UnreachableError: No answer arrived.
+            BadAnswerError: It is compressed.
         """
         response = await self._send(request)
         try:
             # Exceptions of the caller must pass unchanged.
-            yield _AiohttpStream(response, request.url)
+            stream = _AiohttpStream(response, request.url)
+            refuse_encoding(stream.headers)
+            yield stream
         finally:
             self._hang_up(response)
 

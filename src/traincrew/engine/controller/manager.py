@@ -237,7 +237,7 @@ class Manager:
             try:
                 term.result()
             except* LeadershipLost as errors:
-                get_logger().warning("not leading any more", reason=str(_first(errors)))
+                get_logger().warning("leadership lost", reason=str(_first(errors)))
             else:
                 return  # without election, and with nothing to run
             await self._stand_by(group)

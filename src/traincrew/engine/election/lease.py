@@ -203,7 +203,7 @@ class LeaderElector:
             await asyncio.gather(follower, return_exceptions=True)
 
     async def _has_time(self) -> bool:
-        """Return whether the Lease just acquired lasts; a slow answer has used it up before work began.
+        """Return whether the Lease just acquired lasts; a slow answer has used up part of it.
 
         It is renewed once, at once: an API server that was stopped may answer quickly by now.
         """

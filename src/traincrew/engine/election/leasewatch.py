@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from traincrew.engine.errors import ApiError, UnreachableError
+from traincrew.engine.client import decoded, line_batches
+from traincrew.engine.errors import ApiError, BadAnswerError, UnreachableError
 from traincrew.engine.resources import LEASES
 
 if TYPE_CHECKING:
@@ -54,11 +53,9 @@ async def follow_lease(
         "fieldSelector": f"metadata.name={name}",
         "resourceVersion": version,
     }
-    rest = b""
     async with client.stream(LEASES.path(namespace), params, read_timeout=silence) as chunks:
         opened()
-        async for chunk in chunks:
-            *lines, rest = (rest + chunk).split(b"\n")
+        async for lines in line_batches(chunks):
             for line in lines:
                 if line and (lease := _lease(line)) is not None:
                     changed(lease)
@@ -66,9 +63,9 @@ async def follow_lease(
 
 def _lease(line: bytes) -> dict[str, Any] | None:
     try:
-        event = msgspec.json.decode(line)
+        event = decoded(line)
         kind, lease = event["type"], event["object"]
-    except (msgspec.DecodeError, KeyError, TypeError) as error:
+    except (BadAnswerError, KeyError, TypeError) as error:
         raise UnreachableError(f"a watch sent something that is not an event: {error}") from error
     if kind == "ERROR":
         raise ApiError.from_status(lease.get("code") or 500, lease)
