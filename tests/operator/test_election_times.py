@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 DEFAULTS = OperatorOptions()
-TIMES = {
+TIMES: dict[str, Any] = {
     "duration": DEFAULTS.lease_duration,
     "renew_deadline": DEFAULTS.renew_deadline,
     "retry_period": DEFAULTS.retry_period,

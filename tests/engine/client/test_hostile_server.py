@@ -64,7 +64,7 @@ async def serving(
     await server.wait_closed()
 
 
-def head(status: int = 200, **headers: Any) -> bytes:
+def head(status: int = 200, /, **headers: Any) -> bytes:
     lines = [f"HTTP/1.1 {status} X", *(f"{name}: {value}" for name, value in headers.items())]
     return "\r\n".join([*lines, "connection: close", "", ""]).encode()
 
