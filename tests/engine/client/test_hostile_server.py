@@ -58,7 +58,8 @@ async def serving(
     hostile = Hostile(answer)
     server = await asyncio.start_server(hostile.handle, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    async with Client(ClientConfig(f"http://127.0.0.1:{port}")) as client:
+    hostile.url = f"http://127.0.0.1:{port}"
+    async with Client(ClientConfig(hostile.url)) as client:
         yield hostile, client
     server.close()
     await server.wait_closed()
@@ -246,3 +247,20 @@ async def test_no_more_of_a_log_is_read_than_was_asked_for() -> None:
     async with serving(answer) as (_, client):
         chunks = [chunk async for chunk in client.logs("a", limit_bytes=3000)]
         assert len(b"".join(chunks)) == 3000
+
+
+async def test_a_redirect_is_not_followed() -> None:
+    """The token is for this server, and for no other."""
+
+    def elsewhere(_: str) -> Iterator[bytes]:
+        yield document({})
+
+    async with serving(elsewhere) as (other, _):
+
+        def answer(_: str) -> Iterator[bytes]:
+            yield head(302, location=f"{other.url}/stolen", **{"content-length": 0})
+
+        async with serving(answer) as (_, client):
+            with pytest.raises(ApiError, match="status 302"):
+                await client.get(CONFIG_MAPS, "a")
+        assert other.requests == []
