@@ -149,6 +149,11 @@ class Cluster:
         if self._operator.done():
             await self._operator
 
+    @property
+    def operator_has_ended(self) -> bool:
+        """Whether the operator has ended by itself."""
+        return self._operator is None or self._operator.done()
+
     async def stop_operator(self) -> None:
         """Stop the operator gracefully, and wait for its end."""
         assert self._operator is not None

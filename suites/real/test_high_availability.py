@@ -19,7 +19,7 @@ import pytest
 from .faults.cases import Case, check_case, is_deleted, is_scaled, succeeds
 from .faults.jobs import HELPER_IMAGE, UNTIL_TOLD, chainer_job, work
 from .faults.namespace import FaultNamespace
-from .faults.operators import LEADING, READY, Operator
+from .faults.operators import LEADING, LOST, READY, Operator
 from .faults.proxy import Held, Proxy
 from .faults.report import teller
 
@@ -121,13 +121,27 @@ async def test_a_killed_leader_is_succeeded_within_the_lease(pair: Pair) -> None
     await pair.take_over(killed, within=LEASE + 1)
 
 
-async def test_a_partitioned_leader_is_succeeded_within_the_lease_and_exits(pair: Pair) -> None:
+async def test_a_partitioned_leader_is_succeeded_within_the_lease_and_stands_by(
+    pair: Pair,
+) -> None:
+    """The same process leads again when the other one is killed."""
     pair.leader.proxy.cut()
     cut = time.monotonic()
     await pair.take_over(cut, within=LEASE + 1)
-    assert await pair.leader.operator.ended(30) == 1
+    await pair.leader.operator.says(LOST)
     pair.leader.proxy.mend()
+    await pair.namespace.create(chainer_job("later", work(1)))
+    await pair.namespace.until_phase("later", "Succeeded")
     assert pair.leader.proxy.job_writes(since=cut + 4.5) == []
+
+    await pair.standby.operator.kill()
+    killed = time.monotonic()
+    await pair.namespace.create(chainer_job("again", work(1)))
+    await pair.namespace.until_phase("again", "Succeeded")
+    wrote = pair.leader.proxy.job_writes(since=cut + 4.5)[0].sent
+    slowest = await pair.namespace.round_trip()
+    assert wrote - killed <= LEASE + 1 + 10 * slowest
+    assert pair.leader.operator.is_running
 
 
 async def test_a_frozen_leader_is_succeeded_within_the_lease_and_does_no_harm_later(
@@ -142,9 +156,12 @@ async def test_a_frozen_leader_is_succeeded_within_the_lease_and_does_no_harm_la
 
     woken = time.monotonic()
     pair.leader.operator.signal(signal.SIGCONT)
-    assert await pair.leader.operator.ended(30) == 1
+    await pair.leader.operator.says(LOST)
     assert "not renewed within 4 s" in pair.leader.operator.said()
+    await pair.namespace.create(chainer_job("later", work(1)))
+    await pair.namespace.until_phase("later", "Succeeded")
     assert pair.leader.proxy.job_writes(since=woken) == []
+    assert pair.leader.operator.is_running
 
 
 async def test_a_leader_stopped_gracefully_hands_over_at_once(pair: Pair) -> None:

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 import aiohttp
 import pytest
 
+from harness import OPERATOR_AGENT
 from plan.chainerjob.world import plain
 from traincrew.engine.errors import UnreachableError
 from traincrew.engine.resources import CUSTOM_RESOURCE_DEFINITIONS, LEASES
+from traincrew.local.apiserver.http.faults import Fault
 from traincrew.operator.app import listen_address, run_operator
 from traincrew.operator.options import OperatorOptions
 
@@ -120,6 +122,59 @@ async def test_a_crowd_at_its_port_takes_neither_the_lease_nor_the_probes(
         if operator.returncode is None:
             operator.terminate()
         assert await operator.wait() == 0
+
+
+async def test_an_operator_that_lost_its_lease_goes_on_in_the_same_process(
+    cluster: Cluster, free_port: int
+) -> None:
+    """A standby meanwhile, by its metrics and probes; then it finds what has happened."""
+    await cluster.start_operator(
+        leader_elect=True,
+        lease_namespace="default",
+        lease_duration=5.0,
+        renew_deadline=2.0,
+        retry_period=0.5,
+        metrics_address=f"127.0.0.1:{free_port}",
+    )
+    await cluster.create(plain())
+    master = await cluster.run_master()
+    await cluster.until_phase("digits", "Running")
+
+    async with aiohttp.ClientSession(f"http://127.0.0.1:{free_port}") as session:
+
+        async def status(path: str) -> int:
+            async with session.get(path) as response:
+                return response.status
+
+        async def shows(*lines: str) -> bool:
+            async with session.get("/metrics") as response:
+                text = await response.text()
+            return all(f"\n{line}\n" in text for line in lines)
+
+        leads = 'leader_election_master_status{name="chainer-operator"}'
+
+        async def led() -> bool:
+            return await shows(f"{leads} 1.0", "traincrew_leadership_lost_total 0.0")
+
+        async def lost() -> bool:
+            return await shows(f"{leads} 0.0", "traincrew_leadership_lost_total 1.0")
+
+        async def leads_again() -> bool:
+            return await shows(f"{leads} 1.0") and await status("/readyz") == 200
+
+        await cluster.until(led)
+        assert await status("/readyz") == 200
+        cluster.server.faults = lambda _method, _path, agent: (
+            Fault(cut="before") if agent.startswith(OPERATOR_AGENT) else None
+        )
+        await cluster.until(lost)
+        assert await status("/readyz") == 503, "its caches are old"
+        assert await status("/healthz") == 200, "it is not to be restarted"
+        await cluster.end_pod(master, 0)
+        cluster.server.faults = None
+        await cluster.until_phase("digits", "Succeeded")
+        await cluster.until(leads_again)
+    assert not cluster.operator_has_ended
 
 
 async def test_a_missing_definition_is_logged_and_waited_for(

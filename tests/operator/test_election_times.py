@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
 
 from engine.election.candidates import Candidate, never_two_leaders, now, spec
 from traincrew.cli.commands.operator import operator_command
-from traincrew.engine.election import LeadershipLost
+from traincrew.engine.client import Client
+from traincrew.engine.controller import Controller, Manager, Request, Result, own_key
+from traincrew.engine.election import LeaderElector, LeadershipLost
+from traincrew.engine.resources import CONFIG_MAPS, JOBS
 from traincrew.engine.testing import FakeServer, simulate, until
 from traincrew.operator.options import OperatorOptions
 
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 DEFAULTS = OperatorOptions()
-TIMES = {
+TIMES: dict[str, Any] = {
     "duration": DEFAULTS.lease_duration,
     "renew_deadline": DEFAULTS.renew_deadline,
     "retry_period": DEFAULTS.retry_period,
@@ -90,6 +93,82 @@ def test_a_leader_cut_off_gives_up_before_the_other_one_starts() -> None:
         with pytest.raises(LeadershipLost):
             await leader.task
         assert 2.9 <= now() - cut <= 4.1
+
+    simulate(main())
+
+
+class Operator:
+    """A manager with the operator's times, that stays a process whatever happens."""
+
+    def __init__(self, server: FakeServer, identity: str) -> None:
+        self.elector = LeaderElector(
+            server.client(), "system", "lock", identity, clock=server.clock, **TIMES
+        )
+        client = Client(
+            server.client().config,
+            transport=server,
+            clock=server.clock,
+            guard=self.elector.ensure_leader,
+        )
+        self.manager = Manager(client, elector=self.elector, clock=server.clock)
+        self.reconciles = 0
+
+        async def reconcile(_: Request) -> Result:
+            self.reconciles += 1
+            name = f"{identity}-{self.reconciles}"
+            await client.create(CONFIG_MAPS, {"metadata": {"name": name, "namespace": "team"}})
+            return Result(requeue_after=0.1)
+
+        controller = Controller("jobs", reconcile, clock=server.clock)
+        controller.watch(self.manager.informer(JOBS), own_key)
+        self.manager.add(controller)
+        self.task = asyncio.create_task(self.manager.run())
+
+    async def stop(self) -> None:
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+@pytest.mark.parametrize("length", [4.2, 6.0, 15.0])
+def test_somebody_leads_again_soon_after_each_pause_of_the_api_server(
+    replicas: int, length: float
+) -> None:
+    """And works again, in the same processes; requests of the pause are served late."""
+
+    async def main() -> None:
+        server = FakeServer()
+        server.put(JOBS, {"metadata": {"name": "j", "namespace": "team"}})
+        operators = [Operator(server, f"operator-{number}") for number in range(replicas)]
+
+        def leaders() -> list[Operator]:
+            return [each for each in operators if each.elector.is_leader()]
+
+        await until(leaders)
+        for count in range(10):
+            await asyncio.sleep(3.0 + 0.37 * count)
+            server.pause()
+            ends = now() + length
+            while now() < ends:
+                await asyncio.sleep(0.05)
+                assert len(leaders()) <= 1
+            server.resume()
+            before = [each.reconciles for each in operators]
+            resumed = now()
+            await until(
+                lambda before=before: any(  # type: ignore[misc]
+                    each.reconciles > number
+                    for each, number in zip(operators, before, strict=True)
+                    if each.elector.is_leader()
+                ),
+                interval=0.001,
+            )
+            assert now() - resumed <= 5.0
+        assert not any(each.task.done() for each in operators)
+        lost = sum(each.manager.metrics.terms_lost.value() for each in operators)
+        assert lost == 10
+        for each in operators:
+            await each.stop()
 
     simulate(main())
 

@@ -13,6 +13,7 @@ import sys
 
 import click
 
+from traincrew.cli.display.safe import SafeStream
 from traincrew.cli.errors import CommandFailed
 from traincrew.cli.starting import raise_interrupts
 
@@ -160,6 +161,11 @@ def _open_standard_streams() -> None:
         sys.stderr = os.fdopen(2, "w", encoding="utf-8")
 
 
+def _guard_standard_streams() -> None:
+    """Let nothing that a cluster has sent control the terminal."""
+    sys.stdout, sys.stderr = SafeStream(sys.stdout), SafeStream(sys.stderr)
+
+
 def _flush(code: int) -> int:
     """Write what is left of the output; return the exit code if that was not possible."""
     try:
@@ -177,6 +183,7 @@ def _flush(code: int) -> int:
 def main() -> None:
     """Run the `traincrew` program."""
     _open_standard_streams()
+    _guard_standard_streams()
     # Other users must not be able to write our files, such as programs in cached environments.
     os.umask(os.umask(0o077) | 0o022)
     # structlog imports rich if available, for tracebacks that we do not use: 10% of the start-up.

@@ -163,6 +163,13 @@ class UnreachableError(ApiError):
     transient = True
 
 
+class BadAnswerError(ApiError):
+    """An answer that cannot be used: too large, endless, compressed, or not what was asked for."""
+
+    default_code = 0
+    default_reason = "BadAnswer"
+
+
 def _kinds(*kinds: type[ApiError]) -> tuple[type[ApiError], ...]:
     return kinds
 

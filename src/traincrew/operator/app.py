@@ -42,8 +42,9 @@ async def run_operator(
     """Run until stopped.
 
     With leader election there are two clients. Reconciles write through one that checks, right
-    before every write, that this process is still the leader; the Lease itself, and events (which
-    report writes that have succeeded, and which no other process would report), use the other.
+    before every write, that this process is still the leader, and whose connections are broken when
+    it is not; the Lease itself, and events (which report writes that have succeeded, and which no
+    other process would report), use the other. Losing the Lease does not end this.
 
     Args:
         config: The API server.
@@ -53,7 +54,6 @@ async def run_operator(
         on_ready: Called once the caches are synced.
 
     Raises:
-        LeadershipLost: Another operator may be the leader now; this process has to exit.
         ApiError: The API server cannot be used with this configuration.
     """
     async with contextlib.AsyncExitStack() as stack:
@@ -82,7 +82,6 @@ async def run_operator(
         always.metrics = manager.metrics
         gate = Gate()  # one for all kinds: they share the API server
         events = EventRecorder(always, COMPONENT, gate=gate, metrics=manager.metrics)
-        manager.add_runnable(events.run)
         reports, certificate = None, ""
         if options.progress is not None:
             reports = Reports(options.progress.metrics)
@@ -111,14 +110,18 @@ async def run_operator(
             asyncio.create_task(_missing_definitions(client, kinds, options), name="definitions"),
             asyncio.create_task(_announce(manager, on_ready), name="ready"),
         ]
+        recording = asyncio.create_task(events.run(), name="events")
         stopping = asyncio.create_task(stop.wait())
         try:
-            await _wait_for_end(stopping, work)
+            await _wait_for_end(stopping, [*work, recording])
             await manager.drain(DRAIN_SECONDS)
         finally:
             for task in (stopping, *work):
                 task.cancel()
             await asyncio.gather(stopping, *work, return_exceptions=True)
+            # Last of all: reconciles that were cancelled report what they have written.
+            recording.cancel()
+            await asyncio.gather(recording, return_exceptions=True)
 
 
 async def _wait_for_end(stopping: asyncio.Task[bool], work: Sequence[asyncio.Task[None]]) -> None:

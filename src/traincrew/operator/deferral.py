@@ -53,6 +53,10 @@ class Deferral:
         for deferred in what:
             self._since.pop((request, deferred), None)
 
+    def clear(self) -> None:
+        """Forget everything that was deferred."""
+        self._since.clear()
+
     def _continue(self) -> None:
         for request, _ in self._since:
             self._enqueue(request)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from msgspec import Struct
 
+from traincrew.engine.client import Pages
 from traincrew.engine.decoding import UndecodableError, decode_json
 from traincrew.engine.errors import (
     ApiError,
@@ -294,6 +295,7 @@ async def _list(
     for _ in range(_ATTEMPTS):
         kept: list[T] = []
         token: str | None = None
+        pages = Pages()
         try:
             while True:
                 query = {**(params or {}), "limit": _PAGE, "continue": token}
@@ -303,6 +305,7 @@ async def _list(
                 page = decode_json(body)
                 kept += [known for each in page["items"] if (known := read(each)) is not None]
                 token = (page.get("metadata") or {}).get("continue")
+                pages.add(len(page["items"]), token)
                 if not token:
                     return kept
         except GoneError:

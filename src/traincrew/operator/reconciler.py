@@ -142,11 +142,20 @@ class Reconciler:
         for informer in self._observer.watched.values():
             self.controller.watch(informer, self._observer.job_of, priority=FOLLOWING)
         manager.add(self.controller)
+        manager.on_end_of_term(self._end_term)
 
     @property
     def jobs(self) -> Store[Any]:
         """The cache of jobs."""
         return self._observer.jobs.store
+
+    def _end_term(self) -> None:
+        """Drop what is remembered of jobs: another operator may change them now."""
+        self._memories.clear()
+        self._tracker.clear()
+        self._deferral.clear()
+        if self._reports is not None:
+            self._reports.clear()
 
     def _target(self) -> Target:
         return Target(

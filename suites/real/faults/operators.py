@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 READY = "operator is ready"
 LEADING = "leading"
+LOST = "leadership lost"
 
 
 class Operator:
@@ -58,6 +59,11 @@ class Operator:
                 stdout=output,
                 stderr=output,
             )
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process has not ended."""
+        return self._process is not None and self._process.returncode is None
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal; do nothing if it has ended."""

@@ -10,7 +10,8 @@ import pytest
 
 from cli.builders import ended, pod, running, waiting
 from traincrew.cli.display.objects import Pod
-from traincrew.cli.watching.follow import LogFollower, Position, split_stamp
+from traincrew.cli.watching.follow import LogFollower, Position
+from traincrew.cli.watching.loglines import split_stamp
 from traincrew.engine.errors import NotFoundError, UnreachableError
 
 NAME = "digits-master-x"

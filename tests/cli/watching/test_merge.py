@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from traincrew.cli.watching import merge
-from traincrew.cli.watching.follow import Position, split_stamp
+from traincrew.cli.watching.follow import Position
+from traincrew.cli.watching.loglines import split_stamp
 from traincrew.cli.watching.merge import Reading, Source, merged
 from traincrew.engine.errors import ApiError, NotFoundError
 

@@ -49,6 +49,9 @@ class Recorder:
     async def stream(self, _: HttpRequest) -> AsyncIterator[Any]:
         yield None
 
+    def cut(self) -> None:
+        pass
+
     async def close(self) -> None:
         pass
 

@@ -7,7 +7,7 @@ import pytest
 
 from traincrew.engine.cache import Informer
 from traincrew.engine.controller import Controller, Manager, Request, own_key
-from traincrew.engine.election import LeaderElector, LeadershipLost
+from traincrew.engine.election import LeaderElector
 from traincrew.engine.objects import MetadataOnly
 from traincrew.engine.resources import JOBS, LEASES, PODS
 from traincrew.engine.testing import FakeServer, simulate, until
@@ -174,17 +174,144 @@ def test_leadership_is_released_only_after_all_work_has_stopped() -> None:
     simulate(main())
 
 
-def test_losing_the_lease_cancels_the_work_and_ends_the_manager() -> None:
+def cut_off(server: FakeServer) -> None:
+    server.fail(path="/leases/", error=ConnectionResetError("gone"), times=10**6)
+
+
+def test_losing_the_lease_cancels_the_work_and_makes_a_standby(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     async def main() -> None:
         server = FakeServer()
         server.put(JOBS, job("a"))
         process = Process(server, "one", busy=1000)
         process.start()
         await until(lambda: process.seen == ["a"])
-        server.fail(path="/leases/", error=ConnectionResetError("gone"), times=10**6)
+        cut_off(server)
         cut = asyncio.get_running_loop().time()
-        with pytest.raises(LeadershipLost, match="not renewed within 10 s"):
-            await process.task
+        await until(lambda: process.stopped_at)
         assert 8 <= process.stopped_at - cut <= 11
+        await asyncio.sleep(60)
+        assert process.seen == ["a"]
+        assert not process.task.done()
+        assert process.manager.synced, "its caches are warm again"
+        assert process.manager.metrics.leader.value("lock") == 0
+        assert process.manager.metrics.terms_lost.value() == 1
+        await process.stop()
+
+    simulate(main())
+    said = capsys.readouterr()
+    assert "leadership lost" in said.out + said.err
+    assert "not renewed within 10 s" in said.out + said.err
+
+
+def test_a_standby_that_led_begins_as_a_new_process_would() -> None:
+    """It lists again before it joins the election, and reconciles everything when it leads."""
+
+    async def main() -> None:
+        server = FakeServer()
+        server.put(JOBS, job("a"))
+        server.put(JOBS, job("b"))
+        first = Process(server, "one")
+        dropped: list[float] = []
+        first.manager.on_end_of_term(lambda: dropped.append(asyncio.get_running_loop().time()))
+        first.start()
+        await until(lambda: sorted(first.seen) == ["a", "b"])
+        first.controller.enqueue(Request("team", "gone"), after=40)
+        first.seen.clear()
+        server.fail("GET", "/jobs", delay=20, times=2)
+        server.fail("WATCH", "/jobs", delay=20, times=2)
+        lists = len([r for r in server.requests if "/jobs?" in r])
+        server.fail(path="/leases/", error=ConnectionResetError("gone"), times=60)
+        await until(lambda: dropped)
+        assert not first.manager.synced
+        server.remove(JOBS, "a", "team")
+        server.put(JOBS, job("c"))
+        leases = len([r for r in server.requests if "/leases" in r])
+        await asyncio.sleep(15)
+        assert len([r for r in server.requests if "/leases" in r]) == leases
+        await until(lambda: first.seen, timeout=600)
+        await asyncio.sleep(1)
+        assert sorted(set(first.seen)) == ["a", "b", "c"], "also what was deleted meanwhile"
+        assert len([r for r in server.requests if "/jobs?" in r]) > lists
+        assert first.manager.metrics.leader.value("lock") == 1
+        await first.stop()
+
+    simulate(main())
+
+
+def test_work_that_needs_leadership_is_called_for_each_term() -> None:
+    async def main() -> None:
+        server = FakeServer()
+        process = Process(server, "one")
+        log: list[str] = []
+
+        def runnable(name: str) -> Any:
+            async def run() -> None:
+                log.append(f"{name} begins")
+                try:
+                    await asyncio.Event().wait()
+                finally:
+                    log.append(f"{name} ends")
+
+            return run
+
+        process.manager.add_runnable(runnable("leader"))
+        process.manager.add_runnable(runnable("always"), needs_leadership=False)
+        process.start()
+        await until(lambda: "leader begins" in log)
+        server.fail(path="/leases/", error=ConnectionResetError("gone"), times=60)
+        await until(lambda: log.count("leader begins") == 2, timeout=600)
+        assert log == ["always begins", "leader begins", "leader ends", "leader begins"]
+        await process.stop()
+        assert log[-1] != "leader begins"
+        assert log.count("always begins") == 1
+
+    simulate(main())
+
+
+def test_a_failure_ends_the_manager_also_when_the_lease_is_lost_with_it() -> None:
+    async def main() -> None:
+        server = FakeServer()
+        process = Process(server, "one")
+
+        async def fail() -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                raise OSError("port is taken")
+
+        process.manager.add_runnable(fail)
+        process.start()
+        await until(lambda: process.manager.metrics.leader.value("lock"))
+        cut_off(server)
+        with pytest.raises(OSError, match="port is taken"):
+            await process.task
+
+    simulate(main())
+
+
+def test_a_process_that_is_stopped_in_the_moment_of_the_loss_ends() -> None:
+    async def main() -> None:
+        server = FakeServer()
+        process = Process(server, "one")
+        process.manager.on_end_of_term(lambda: None)
+        cancelled = False
+
+        async def work() -> None:
+            nonlocal cancelled
+            try:
+                await asyncio.Event().wait()
+            finally:
+                cancelled = True
+                process.task.cancel()
+                await asyncio.sleep(0.1)
+
+        process.manager.add_runnable(work)
+        process.start()
+        await until(lambda: process.manager.metrics.leader.value("lock"))
+        cut_off(server)
+        await until(lambda: cancelled)
+        await until(process.task.done, timeout=5)
 
     simulate(main())

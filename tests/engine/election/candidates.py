@@ -23,6 +23,11 @@ class Candidate:
     def _start(self) -> None:
         self.started = True
 
+    def again(self) -> None:
+        """Take part again, after a loss."""
+        self.started = False
+        self.task = asyncio.create_task(self.elector.run(self._start))
+
     async def stop(self, release: bool = True) -> None:
         self.task.cancel()
         await asyncio.gather(self.task, return_exceptions=True)
@@ -68,7 +73,10 @@ async def never_two_leaders(
         for number, each in enumerate(candidates):
             if each.task.done():
                 assert isinstance(each.task.exception(), LeadershipLost)
-                candidates[number] = candidate(server, f"{number}-{count}")
+                if rng.random() < 0.5:
+                    each.again()
+                else:  # it was restarted
+                    candidates[number] = candidate(server, f"{number}-{count}")
                 terms += 1
     assert terms > 3, "the test did take leadership away"
     for each in candidates:

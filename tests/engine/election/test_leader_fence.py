@@ -1,6 +1,7 @@
 """A process that is no longer the leader writes nothing, even in the middle of a reconcile."""
 
 import asyncio
+import contextlib
 import socket
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +12,7 @@ from traincrew.engine.client import Client
 from traincrew.engine.config import ClientConfig
 from traincrew.engine.controller import Controller, Manager, Request, own_key
 from traincrew.engine.election import LeaderElector, LeadershipLost
+from traincrew.engine.errors import UnreachableError
 from traincrew.engine.resources import CONFIG_MAPS, JOBS, LEASES
 from traincrew.engine.testing import FakeServer, simulate, until
 
@@ -42,6 +44,11 @@ class Leader:
 
     async def _reconcile(self, request: Request) -> None:
         await self._work(self.client, request)
+
+    @property
+    def lost(self) -> float:
+        """How often it has lost the Lease."""
+        return self.manager.metrics.terms_lost.value()
 
     async def stop(self) -> None:
         self.task.cancel()
@@ -77,6 +84,8 @@ def test_a_process_stopped_for_longer_than_the_lease_does_not_write(
         stages: list[str] = []
 
         async def work(client: Client, request: Request) -> None:
+            if stages:
+                return  # it leads again, and has nothing to do
             await client.create(CONFIG_MAPS, config_map("first"))
             stages.append("first")
             sleep_through(10.001)
@@ -87,11 +96,11 @@ def test_a_process_stopped_for_longer_than_the_lease_does_not_write(
                 stages.append("end")
 
         leader = Leader(server, work)
-        with pytest.raises(LeadershipLost):
-            await leader.task
+        await until(lambda: leader.lost)
         assert stages == ["first", "end"]
         assert len(writes(server)) == 1
         assert leader.manager.metrics.reconcile_errors.value("jobs") == 0
+        await leader.stop()
 
     simulate(main())
 
@@ -125,9 +134,10 @@ def test_a_retry_after_the_lease_was_lost_is_not_sent() -> None:
             await client.create(CONFIG_MAPS, config_map("a"))
 
         leader = Leader(server, work)
-        with pytest.raises(LeadershipLost):
-            await leader.task
+        await until(lambda: leader.lost)
+        await asyncio.sleep(120)
         assert len(writes(server)) == 1
+        await leader.stop()
 
     simulate(main())
 
@@ -201,6 +211,61 @@ def test_a_planned_stop_does_not_wait_for_ever() -> None:
     simulate(main())
 
 
+def test_nothing_of_a_term_writes_in_the_next_one() -> None:
+    """The reconcile that was stopped saw a world that another leader has changed since."""
+
+    async def main() -> None:
+        server = FakeServer()
+        server.put(JOBS, {"metadata": {"name": "j", "namespace": "team"}})
+        terms: list[int] = []
+
+        async def work(client: Client, request: Request) -> None:
+            terms.append(len(terms))
+            number = terms[-1]
+            for step in range(1000):
+                await client.create(CONFIG_MAPS, config_map(f"term-{number}-{step}"))
+                await asyncio.sleep(0.5)
+
+        def names_of(term: int) -> list[str]:
+            names = [each["metadata"]["name"] for each in server.all(CONFIG_MAPS)]
+            return [name for name in names if name.startswith(f"term-{term}-")]
+
+        leader = Leader(server, work)
+        await until(leader.elector.is_leader)
+        server.fail(path="/leases/", error=ConnectionResetError("gone"), times=60)
+        await until(lambda: leader.lost, timeout=120)
+        ended = names_of(0)
+        await until(lambda: len(names_of(1)) > 10, timeout=600)
+        assert terms == [0, 1]
+        assert names_of(0) == ended
+        await leader.stop()
+
+    simulate(main())
+
+
+def test_a_frozen_process_leads_again_without_its_old_work() -> None:
+    async def main() -> None:
+        server = FakeServer()
+        server.put(JOBS, {"metadata": {"name": "j", "namespace": "team"}})
+        began: list[float] = []
+
+        async def work(client: Client, request: Request) -> None:
+            began.append(asyncio.get_running_loop().time())
+            if len(began) == 1:
+                sleep_through(60)
+                await asyncio.sleep(0)
+                await client.create(CONFIG_MAPS, config_map("old"))
+            await client.create(CONFIG_MAPS, config_map(f"new-{len(began)}"))
+
+        leader = Leader(server, work)
+        await until(lambda: server.stored(CONFIG_MAPS, "new-2", "team"), timeout=600)
+        assert server.stored(CONFIG_MAPS, "old", "team") is None
+        assert leader.lost == 1
+        await leader.stop()
+
+    simulate(main())
+
+
 # -- over real sockets ----------------------------------------------------------------------------
 
 
@@ -244,3 +309,54 @@ async def test_a_write_that_waited_for_a_connection_checks_leadership_again() ->
         server.close()
         await server.wait_closed()
     assert received == b""
+
+
+async def test_what_a_cut_connection_has_not_sent_is_never_sent() -> None:
+    """The server reads on after the cut: it gets what the kernel had delivered, and an error."""
+    received = 0
+    ended = asyncio.Event()
+    connected, reading = asyncio.Event(), asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal received
+        connected.set()
+        await reading.wait()
+        with contextlib.suppress(ConnectionError):
+            while chunk := await reader.read(65536):
+                received += len(chunk)
+        writer.close()
+        ended.set()
+
+    listener = socket.create_server(("127.0.0.1", 0))
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    port = listener.getsockname()[1]
+    server = await asyncio.start_server(serve, sock=listener, limit=1024)
+    client = Client(ClientConfig(f"http://127.0.0.1:{port}"))
+    size = 1_000_000  # most of it is in the sender's kernel
+    big = {**config_map("a"), "data": {"x": "x" * size}}
+    writing = asyncio.create_task(client.create(CONFIG_MAPS, big))
+    await until(connected.is_set)
+    client.cut()
+    try:
+        with pytest.raises(UnreachableError):
+            await writing
+        reading.set()
+        async with asyncio.timeout(10):
+            await ended.wait()
+    finally:
+        await client.close()
+        server.close()
+    assert received < size / 2
+    await server.wait_closed()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}")
+        await writer.drain()
+        writer.close()
+
+    again = await asyncio.start_server(answer, "127.0.0.1", port)
+    assert await client.get(CONFIG_MAPS, "a") == {}, "it connects again"
+    await client.close()
+    again.close()
+    await again.wait_closed()

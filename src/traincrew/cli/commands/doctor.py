@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import click
 
+from traincrew.cli.display.safe import unguarded
+from traincrew.plan.shared.text import printable
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -200,12 +203,13 @@ def doctor_command(output: str) -> None:
 
 def _announce(what: str) -> None:
     """Print the subject of the running check; the next finding overwrites the line."""
-    click.echo(f"{_CLEAR_LINE}..  {what}", nl=False)
+    click.echo(f"{_CLEAR_LINE}..  {printable(what)}", nl=False, file=unguarded(sys.stdout))
 
 
 def _print(finding: Finding, *, over_announcement: bool) -> None:
     mark = click.style(_MARKS[finding.level], fg=_COLOURS[finding.level])
     detail = f": {finding.detail}" if finding.detail else ""
-    click.echo(f"{_CLEAR_LINE if over_announcement else ''}{mark}  {finding.what}{detail}")
+    text = f"{mark}  {printable(finding.what + detail)}"
+    click.echo((_CLEAR_LINE if over_announcement else "") + text, file=unguarded(sys.stdout))
     if finding.fix:
         click.echo(f"      fix: {finding.fix}")

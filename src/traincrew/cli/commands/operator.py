@@ -216,7 +216,6 @@ def operator_command(  # noqa: PLR0917 - click passes by name
     import asyncio
 
     from traincrew.engine.config import load_config
-    from traincrew.engine.election import LeadershipLost
     from traincrew.engine.errors import ApiError, ConfigError
     from traincrew.engine.observability import configure_logging
     from traincrew.operator.options import GIT_IMAGE, HELPER_IMAGE, OperatorOptions, identity
@@ -272,8 +271,6 @@ def operator_command(  # noqa: PLR0917 - click passes by name
 
     try:
         asyncio.run(serve())
-    except LeadershipLost as error:
-        raise CommandFailed(f"no longer the leader: {error}") from error
     except ApiError as error:
         raise CommandFailed(f"{config.server}: {error.message}") from error
 

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, TextIO
 from traincrew.cli.display.folding import folded
 from traincrew.cli.display.records import Line
 from traincrew.cli.display.rows import EMPTY, FULL, Row, drawn
+from traincrew.cli.display.safe import shown, unguarded
+from traincrew.cli.display.text import plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -65,17 +67,18 @@ class Painter:
 
     def paint(self, line: Line) -> str:
         """Return the text of one line, without a line break."""
+        said = shown(line.text, colour=self.colour)
         if line.source:
             self.assign_colour(line.source)
-            name = line.source.removeprefix(self.hidden_prefix)
+            name = plain(line.source.removeprefix(self.hidden_prefix))
             self._width = max(self._width, min(len(name), WIDEST_SOURCE))
             prefix = f"{name:<{self._width}} |"
             if self.colour:
                 pod = line.source.partition("/")[0]
                 prefix = f"\x1b[{self._colours[pod]}m{prefix}\x1b[0m"
-            return f"{prefix} {line.text}".rstrip(" ")
+            return f"{prefix} {said}".rstrip(" ")
         moment = f"{line.at:>6.1f}s  " if line.at is not None else ""
-        text = self._folded(line.text, len(moment))
+        text = self._folded(said, len(moment))
         if self.colour and line.tone in _TONE_COLOURS:
             text = f"\x1b[{_TONE_COLOURS[line.tone]}m{text}\x1b[0m"
         return f"\x1b[2m{moment}\x1b[0m{text}" if self.colour and moment else moment + text
@@ -103,7 +106,7 @@ class Console:
         live: bool = False,
         on_broken: Callable[[], None] | None = None,
     ) -> None:
-        self._stream = stream or sys.stdout
+        self._stream: TextIO = unguarded(stream or sys.stdout)
         self.painter = Painter(colour=colour)
         self._live = live
         self._on_broken = on_broken
@@ -172,7 +175,7 @@ class Console:
         return "\n".join(self._row(row, columns) for row in rows)
 
     def _row(self, row: Row, columns: int) -> str:
-        text = drawn(row, columns, plain=self._plain)
+        text = plain(drawn(row, columns, plain=self._plain))
         if not self.painter.colour:
             return text
         if row.done is None:

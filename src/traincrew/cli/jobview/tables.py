@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traincrew.cli.display.text import moment
+from traincrew.cli.display.text import moment, plain
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
@@ -43,7 +43,9 @@ def table(
         **_progress(jobs),
         "REASON": [_why(job) for job in jobs],
     }
-    columns = {title: cells for title, cells in columns.items() if title not in without}
+    columns = {
+        title: list(map(plain, cells)) for title, cells in columns.items() if title not in without
+    }
     widths = [max(map(len, (title, *cells))) for title, cells in columns.items()]
     for row in [tuple(columns), *zip(*columns.values(), strict=True)]:
         cells = [f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)]

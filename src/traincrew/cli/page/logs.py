@@ -16,7 +16,8 @@ from msgspec import Struct
 
 from traincrew.cli.display.metrics import MetricReader
 from traincrew.cli.display.text import clean, moment
-from traincrew.cli.watching.follow import LogFollower, Position, has_run, split_stamp
+from traincrew.cli.watching.follow import LogFollower, Position, has_run
+from traincrew.cli.watching.loglines import split_stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable

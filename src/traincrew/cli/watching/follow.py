@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
 from typing import TYPE_CHECKING
 
+from traincrew.cli.watching.loglines import LogLines, split_stamp
 from traincrew.engine.errors import ApiError, ForbiddenError, NotFoundError
 
 if TYPE_CHECKING:
@@ -22,22 +22,6 @@ if TYPE_CHECKING:
 
 RETRY_SECONDS = 0.2
 LONGEST_RETRY_SECONDS = 3.0
-
-_STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d) ?")
-
-
-def split_stamp(line: bytes) -> tuple[tuple[str, str] | None, bytes]:
-    """Split a log line into its time and text.
-
-    Returns:
-        The time in a comparable form (seconds, then nine digits), None if the line has none; and
-        the rest.
-    """
-    match = _STAMP.match(line)
-    if match is None:
-        return None, line
-    seconds, fraction = match[1].decode(), (match[2] or b"").decode().ljust(9, "0")
-    return (seconds, fraction), line[match.end() :]
 
 
 class Position:
@@ -200,7 +184,7 @@ class LogFollower:
         """
         position = self._position
         position.resume()
-        rest = b""
+        lines = LogLines()
         metadata = self._pod.metadata
         chunks = self._client.logs(
             metadata.name,
@@ -216,12 +200,11 @@ class LogFollower:
         # Closed also if following ends between two chunks.
         async with contextlib.aclosing(chunks):
             async for chunk in chunks:
-                *lines, rest = (rest + chunk).split(b"\n")
-                for line in lines:
+                for line in lines.feed(chunk):
                     self._take(line)
                 if self._room is not None:
                     await self._room()
-        if rest and to_end:
+        if to_end and (rest := lines.rest()):
             self._take(rest)
 
     async def _refresh_pod(self) -> None:

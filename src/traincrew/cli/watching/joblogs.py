@@ -14,9 +14,10 @@ from traincrew.cli.display.text import plain
 from traincrew.cli.display.view import View
 from traincrew.cli.errors import BadInput, CommandFailed
 from traincrew.cli.jobview.objects import Job
-from traincrew.cli.watching.follow import LogFollower, Position, has_run, split_stamp
+from traincrew.cli.watching.follow import LogFollower, Position, has_run
 from traincrew.cli.watching.interrupt import Interrupt
 from traincrew.cli.watching.kinds import find
+from traincrew.cli.watching.loglines import split_stamp
 from traincrew.cli.watching.merge import Reading, Source, merged
 from traincrew.cli.watching.rights import refused
 from traincrew.cli.watching.watcherrors import WatchErrors

@@ -12,7 +12,8 @@ from traincrew.cli.errors import BadInput, CommandFailed
 from traincrew.cli.jobview.objects import Job
 from traincrew.cli.watching.rights import refused
 from traincrew.engine.cache.views import ViewDecoder
-from traincrew.engine.errors import ApiError, GoneError, NotFoundError
+from traincrew.engine.client import Pages
+from traincrew.engine.errors import ApiError, BadAnswerError, GoneError, NotFoundError
 from traincrew.operator.kinds import RESOURCES
 from traincrew.plan.kinds import KINDS
 
@@ -61,6 +62,7 @@ async def jobs(client: Client, served: Served, namespace: str | None) -> AsyncIt
     decoder = ViewDecoder(served.resource, Job)
     path = served.resource.path(namespace)
     token = ""
+    pages = Pages()
     while True:
         params = {"limit": PAGE, "continue": token or None}
         try:
@@ -71,7 +73,11 @@ async def jobs(client: Client, served: Served, namespace: str | None) -> AsyncIt
             raise CommandFailed("the jobs changed while they were listed; try again") from error
         except ApiError as error:
             raise refused(error, "list", served.resource, namespace) from error
-        items, raw, metadata = decoder.page(body)
+        try:
+            items, raw, metadata = decoder.page(body)
+            pages.add(len(items) + len(raw), metadata.continue_)
+        except (msgspec.DecodeError, RecursionError, BadAnswerError) as error:
+            raise CommandFailed(f"cannot list {served.resource.plural}: {error}") from error
         for item in items:
             yield item
         for one in raw:

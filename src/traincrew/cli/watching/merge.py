@@ -9,11 +9,12 @@ import asyncio
 import heapq
 from typing import TYPE_CHECKING, NamedTuple
 
-from traincrew.cli.watching.follow import Position, split_stamp
+from traincrew.cli.watching.loglines import LogLines, split_stamp
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
+    from traincrew.cli.watching.follow import Position
     from traincrew.engine.client import Client
     from traincrew.engine.errors import ApiError
 
@@ -119,7 +120,7 @@ async def _lines(
 ) -> AsyncIterator[Stamped]:
     from traincrew.engine.errors import ApiError
 
-    position, rest = source.position, b""
+    position, lines = source.position, LogLines()
     position.resume()
     stamp = ("", "")
     try:
@@ -132,14 +133,14 @@ async def _lines(
             previous=how.previous,
             tail=how.tail,
         ):
-            *lines, rest = (rest + chunk).split(b"\n")
-            for line in lines:
+            for line in lines.feed(chunk):
                 found, _ = split_stamp(line)
                 stamp = found or stamp
                 if position.is_new(found):
                     yield Stamped(stamp, source, line)
     except ApiError as error:
         failed(source, error)
+    rest = lines.rest()
     if rest and not how.whole_lines:
         found, _ = split_stamp(rest)
         if position.is_new(found):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -114,7 +115,7 @@ async def _print_models(live: Live, served: Served) -> None:
         for found in live.models(served.kind):
             if found != printed:
                 printed = found
-                click.echo(msgspec.json.encode(found))
+                click.echo(json.dumps(msgspec.to_builtins(found), separators=(",", ":")))
         if live.view.finished:
             return
         await asyncio.sleep(JSON_EVERY_SECONDS)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
-from traincrew.engine.cache.reflector import Reflector
+from traincrew.engine.cache.reflector import LONGEST_RETRY, Reflector
 from traincrew.engine.cache.sharing import adopt, sharer
 from traincrew.engine.cache.store import Indexer, Store
 from traincrew.engine.cache.views import ViewDecoder
@@ -52,6 +52,7 @@ class Informer(Generic[T]):
         metrics: Where the watch is recorded, if anywhere.
         on_state: Called with failures of the watch that repeat or that waiting may not cure, and
             with None once the server works again. The watch is retried in any case.
+        longest_retry: Longest seconds between attempts, before jitter, which may double them.
     """
 
     @overload
@@ -69,6 +70,7 @@ class Informer(Generic[T]):
         rng: random.Random | None = ...,
         metrics: Metrics | None = ...,
         on_state: StateHandler | None = ...,
+        longest_retry: float = ...,
     ) -> None: ...
 
     @overload
@@ -87,6 +89,7 @@ class Informer(Generic[T]):
         rng: random.Random | None = ...,
         metrics: Metrics | None = ...,
         on_state: StateHandler | None = ...,
+        longest_retry: float = ...,
     ) -> None: ...
 
     def __init__(
@@ -104,6 +107,7 @@ class Informer(Generic[T]):
         rng: random.Random | None = None,
         metrics: Metrics | None = None,
         on_state: StateHandler | None = None,
+        longest_retry: float = LONGEST_RETRY,
     ) -> None:
         self.resource = resource
         self.namespace = namespace
@@ -129,15 +133,16 @@ class Informer(Generic[T]):
             rng=rng,
             metrics=metrics,
             on_state=on_state,
+            longest_retry=longest_retry,
         )
 
     @property
     def synced(self) -> bool:
-        """Whether the store has been filled once."""
+        """Whether the store has been filled, and has not expired."""
         return self._synced.is_set()
 
     async def wait_synced(self) -> None:
-        """Wait until the store has been filled once."""
+        """Wait until the store has been filled."""
         await self._synced.wait()
 
     def add_handler(self, handler: Handler[T]) -> None:
@@ -150,6 +155,14 @@ class Informer(Generic[T]):
             finally:
                 self.delivering_list = False
         self._handlers.append(handler)
+
+    def expire(self) -> None:
+        """Count the store as outdated until it has been filled again; `run` must not be running.
+
+        Objects stay readable meanwhile. Handlers are called for what the next list changes.
+        """
+        self._synced.clear()
+        self._reflector.restart()
 
     async def run(self) -> None:
         """Keep the store current until cancelled."""

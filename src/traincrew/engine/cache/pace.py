@@ -32,6 +32,7 @@ class Pace:
         errors: Counts them, if anywhere.
         on_state: Called with each failure that is logged as a warning, and with None once the
             server works again.
+        longest: Longest delay in seconds, before jitter, which may double it.
     """
 
     def __init__(
@@ -41,6 +42,8 @@ class Pace:
         log: Logger,
         errors: Number | None,
         on_state: Callable[[Exception | None], None] | None = None,
+        *,
+        longest: float = 30.0,
     ) -> None:
         self._clock = clock
         self._log = log
@@ -48,11 +51,17 @@ class Pace:
         self._on_state = on_state
         self._failing = False
         self._refused, self._short, self._expired = (
-            Backoff(0.2, 30.0, jitter=1.0, rng=rng) for _ in range(3)
+            Backoff(0.2, longest, jitter=1.0, rng=rng) for _ in range(3)
         )
         self.progress = False
         """Whether this attempt has received anything new."""
         self._connected_at: float | None = None
+        self._last_error = ""
+
+    def restart(self) -> None:
+        """Forget all failures."""
+        for backoff in (self._refused, self._short, self._expired):
+            backoff.reset()
         self._last_error = ""
 
     def begin(self) -> None:

@@ -6,9 +6,9 @@ ends only when it is cancelled. A consumer always sees a consistent sequence: ob
 the connection was down are reported as deleted after the next list.
 
 The behaviour is client-go's, plus what its users learnt: bytes are split on newlines only (an
-annotation may contain U+0085 or U+2028 raw), lines have no length limit, silence longer than a
-bookmark interval means a dead connection, and every chunk yields to the other tasks, because
-reading buffered data does not suspend.
+annotation may contain U+0085 or U+2028 raw), lines may be long (`engine.client.bounds`), silence
+longer than a bookmark interval means a dead connection, and every chunk yields to the other tasks,
+because reading buffered data does not suspend.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ from msgspec import Raw
 from traincrew.engine.cache.pace import Pace
 from traincrew.engine.cache.watchlines import (
     describe,
-    line_batches,
     status_error,
     undecoded,
     version_of,
 )
+from traincrew.engine.client import MAX_OBJECTS, Pages, line_batches
 from traincrew.engine.clock import SYSTEM_CLOCK, Clock
 from traincrew.engine.errors import (
     ApiError,
+    BadAnswerError,
     BadRequestError,
     ConfigError,
     GoneError,
@@ -59,6 +60,7 @@ _SILENCE = 70.0
 # ignores the parameter never does.
 _INITIAL_SILENCE = 10.0
 _MAX_BROKEN_LISTS = 3
+LONGEST_RETRY = 30.0
 
 
 class Sink(Protocol[T]):
@@ -109,6 +111,7 @@ class Reflector(Generic[T]):
         rng: Source of jitter.
         metrics: Where relists and errors are counted, if anywhere.
         on_state: Called with failures that repeat, and with None once the server works again.
+        longest_retry: Longest seconds between attempts, before jitter, which may double them.
     """
 
     def __init__(
@@ -126,6 +129,7 @@ class Reflector(Generic[T]):
         rng: random.Random | None = None,
         metrics: Metrics | None = None,
         on_state: Callable[[Exception | None], None] | None = None,
+        longest_retry: float = LONGEST_RETRY,
     ) -> None:
         self._client = client
         self._path = resource.path(namespace)
@@ -147,7 +151,12 @@ class Reflector(Generic[T]):
             self._relists = metrics.relists.labels(resource.plural)
             self._undecodable = metrics.undecodable.labels(resource.plural)
             errors = metrics.watch_errors.labels(resource.plural)
-        self._pace = Pace(clock, self._rng, self._log, errors, on_state)
+        self._pace = Pace(clock, self._rng, self._log, errors, on_state, longest=longest_retry)
+
+    def restart(self) -> None:
+        """List again, and forget all failures; `run` must not be running."""
+        self._resource_version = ""
+        self._pace.restart()
 
     async def run(self) -> None:
         """Reflect until cancelled."""
@@ -175,7 +184,7 @@ class Reflector(Generic[T]):
                 pace.settled()
                 delay = max(pace.delay(), error.retry_after or 0.0)
                 pace.failed(error, delay)
-            except (ConfigError, msgspec.DecodeError) as error:
+            except (ConfigError, msgspec.DecodeError, RecursionError) as error:
                 delay = pace.delay()
                 pace.failed(error, delay)
             except Exception:  # noqa: BLE001 - logged with its traceback
@@ -202,7 +211,9 @@ class Reflector(Generic[T]):
         objects: dict[Key, T] = {}
         token: str | None = None
         limit: int | None = _PAGE
+        pages = Pages()
         while True:
+            known = len(objects)
             try:
                 metadata = await self._page(objects, token, limit)
             except GoneError:
@@ -211,8 +222,10 @@ class Reflector(Generic[T]):
                 # The continue token has expired: list everything in one page.
                 objects.clear()
                 token = limit = None
+                pages = Pages()
                 continue
             token = metadata.continue_
+            pages.add(len(objects) - known, token)
             if not token:
                 break
         await self._replace(objects, metadata.resource_version)
@@ -265,11 +278,17 @@ class Reflector(Generic[T]):
     async def _receive_initial(self, batches: AsyncIterator[list[bytes]]) -> None:
         """Collect the initial events and pass them on as one list."""
         objects: dict[Key, T] = {}
+        received = 0
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(_INITIAL_SILENCE) as guard:
                 async for lines in batches:
                     guard.reschedule(loop.time() + _INITIAL_SILENCE)
+                    received += len(lines)
+                    if received > MAX_OBJECTS:
+                        raise BadAnswerError(
+                            f"the server's streamed list has more than {MAX_OBJECTS:,} events"
+                        )
                     for number, line in enumerate(lines):
                         version = self._initial_event(objects, line)
                         if version is not None:

@@ -1,32 +1,12 @@
-"""Split a watch into lines, and read fields of objects that are not decoded."""
+"""Reads fields of objects of a watch that are not decoded."""
 
 from __future__ import annotations
-
-import asyncio
-from typing import TYPE_CHECKING
 
 from msgspec import Raw
 
 from traincrew.engine.cache.views import Bookmark
 from traincrew.engine.decoding import UndecodableError, decode_json
 from traincrew.engine.errors import ApiError
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-
-async def line_batches(chunks: AsyncIterator[bytes]) -> AsyncIterator[list[bytes]]:
-    """Yield whole lines as they arrive, split on newlines only, of any length."""
-    parts: list[bytes] = []
-    async for chunk in chunks:
-        lines = chunk.split(b"\n")
-        parts.append(lines[0])
-        if len(lines) == 1:
-            await asyncio.sleep(0)
-            continue
-        lines[0] = b"".join(parts)
-        parts = [lines.pop()]
-        yield lines
 
 
 def undecoded(obj: object) -> Raw:

@@ -3,6 +3,7 @@
 Plain dictionaries go in and come out; nothing here caches objects or depends on their kind.
 """
 
+from traincrew.engine.client.bounds import MAX_OBJECTS, Pages, line_batches
 from traincrew.engine.client.client import Client
 from traincrew.engine.client.requester import Parameters, Requester
 from traincrew.engine.client.transport import (
@@ -14,12 +15,15 @@ from traincrew.engine.client.transport import (
 )
 
 __all__ = [
+    "MAX_OBJECTS",
     "AiohttpTransport",
     "Client",
     "HttpRequest",
     "HttpResponse",
     "HttpStream",
+    "Pages",
     "Parameters",
     "Requester",
     "Transport",
+    "line_batches",
 ]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from traincrew.engine.client.bounds import Pages
 from traincrew.engine.client.requester import Parameters, Requester, as_object
-from traincrew.engine.errors import ConflictError, GoneError, NotFoundError
+from traincrew.engine.errors import BadAnswerError, ConflictError, GoneError, NotFoundError
 
 if TYPE_CHECKING:
     import builtins
@@ -72,20 +73,22 @@ class Client(Requester):
             "fieldSelector": field_selector,
             "limit": limit,
         }
-        pages = as_object(await self.request("GET", path, params=params))
-        items: builtins.list[Any] = pages.get("items") or []
-        metadata = pages.get("metadata") or {}
-        while token := metadata.get("continue"):
+        items: builtins.list[Any] = []
+        pages = Pages()
+        body = await self.request("GET", path, params=params)
+        while True:
+            page = as_object(body)
+            found, token = _items(page), _continue(page)
+            pages.add(len(found), token, size=len(body))
+            items += found
+            if not token:
+                return page | {"items": items}
             try:
                 body = await self.request("GET", path, params=params | {"continue": token})
             except GoneError:
                 # The continue token has expired: list everything in one page, as client-go does.
                 body = await self.request("GET", path, params=params | {"limit": None})
-                items = []
-            pages = as_object(body)
-            items += pages.get("items") or []
-            metadata = pages.get("metadata") or {}
-        return pages | {"items": items}
+                items, pages = [], Pages()
 
     async def create(
         self,
@@ -289,7 +292,8 @@ class Client(Requester):
             since_time: Only lines newer than this; RFC 3339 if a string.
             timestamps: Prefix each line with its time.
             previous: The log of the container's previous run.
-            limit_bytes: Maximum length; the last line may be cut off.
+            limit_bytes: Maximum length; the last line may be cut off. Of a server that sends more,
+                the rest is not read.
         """
         if isinstance(since_time, datetime):
             since_time = since_time.astimezone(UTC).isoformat().replace("+00:00", "Z")
@@ -305,8 +309,14 @@ class Client(Requester):
             "limitBytes": limit_bytes,
         }
         path = PODS.path(self._namespace(PODS, namespace), name, "log")
+        left = limit_bytes
         async with self.stream(path, params, accept="*/*") as chunks:
             async for chunk in chunks:
+                if left is not None:
+                    if len(chunk) >= left:
+                        yield chunk[:left]
+                        return
+                    left -= len(chunk)
                 yield chunk
 
     def _namespace(
@@ -324,3 +334,16 @@ def _name(obj: dict[str, Any]) -> str:
     if not name:
         raise ValueError(f"metadata.name is missing in {obj.get('kind') or 'the object'}")
     return str(name)
+
+
+def _items(page: dict[str, Any]) -> list[Any]:
+    items = page.get("items") or []
+    if not isinstance(items, list):
+        raise BadAnswerError(f"the server answered with a {type(items).__name__} of items")
+    return items
+
+
+def _continue(page: dict[str, Any]) -> str:
+    metadata = page.get("metadata")
+    token = metadata.get("continue") if isinstance(metadata, dict) else ""
+    return token if isinstance(token, str) else ""

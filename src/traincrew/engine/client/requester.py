@@ -14,7 +14,7 @@ import msgspec
 from traincrew.engine.client.transport import AiohttpTransport, HttpRequest, Transport
 from traincrew.engine.clock import SYSTEM_CLOCK, Clock
 from traincrew.engine.decoding import UndecodableError, decode_json
-from traincrew.engine.errors import ApiError
+from traincrew.engine.errors import ApiError, BadAnswerError
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -75,6 +75,10 @@ class Requester:
         traceback: TracebackType | None,
     ) -> None:
         await self.close()
+
+    def cut(self) -> None:
+        """Break all connections at once; what is not on its way yet is never sent."""
+        self._transport.cut()
 
     async def close(self) -> None:
         """Release all connections."""
@@ -247,14 +251,18 @@ def as_object(body: bytes) -> dict[str, Any]:
     """Decode an answer that should be an object; an empty one is an empty object.
 
     Raises:
-        ApiError: It is something else.
+        BadAnswerError: It is something else.
     """
     try:
         value = decode_json(body) if body else {}
     except UndecodableError as error:
-        raise ApiError(f"the server answered with something else than JSON: {error}") from error
+        raise BadAnswerError(
+            f"the server answered with something that is not JSON: {error}"
+        ) from error
     if not isinstance(value, dict):
-        raise ApiError(f"the server answered with {type(value).__name__} instead of an object")
+        raise BadAnswerError(
+            f"the server answered with {type(value).__name__} instead of an object"
+        )
     return value
 
 

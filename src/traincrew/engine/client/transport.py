@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import socket
+import struct
+import weakref
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
 from msgspec import Struct, field
 
-from traincrew.engine.errors import UnreachableError
+from traincrew.engine.client.bounds import MAX_BODY, MAX_ERROR, read_whole, refuse_encoding
+from traincrew.engine.errors import BadAnswerError, UnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
 
 
 _KEEPALIVE_SECONDS = 50.0
+_NO_LINGERING = struct.pack("ii", 1, 0)
 
 
 class HttpRequest(Struct):
@@ -71,7 +76,7 @@ class HttpStream(Protocol):
         ...
 
     async def read(self) -> bytes:
-        """Return the whole body; for error responses."""
+        """Return the body of an error response, or of a very long one nothing."""
         ...
 
 
@@ -84,6 +89,13 @@ class Transport(Protocol):
 
     def stream(self, request: HttpRequest) -> AbstractAsyncContextManager[HttpStream]:
         """Send a request and yield the response, to be read as it arrives."""
+        ...
+
+    def cut(self) -> None:
+        """Break all connections at once; what is not on its way yet is never sent.
+
+        Their requests fail. Later ones use other connections.
+        """
         ...
 
     async def close(self) -> None:
@@ -119,7 +131,10 @@ class _AiohttpStream:
             raise unreachable(self._url, error) from error
 
     async def read(self) -> bytes:
-        return b"".join([chunk async for chunk in self.chunks()])
+        try:
+            return await read_whole(self.chunks(), MAX_ERROR, self.headers.get("content-length"))
+        except BadAnswerError:
+            return b""
 
 
 def _lower(response: aiohttp.ClientResponse) -> dict[str, str]:
@@ -181,6 +196,7 @@ class AiohttpTransport:
         self._session: aiohttp.ClientSession | None = None
         self._hanging_up: set[asyncio.Future[None]] = set()
         self._proxy = config.proxy_for_server()
+        self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -190,6 +206,7 @@ class AiohttpTransport:
                 connector=self._connector(),
                 trace_configs=[_guarding()],
                 cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,
                 trust_env=False,
                 read_bufsize=2**18,
             )
@@ -201,7 +218,9 @@ class AiohttpTransport:
         if (dial := self._config.dial) is not None:
             from traincrew.engine.client.dialing import DialingConnector
 
-            return DialingConnector(dial, limit=0, keepalive_timeout=_KEEPALIVE_SECONDS)
+            return DialingConnector(
+                lambda: self._known(dial()), limit=0, keepalive_timeout=_KEEPALIVE_SECONDS
+            )
         return aiohttp.TCPConnector(
             limit=0, keepalive_timeout=_KEEPALIVE_SECONDS, socket_factory=self._socket
         )
@@ -212,7 +231,23 @@ class AiohttpTransport:
         option = getattr(socket, "TCP_USER_TIMEOUT", None)
         if self._delivery_limit is not None and option is not None:
             made.setsockopt(socket.IPPROTO_TCP, option, int(self._delivery_limit * 1000))
-        return made
+        return self._known(made)
+
+    def _known(self, connection: socket.socket) -> socket.socket:
+        self._sockets.add(connection)
+        return connection
+
+    def cut(self) -> None:
+        """Break all connections at once; what is not on its way yet is never sent.
+
+        Closing them would send what asyncio and the kernel still have. Without lingering, the
+        kernel drops its part and resets the connection, which ends a request that the server has
+        received and has not begun to apply.
+        """
+        for connection in list(self._sockets):
+            with contextlib.suppress(OSError):  # it is closed, or not connected yet
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGERING)
+                connection.shutdown(socket.SHUT_RDWR)
 
     async def _send(self, request: HttpRequest) -> aiohttp.ClientResponse:
         import aiohttp
@@ -244,15 +279,14 @@ class AiohttpTransport:
 
         Raises:
             UnreachableError: No complete answer arrived.
+            BadAnswerError: It is compressed or too long; the connection is closed.
         """
-        import aiohttp
-
         async with await self._send(request) as response:
-            try:
-                body = await response.read()
-            except (aiohttp.ClientError, OSError, TimeoutError) as error:
-                raise unreachable(request.url, error) from error
-            return HttpResponse(response.status, _lower(response), body)
+            stream = _AiohttpStream(response, request.url)
+            refuse_encoding(stream.headers)
+            length = stream.headers.get("content-length")
+            body = await read_whole(stream.chunks(), MAX_BODY, length)
+            return HttpResponse(stream.status, stream.headers, body)
 
     @asynccontextmanager
     async def stream(self, request: HttpRequest) -> AsyncIterator[HttpStream]:
@@ -260,11 +294,14 @@ class AiohttpTransport:
 
         Raises:
             UnreachableError: No answer arrived.
+            BadAnswerError: It is compressed.
         """
         response = await self._send(request)
         try:
             # Exceptions of the caller must pass unchanged.
-            yield _AiohttpStream(response, request.url)
+            stream = _AiohttpStream(response, request.url)
+            refuse_encoding(stream.headers)
+            yield stream
         finally:
             self._hang_up(response)
 

@@ -84,6 +84,7 @@ class Controller:
             raise ValueError(f"controller {name}: workers must be at least 1, not {workers}")
         self.name = name
         self.informers: list[Informer[Any]] = []
+        self._watches: list[tuple[Informer[Any], Callable[[Any], Iterable[Request]]]] = []
         self.allowed: Callable[[], bool] = lambda: True
         """Called before each reconcile; false if the manager does not lead or is about to end."""
         self._reconcile = reconcile
@@ -133,6 +134,7 @@ class Controller:
         if not isinstance(mapper, Mapper):
             mapper = Mapper(mapper)
         to_requests, unchanged = mapper.to_requests, mapper.unchanged
+        self._watches.append((informer, to_requests))
 
         def handle(old: T | None, new: T | None) -> None:
             add = self.queue.add
@@ -152,6 +154,18 @@ class Controller:
     def enqueue(self, request: Request, *, after: float = 0.0) -> None:
         """Request a reconcile, not before ``after`` seconds have passed."""
         self.queue.add(request, after=after)
+
+    def reset(self) -> None:
+        """Begin again, as if the caches had just been filled: every object has to be reconciled.
+
+        For the time after leadership was lost. No reconcile may be running.
+        """
+        self.queue.clear()
+        self._last_errors.clear()
+        for informer, to_requests in self._watches:
+            for obj in informer.store.list():
+                for request in to_requests(obj):
+                    self.queue.add(request, priority=STARTUP)
 
     async def idle(self) -> None:
         """Wait until no reconcile runs."""
@@ -180,7 +194,7 @@ class Controller:
             if self.allowed():
                 await self._reconcile_one(request)
             else:
-                # Leadership ended, or the process is ending; the manager cancels us soon.
+                # Leadership or the process ends; the manager cancels us soon.
                 queue.add(request, after=1.0)
             queue.done(request)
 

@@ -7,9 +7,11 @@ import contextlib
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from traincrew.engine.cache import Informer
+from traincrew.engine.cache.reflector import LONGEST_RETRY
 from traincrew.engine.clock import SYSTEM_CLOCK, Clock
+from traincrew.engine.election import LeadershipLost
 from traincrew.engine.objects import AnyObject, HasMetadata
-from traincrew.engine.observability import Metrics
+from traincrew.engine.observability import Metrics, get_logger
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -22,6 +24,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound=HasMetadata)
 
+_CANDIDATES_RETRY = 2.5
+"""Longest delay in seconds between attempts of the informers of a process that takes part in an
+election: as long as its caches are not synced, it cannot lead. Jitter may double it."""
+
 
 class Manager:
     """Runs informers and controllers, optionally under leader election.
@@ -30,8 +36,13 @@ class Manager:
     they are synced, so the first reconcile follows within milliseconds of leadership. Controllers,
     and runnables that need leadership, start then.
 
+    When leadership is lost, the process becomes a standby. Nothing of a term is left for the next:
+    connections are broken, controllers and such runnables end, their state is dropped, and only
+    with caches that were filled after that does it take part in the election again.
+
     Args:
-        client: The API server.
+        client: The API server. With leader election, its connections are broken when the Lease is
+            lost; the elector needs another one.
         elector: Leader election; without it this process always leads.
         clock: Source of time.
         metrics: Where everything is recorded; its own by default.
@@ -57,6 +68,8 @@ class Manager:
         self._controllers: list[Controller] = []
         self._runnables: list[tuple[Callable[[], Awaitable[None]], bool]] = []
         self._group: asyncio.TaskGroup | None = None
+        self._reflecting: dict[Informer[Any], asyncio.Task[None]] = {}
+        self._ended: list[Callable[[], None]] = []
         self._draining = False
 
     @overload
@@ -118,10 +131,15 @@ class Manager:
                 metadata_only=metadata_only,
                 clock=self._clock,
                 metrics=self.metrics,
+                longest_retry=LONGEST_RETRY if self.elector is None else _CANDIDATES_RETRY,
             )
             if self._group is not None:
-                self._group.create_task(informer.run(), name=f"informer-{resource.plural}")
+                self._reflect(informer, self._group)
         return informer
+
+    def _reflect(self, informer: Informer[Any], group: asyncio.TaskGroup) -> None:
+        name = f"informer-{informer.resource.plural}"
+        self._reflecting[informer] = group.create_task(informer.run(), name=name)
 
     def add(self, controller: Controller) -> None:
         """Add a controller to run; must be called before `run`."""
@@ -132,8 +150,18 @@ class Manager:
     def add_runnable(
         self, run: Callable[[], Awaitable[None]], *, needs_leadership: bool = True
     ) -> None:
-        """Add another task, which should run until cancelled; must be called before `run`."""
+        """Add another task, which should run until cancelled; must be called before `run`.
+
+        One that needs leadership is called for each term, and cancelled at its end.
+        """
         self._runnables.append((run, needs_leadership))
+
+    def on_end_of_term(self, call: Callable[[], None]) -> None:
+        """Add a function that drops the state of reconciles; called when leadership was lost.
+
+        It is called when all work of the term has ended.
+        """
+        self._ended.append(call)
 
     @property
     def synced(self) -> bool:
@@ -166,7 +194,6 @@ class Manager:
         """Run everything until cancelled.
 
         Raises:
-            LeadershipLost: Another process may act now; this one should exit.
             ValueError: A controller watches an informer that is not this manager's.
         """
         own = {id(informer) for informer in self._informers.values()}
@@ -178,34 +205,90 @@ class Manager:
                         f"{informer.resource.plural} that is not this manager's; "
                         "get it from manager.informer(...)"
                     )
-        leading = asyncio.Event()
         try:
             async with asyncio.TaskGroup() as group:
                 self._group = group
                 for informer in self._informers.values():
-                    group.create_task(informer.run(), name=f"informer-{informer.resource.plural}")
+                    self._reflect(informer, group)
                 for run, needs_leadership in self._runnables:
-                    group.create_task(_after(leading if needs_leadership else None, run))
-                await self.wait_synced()
-                if self.elector is None:
-                    leading.set()
-                else:
-                    group.create_task(self.elector.run(leading.set), name="elector")
-                await leading.wait()
-                for controller in self._controllers:
-                    group.create_task(controller.run(), name=controller.name)
+                    if not needs_leadership:
+                        group.create_task(_run(run))
+                group.create_task(self._terms(group), name="terms")
         except BaseExceptionGroup as errors:
             raise _first(errors) from None
         finally:
             self._group = None
+            self._reflecting.clear()
             if self.elector is not None:
                 # Only now has all work stopped.
                 await self.elector.release()
 
+    async def _terms(self, group: asyncio.TaskGroup) -> None:
+        """Work whenever this process leads."""
+        while True:
+            await self.wait_synced()
+            # A task of its own: a task group that fails may lose that its task was cancelled.
+            term = asyncio.create_task(self._term(), name="term")
+            try:
+                await asyncio.wait({term})
+            finally:
+                term.cancel()
+                await asyncio.gather(term, return_exceptions=True)
+            try:
+                term.result()
+            except* LeadershipLost as errors:
+                get_logger().warning("leadership lost", reason=str(_first(errors)))
+            else:
+                return  # without election, and with nothing to run
+            await self._stand_by(group)
 
-async def _after(start: asyncio.Event | None, run: Callable[[], Awaitable[None]]) -> None:
-    if start is not None:
-        await start.wait()
+    async def _term(self) -> None:
+        """Take part in the election, and work while this process leads.
+
+        Raises:
+            BaseExceptionGroup: With `LeadershipLost` at the end, when all work has stopped; with
+                something else if a runnable has failed.
+        """
+        leading = asyncio.Event()
+        async with asyncio.TaskGroup() as term:
+            if self.elector is not None:
+                term.create_task(self._lead(self.elector, leading), name="elector")
+                await leading.wait()
+            for run, needs_leadership in self._runnables:
+                if needs_leadership:
+                    term.create_task(_run(run))
+            for controller in self._controllers:
+                term.create_task(controller.run(), name=controller.name)
+
+    async def _lead(self, elector: LeaderElector, leading: asyncio.Event) -> None:
+        try:
+            await elector.run(leading.set)
+        except LeadershipLost:
+            # Before anything else: a write may be on its way, and part of it not sent yet.
+            self.client.cut()
+            raise
+
+    async def _stand_by(self, group: asyncio.TaskGroup) -> None:
+        """Drop what the last term has left; the caches are filled again."""
+        assert self.elector is not None
+        # Also when a runnable was refused a write before the elector itself woke up.
+        self.elector.give_up()
+        self.client.cut()
+        self.metrics.terms_lost.inc(())
+        reflecting = list(self._reflecting.values())
+        for task in reflecting:
+            task.cancel()
+        await asyncio.gather(*reflecting, return_exceptions=True)
+        for call in self._ended:
+            call()
+        for controller in self._controllers:
+            controller.reset()
+        for informer in list(self._informers.values()):
+            informer.expire()
+            self._reflect(informer, group)
+
+
+async def _run(run: Callable[[], Awaitable[None]]) -> None:
     await run()
 
 

@@ -222,6 +222,22 @@ class WorkQueue(Generic[K]):
         if entry is not None and entry.ready_at is None:
             self._push_ready(entry)
 
+    def clear(self) -> None:
+        """Drop all keys and their back-offs, also of keys that are with a worker.
+
+        No worker may be running: those that wait in `get` would not be woken.
+        """
+        self._failures.clear()
+        self._waiting.clear()
+        self._ready.clear()
+        self._levels.clear()
+        self._delayed.clear()
+        self._working.clear()
+        self._ready_count = 0
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
     def _make_ready(self, entry: _Entry[K], now: float) -> None:
         entry.ready_at = None
         entry.added_at = now

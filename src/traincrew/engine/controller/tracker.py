@@ -96,6 +96,10 @@ class WriteTracker:
         for key in [key for key in self._writes if key[1:] == request]:
             del self._writes[key]
 
+    def clear(self) -> None:
+        """Drop everything: the caches will be filled again by lists that are newer."""
+        self._writes.clear()
+
 
 def _number(version: Any) -> int | None:
     try:

@@ -1,7 +1,7 @@
 """Leader election with a Lease: decides which of several processes may act.
 
-The manager starts its controllers when `LeaderElector` acquires leadership, and ends with
-`LeadershipLost` when it loses it.
+The manager starts its controllers when `LeaderElector` acquires leadership, ends them when it loses
+it, and takes part in the election again.
 """
 
 from traincrew.engine.election.lease import LeaderElector, LeadershipLost

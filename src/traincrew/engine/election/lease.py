@@ -11,6 +11,8 @@ clock unmoved, so `LeaderElector.is_leader` is false until the next renewal has 
 Unlike client-go's, a candidate watches the Lease. It sees each renewal when it happens, so it takes
 over when the Lease expires and not some polls later; and at once when the Lease is released.
 Without the watch (forbidden, broken) it falls back to polling every ``retry_period``.
+
+Also unlike client-go's, a leader that has lost the Lease can take part again: see `Manager`.
 """
 
 from __future__ import annotations
@@ -167,26 +169,47 @@ class LeaderElector:
     async def run(self, started: Callable[[], object]) -> None:
         """Wait for leadership, call ``started``, then keep it until cancelled.
 
-        The Lease is not released here: call `release` when all work has stopped.
+        The Lease is not released here: call `release` when all work has stopped. After a loss it
+        may be called again, but only when everything that acted has ended: leadership is the same
+        for each term, so what is left of one would act in the next.
 
         Raises:
-            LeadershipLost: It could not be renewed in time, or another process took it.
+            LeadershipLost: It could not be renewed in time, or another process has had it.
         """
+        self.give_up()
         await self._acquire()
         self._log.info("leading")
         started()
-        await self._keep()
+        try:
+            await self._keep()
+        except LeadershipLost:
+            self.give_up()
+            raise
+
+    def give_up(self) -> None:
+        """Lead no longer, and leave the Lease as it is: it may be another process' by now."""
+        self._renewed_at = None
+        self._lease = None
 
     # -- waiting for leadership ---------------------------------------------------------------
 
     async def _acquire(self) -> None:
         follower = asyncio.create_task(self._follow(), name=f"follow-lease-{self.name}")
         try:
-            while not await self._attempt(self._renew_deadline):
+            while not await self._attempt(self._renew_deadline) or not await self._has_time():
                 await self._wait_until_free()
         finally:
             follower.cancel()
             await asyncio.gather(follower, return_exceptions=True)
+
+    async def _has_time(self) -> bool:
+        """Return whether the Lease just acquired lasts; a slow answer has used up part of it.
+
+        It is renewed once, at once: an API server that was stopped may answer quickly by now.
+        """
+        if self._remaining() < self._renew_deadline / 2:
+            await self._attempt(self._renew_deadline)
+        return self._remaining() > 0
 
     async def _wait_until_free(self) -> None:
         """Wait until an attempt makes sense: the Lease has expired or was released."""
@@ -256,15 +279,13 @@ class LeaderElector:
             # Each attempt may take half of the remaining time, so that there is time for another
             # one, and a lost packet or a slow server does not cost the leadership.
             limit = max(remaining / 2, min(remaining, _SHORTEST_ATTEMPT))
-            if remaining > 0 and await self._attempt(limit):
+            if remaining > 0 and await self._attempt(limit, keep=True):
                 pause = self._retry_period
                 continue
             pause = min(self._retry_period, max(self._remaining() / 4, _SHORTEST_PAUSE))
             if self._held_by_another:
-                self._renewed_at = None
                 raise LeadershipLost(f"{self._described}: now {self.holder}'s")
             if self._remaining() <= 0:
-                self._renewed_at = None
                 raise LeadershipLost(
                     f"{self._described}: not renewed within {self._renew_deadline:g} s"
                 )
@@ -277,12 +298,20 @@ class LeaderElector:
 
     # -- one attempt --------------------------------------------------------------------------
 
-    async def _attempt(self, limit: float) -> bool:
-        """Try to acquire or renew within ``limit`` seconds."""
+    async def _attempt(self, limit: float, *, keep: bool = False) -> bool:
+        """Try to acquire or renew within ``limit`` seconds.
+
+        Args:
+            limit: Seconds.
+            keep: Only renew: a Lease that another process has had meanwhile is a new term.
+
+        Raises:
+            LeadershipLost: It is to be kept, and is not this process' any more.
+        """
         began = (self._clock.monotonic(), self._clock.now())
         try:
             async with asyncio.timeout(limit):
-                if not await self._acquire_or_renew():
+                if not await self._acquire_or_renew(keep=keep):
                     return False
         except (ConflictError, AlreadyExistsError, NotFoundError):
             self._lease = None  # another process was faster; read the Lease again next time
@@ -295,7 +324,7 @@ class LeaderElector:
         self._renewed_at = began
         return True
 
-    async def _acquire_or_renew(self) -> bool:
+    async def _acquire_or_renew(self, *, keep: bool) -> bool:
         lease = self._lease
         if lease is None:
             try:
@@ -312,6 +341,9 @@ class LeaderElector:
         if self._held_by_another and self._expires_in() > 0:
             return False
         spec = lease.get("spec") or {}
+        if keep and spec.get("holderIdentity") != self.identity:
+            owner = f"now {self.holder}'s" if self.holder else "it has been released"
+            raise LeadershipLost(f"{self._described}: {owner}")
         now = format_micro_time(self._clock.now())
         changes: dict[str, Any] = {
             "holderIdentity": self.identity,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from traincrew.engine.client import line_batches
 from traincrew.engine.decoding import UndecodableError, decode_json
 from traincrew.engine.errors import ApiError, UnreachableError
 from traincrew.engine.resources import LEASES
@@ -53,11 +54,9 @@ async def follow_lease(
         "fieldSelector": f"metadata.name={name}",
         "resourceVersion": version,
     }
-    rest = b""
     async with client.stream(LEASES.path(namespace), params, read_timeout=silence) as chunks:
         opened()
-        async for chunk in chunks:
-            *lines, rest = (rest + chunk).split(b"\n")
+        async for lines in line_batches(chunks):
             for line in lines:
                 if line and (lease := _lease(line)) is not None:
                     changed(lease)

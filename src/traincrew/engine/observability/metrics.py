@@ -217,6 +217,13 @@ class Metrics:
         self.leader = Family(
             "gauge", "leader_election_master_status", "1 while this process leads", ["name"]
         )
+        self.terms_lost = Family(
+            "counter",
+            "traincrew_leadership_lost_total",
+            "Times this process led and could not renew its Lease in time",
+            [],
+        )
+        self.terms_lost.labels()  # so that it is shown before the first one
         self.relists = Family(
             "counter",
             "traincrew_watch_relists_total",

@@ -100,6 +100,9 @@ class FakeServer:
         self._oldest = 100
         self._watches: list[_Watch] = []
         self._faults: list[_Fault] = []
+        self._running = asyncio.Event()
+        self._running.set()
+        self._late: set[asyncio.Task[HttpResponse]] = set()
         self._snapshots: dict[str, tuple[int, list[dict[str, Any]]]] = {}
 
     # For tests
@@ -198,6 +201,17 @@ class FakeServer:
             if watch.bookmarks:
                 watch.queue.put_nowait(self._bookmark(initial=False))
 
+    def pause(self) -> None:
+        """Stop as SIGSTOP stops a process: requests arrive, and are served after `resume`.
+
+        Those whose sender has given up meanwhile are served as well.
+        """
+        self._running.clear()
+
+    def resume(self) -> None:
+        """Continue after `pause`."""
+        self._running.set()
+
     def compact(self) -> None:
         """Discard the history: resuming a watch from an older version gives 410."""
         self._history.clear()
@@ -205,11 +219,27 @@ class FakeServer:
 
     # Transport
 
+    def cut(self) -> None:
+        """Nothing to break."""
+
     async def close(self) -> None:
         """Nothing to release."""
 
     async def request(self, request: HttpRequest) -> HttpResponse:
         """Serve anything but a watch."""
+        if self._running.is_set():
+            return await self._answer(request)
+        late = asyncio.create_task(self._answer(request))
+        self._late.add(late)
+        late.add_done_callback(self._late.discard)
+        try:
+            return await asyncio.shield(late)
+        except asyncio.CancelledError:
+            late.add_done_callback(lambda task: task.cancelled() or task.exception())
+            raise
+
+    async def _answer(self, request: HttpRequest) -> HttpResponse:
+        await self._running.wait()
         target, query = self._receive(request)
         fault = self._fault(request.method, request)
         if fault is not None:
@@ -227,6 +257,7 @@ class FakeServer:
     @asynccontextmanager
     async def stream(self, request: HttpRequest) -> AsyncIterator[FakeStream]:
         """Serve a watch; anything else as one chunk."""
+        await self._running.wait()
         target, query = self._receive(request)
         watching = query.get("watch") == "true"
         fault = self._fault("WATCH" if watching else "GET", request)

@@ -134,6 +134,10 @@ class Reports:
         """Drop the reports of a job that does not exist any more."""
         self._jobs.pop((resource, request), None)
 
+    def clear(self) -> None:
+        """Drop all reports: from now on, programs report to another process, or report again."""
+        self._jobs.clear()
+
     def _found(self, resource: Resource, request: Request, job: CustomObject) -> _Reported:
         """Return what this very job has reported, not what an earlier one of its name has."""
         found = self._jobs.get((resource, request))
