@@ -423,7 +423,11 @@ class JobPlanner(ABC, Generic[Spec, AnyStatus]):
         plan.urgent = self.releasing or lifecycle.is_urgent(before, plan.status, self.status_type)
         begins = beginning.is_beginning(before, plan.status, self.status_type)
         plan.patient = not self.releasing and (begins or not plan.urgent)
-        waits = [plan.requeue_after, self._advance_left]
+        waits = [
+            plan.requeue_after,
+            self._advance_left,
+            pods.seconds_until_late(self.observed.pods, self.now),
+        ]
         if plan.missing and (left := self._controller_lag()) > 0:
             plan.missing = {}
             waits.append(left)
