@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+from traincrew.api import placeholders
 from traincrew.api.kind import Column, Kind, Rule, Scale, StatusWords, rules
 
 __all__ = [
@@ -164,6 +165,8 @@ def pod_template(container: str, restart_policy: str | None = None) -> dict[str,
     del pod["ephemeralContainers"]  # the API refuses them in templates
     if restart_policy is not None:
         pod["restartPolicy"]["default"] = restart_policy
+    for group in ("containers", "initContainers"):
+        pod[group]["items"]["properties"]["image"]["pattern"] = placeholders.NONE_IN_IMAGES
     containers = pod["containers"]
     containers["minItems"] = 1
     containers["maxItems"] = MAX_CONTAINERS

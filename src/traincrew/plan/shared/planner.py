@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
+from traincrew.api import placeholders
 from traincrew.api.meta import Owner, Problem, parse_time
 from traincrew.plan.shared import advancing, beginning, lifecycle, pods, runpolicy, stall
 from traincrew.plan.shared.lifecycle import AnyStatus, Outcome, Progress
@@ -194,6 +195,8 @@ class JobPlanner(ABC, Generic[Spec, AnyStatus]):
         if self.stored.finished:
             return self._plan_finished(policy)
         found = self.problems(spec)
+        if not self.has_started:  # a job that runs with one does not stop for it
+            found = [*placeholders.problems(self.observed.job.spec, "spec"), *found]
         if found and not self.has_started:
             return self._plan_invalid(found)
         if not found and (defaults := self.defaults(spec)):
