@@ -235,7 +235,7 @@ def test_the_status_of_every_kind_names_the_secret_that_a_pod_waits_for(
     world.settle()
     for name, pod in world.pods.items():
         pod["spec"] |= {"nodeName": "n1", "volumes": VOLUMES[:1]}
-        pod["status"]["containerStatuses"] = [{**CREATING, "name": name}]
+        pod["status"] |= {"conditions": [], "containerStatuses": [{**CREATING, "name": name}]}
     if others := [name for name in world.pods if not name.endswith(late)]:
         world.run(*others)
     world.settle()
@@ -250,7 +250,7 @@ def test_the_master_of_a_cluster_without_workers_names_the_secret_that_it_waits_
     world.settle()
     pod = world.master_pod
     pod["spec"] |= {"nodeName": "n1", "volumes": VOLUMES[:1]}
-    pod["status"]["containerStatuses"] = [CREATING]
+    pod["status"] |= {"conditions": [], "containerStatuses": [CREATING]}
     world.pass_time(30)
     world.settle()
     assert world.status["message"].startswith("The master is not running: no container is created")

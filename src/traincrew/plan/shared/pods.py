@@ -139,11 +139,11 @@ def _patience_left(pod: PodView, now: datetime) -> float:
     status = pod.status
     if status.phase != "Pending" or pod.metadata.deletion_timestamp is not None:
         return math.inf
+    if pod.condition("PodReadyToStartContainers") is not None or _has_begun(pod):
+        return math.inf
     since = pod.metadata.creation_timestamp
     scheduled = next((each for each in status.conditions if each.type == "PodScheduled"), None)
     if pod.spec.node_name:
-        if pod.condition("PodReadyToStartContainers") is not None or _has_begun(pod):
-            return math.inf
         if scheduled is not None:
             since = scheduled.last_transition_time or since
     elif scheduled is not None:

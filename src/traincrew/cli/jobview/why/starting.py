@@ -274,8 +274,10 @@ def not_ready(facts: Facts, pod: Pod, subject: str) -> Explanation | None:
             cause="node-lost",
             text=f"{subject} may not run any more: its node {node} does not answer.",
             evidence=(
-                f"condition Ready of pod {name} is {ready.status}, although its containers were"
-                " ready when they were last heard of",
+                (
+                    f"condition Ready of pod {name} is {ready.status}, although its containers were"
+                    " ready when they were last heard of"
+                ),
             ),
             fix="bring the node back, or delete it so that the pod is started elsewhere:"
             f" kubectl get node {node}",
