@@ -87,7 +87,7 @@ def creating(**fields: Any) -> PodView:
             ),
             (
                 "no container is created after 30 s (ContainerCreating); it mounts Secret my-keys:"
-                " do they exist? See the events of the pod"
+                " does it exist? See the events of the pod"
             ),
         ),
     ],

@@ -174,7 +174,8 @@ def _late_text(pod: PodView) -> str:
         return f"{text}: see the events of the pod"
     rest = len(needed) - _SHOWN
     names = ", ".join(needed[:_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
-    return shorten(f"{text}; it mounts {names}: do they exist? See the events of the pod")
+    question = "does it exist?" if len(needed) == 1 else "do they exist?"
+    return shorten(f"{text}; it mounts {names}: {question} See the events of the pod")
 
 
 def _container_not_ready_reason(container: ContainerStatus) -> str | None:
