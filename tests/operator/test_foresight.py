@@ -8,6 +8,7 @@ import pytest
 
 from harness import JOBS, OPERATOR_AGENT, PODS, Cluster
 from plan.chainerjob.world import distributed
+from plan.elasticjob.world import elastic
 from plan.mpicluster.manifests import interactive, one_shot, without_ssh
 from traincrew.local.apiserver.http.faults import Fault, refuse
 from traincrew.operator import checks
@@ -188,3 +189,21 @@ async def test_the_pod_of_somebody_else_with_the_name_of_a_chainerjobs_worker(
     await cluster.until_phase(
         JOB, "Created", message=f"{name}: another pod has this name and is not managed by this job"
     )
+
+
+async def test_the_names_of_workers_are_checked_before_their_host_has_a_node(
+    cluster: Cluster,
+) -> None:
+    job = elastic(hosted=True, fitAvailable={})
+    name = job["metadata"]["name"]
+    await cluster.client.create(PODS, pod(f"{name}-worker-1"), "default")
+    await cluster.start_operator()
+    await cluster.create(job)
+    await cluster.until_phase(
+        name,
+        "Created",
+        reason="ErrResourceExists",
+        message=f'Resource "{name}-worker-1" already exists and is not managed by ElasticJob',
+    )
+    host = await cluster.client.get(PODS, f"{name}-worker-0", "default")
+    assert not host["spec"].get("nodeName")
