@@ -34,6 +34,7 @@ def pod(name: str) -> dict[str, Any]:
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ask the API again soon."""
+    monkeypatch.setattr(checks, "SOON_SECONDS", 0.0)
     monkeypatch.setattr(checks, "FORESIGHT_SECONDS", 0.2)
     monkeypatch.setattr(checks, "MISSING_SECONDS", 0.1)
     monkeypatch.setattr(checks, "CHECK_SECONDS", 0.2)
@@ -164,6 +165,42 @@ async def test_the_api_is_asked_once_about_a_master(cluster: Cluster) -> None:
     await cluster.run_hosts(NAME, "master")
     await cluster.until_phase(NAME, "Running")
     assert faults.count == 1
+
+
+async def test_another_operator_does_not_forget_what_was_foreseen(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await cluster.client.create(PODS, pod(f"{NAME}-master"), "default")
+    await cluster.start_operator()
+    await cluster.create(interactive(NAME))
+    before = await cluster.until_phase(NAME, "Created", reason="ErrResourceExists")
+    await cluster.stop_operator()
+    monkeypatch.setattr(checks, "SOON_SECONDS", 120.0)
+    faults = DryRuns()
+    cluster.server.faults = faults
+    await cluster.start_operator()
+
+    async def asked() -> bool:
+        return faults.count > 1  # and again, after FORESIGHT_SECONDS
+
+    await cluster.until(asked)
+    after = await cluster.job(NAME)
+    assert after["status"]["conditions"] == before["status"]["conditions"]
+    assert len([each for each in await cluster.events_of(NAME) if each[0] == "Warning"]) == 1
+
+
+async def test_a_job_that_runs_soon_costs_no_dry_run(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checks, "SOON_SECONDS", 120.0)
+    faults = DryRuns()
+    cluster.server.faults = faults
+    await cluster.start_operator()
+    await cluster.create(one_shot(NAME, workers=1))
+    await cluster.run_hosts(NAME, "worker-0")
+    await cluster.run_hosts(NAME, "master")
+    await cluster.until_phase(NAME, "Running")
+    assert faults.count == 0
 
 
 async def test_the_pod_of_somebody_else_with_the_name_of_a_worker(cluster: Cluster) -> None:

@@ -283,7 +283,7 @@ async def test_few_requests_are_made_for_a_cluster(cluster: Cluster) -> None:
         "POST services",
         "POST statefulsets",
     ]
-    assert requests.count("DRY RUN pods") == 1, requests
+    assert requests.count("DRY RUN pods") <= 1, requests
     others = [each for each in requests if each.startswith("PATCH") and "events" not in each]
     assert len([each for each in others if each.endswith("status")]) <= 6, requests
     assert len([each for each in others if each.endswith("-assets")]) == 1, requests

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from traincrew.operator.memory import Foresight
+from traincrew.plan.shared import lifecycle
 from traincrew.plan.shared.model import ChildKey
 from traincrew.plan.shared.writes import digest
 
@@ -26,6 +27,8 @@ MISSING_SECONDS = 3.0
 """Seconds a pod may be missing before a dry run checks whether the API refuses it."""
 CHECK_SECONDS = 10.0
 """Seconds after which the API is asked again about a pod that is still missing."""
+SOON_SECONDS = 2.0
+"""Seconds in which the pods of a small job may be running, so that it costs no dry run."""
 FORESIGHT_SECONDS = 30.0
 """Seconds after which the API is asked again about a child that it would refuse."""
 LEFTOVER_SECONDS = 1.0
@@ -59,7 +62,7 @@ class Checks:
             on all of it.
         """
         before = dict(memory.rejections)
-        await self._foresee(request, plan, memory)
+        await self._foresee(request, observed, plan, memory)
         await self._look_for_missing(request, observed, plan, memory)
         refusals = {
             key: each.refusal for key, each in memory.foreseen.items() if each.refusal is not None
@@ -76,28 +79,42 @@ class Checks:
             due.append(memory.foresight_due)
         return [each - now for each in (*due, *memory.missing.values())]
 
-    async def _foresee(self, request: Request, plan: Plan, memory: Memory) -> None:
+    async def _foresee(
+        self, request: Request, observed: Observed, plan: Plan, memory: Memory
+    ) -> None:
         """Ask about children that are created later.
 
         Otherwise a user would learn after minutes of waiting for workers that the master is
         refused. An answer is kept until the documents change, so it costs one request for each, and
-        none on later reconciles; another operator asks again.
+        none on later reconciles; another operator asks again. Nobody asks about a child that is
+        created soon.
         """
         now = self._clock.monotonic()
-        known = {key: memory.foreseen[key] for key in plan.coming if key in memory.foreseen}
         digests = {key: digest(documents) for key, documents in plan.coming.items()}
+        memory.foreseen = known = {
+            key: found
+            for key, found in memory.foreseen.items()
+            if found.digest == digests.get(key, "")
+        }
         due = [
             key
-            for key, wanted in digests.items()
-            if (found := known.get(key)) is None
-            or found.digest != wanted
-            or (found.refusal is not None and found.due <= now)
+            for key in digests
+            if (found := known.get(key)) is None or (found.refusal and found.due <= now)
         ]
-        memory.foreseen, memory.foresight_due = known, None
-        if due and (held := self._deferral.delay(request, "foresight")):
+        if not due:
+            memory.foresight_due = None
+            self._deferral.forget(request, "foresight")
+            return
+        if memory.foresight_due is None and any(key not in known for key in due):
+            # What another operator has reported does not vanish from the status for a while.
+            told = lifecycle.SYNCED in _false_conditions(observed)
+            memory.foresight_due = now + (0.0 if told else SOON_SECONDS)
+        if memory.foresight_due is not None and memory.foresight_due > now:
+            return
+        if held := self._deferral.delay(request, "foresight"):
             memory.foresight_due = now + held
             return
-        self._deferral.forget(request, "foresight")
+        memory.foresight_due = None
         refusals = await self._writer.together(
             (self._writer.foresee(key, plan.coming[key]) for key in due), urgent=False
         )
@@ -136,4 +153,16 @@ class Checks:
                 memory.rejections[name] = refusal
 
 
-__all__ = ["CHECK_SECONDS", "FORESIGHT_SECONDS", "LEFTOVER_SECONDS", "MISSING_SECONDS", "Checks"]
+def _false_conditions(observed: Observed) -> set[str]:
+    conditions = observed.job.status.get("conditions") or ()
+    return {each.get("type") for each in conditions if each.get("status") == "False"}
+
+
+__all__ = [
+    "CHECK_SECONDS",
+    "FORESIGHT_SECONDS",
+    "LEFTOVER_SECONDS",
+    "MISSING_SECONDS",
+    "SOON_SECONDS",
+    "Checks",
+]

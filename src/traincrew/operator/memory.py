@@ -36,8 +36,8 @@ class Memory(Struct, kw_only=True):
         missing: When to check each missing pod next, on the monotonic clock.
         rejections: Why the API refuses those pods.
         foreseen: What is known about children of `Plan.coming`.
-        foresight_due: When to ask about them after a burst, on the monotonic clock; None if they
-            were asked about.
+        foresight_due: When to ask about those of which nothing is known, on the monotonic clock;
+            None if there are none.
         seen: Children and pods in the caches at the last reconcile.
         deleted: UIDs of children and pods that we have deleted, and that are still being observed.
         logs: The ends of logs that show why pods failed.
