@@ -17,7 +17,8 @@ import yaml
 from suites import git_servers
 from suites.openmpi_user import UPDATE_SECONDS
 
-from traincrew.api.kinds.mpicluster.values import PLACEHOLDER, merged
+from traincrew.api.kinds.mpicluster.values import merged
+from traincrew.api.placeholders import EDIT_ME
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -96,7 +97,7 @@ def files(path: Path, directory: Path, repository: str, image: dict[str, str] | 
     """
     text = path.read_text()
     for key, value in IMAGE.items():
-        text = re.sub(rf"\b{key}: {PLACEHOLDER}", f"{key}: {value}", text)
+        text = re.sub(rf"\b{key}: {EDIT_ME}", f"{key}: {value}", text)
     values = yaml.safe_load(text)
     changes: dict[str, Any] = {"image": image} if image else {}
     if codes := values.get("appCodesToSync"):

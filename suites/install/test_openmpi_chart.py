@@ -19,7 +19,7 @@ from suites.helm import BOTH, built
 
 import variation
 from api.mpicluster.broken_values import BROKEN, CODE, BrokenValues
-from traincrew.api.kinds.mpicluster.values import PLACEHOLDER
+from traincrew.api.placeholders import EDIT_ME
 
 from .support import ROOT, Document, Run, load_all, runner
 
@@ -86,7 +86,7 @@ def test_it_renders_what_the_command_prints(
     helm: Run, traincrew: Run, tmp_path: Path, path: Path, keys: bool
 ) -> None:
     own = tmp_path / "values.yaml"
-    own.write_text(path.read_text().replace(PLACEHOLDER, "mine"))
+    own.write_text(path.read_text().replace(EDIT_ME, "mine"))
     files = [own, KEYS] if keys else [own]
     found = by_kind(rendered(helm, *files))
 

@@ -14,7 +14,7 @@ from traincrew.engine.gate import Gate
 from traincrew.engine.testing import SimulatedClock, simulate
 from traincrew.local.apiserver.http.faults import AuditRecord, Fault
 from traincrew.local.apiserver.values.errors import forbidden
-from traincrew.operator import reconciler
+from traincrew.operator import checks, reconciler
 from traincrew.operator.deferral import MAX_DELAY, Deferral
 from traincrew.operator.observer import Observer
 
@@ -151,7 +151,7 @@ async def test_a_job_is_planned_now_and_then_while_many_begin(
 async def test_nobody_asks_why_pods_are_missing_while_others_are_being_created(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reconciler, "MISSING_SECONDS", 0.0)
+    monkeypatch.setattr(checks, "MISSING_SECONDS", 0.0)
     slow, writes = SlowPods(1.0), list[str]()
 
     def faults(method: str, path: str, agent: str) -> Fault | None:

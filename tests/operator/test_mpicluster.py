@@ -266,7 +266,8 @@ async def test_few_requests_are_made_for_a_cluster(cluster: Cluster) -> None:
 
     def note(method: str, path: str, agent: str) -> None:
         if agent.startswith(OPERATOR_AGENT) and (method != "GET" or "/secrets" in path):
-            requests.append(f"{method} {path.partition('?')[0].rpartition('/')[2]}")
+            word = "DRY RUN" if "dryRun" in path else method
+            requests.append(f"{word} {path.partition('?')[0].rpartition('/')[2]}")
 
     cluster.server.faults = note
     await cluster.start_operator()
@@ -282,6 +283,7 @@ async def test_few_requests_are_made_for_a_cluster(cluster: Cluster) -> None:
         "POST services",
         "POST statefulsets",
     ]
+    assert requests.count("DRY RUN pods") <= 1, requests
     others = [each for each in requests if each.startswith("PATCH") and "events" not in each]
     assert len([each for each in others if each.endswith("status")]) <= 6, requests
     assert len([each for each in others if each.endswith("-assets")]) == 1, requests

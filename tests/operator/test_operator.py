@@ -9,7 +9,7 @@ from harness import OPERATOR_AGENT, STATEFUL_SETS, Cluster
 from plan.chainerjob.world import distributed, plain
 from plan.elasticjob.world import elastic
 from traincrew.engine.resources import RESOURCE_QUOTAS
-from traincrew.operator import reconciler
+from traincrew.operator import checks
 from traincrew.operator.reconciler import STATUS_INTERVAL
 
 if TYPE_CHECKING:
@@ -122,8 +122,8 @@ async def limit_pods(cluster: Cluster, count: int) -> None:
 async def test_a_quota_that_refuses_pods_is_named_in_the_status(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reconciler, "MISSING_SECONDS", 0.0)
-    monkeypatch.setattr(reconciler, "_CHECK_INTERVAL", 0.1)
+    monkeypatch.setattr(checks, "MISSING_SECONDS", 0.0)
+    monkeypatch.setattr(checks, "CHECK_SECONDS", 0.1)
     await cluster.start_operator()
     await limit_pods(cluster, 1)
     await cluster.create(distributed())

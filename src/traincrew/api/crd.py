@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+from traincrew.api import placeholders
 from traincrew.api.kind import Column, Kind, Rule, Scale, StatusWords, rules
 
 __all__ = [
@@ -173,6 +174,8 @@ def pod_template(restart_policy: str | None = None) -> dict[str, Any]:
     template["required"] = ["spec"]
     pod = template["properties"]["spec"]["properties"]
     del pod["ephemeralContainers"]  # the API refuses them in templates
+    for group in ("containers", "initContainers"):
+        pod[group]["items"]["properties"]["image"]["pattern"] = placeholders.NONE_IN_IMAGES
     containers = pod["containers"]
     containers["minItems"] = 1
     containers["maxItems"] = MAX_CONTAINERS

@@ -41,6 +41,8 @@ REFUSED = (InvalidError, BadRequestError, ForbiddenError)
 """Errors by which the API refuses to store an object."""
 _UNAUTHORIZED = 'cannot create resource "pods"'
 """Distinguishes a refusal by authorization from one by admission."""
+_NO_DRY_RUN = "does not support dry run"
+"""Message about an admission webhook with side effects: it says nothing about the object."""
 _CONCURRENT_WRITES = 32
 _CONCURRENT_LATE_WRITES = 8
 """Of those that nothing waits for."""
@@ -177,29 +179,87 @@ class ChildWriter:
                 raise NamespaceTerminatingError from error
             return WriteResult(key, Refusal(error.message))
 
-    async def refusal_of(self, pod: dict[str, Any]) -> str | None:
-        """Return the API's reason for refusing a pod now; None if it would be accepted.
+    async def foresee(self, key: ChildKey, documents: Iterable[dict[str, Any]]) -> Refusal | None:
+        """Return how the API would refuse to create a child now; None if it would not.
+
+        This is a dry run. What cannot be found out by it is found out when the child is created.
+
+        Args:
+            key: The child.
+            documents: The child, and pods that its controller creates, under names of their own.
+        """
+        for document in documents:
+            resource = self.resources[document["kind"]]
+            own = ChildKey.of(document) == key
+            try:
+                await self._post(resource, document, dry_run=True)
+            except AlreadyExistsError as error:
+                if own:
+                    found = await self._handle_existing(resource, document, error.message)
+                    if isinstance(found, Refusal):
+                        return found
+            except (InvalidError, BadRequestError) as error:
+                if _NO_DRY_RUN not in error.message:
+                    return Refusal(error.message, permanent=own)
+            except ForbiddenError as error:
+                if own or _UNAUTHORIZED not in error.message:
+                    return Refusal(error.message)
+            except ApiError:
+                continue
+        return None
+
+    async def refusal_of(
+        self, pod: dict[str, Any], *, owners: Collection[str] | None = None
+    ) -> Refusal | None:
+        """Return why the API refuses a pod now; None if it would be accepted.
 
         This is a dry run. A quota, a LimitRange or a security policy refuses every client; that the
         operator itself may not create pods does not matter, because other controllers create them.
+
+        Args:
+            pod: The pod.
+            owners: UIDs of the possible controllers of a pod of exactly this name; None if the
+                controller chooses another name.
         """
         try:
             await self._client.create(PODS, pod, field_manager=FIELD_MANAGER, dry_run=True)
+        except AlreadyExistsError as error:
+            return await self._foreign(pod, owners, error.message) if owners is not None else None
         except (ForbiddenError, InvalidError) as error:
             ours = _UNAUTHORIZED in error.message or is_namespace_terminating(error)
-            return None if ours else error.message
+            return None if ours else Refusal(error.message)
         except ApiError:
             return None
         return None
 
-    async def _post(self, resource: Resource, document: dict[str, Any]) -> dict[str, Any]:
+    async def _foreign(
+        self, pod: dict[str, Any], owners: Collection[str], message: str
+    ) -> Refusal | None:
+        """Return the refusal of a pod whose name somebody else's pod has; None if it is ours."""
+        metadata = pod["metadata"]
         try:
-            stored = await self._client.create(resource, document, field_manager=FIELD_MANAGER)
+            found = await self._client.get(
+                PODS, metadata["name"], metadata["namespace"], metadata_only=True
+            )
+        except ApiError:
+            return None
+        if _controller_of(found) in owners:
+            return None  # the cache does not have it yet, or it has lost its labels
+        return Refusal(message, foreign=True, owner=_controller_name(found))
+
+    async def _post(
+        self, resource: Resource, document: dict[str, Any], *, dry_run: bool = False
+    ) -> dict[str, Any]:
+        try:
+            stored = await self._client.create(
+                resource, document, field_manager=FIELD_MANAGER, dry_run=dry_run
+            )
         except ForbiddenError as error:
             if _UNKNOWN_OWNER_KIND not in error.message:
                 raise
-            free = _not_blocking(document)
-            stored = await self._client.create(resource, free, field_manager=FIELD_MANAGER)
+            stored = await self._client.create(
+                resource, _not_blocking(document), field_manager=FIELD_MANAGER, dry_run=dry_run
+            )
         return {"metadata": stored["metadata"]} if resource in self._unwatched else stored
 
     async def _handle_existing(
@@ -382,6 +442,12 @@ def _ensure_about(error: NotFoundError, name: str) -> None:
 def _controller_of(document: Mapping[str, Any]) -> str | None:
     owners = document["metadata"].get("ownerReferences") or []
     return next((owner["uid"] for owner in owners if owner.get("controller")), None)
+
+
+def _controller_name(document: Mapping[str, Any]) -> str:
+    """Return kind and name of the controller of an object; empty if it has none."""
+    owners = document["metadata"].get("ownerReferences") or []
+    return next((" ".join(_qualified(owner)) for owner in owners if owner.get("controller")), "")
 
 
 def _qualified(owner: Mapping[str, Any]) -> tuple[str, str]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MAX_DELAY = 5.0
 """Seconds by which a write is deferred at most."""
 
-Deferred = Literal["children", "checks", "status"]
+Deferred = Literal["children", "checks", "foresight", "status"]
 
 
 class Deferral:

@@ -8,7 +8,21 @@ from msgspec import Struct, field
 
 if TYPE_CHECKING:
     from traincrew.api.meta import CustomObject
-    from traincrew.plan.shared.model import ChildKey, ChildView, LogKey, Output
+    from traincrew.plan.shared.model import ChildKey, ChildView, LogKey, Output, Refusal
+
+
+class Foresight(Struct, frozen=True, kw_only=True):
+    """What a dry run has shown about a child that is created later.
+
+    Attributes:
+        digest: Hash of the documents that were tried.
+        refusal: Why the API would refuse it; None if it would not.
+        due: When to try again, on the monotonic clock; only if it would be refused.
+    """
+
+    digest: str
+    refusal: Refusal | None
+    due: float
 
 
 class Memory(Struct, kw_only=True):
@@ -21,6 +35,9 @@ class Memory(Struct, kw_only=True):
         children: Children ever observed, by UID of the job, because names are reused.
         missing: When to check each missing pod next, on the monotonic clock.
         rejections: Why the API refuses those pods.
+        foreseen: What is known about children of `Plan.coming`.
+        foresight_due: When to ask about those of which nothing is known, on the monotonic clock;
+            None if there are none.
         seen: Children and pods in the caches at the last reconcile.
         deleted: UIDs of children and pods that we have deleted, and that are still being observed.
         logs: The ends of logs that show why pods failed.
@@ -32,7 +49,9 @@ class Memory(Struct, kw_only=True):
     generations: dict[str, int] = field(default_factory=dict)
     children: dict[str, set[ChildKey]] = field(default_factory=dict)
     missing: dict[str, float] = field(default_factory=dict)
-    rejections: dict[str, str] = field(default_factory=dict)
+    rejections: dict[str, Refusal] = field(default_factory=dict)
+    foreseen: dict[ChildKey, Foresight] = field(default_factory=dict)
+    foresight_due: float | None = None
     seen: dict[ChildKey, ChildView] = field(default_factory=dict)
     deleted: set[str] = field(default_factory=set)
     logs: dict[LogKey, str] = field(default_factory=dict)

@@ -34,6 +34,7 @@ from traincrew.engine.controller import (
 from traincrew.engine.gate import Gate
 from traincrew.engine.observability import get_logger
 from traincrew.engine.resources import PODS
+from traincrew.operator.checks import LEFTOVER_SECONDS, Checks
 from traincrew.operator.children import REFUSED, ChildWriter, NamespaceTerminatingError
 from traincrew.operator.deferral import Deferral
 from traincrew.operator.jobs import JobGoneError, JobWriter, request_of
@@ -65,14 +66,8 @@ milliseconds, and when they start together, each of them requeues the job."""
 BURST_REST = 0.5
 """Seconds until a job is reconciled again during a burst. Each of its pods changes several times
 until it runs, and status updates about that are deferred until the end of the burst anyway."""
-MISSING_SECONDS = 3.0
-"""Seconds a pod may be missing before a dry run checks whether the API refuses it."""
-_CHECK_INTERVAL = 10.0
 TERMINATING_SECONDS = 10.0
 """Seconds until a job whose namespace is terminating is reconciled again, if it is still there."""
-LEFTOVER_SECONDS = 1.0
-"""Seconds after which a child is created again whose name an object of an earlier job has. Its
-deletion requeues the job only if it is in a cache."""
 
 
 class RefusedError(ExpectedError):
@@ -125,6 +120,7 @@ class Reconciler:
         )
         self._job_writer = JobWriter(client, kind.resource, self._tracker)
         self._deferral = Deferral(gate, clock, self.controller.enqueue)
+        self._checks = Checks(self._writer, self._deferral, clock)
         self._observer = Observer(
             client,
             manager,
@@ -175,7 +171,7 @@ class Reconciler:
             self._memories.pop(request, None)
             if self._reports is not None:
                 self._reports.forget(self._kind.resource, request)
-            self._deferral.forget(request, "children", "checks", "status")
+            self._deferral.forget(request, "children", "checks", "foresight", "status")
             return None
         try:
             return await self._reconcile(request, job)
@@ -230,9 +226,8 @@ class Reconciler:
         refusals = await self._write_children(request, observed, plan, memory)
         if refusals:
             plan = self._kind.plan(structs.replace(observed, refusals=refusals), now)
-        elif await self._check_missing(request, plan, memory):
-            known = dict(memory.rejections)
-            plan = self._kind.plan(structs.replace(observed, rejections=known), now)
+        elif (known := await self._checks.ask(request, observed, plan, memory)) is not None:
+            plan = self._kind.plan(known, now)
         version, later = await self._write_status(job, plan, memory)
         if plan.delete_job:
             await self._job_writer.delete(job, version)
@@ -245,7 +240,6 @@ class Reconciler:
         if self._gate.in_burst:
             rest = self._clock.monotonic() + BURST_REST
             memory.earliest_reconcile = max(memory.earliest_reconcile, rest)
-        checks = [due - self._clock.monotonic() for due in memory.missing.values()]
         waits = [
             seconds
             for seconds in (
@@ -253,7 +247,7 @@ class Reconciler:
                 later,
                 held or None,
                 LEFTOVER_SECONDS if waiting else None,
-                *checks,
+                *self._checks.waits(memory),
             )
             if seconds is not None
         ]
@@ -342,32 +336,6 @@ class Reconciler:
             if answer.new:
                 created.append(answer.key)
         return refusals
-
-    async def _check_missing(self, request: Request, plan: Plan, memory: Memory) -> bool:
-        """Find out why pods stay missing; return whether anything has changed.
-
-        The controllers of Jobs and StatefulSets report only in events that they cannot create pods.
-        While many children are being created, they are late because the API server is busy.
-        """
-        now, before = self._clock.monotonic(), dict(memory.rejections)
-        first = now + MISSING_SECONDS
-        memory.missing = {name: memory.missing.get(name, first) for name in plan.missing}
-        for name in memory.rejections.keys() - plan.missing.keys():
-            del memory.rejections[name]
-        if not plan.missing:
-            self._deferral.forget(request, "checks")
-        due = {name: pod for name, pod in plan.missing.items() if memory.missing[name] <= now}
-        if due and (held := self._deferral.delay(request, "checks")):
-            memory.missing |= dict.fromkeys(due, now + held)
-            return memory.rejections != before
-        for name, document in due.items():
-            memory.missing[name] = now + _CHECK_INTERVAL
-            refusal = await self._writer.refusal_of(document)
-            if refusal is None:
-                memory.rejections.pop(name, None)
-            else:
-                memory.rejections[name] = refusal
-        return memory.rejections != before
 
     async def _ensure_job_exists(self, job: CustomObject, plan: Plan, known: set[ChildKey]) -> None:
         """Check that the job still exists before any of its children is recreated.

@@ -289,6 +289,21 @@ def test_a_program_of_the_machine_that_has_the_port_of_a_pod() -> None:
     assert why(job(RUNNING), running, events=[other]).cause == "running"
 
 
+@pytest.mark.parametrize("phase", ["waits", "runs"])
+def test_a_node_that_does_not_answer_is_named(phase: str) -> None:
+    """Its controller changes the condition Ready of the pods, and nothing else."""
+    lost = pod(
+        phase="Running",
+        node="gpu-3",
+        conditions=[condition("Ready", "False")],
+        containerStatuses=[{"name": "chainer", "ready": True, "state": {"running": {}}}],
+    )
+    found = why(job(WAITING if phase == "waits" else RUNNING), lost)
+    assert found.cause == "node-lost"
+    assert "its node gpu-3 does not answer" in found.text
+    assert found.fix.endswith("kubectl get node gpu-3")
+
+
 REFUSED = {
     "quota": 'pods "x" is forbidden: exceeded quota: team, requested: pods=1, used: pods=4, '
     "limited: pods=4",
@@ -299,6 +314,8 @@ REFUSED = {
     "not found",
     "missing-priority-class": "no PriorityClass with name urgent was found",
     "missing-runtime-class": 'pod rejected: RuntimeClass "gvisor" not found',
+    "foreign-pod": "digits-workerset-ws0-0: another pod has this name and is not managed by this"
+    " job",
     "webhook-denied": 'admission webhook "check.example.com" denied the request: no team label',
     "webhook-unreachable": 'failed calling webhook "check.example.com": connection refused',
     "namespace-terminating": "unable to create new content in namespace train because it is being "

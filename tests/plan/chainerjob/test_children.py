@@ -98,3 +98,28 @@ def test_a_template_of_workers_decides_about_their_token(given: bool) -> None:
     job["spec"]["workerSets"]["ws0"]["template"]["spec"][TOKEN] = given
 
     assert pods(job)["ws0"][TOKEN] is given
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "given"),
+    [
+        ("a" * 36, "w", False),  # a...a-master-xxxxx: 49 characters
+        ("a" * 37, "w", True),
+        ("a" * 20, "w" * 17, False),  # a...a-workerset-w...w-0: 49 before the digit
+        ("a" * 20, "w" * 18, True),
+        ("7" + "a" * 39, "w", False),
+    ],
+)
+def test_all_pods_list_hosts_whose_names_are_too_long_to_be_compressed(
+    name: str, key: str, given: bool
+) -> None:
+    job = example("distributed")
+    (workers,) = job["spec"]["workerSets"].values()
+    spec = api.decode({**job["spec"], "workerSets": {key: workers}})
+    owner = Owner(api_version="a", kind="k", name=name, namespace="n", uid="u")
+    for child in (
+        children.master(owner, spec, HELPER_IMAGE),
+        children.workers(owner, spec, key, HELPER_IMAGE),
+    ):
+        env = child["spec"]["template"]["spec"]["containers"][0]["env"]
+        assert ({"name": "OMPI_MCA_regx", "value": "naive"} in env) is given

@@ -50,6 +50,8 @@ VIEWS: dict[str, type[ChildView]] = {
     "Job": JobView,
 }
 EXAMPLES = Path(__file__).parent / "examples"
+PLACED = {"type": "PodReadyToStartContainers", "status": "True"}
+"""Condition of a pod whose node pulls its images, or as if: whatever else it waits for is there."""
 
 
 class CrashedError(Exception):
@@ -518,7 +520,7 @@ class World:
                 ],
             },
             "spec": {},
-            "status": {"phase": "Pending", "conditions": [], "containerStatuses": []},
+            "status": {"phase": "Pending", "conditions": [PLACED], "containerStatuses": []},
         }
 
     # -- the nodes ----------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from plan.chainerjob.world import PLACED
 from plan.elasticjob.world import ElasticWorld, elastic
 from traincrew.plan.shared import indexes
 
@@ -50,7 +51,7 @@ class ScalingWorld(ElasticWorld):
                 pod["spec"]["nodeName"] = "node"
                 self.run(pod["metadata"]["name"])
                 changed = True
-            elif not status["conditions"]:
+            elif status["conditions"] == [PLACED]:
                 no_room = {
                     "type": "PodScheduled",
                     "status": "False",

@@ -10,7 +10,7 @@ from typing import Any, Self
 import msgspec
 import yaml
 
-from plan.chainerjob.world import OPTIONS, World
+from plan.chainerjob.world import OPTIONS, PLACED, World
 from traincrew.plan.elasticjob.planner import plan
 from traincrew.plan.shared import podrecords
 from traincrew.plan.shared.model import ChildKey, ChildView, Observed, Plan, Refusal
@@ -80,7 +80,7 @@ class ElasticWorld(World):
             "uid": self.new_pod_uid(f"{next(self._uids):08d}"),
             "creationTimestamp": self.stamp(),
         }
-        created["status"] = {"phase": "Pending", "conditions": [], "containerStatuses": []}
+        created["status"] = {"phase": "Pending", "conditions": [PLACED], "containerStatuses": []}
         self.pods[key.name] = created
         self.made[key.name] = self.made.get(key.name, 0) + 1
 

@@ -6,7 +6,7 @@ To renew the files after a wanted change: ``REGENERATE=1 pytest tests/plan``; th
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
@@ -16,6 +16,9 @@ from plan.goldens import assert_golden, owner_of
 from plan.mpicluster.manifests import everything, interactive, one_shot, without_ssh
 from traincrew.api.kinds.mpicluster import types as api
 from traincrew.plan.mpicluster import children, hostfile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 GOLDENS = Path(__file__).parent / "goldens"
 SHAPES = {
@@ -248,3 +251,30 @@ def test_only_a_command_that_may_be_run_again_is_restarted(
     job: dict[str, Any], policy: str
 ) -> None:
     assert child(job, "Pod", "hello-master")["spec"]["restartPolicy"] == policy
+
+
+@pytest.mark.parametrize("make", [interactive, one_shot, without_ssh])
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("a" * 20, False),  # a...a-master.a...a: 48 characters
+        ("a" * 21, True),
+        ("large-language-model-training", True),
+        ("model-7-" + "a" * 36, False),
+        ("a" * 40 + "7", False),  # a...a-worker-0 has 48 before the digit of its number
+        ("a" * 45, True),
+    ],
+)
+def test_the_master_lists_hosts_whose_names_are_too_long_to_be_compressed(
+    make: Callable[[str], dict[str, Any]], name: str, given: bool
+) -> None:
+    env = container(child(make(name), "Pod", f"{name}-master"), "mpi-master")["env"]
+    assert ({"name": "OMPI_MCA_regx", "value": "naive"} in env) is given
+
+
+def test_the_users_way_of_listing_hosts_is_kept() -> None:
+    job = interactive("a" * 45)
+    mine = {"name": "OMPI_MCA_regx", "value": "reverse"}
+    job["spec"]["master"]["template"]["spec"]["containers"][0]["env"] = [mine]
+    env = container(child(job, "Pod", f"{'a' * 45}-master"), "mpi-master")["env"]
+    assert [each for each in env if each["name"] == "OMPI_MCA_regx"] == [mine]

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from plan.chainerjob.world import OPTIONS, VIEWS, World, _owner, _ready
+from plan.chainerjob.world import OPTIONS, PLACED, VIEWS, World, _owner, _ready
 from traincrew.api.meta import format_time
 from traincrew.plan.mpicluster import attempts
 from traincrew.plan.mpicluster.children import ANNOTATION_HOSTFILE, ANNOTATION_REPLICAS
@@ -132,7 +132,7 @@ class MPIWorld(World):
         pod["metadata"] |= {"uid": uid, "creationTimestamp": self.stamp()}
         policy = document["spec"]["restartPolicy"]
         pod["spec"] = {"nodeName": "node-0", "restartPolicy": policy}
-        pod["status"] = {"phase": "Pending", "conditions": [], "containerStatuses": []}
+        pod["status"] = {"phase": "Pending", "conditions": [PLACED], "containerStatuses": []}
         self.made[key.name] = self.made.get(key.name, 0) + 1
         self.pods[key.name] = pod
 

@@ -350,3 +350,21 @@ def test_sets_are_sorted_whatever_order_they_came_in() -> None:
 
     assert openmpi.sets_and_slots(SETS) == text
     assert openmpi.sets_and_slots(dict(reversed(SETS.items()))) == text
+
+
+@pytest.mark.parametrize(
+    ("hosts", "needed"),
+    [
+        ([], False),
+        (["a" * 49], False),
+        (["a" * 50], True),
+        (["a" * 49 + "0" + "a" * 50], False),
+        (["0" + "a" * 60], False),
+        (["a", "a" * 50 + "0"], True),
+    ],
+)
+def test_open_mpi_compresses_no_names_that_overflow_its_buffer(
+    hosts: list[str], needed: bool
+) -> None:
+    given = {"OMPI_MCA_regx": "naive"} if needed else {}
+    assert openmpi.host_name_environment(hosts) == given

@@ -18,8 +18,8 @@ from traincrew.api.kinds.mpicluster.transport import (
     MOUNTS,
     SSH,
 )
-from traincrew.api.kinds.mpicluster.values import PLACEHOLDER
 from traincrew.api.kinds.mpicluster.valuescheck import PATTERNS, hint, paths
+from traincrew.api.placeholders import EDIT_ME
 from traincrew.api.runpolicy import INT32_MAX
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def _words() -> dict[str, Any]:
         "@NO_SERVER@": _in_values(codesync.NO_SERVER),
         "@NO_VOLUME_NAME@": podvalues.NO_VOLUME_NAME,
         "@OWN_PREFIX@": types.OWN_PREFIX,
-        "@PLACEHOLDER@": PLACEHOLDER,
+        "@PLACEHOLDER@": EDIT_ME,
         "@PRIVATE_KEY@": podvalues.PRIVATE_KEY,
         "@PUBLIC_KEY@": podvalues.PUBLIC_KEY,
         "@REPOSITORY@": podvalues.REPOSITORY,

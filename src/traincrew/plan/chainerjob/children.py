@@ -44,6 +44,9 @@ ASSETS_VOLUME = "chainer-operator-volume-assets"
 DOWNLOADER = "chainer-operator-kubectl-downloader"
 GENERATOR = "chainer-operator-hostfile-generator"
 
+POD_SUFFIX = 5
+"""Random characters, letters or digits, at the end of the name of a Job's pod."""
+
 Document = dict[str, Any]
 
 
@@ -191,14 +194,26 @@ def _pod(owner: Owner, template: Document, labels: Mapping[str, str]) -> Documen
     return podtemplate.with_spec(pod, serviceAccountName=Names(owner.name).service_account)
 
 
-def _with_mpi(owner: Owner, template: Document, init_steps: Iterable[Document]) -> Document:
+def _hosts(owner: Owner, spec: ChainerJobSpec) -> list[str]:
+    """Return names like those in the hostfile: the longest of each kind."""
+    names = Names(owner.name)
+    return [
+        f"{names.master}-{'x' * POD_SUFFIX}",
+        *(names.worker(name, 0) for name in spec.worker_sets),
+    ]
+
+
+def _with_mpi(
+    owner: Owner, spec: ChainerJobSpec, template: Document, init_steps: Iterable[Document]
+) -> Document:
     """Add what a pod needs to take part in an MPI job."""
+    variables = openmpi.environment(PATHS) | openmpi.host_name_environment(_hosts(owner, spec))
 
     def mounted(container: Document) -> Document:
         return podtemplate.add_mounts(container, _mounts())
 
     def ready(container: Document) -> Document:
-        return podtemplate.add_env(mounted(container), openmpi.environment(PATHS))
+        return podtemplate.add_env(mounted(container), variables)
 
     template = podtemplate.map_containers(template, ready)
     template = podtemplate.map_containers(template, mounted, init=True)
@@ -222,7 +237,7 @@ def master(
             _downloader(template, helper_image),
             _generator(template, helper_image, slots(spec.master)),
         ]
-        template = _with_mpi(owner, template, steps)
+        template = _with_mpi(owner, spec, template, steps)
     else:
         template = podtemplate.without_token(template)
     main = podtemplate.index_of(template, CONTAINER)
@@ -271,7 +286,7 @@ def workers(
     workers = spec.worker_sets[set_name]
     labels = {LABEL_NAME: owner.name, LABEL_ROLE: ROLE_WORKERS, LABEL_SET: set_name}
     template = _pod(owner, workers.template, labels)
-    template = _with_mpi(owner, template, [_downloader(template, helper_image)])
+    template = _with_mpi(owner, spec, template, [_downloader(template, helper_image)])
     template = podtemplate.without_token(template)
     # What mpiexec starts by kubectl exec has the environment of the container.
     main = podtemplate.index_of(template, CONTAINER)

@@ -157,7 +157,10 @@ class ObservedJob:
             return None
         text = f"{ready}/{total} workers ready"
         troubles = pods.list_not_ready(
-            names, self.worker_pods, self.observed.rejections, named=NAMED
+            names,
+            self.worker_pods,
+            self.observed.rejections,
+            lambda pod: pods.not_ready_reason(pod, self.now, NAMED),
         )
         return f"{text}; {troubles}" if troubles else text
 
@@ -200,13 +203,15 @@ class ObservedJob:
             text = "The master is running."
             if total := sum(workers.replicas for workers in spec.worker_sets.values()):
                 text = f"The master and {pods.quantity(total, 'worker')} are running."
+            if lost_master := pods.list_lost([newest]):
+                text = f"{text.rstrip('.')}; {lost_master}"
             return lifecycle.RUNNING, f"{api.KIND}Running", text
         leaving = newest is not None and newest.metadata.deletion_timestamp is not None
         was = self.stored.condition(lifecycle.RUNNING)
         if (newest is None or leaving) and was is not None and self._past_deadline(spec):
             return self._unchanged(was)
         trouble = (
-            pods.not_ready_reason(newest, NAMED)
+            pods.not_ready_reason(newest, self.now, NAMED)
             if newest is not None and not newest.finished
             else None
         )
@@ -225,8 +230,9 @@ class ObservedJob:
             if trouble is not None:
                 message += f"; {trouble}"
             return lifecycle.RESTARTING, reason, message
-        if leaving and was_ready:
-            message = "The master's pod is being deleted; another one starts when it is gone"
+        if newest is not None and leaving and was_ready:
+            why = pods.leaving_text(newest)
+            message = f"The master's pod is being deleted{why}; another one starts when it is gone"
             return lifecycle.RESTARTING, "MasterLost", message
         message = "The master is starting."
         if (refused := self.observed.rejections.get(self.names.master)) is not None:
@@ -290,7 +296,7 @@ class ObservedJob:
                 if record is None or not record.was_ready or name in ready:
                     continue
                 pod = by_name.get(name)
-                text = pods.not_ready_reason(pod, NAMED) if pod is not None else "is gone"
+                text = pods.not_ready_reason(pod, self.now, NAMED) if pod is not None else "is gone"
                 lines.append(f"{name}: {text}" if text else name)
         return "Workers not ready: " + pods.first_few(lines) if lines else ""
 

@@ -153,6 +153,8 @@ class _Planner(JobPlanner[api.ChainerJobSpec, Status]):
             # The status of a StatefulSet may be known before its pods are.
             start = waiting_for is None and found_pods.complete
             plan.stages = self.writes.run(spec, edits, found_pods, start_master=start)
+            if not start:
+                plan.coming = self.writes.coming(spec)
             plan.delete = {
                 **self.writes.removed_sets(spec, edits),
                 **self.writes.outdated_master(spec),

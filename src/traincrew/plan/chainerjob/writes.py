@@ -84,6 +84,12 @@ class Writes:
         """Return the master's pod as the Job creates it, as far as admission is concerned."""
         return podtemplate.pod(self._master_document(spec), self._names.master)
 
+    def coming(self, spec: ChainerJobSpec) -> dict[ChildKey, list[dict[str, Any]]]:
+        """Return the master's Job and its pod, if it is still to be created."""
+        if self._job() is not None:
+            return {}
+        return {self._job_key: [self._master_document(spec), self.master_pod(spec)]}
+
     def suspend(self, edits: Edits) -> Stages:
         """Scale the workers to zero and suspend the master's Job. Nothing new is created.
 

@@ -59,6 +59,10 @@ MIN_RECREATE_AGE = timedelta(seconds=10)
 keep the whole cluster busy. A pod that ran for longer is recreated at once."""
 
 
+MAX_COMING = 8
+"""Maximum number of workers about which the API is asked before their host has a node. They differ
+in their names only."""
+
 LATE_SERVICES = timedelta(seconds=10)
 """Maximum time that the Services which no pod needs in order to start wait for the scheduler."""
 
@@ -304,12 +308,18 @@ class _Planner(JobPlanner[ElasticJobSpec, ElasticJobStatus]):
                 waits = [starting]
             elif name in current.pods:
                 plan.later.append(Write(create=children.service(self.owner, place)))
-        missing = [
-            Write(create=children.pod(self.owner, spec, place, self.options.endpoint))
-            for name, place in current.names.items()
-            if name not in current.pods
-            and (place == children.RENDEZVOUS_HOST or place.type != WORKER or not host_first)
-        ]
+        missing: list[Write] = []
+        for name, place in current.names.items():
+            if name in current.pods:
+                continue
+            waiting = host_first and place.type == WORKER and place != children.RENDEZVOUS_HOST
+            if waiting and len(plan.coming) >= MAX_COMING:
+                continue
+            pod = children.pod(self.owner, spec, place, self.options.endpoint)
+            if waiting:
+                plan.coming[ChildKey("Pod", name)] = [pod]
+            else:
+                missing.append(Write(create=pod))
         plan.stages = [stage for stage in (services, missing) if stage]
         return waits
 
@@ -386,7 +396,10 @@ class _Planner(JobPlanner[ElasticJobSpec, ElasticJobStatus]):
             message=fitted or "Every worker is asked for.",
         )
         troubles = pods.list_not_ready(
-            names, self.observed.pods, self.observed.rejections, named=NAMED
+            names,
+            self.observed.pods,
+            self.observed.rejections,
+            lambda pod: pods.not_ready_reason(pod, self.now, NAMED),
         )
         troubles = "; ".join(filter(None, (troubles, fitted)))
         count = sum(state is State.RUNNING for state in workers.values())
@@ -407,7 +420,7 @@ class _Planner(JobPlanner[ElasticJobSpec, ElasticJobStatus]):
             message = " ".join(filter(None, (message, delayed, troubles)))
         elif running:
             reason, message = events.RUNNING, f"{name} is running."
-            if count < total and troubles:
+            if troubles and (count < total or pods.list_lost(self.observed.pods)):
                 message += f" {count}/{total} workers running; {troubles}"
         else:
             reason = "WaitingForWorkers"

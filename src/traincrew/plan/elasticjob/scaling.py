@@ -217,7 +217,9 @@ class _Decision:
         for index in sorted(new):
             pod = self._pod(index)
             assert pod is not None
-            lines.append(f"{pod.metadata.name}: {pods.not_ready_reason(pod, (CONTAINER,))}")
+            lines.append(
+                f"{pod.metadata.name}: {pods.not_ready_reason(pod, self._now, (CONTAINER,))}"
+            )
         count = len(self._given)
         text = (
             f"{count} of {self._replicas} workers {_are(count)} given up: {pods.first_few(lines)}"

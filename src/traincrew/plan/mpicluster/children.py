@@ -268,8 +268,9 @@ def master(
     if spec.network_policy.enabled:
         mine[LABEL_EXTERNAL] = "true"
     account = agent.account_of(spec.master.template, names.master)
+    hosts = [names.host(names.master), names.host(names.worker(0))]
     template = templates.master(
-        spec, options, mine, key_secret, assets=names.assets, account=account
+        spec, options, mine, key_secret, assets=names.assets, account=account, hosts=hosts
     )
     main = podtemplate.index_of(template, MASTER_CONTAINER)
     template = reporting.with_reporting(template, options.endpoint, owner, main)

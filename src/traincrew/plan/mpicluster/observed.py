@@ -114,7 +114,7 @@ class ObservedCluster:
         return f"{text}; {troubles}" if troubles else text
 
     def _not_ready_reason(self, pod: PodView) -> str | None:
-        found = pods.not_ready_reason(pod, DEFINITION.containers)
+        found = pods.not_ready_reason(pod, self._now, DEFINITION.containers)
         return found or (sshd.reason(self.spec, pod, self._now) if self.spec is not None else None)
 
     def seconds_to_silence(self) -> float | None:
@@ -230,9 +230,13 @@ class ObservedCluster:
         # stored first.
         unreported = self.one_shot and failures > self.stored.failures
         if pod is not None and self._is_up(pod) and not unreported:
-            return lifecycle.RUNNING, f"{KIND}Running", self._running_text()
+            text = self._running_text()
+            if lost := pods.list_lost([pod]):
+                text = f"{text.rstrip('.')}; {lost}"
+            return lifecycle.RUNNING, f"{KIND}Running", text
         if pod is not None and pod.metadata.deletion_timestamp is not None:
-            text = "The master's pod is being deleted; another one is created when it is gone"
+            why = pods.leaving_text(pod)
+            text = f"The master's pod is being deleted{why}; another one is created when it is gone"
             return lifecycle.RESTARTING if was_up else "", "MasterLost", text
         if self.one_shot and failures and (pod is None or attempts.failures(pod)):
             return lifecycle.RESTARTING, *self._retry_text(failures)

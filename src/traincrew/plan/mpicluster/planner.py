@@ -244,6 +244,8 @@ class _Planner(JobPlanner[MPIClusterSpec, MPIClusterStatus]):
         # If a write is refused, another plan is made that knows of it.
         if keys.secret_key(self.current) not in self.observed.refusals:
             found.stored_in(numbers)
+        if not start:
+            plan.coming = self.writes.coming(spec, found.secret)
         plan.delete = self.writes.unwanted(spec)
         if (name := self.current.missing_worker()) is not None:
             plan.missing = {name: self.writes.worker_pod(spec, found.secret, name)}

@@ -17,10 +17,10 @@ from traincrew.api.kinds.mpicluster.types import (
     WORKER_CONTAINER,
 )
 from traincrew.plan.mpicluster import agent, codesync
-from traincrew.plan.shared import podtemplate
+from traincrew.plan.shared import openmpi, podtemplate
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from traincrew.api.kinds.mpicluster.types import MPIClusterSpec
     from traincrew.plan.shared.kind import Options
@@ -60,6 +60,7 @@ def master(
     *,
     assets: str,
     account: str,
+    hosts: Sequence[str],
 ) -> Document:
     """Return the template of the master.
 
@@ -70,6 +71,7 @@ def master(
         key_secret: The Secret with the keys, if there is ssh.
         assets: The ConfigMap with the hostfile.
         account: The ServiceAccount, if there is no ssh.
+        hosts: Names of the master and of a worker as they stand in the hostfile.
     """
     template = spec.master.template
     git, name = options.git_image, MASTER_CONTAINER
@@ -91,7 +93,7 @@ def master(
     def equipped(container: Document) -> Document:
         if container.get("name") != MASTER_CONTAINER:
             return container
-        variables = {"HOSTFILE": HOSTFILE}
+        variables = {"HOSTFILE": HOSTFILE} | openmpi.host_name_environment(hosts)
         if spec.one_shot is not None and spec.transport == EXEC:
             container = agent.running(container, spec.one_shot.command)
         elif spec.one_shot is not None:

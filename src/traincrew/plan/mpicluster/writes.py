@@ -97,6 +97,18 @@ class Writes:
         master = self._master(spec, keys.secret, hostfile, start=start)
         return stages([early], first, [workers], [late], [binding], [master], [keys.change])
 
+    def coming(self, spec: MPIClusterSpec, key_secret: str) -> dict[ChildKey, list[dict[str, Any]]]:
+        """Return the master, if it is still to be created.
+
+        Without hosts in its annotation, so that it does not change with every worker.
+        """
+        if self._current.master is not None:
+            return {}
+        document = children.master(
+            self._owner, spec, self._options, key_secret=key_secret, hostfile=""
+        )
+        return {ChildKey.of(document): [document]}
+
     def unwanted(self, spec: MPIClusterSpec) -> dict[ChildKey, str]:
         """Return the optional children that the spec does not ask for any more."""
         names = self._current.names

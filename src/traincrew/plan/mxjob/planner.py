@@ -363,7 +363,7 @@ class _Planner(JobPlanner[MxJobSpec, MxJobStatus]):
             reason, message = f"{api.KIND}Running", "All replicas are running."
             if current.succeeded:
                 message = "The scheduler and all workers have succeeded; the servers are ending."
-        if troubles and not everything:
+        if troubles:
             message = f"{message.rstrip('.')}; {troubles}"
         return Progress(
             reason=reason,
@@ -376,16 +376,21 @@ class _Planner(JobPlanner[MxJobSpec, MxJobStatus]):
         )
 
     def _troubles(self, current: ObservedJob) -> list[str]:
-        """Return why replicas do not run."""
+        """Return why replicas do not run, or may not run any more."""
         lines = []
         for replica in current.of(State.ABSENT, State.PENDING):
             rejection = self.observed.rejections.get(replica.name)
             text = pods.rejection_text(replica.name, rejection) if rejection is not None else None
             if replica.pod is not None:
-                text = pods.not_ready_reason(replica.pod, NAMED)
+                text = pods.not_ready_reason(replica.pod, self.now, NAMED)
             if text is not None:
                 lines.append(f"{describe(replica.place)}: {text}")
-        return lines
+        lost = [
+            (replica.place, pods.lost_with_node(replica.pod))
+            for replica in current.of(State.RUNNING)
+            if replica.pod is not None
+        ]
+        return lines + [f"{describe(place)}: {text}" for place, text in lost if text is not None]
 
     def _budget(self, spec: MxJobSpec, progress: Progress, numbers: MxJobStatus) -> float | None:
         """Return the seconds that the replicas have left to run; None if they do, or did.

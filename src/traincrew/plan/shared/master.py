@@ -28,6 +28,8 @@ def progress(
         reason, message = "MasterPending", "The master is being created."
         if problem is not None:
             reason, message = problem
+            if waiting_for is not None and "; " in waiting_for:  # the workers have troubles, too
+                message = f"{message}; {waiting_for}"
         elif waiting_for is not None:
             reason, message = "WaitingForWorkers", waiting_for
         return Progress(

@@ -173,12 +173,47 @@ class ContainerView(View, frozen=True, gc=False, kw_only=True):
     restart_policy: Shared = ""
 
 
+class NamedObject(View, frozen=True, gc=False, kw_only=True):
+    """A Secret or ConfigMap that a volume shows."""
+
+    name: Shared = ""
+    secret_name: Shared = ""
+    optional: bool = False
+
+
+class Claim(View, frozen=True, gc=False, kw_only=True):
+    """The claim of a volume."""
+
+    claim_name: Shared = ""
+
+
+class VolumeView(View, frozen=True, gc=False, kw_only=True):
+    """The object that a volume of a pod needs, if it is one of these kinds."""
+
+    secret: NamedObject | None = None
+    config_map: NamedObject | None = None
+    persistent_volume_claim: Claim | None = None
+
+    @property
+    def needed(self) -> str:
+        """Kind and name of the object without which the pod does not start; empty if none."""
+        if self.secret is not None and not self.secret.optional:
+            return f"Secret {self.secret.secret_name}"
+        if self.config_map is not None and not self.config_map.optional:
+            return f"ConfigMap {self.config_map.name}"
+        if self.persistent_volume_claim is not None:
+            return f"PersistentVolumeClaim {self.persistent_volume_claim.claim_name}"
+        return ""
+
+
 class PodSpecView(View, frozen=True, gc=False, kw_only=True):
-    """The node of a pod, its containers, whether they are restarted, and how long it may run."""
+    """The part of a pod's spec by which it is placed, started and ended."""
 
     node_name: Shared = ""
+    scheduler_name: Shared = ""
     containers: list[ContainerView] = field(default_factory=list)
     init_containers: list[ContainerView] = field(default_factory=list)
+    volumes: list[VolumeView] = field(default_factory=list)
     restart_policy: Shared = "Always"
     active_deadline_seconds: int | None = None
 
@@ -314,7 +349,8 @@ class Observed(Struct, frozen=True, kw_only=True):
         departing: Pods of children that no longer exist; they end, but may still run.
         leftovers: Children of an earlier job of the same name that are not garbage collected yet.
         namesakes: Other groups in which a job of the same kind and name has children.
-        refusals: Writes of this reconcile that the API refused.
+        refusals: Writes of this reconcile that the API refused, and those of `Plan.coming` that it
+            would refuse.
         drifted: Children whose spec somebody else has changed since we wrote it.
         confirmed: Whether `pods` were just listed from the API server instead of taken from a cache
             that may be stale; see `Plan.confirm`.
@@ -336,7 +372,7 @@ class Observed(Struct, frozen=True, kw_only=True):
     confirmed: bool = False
     logs: dict[LogKey, str] = field(default_factory=dict)
     outputs: dict[LogKey, Output] = field(default_factory=dict)
-    rejections: dict[str, str] = field(default_factory=dict)
+    rejections: dict[str, Refusal] = field(default_factory=dict)
     progress: ReportedProgress | None = None
     positions: tuple[Position, ...] = ()
 
@@ -403,6 +439,9 @@ class Plan(Struct, kw_only=True):
         stages: Writes of children; a stage begins when the one before has succeeded.
         later: Writes of children that no pod needs in order to start. They follow the stages, and
             give way to those of other jobs. A refusal of one of them is never permanent.
+        coming: What is created later, when others are ready: for each such child, the documents
+            that the API is asked about now, by a dry run. These are the child and, if it is a Job,
+            its pod. A document is tried once, and again only while the API would refuse it.
         delete: Children (and pods) to delete, with the UID each must have.
         any_version: Whether children in `delete` are deleted in whatever state they are meanwhile.
         grace_seconds: Maximum grace period of the pods in `delete`; None for their own.
@@ -423,6 +462,7 @@ class Plan(Struct, kw_only=True):
     spec: dict[str, Any] | None = None
     stages: list[list[Write]] = field(default_factory=list)
     later: list[Write] = field(default_factory=list)
+    coming: dict[ChildKey, list[dict[str, Any]]] = field(default_factory=dict)
     delete: dict[ChildKey, str] = field(default_factory=dict)
     any_version: bool = False
     grace_seconds: int | None = None

@@ -11,6 +11,7 @@ utilities (`uname`, `sleep`, `mv`, `rm`, `cp`, `chmod`).
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -18,7 +19,7 @@ from msgspec import Struct
 from traincrew.plan.shared import podtemplate
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 DOWNLOAD_KUBECTL = "download_kubectl.sh"
 RSH_AGENT = "kubexeb.sh"
@@ -26,6 +27,15 @@ GENERATE_HOSTFILE = "gen_hostfile.sh"
 SETS_AND_SLOTS = "statefulsets_and_slots"
 AGENT_ASSETS = (DOWNLOAD_KUBECTL, RSH_AGENT)
 ASSETS = (*AGENT_ASSETS, GENERATE_HOSTFILE, SETS_AND_SLOTS)
+
+MAX_PREFIX = 49
+"""Characters of a host name before its first digit that Open MPI 4 copes with by default.
+
+It describes the hosts to its daemons by a regular expression, and puts these characters into a
+buffer of 50 bytes on the stack without a check of their number (``ORTE_MAX_NODE_PREFIX``, used by
+``orte/mca/regx/fwd/regx_fwd.c``). With more of them mpiexec may die by a signal, or not, as chance
+has it.
+"""
 
 
 class Paths(Struct, frozen=True):
@@ -91,6 +101,22 @@ def environment(paths: Paths) -> dict[str, str]:
         "OMPI_MCA_btl_tcp_if_exclude": "lo,docker0",
         "PRTE_MCA_prte_default_hostfile": paths.hostfile,
     }
+
+
+def host_name_environment(hosts: Iterable[str]) -> dict[str, str]:
+    """Return the environment variables that mpiexec needs because of the names of its hosts.
+
+    The component ``naive`` of Open MPI's framework ``regx`` lists the names instead of compressing
+    them, so it takes names of any length. Open MPI 5 has no such limit and ignores the variable.
+    Versions 4.0.0 and 4.0.1 lack the component and would start nothing if it were named, so it is
+    named only where the names need it.
+
+    Args:
+        hosts: Names as they stand in the hostfile. Of a part that is not known in advance,
+            letters are the worst case.
+    """
+    longest = max((len(re.split("[0-9]", host, maxsplit=1)[0]) for host in hosts), default=0)
+    return {"OMPI_MCA_regx": "naive"} if longest > MAX_PREFIX else {}
 
 
 def agent_assets(paths: Paths, container: str, domain: str = "") -> dict[str, str]:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
+from traincrew.api import placeholders
 from traincrew.api.meta import Owner, Problem, parse_time
 from traincrew.plan.shared import advancing, beginning, lifecycle, pods, runpolicy, stall
 from traincrew.plan.shared.lifecycle import AnyStatus, Outcome, Progress
@@ -201,6 +202,8 @@ class JobPlanner(ABC, Generic[Spec, AnyStatus]):
         if self.stored.finished:
             return self._plan_finished(policy)
         found = self.problems(spec)
+        if not self.has_started:  # a job that runs with one does not stop for it
+            found = [*placeholders.problems(self.observed.job.spec, "spec"), *found]
         if found and not self.has_started:
             return self._plan_invalid(found)
         if not found and (patch := self.spec_patch(spec)):
@@ -454,7 +457,11 @@ class JobPlanner(ABC, Generic[Spec, AnyStatus]):
         plan.urgent = self.releasing or lifecycle.is_urgent(before, plan.status, self.status_type)
         begins = beginning.is_beginning(before, plan.status, self.status_type)
         plan.patient = not self.releasing and (begins or not plan.urgent)
-        waits = [plan.requeue_after, self._advance_left]
+        waits = [
+            plan.requeue_after,
+            self._advance_left,
+            pods.seconds_until_late(self.observed.pods, self.now),
+        ]
         if plan.missing and (left := self._controller_lag()) > 0:
             plan.missing = {}
             waits.append(left)

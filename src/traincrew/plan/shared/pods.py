@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import math
 import re
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from traincrew.api.meta import parse_time
 from traincrew.plan.shared import programs, torchrun, tracebacks
 from traincrew.plan.shared.model import LogKey
 from traincrew.plan.shared.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from datetime import datetime
 
-    from traincrew.plan.shared.model import ContainerStatus, PodView
+    from traincrew.plan.shared.model import ContainerStatus, PodView, Refusal
 
 _NORMAL_WAITS = {"", "ContainerCreating", "PodInitializing"}
+START_PATIENCE = timedelta(seconds=30)
+"""For how long a pod may have no container without a reason to report."""
 _LONGEST = 300
 _SHOWN = 3
 _LAST_LINES = 3
@@ -55,16 +61,19 @@ def has_ended(pod: PodView) -> bool:
     )
 
 
-def not_ready_reason(pod: PodView, named: Collection[str] = ()) -> str | None:
+def not_ready_reason(pod: PodView, now: datetime, named: Collection[str] = ()) -> str | None:
     """Return why a pod is not ready; None if it is merely starting.
 
     Args:
         pod: The pod.
+        now: The time.
         named: The containers that the kind names; see `programs`.
     """
     status = pod.status
     if pod.metadata.deletion_timestamp is not None:
-        return "is being deleted"
+        return f"is being deleted{leaving_text(pod)}"
+    if (lost := lost_with_node(pod)) is not None:
+        return lost
     for condition in status.conditions:
         if condition.type == "PodScheduled" and condition.status == "False":
             return shorten(f"{condition.reason or 'Unschedulable'}: {condition.message}")
@@ -73,7 +82,106 @@ def not_ready_reason(pod: PodView, named: Collection[str] = ()) -> str | None:
     for container in programs.by_importance(pod, named):
         if (text := _container_not_ready_reason(container)) is not None:
             return text
+    return _late_text(pod) if _patience_left(pod, now) <= 0 else None
+
+
+def lost_with_node(pod: PodView) -> str | None:
+    """Return that the node of a pod does not answer; None as far as nothing is known of that.
+
+    The controller of nodes then sets the pod's condition ``Ready`` to false, and nothing else:
+    ``ContainersReady``, the containers and the reason stay as the kubelet has left them.
+    """
+    status, node = pod.status, pod.spec.node_name
+    if not node or pod.finished:
+        return None
+    ready = next((each for each in status.conditions if each.type == "Ready"), None)
+    containers = status.container_statuses
+    contradicted = (
+        ready is not None
+        and ready.status != "True"
+        and not ready.reason
+        and bool(containers)
+        and all(each.ready for each in containers)
+    )
+    if contradicted or status.reason == "NodeLost":
+        return f"its node {node} does not answer"
     return None
+
+
+def leaving_text(pod: PodView) -> str:
+    """Return why a pod is being deleted, or why it stays nevertheless, in brackets; or ""."""
+    if (lost := lost_with_node(pod)) is not None:
+        return f" ({lost})"
+    condition = pod.condition("DisruptionTarget")
+    if condition is None:
+        return ""
+    text = ": ".join(part for part in (condition.reason, condition.message) if part)
+    return f" ({shorten(text)})" if text else ""
+
+
+def list_lost(pods: Iterable[PodView]) -> str:
+    """Return which of the pods that run are lost with their nodes, for the first few of them."""
+    lost = [
+        f"{pod.metadata.name}: {text}"
+        for pod in pods
+        if pod.running and (text := lost_with_node(pod)) is not None
+    ]
+    return first_few(lost)
+
+
+def seconds_until_late(pods: Iterable[PodView], now: datetime) -> float | None:
+    """Return the seconds until another pod has been starting for too long."""
+    left = (_patience_left(pod, now) for pod in pods if pod.status.phase == "Pending")
+    return min((each for each in left if 0 < each < math.inf), default=None)
+
+
+def _patience_left(pod: PodView, now: datetime) -> float:
+    """Return for how many seconds it is normal that nothing happens; infinite if something does.
+
+    A pod without a node waits for a scheduler to look at it, one with a node for its volumes, its
+    network and its node. When they are there, the condition ``PodReadyToStartContainers`` is true,
+    and images are pulled, which may take long.
+    """
+    status = pod.status
+    if status.phase != "Pending" or pod.metadata.deletion_timestamp is not None:
+        return math.inf
+    if pod.condition("PodReadyToStartContainers") is not None or _has_begun(pod):
+        return math.inf
+    since = pod.metadata.creation_timestamp
+    scheduled = next((each for each in status.conditions if each.type == "PodScheduled"), None)
+    if pod.spec.node_name:
+        if scheduled is not None:
+            since = scheduled.last_transition_time or since
+    elif scheduled is not None:
+        return math.inf
+    return (parse_time(since) + START_PATIENCE - now).total_seconds() if since else math.inf
+
+
+def _has_begun(pod: PodView) -> bool:
+    """Return whether any container was started."""
+    return any(
+        each.state.running is not None
+        or each.state.terminated is not None
+        or each.last_state.terminated is not None
+        for each in (*pod.status.init_container_statuses, *pod.status.container_statuses)
+    )
+
+
+def _late_text(pod: PodView) -> str:
+    node, after = pod.spec.node_name, f"after {START_PATIENCE.total_seconds():.0f} s"
+    if not node:
+        name = pod.spec.scheduler_name or "default-scheduler"
+        return f"no scheduler has looked at it {after}: is there one with the name {name}?"
+    if not (pod.status.container_statuses or pod.status.init_container_statuses):
+        return f"its node {node} has not begun to start it {after}"
+    needed = [each.needed for each in pod.spec.volumes if each.needed]
+    text = f"no container is created {after} (ContainerCreating)"
+    if not needed:
+        return f"{text}: see the events of the pod"
+    rest = len(needed) - _SHOWN
+    names = ", ".join(needed[:_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+    question = "does it exist?" if len(needed) == 1 else "do they exist?"
+    return shorten(f"{text}; it mounts {names}: {question} See the events of the pod")
 
 
 def _container_not_ready_reason(container: ContainerStatus) -> str | None:
@@ -265,9 +373,8 @@ def is_ending(pod: PodView) -> bool:
 def list_not_ready(
     names: Sequence[str],
     pods: Iterable[PodView],
-    rejections: Mapping[str, str],
-    reason: Callable[[PodView], str | None] | None = None,
-    named: Collection[str] = (),
+    rejections: Mapping[str, Refusal],
+    reason: Callable[[PodView], str | None],
 ) -> str:
     """Return why the named pods are not ready, for the first few of them.
 
@@ -286,15 +393,18 @@ def list_not_ready(
             lines.append(f"{name}: {rejection_text(name, rejections[name])}")
         if pod is None or pod.ready:
             continue
-        text = reason(pod) if reason is not None else not_ready_reason(pod, named)
+        text = reason(pod)
         if text is not None:
             lines.append(f"{name}: {text}")
     return first_few(lines)
 
 
-def rejection_text(name: str, message: str) -> str:
+def rejection_text(name: str, refusal: Refusal) -> str:
     """Return why the API refuses a pod, without the name of the pod."""
-    return shorten(message.removeprefix(f'pods "{name}" is forbidden: '))
+    if refusal.foreign:
+        whose = f"; its controller is {refusal.owner}" if refusal.owner else ""
+        return shorten(f"another pod has this name and is not managed by this job{whose}")
+    return shorten(refusal.message.removeprefix(f'pods "{name}" is forbidden: '))
 
 
 def first_few(lines: Sequence[str]) -> str:

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct, structs
 
-from traincrew.api import podtemplate
+from traincrew.api import placeholders, podtemplate
 from traincrew.api.kind import Rule, rules
 from traincrew.api.podtemplate import completed
 from traincrew.api.runpolicy import CleanPodPolicy, CommonPolicy, NonNegative, Positive, Seconds
@@ -148,7 +148,10 @@ class ElasticJobSpec(CommonPolicy, kw_only=True, frozen=True):
         ),
     ]
     rdzv_endpoint: Annotated[
-        Annotated[str, Meta(min_length=1, max_length=1024)] | None,
+        Annotated[
+            str, Meta(min_length=1, max_length=1024, extra_json_schema=rules(placeholders.NONE))
+        ]
+        | None,
         Meta(
             description=(
                 "Endpoint (host:port) of the rendezvous, for example of an etcd that serves"

@@ -21,8 +21,6 @@ from traincrew.api.kinds.mpicluster.types import (
     PodManagementPolicy,
 )
 
-PLACEHOLDER = "_EDIT_ME_"
-"""What kube-openmpi's examples have in place of values that users must write."""
 NO_EFFECT = "No effect: the operator's own image does this."
 
 PullPolicy = Literal["Always", "IfNotPresent", "Never"]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 import msgspec
 from msgspec import Meta, Struct
 
+from traincrew.api import placeholders
 from traincrew.api.kinds.mpicluster import podvalues
 from traincrew.api.kinds.mpicluster.codesync import ABSOLUTE_PATH, DNS_LABEL, GIT_WORD, OBJECT_NAME
 from traincrew.api.kinds.mpicluster.convert import cluster
@@ -18,7 +19,7 @@ from traincrew.api.kinds.mpicluster.types import (
     LABEL_VALUE,
     decode,
 )
-from traincrew.api.kinds.mpicluster.values import PLACEHOLDER, ChartValues
+from traincrew.api.kinds.mpicluster.values import ChartValues
 from traincrew.api.meta import ObjectMeta, Problem
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def problems(values: dict[str, Any], name: str) -> list[Problem]:
         values: The values, as `traincrew.api.kinds.mpicluster.values.merged` returns them.
         name: The name of the cluster.
     """
-    found = [*_shape(values, ChartValues, ""), *_placeholders(values, "")]
+    found = [*_shape(values, ChartValues, ""), *placeholders.problems(values, "")]
     if not found:
         found = [*_missing(values), *podvalues.problems(values)]
     return found or list(_of_cluster(values, name))
@@ -164,17 +165,6 @@ def _type_name(value: Any) -> str:
 def _list(words: list[str]) -> str:
     *first, last = words
     return f"{', '.join(first)} and {last}" if first else last
-
-
-def _placeholders(value: Any, path: str) -> Iterator[Problem]:
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            yield from _placeholders(inner, f"{path}.{key}".lstrip("."))
-    elif isinstance(value, list):
-        for index, inner in enumerate(value):
-            yield from _placeholders(inner, f"{path}[{index}]")
-    elif isinstance(value, str) and PLACEHOLDER in value:
-        yield Problem(path, f"replace {PLACEHOLDER} by a value of your own")
 
 
 # -- what belongs together ------------------------------------------------------------------------

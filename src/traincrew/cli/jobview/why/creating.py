@@ -61,6 +61,12 @@ RULES = (
         "create the RuntimeClass {name}, or correct runtimeClassName",
     ),
     Rule(
+        "foreign-pod",
+        r"(?P<pod>[a-z0-9.-]+): another pod has this name",
+        "{subject}: another pod has the name {pod} and is not managed by this job",
+        "delete that pod, or give the job another name: kubectl get pod -n {namespace} {pod}",
+    ),
+    Rule(
         "webhook-denied",
         r'admission webhook "(?P<hook>[^"]+)" denied the request:? ?(?P<said>.*)',
         "{subject}: the admission webhook {hook} denies it: {said}",

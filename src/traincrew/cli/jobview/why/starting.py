@@ -324,8 +324,23 @@ def not_ready(facts: Facts, pod: Pod, subject: str) -> Explanation | None:
     ready = next((one for one in pod.status.conditions if one.type == "Ready"), None)
     if ready is None or ready.status == "True":
         return None
+    name, node = pod.metadata.name, pod.spec.node_name
+    # The controller of nodes changes nothing but this condition: docs/design/status.md.
+    heard = [each.ready for each in pod.status.container_statuses]
+    if node and ((heard and all(heard) and not ready.reason) or pod.status.reason == "NodeLost"):
+        return Explanation(
+            cause="node-lost",
+            text=f"{subject} may not run any more: its node {node} does not answer.",
+            evidence=(
+                (
+                    f"condition Ready of pod {name} is {ready.status}, although its containers were"
+                    " ready when they were last heard of"
+                ),
+            ),
+            fix="bring the node back, or delete it so that the pod is started elsewhere:"
+            f" kubectl get node {node}",
+        )
     events = [each for each in facts.events_of(pod) if each.reason == "Unhealthy"]
-    name = pod.metadata.name
     if not events:
         return Explanation(
             cause="not-ready",
