@@ -382,8 +382,7 @@ def list_not_ready(
         names: The names of the desired pods, in order.
         pods: The existing pods.
         rejections: Why the API refuses pods, by name.
-        reason: Tells why one is not ready, if that is not `not_ready_reason`.
-        named: The containers that the kind names; see `programs`.
+        reason: Tells why one is not ready.
     """
     by_name = {pod.metadata.name: pod for pod in pods}
     lines = []
