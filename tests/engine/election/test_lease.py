@@ -184,6 +184,49 @@ def test_a_leader_that_sees_another_holder_stops_at_once() -> None:
     simulate(main())
 
 
+@pytest.mark.parametrize(
+    ("holder", "said"), [("", "it has been released"), ("other", "now other's")]
+)
+def test_a_lease_that_was_not_kept_ends_the_term_also_if_it_is_free(holder: str, said: str) -> None:
+    """While this process slept, another one may have led, so what it knows may be old."""
+
+    async def main() -> None:
+        server = FakeServer()
+        one = Candidate(server, "one")
+        await until(lambda: one.started)
+        lease = server.stored(LEASES, "lock", "system") or {}
+        between = {"holderIdentity": holder, "leaseDurationSeconds": 1}
+        server.put(LEASES, {**lease, "spec": {**lease["spec"], **between}})
+        with pytest.raises(LeadershipLost, match=said):
+            await one.task
+        assert not one.elector.is_leader()
+        one.again()
+        await until(lambda: one.started)
+        assert one.elector.is_leader()
+        await one.stop()
+
+    simulate(main())
+
+
+def test_a_term_does_not_begin_with_a_lease_that_is_nearly_over() -> None:
+    """The answer took so long that nearly nothing is left: it is renewed before work begins."""
+
+    async def main() -> None:
+        server = FakeServer()
+        server.fail("POST", path="/leases", delay=9.5)
+        one = Candidate(server, "one")
+        await until(lambda: one.started)
+        began = now()
+        for _ in range(50):
+            await asyncio.sleep(0.1)
+            assert one.elector.is_leader()
+        assert one.elector._remaining() > 5
+        assert now() - began > 4.9
+        await one.stop()
+
+    simulate(main())
+
+
 def test_a_suspended_machine_does_not_act_before_it_has_renewed() -> None:
     """The monotonic clock stood still during the sleep, the wall clock did not."""
 

@@ -55,6 +55,8 @@ def byte_size(count: int) -> str:
 
 def plain(text: str) -> str:
     """Replace unprintable characters, which could change the state of the terminal."""
+    if text.isprintable():
+        return text
     return "".join(each if each.isprintable() else "?" for each in text)
 
 
