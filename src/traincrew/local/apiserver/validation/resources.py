@@ -1,4 +1,4 @@
-"""Rules for the resources that containers request (``pkg/apis/core/validation/validation.go``)."""
+"""Rules for what containers and claims request (``pkg/apis/core/validation/validation.go``)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,21 @@ from traincrew.local.apiserver.values.documents import field
 from traincrew.local.apiserver.values.names import qualified_name_fault
 from traincrew.local.quantity import parse
 
+from .meta import label_selector
+
 if TYPE_CHECKING:
     from traincrew.local.apiserver.values.causes import Cause
     from traincrew.local.apiserver.values.documents import Document
 
-__all__ = ["COMPUTE_RESOURCES", "KNOWN_RESOURCES", "container_resources", "resource_name_faults"]
+__all__ = [
+    "COMPUTE_RESOURCES",
+    "KNOWN_RESOURCES",
+    "access_modes",
+    "claim_spec",
+    "container_resources",
+    "exclusive_mode",
+    "resource_name_faults",
+]
 
 COMPUTE_RESOURCES = ("cpu", "memory", "ephemeral-storage")
 """Resources any container can request, besides huge pages and extended resources."""
@@ -86,3 +96,51 @@ def container_resources(found: list[Cause], container: Document, path: str) -> N
         elif not overcommit and parse(value) != parse(limit):
             detail = f"must be equal to {name} limit of {limit}"
             found.append(why.invalid(here, str(value), detail))
+
+
+_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+
+
+def access_modes(
+    found: list[Cause],
+    spec: Document,
+    path: str,
+    *,
+    none: str = "at least 1 access mode is required",
+) -> None:
+    """Validate access modes.
+
+    Args:
+        found: Receives the faults.
+        spec: Of a claim or volume.
+        path: Of the spec.
+        none: The detail of the fault if there are none.
+    """
+    modes, here = spec.get("accessModes") or [], f"{path}.accessModes"
+    if not modes:
+        found.append(why.required(here, none))
+    found.extend(why.not_supported(here, mode, _MODES) for mode in modes if mode not in _MODES)
+
+
+def exclusive_mode(found: list[Cause], spec: Document, path: str) -> None:
+    """Refuse ReadWriteOncePod beside other modes."""
+    modes = set(spec.get("accessModes") or ())
+    if "ReadWriteOncePod" in modes and len(modes & set(_MODES)) > 1:
+        detail = "may not use ReadWriteOncePod with other access modes"
+        found.append(why.forbidden(f"{path}.accessModes", detail))
+
+
+def claim_spec(found: list[Cause], spec: Document, path: str) -> None:
+    """Validate the spec of a claim, also of a claim template of a StatefulSet."""
+    access_modes(found, spec, path)
+    label_selector(found, spec.get("selector"), f"{path}.selector")
+    exclusive_mode(found, spec, path)
+    wanted = field(spec, "resources", "requests").get("storage")
+    here = f"{path}.resources[storage]"
+    if wanted is None:
+        found.append(why.required(here))
+    elif parse(wanted) <= 0:
+        found.append(why.invalid(here, str(wanted), "must be greater than zero"))
+    mode = spec.get("volumeMode", "Filesystem")
+    if mode not in ("Block", "Filesystem"):
+        found.append(why.not_supported(f"{path}.volumeMode", mode, ("Block", "Filesystem")))

@@ -16,7 +16,7 @@ from traincrew.local.apiserver.values.names import (
 from traincrew.local.quantity import parse
 
 from .meta import annotation_rules, labels
-from .storage import claim_spec
+from .resources import claim_spec
 
 if TYPE_CHECKING:
     from traincrew.local.apiserver.values.causes import Cause

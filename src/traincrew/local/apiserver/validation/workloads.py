@@ -16,7 +16,7 @@ from traincrew.local.apiserver.values.names import label_fault
 from .fields import immutable, non_negative
 from .meta import MISMATCH, label_selector, labels, selects, template_labels, well_formed
 from .pod import pod_template
-from .storage import claim_spec
+from .resources import claim_spec
 
 if TYPE_CHECKING:
     from traincrew.local.apiserver.values.causes import Cause
