@@ -58,10 +58,10 @@ class Job:
     def settled(self) -> Document:
         """Wait until the operator has acted on the newest spec; return the job."""
 
-        def acted() -> Document | None:
+        def acted() -> Document:
             found = self._user.get(self.resource, self.name)
             seen = found.get("status", {}).get("observedGeneration")
-            return found if seen == found["metadata"]["generation"] else None
+            return found if seen == found["metadata"]["generation"] else {}
 
         return self._user.until(f"{self.name} is seen", acted)
 
@@ -73,7 +73,7 @@ class Job:
         return self._user.kubectl(*words, "-f", str(self.file))
 
 
-def by_kind(manifests: list[Document]) -> Any:
+def by_kind(manifests: list[Document]) -> pytest.MarkDecorator:
     names = [f"{each['kind']}.{each['apiVersion'].partition('/')[0]}" for each in manifests]
     return pytest.mark.parametrize("manifest", manifests, ids=names)
 

@@ -114,10 +114,13 @@ async def test_a_single_container_needs_no_name(served: Cluster) -> None:
     await served.create_strictly(manifest)
     try:
         stored = (await get(served, manifest))["spec"]
+        for role in ("master", "workers"):
+            assert stored[role]["template"] == manifest["spec"][role]["template"]
 
-        for role, name in (("master", "mpi-master"), ("workers", "mpi-worker")):
-            (container,) = stored[role]["template"]["spec"]["containers"]
-            assert container["name"] == name
+        name = manifest["metadata"]["name"]
+        workers = await served.until(lambda: served.find(STATEFUL_SETS, f"{name}-worker"))
+        (container,) = workers["spec"]["template"]["spec"]["containers"]
+        assert container["name"] == "mpi-worker"
     finally:
         await remove(served, manifest)
 

@@ -20,11 +20,12 @@ from comparison import (
     three_way,
     with_last_applied,
 )
-from harness import MX_JOBS, OLDER_MX_JOBS, RESOURCES, Cluster
+from harness import MX_JOBS, OLDER_MX_JOBS, Cluster
 from terse import terse
 from traincrew.api.crd import definition
 from traincrew.api.kinds import KINDS
 from traincrew.engine.errors import ConflictError
+from traincrew.operator.kinds import RESOURCES
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -44,7 +45,7 @@ def name_of(manifest: Document) -> str:
     return f"{manifest['kind']}.{manifest['apiVersion'].partition('/')[0]}"
 
 
-def each(*sets: list[Document]) -> Any:
+def each(*sets: list[Document]) -> pytest.MarkDecorator:
     found = [manifest for manifests in sets for manifest in manifests]
     return pytest.mark.parametrize("manifest", found, ids=name_of)
 

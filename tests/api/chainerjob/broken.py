@@ -185,11 +185,11 @@ REFUSED = [
     ),
     Broken(
         P, f"{MASTER}/containers", [CONTAINER, CONTAINER],
-        ("template.spec.containers[1]: Duplicate", "chainer"),
+        ("master.template.spec.containers", "several containers have the same name"),
     ),
     Broken(
         P, f"{MASTER}/containers", [{"image": "a"}, {"image": "b"}],
-        ("template.spec.containers[1]: Duplicate",),
+        ("master.template.spec.containers", "name is required for each of several"),
     ),
     Broken(P, f"{MASTER}/containers/0/name", "x" * 64, ("containers[0].name", "63")),
     Broken(

@@ -179,10 +179,10 @@ REFUSED = [
         for name in ("tensorflow", "main", "MXNet")
     ),
     Broken(
-        D, f"{POD}/containers", [TRAINER, TRAINER], ("containers[1]: Duplicate", "mxnet"),
+        D, f"{POD}/containers", [TRAINER, TRAINER], ("spec.containers", "have the same name"),
     ),
-    Broken(D, f"{POD}/containers", [{"image": "a"}, {"image": "b"}], ("containers[1]: Duplicate",)),
-    Broken(D, f"{POD}/containers", two(), ("containers[1]: Duplicate", "mxnet")),
+    Broken(D, f"{POD}/containers", [{"image": "a"}, {"image": "b"}], ("name is required for each",)),
+    Broken(D, f"{POD}/containers", two(), ("spec.containers", "name is required for each")),
     Broken(D, f"{CONTAINER}/name", "x" * 64, ("containers[0].name", "63")),
     Broken(
         D, f"{POD}/restartPolicy", "Always",
@@ -239,7 +239,7 @@ FAILED = [
         (JOB, "containers[1].imagePullPolicy", "Sometimes"),
     ),
     Broken(D, f"{CONTAINER}/volumeMounts", MOUNTS, (JOB, "volumeMounts[0].name", "Not found")),
-    Broken(D, f"{CONTAINER}/env", [{"name": ""}], (JOB, "env[0].name", "Required")),
+    Broken(D, f"{CONTAINER}/env", [{"name": ""}], (JOB, "].name: Required")),
     Broken(
         D, f"{CONTAINER}/ports", [{"containerPort": 70000}],
         (JOB, "ports[0].containerPort", "70000"),

@@ -66,7 +66,9 @@ def test_the_runtime_id_alone_is_written_before_anything_is_created() -> None:
 
 @pytest.mark.parametrize("name", ["RuntimeId", "runtimeId"])
 def test_nothing_is_written_into_a_spec_with_a_runtime_id(name: str) -> None:
-    world = MxWorld(distributed(**{name: "mine"}))
+    world = MxWorld(
+        distributed(RuntimeId="mine") if name == "RuntimeId" else distributed(runtimeId="mine")
+    )
     before = copy.deepcopy(world.job["spec"])
     world.settle()
     assert world.job["spec"] == before
