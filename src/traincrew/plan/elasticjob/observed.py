@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from traincrew.api.kinds.elasticjob.types import CONTAINER, WORKER, ElasticJobSpec
 from traincrew.api.meta import format_time, parse_time
 from traincrew.plan.elasticjob.children import RENDEZVOUS_HOST, Place, places, restart_policy
-from traincrew.plan.shared import backoff, podrecords, programs
+from traincrew.plan.shared import podrecords, programs, runpolicy
 from traincrew.plan.shared.model import ChildKey, ChildView, Observed, PodView
 from traincrew.plan.shared.pods import was_disrupted
 
@@ -303,7 +303,7 @@ def restart_delay(pod: PodView, record: PodRecord, state: State) -> timedelta:
         return timedelta(0)
     ended = ended_at(pod)
     created = parse_time(pod.metadata.creation_timestamp)
-    return backoff.delay(record.failures - 1, ended - created if ended else timedelta(0))
+    return runpolicy.backoff(record.failures - 1, ended - created if ended else timedelta(0))
 
 
 def _is_disrupted(pod: PodView) -> bool:

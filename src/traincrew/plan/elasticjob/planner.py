@@ -38,7 +38,7 @@ from traincrew.plan.elasticjob.observed import (
 )
 from traincrew.plan.elasticjob.scaling import Scaling
 from traincrew.plan.elasticjob.status import ElasticJobStatus, document, status_with_counts
-from traincrew.plan.shared import backoff, lifecycle, podrecords, pods, runpolicy, stall
+from traincrew.plan.shared import lifecycle, podrecords, pods, runpolicy, stall
 from traincrew.plan.shared.lifecycle import Flag, Outcome, Progress
 from traincrew.plan.shared.model import ChildKey, ChildView, Event, Observed, Plan, Write
 from traincrew.plan.shared.planner import RESOURCE_EXISTS, RESOURCE_EXISTS_RETRY_SECONDS, JobPlanner
@@ -446,7 +446,7 @@ class _Planner(JobPlanner[ElasticJobSpec, ElasticJobStatus]):
             pod, record = current.pod(place), records.get(place.key)
             if pod is None or record is None or not record.failed:
                 continue
-            if words := backoff.words(restart_delay(pod, record, current.states[place])):
+            if words := runpolicy.backoff_words(restart_delay(pod, record, current.states[place])):
                 yield f"{pod.metadata.name} is restarted{words}."
 
 

@@ -16,7 +16,7 @@ from traincrew.api.kinds.mxjob.types import DEFAULT_BACKOFF_LIMIT, WORKER
 from traincrew.api.meta import format_time, parse_time
 from traincrew.plan.mxjob.children import heartbeat_timeout
 from traincrew.plan.mxjob.observed import Failure, State, describe
-from traincrew.plan.shared import backoff, pods, stall
+from traincrew.plan.shared import pods, runpolicy, stall
 from traincrew.plan.shared.lifecycle import Outcome
 from traincrew.plan.shared.model import Event
 
@@ -178,12 +178,12 @@ def _again(
             reason=reason,
             text=_sentence(f"{text}, after {again} (spec.runPolicy.backoffLimit: {limit})"),
         )
-    wait = backoff.delay(stored.failures, _lasted(stored, now)) if counted else timedelta(0)
+    wait = runpolicy.backoff(stored.failures, _lasted(stored, now)) if counted else timedelta(0)
     number = f"restart {stored.failures + 1} of {limit}" if counted else "not counted"
     what = "All replicas are restarted" if len(current.replicas) > 1 else "It is restarted"
     if alone is not None:
         what = "It is recreated"
-    what = f"{what}{backoff.words(wait)} ({number})"
+    what = f"{what}{runpolicy.backoff_words(wait)} ({number})"
     return Restart(text=_sentence(f"{text}. {what}"), counted=counted, alone=alone, wait=wait)
 
 

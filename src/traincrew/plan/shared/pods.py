@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from traincrew.api.meta import parse_time
-from traincrew.plan.shared import programs, torchrun, tracebacks
+from traincrew.plan.shared import programs, torchrun
 from traincrew.plan.shared.model import LogKey
-from traincrew.plan.shared.text import printable
+from traincrew.plan.shared.text import exceptions_in, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -223,7 +223,7 @@ def termination_text(message: str) -> str:
     if torchrun.is_from_launcher(message) and (cause := torchrun.cause(message)):
         return cause
     output = _without_epilogue(message) or message
-    if exceptions := tracebacks.exceptions(output):
+    if exceptions := exceptions_in(output):
         return "".join(exceptions[-1])
     lines = [line.strip() for line in output.splitlines() if any(map(str.isalnum, line))]
     return " ".join(lines[-_LAST_LINES:])

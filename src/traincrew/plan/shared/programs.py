@@ -1,9 +1,9 @@
 """Which container's end is the end of a pod's program: one rule for every kind and every display.
 
-The program runs in the container that the contract of the kind names (``elasticjob-worker``,
-``chainer``, ``mxnet``, ...), else in the first of ``spec.containers``. An init container, a sidecar
-(an init container with ``restartPolicy: Always``) or another container never decides how a job
-ended: a kubelet kills sidecars after the program, and helpers end with codes of their own.
+The program runs in the container that the contract of the kind names, else in the first of
+``spec.containers``. An init container, a sidecar (an init container with ``restartPolicy: Always``)
+or another container never decides how a job ended: a kubelet kills sidecars after the program, and
+helpers end with codes of their own.
 
 The status of a pod does not tell which container is the first: kubelets sort it by name.
 """

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 JOB_FAILED = "JobFailed"
 """Reason of a job that failed by its run policy, as in kubeflow/common."""
+FIRST_BACKOFF = timedelta(seconds=10)
+LONGEST_BACKOFF = timedelta(minutes=6)
+_ENOUGH = 16
+"""Doublings after which any time is longer than `LONGEST_BACKOFF`."""
 
 
 def waiting_since(status: Status) -> datetime | None:
@@ -77,6 +81,36 @@ def past_backoff_limit(policy: CommonPolicy, *, failures: int, restarts: int) ->
     if limit is None:
         return False
     return failures > limit or restarts >= max(limit, 1)
+
+
+def backoff(failures: int, ran: timedelta) -> timedelta:
+    """Return how long a program that has failed is left alone before it is started again.
+
+    Ten seconds, doubled with each further failure, and six minutes at most, counted from the
+    failure: the rule of batch Jobs
+    (https://kubernetes.io/docs/concepts/workloads/controllers/job/, "Pod backoff failure policy").
+    Two things differ, because what is lost here is time of a whole training:
+
+    - The first failure costs no time, as with containers that a kubelet restarts.
+    - Whoever has run for six minutes is started again at once: it cannot keep a cluster busy.
+
+    As in a Job, failures count until something has succeeded, which ends these jobs; what was
+    evicted, preempted or lost with its node has not failed. Callers take the numbers from what is
+    stored, so that another operator waits for the same time.
+
+    Args:
+        failures: Number of failures before this one.
+        ran: How long the attempt had lasted that has failed.
+    """
+    if failures < 1 or ran >= LONGEST_BACKOFF:
+        return timedelta(0)
+    seconds = FIRST_BACKOFF.seconds << min(failures - 1, _ENOUGH)
+    return min(timedelta(seconds=seconds), LONGEST_BACKOFF)
+
+
+def backoff_words(wait: timedelta) -> str:
+    """Return a back-off as the end of "is restarted": `` in 20 s``, or nothing if it is at once."""
+    return f" in {wait.total_seconds():.0f} s" if wait > timedelta(0) else ""
 
 
 def backoff_limit_reached(name: str) -> Outcome:

@@ -1,4 +1,4 @@
-"""Text that programs wrote, made safe to store and to show.
+"""Text that programs wrote: made safe to store and to show, and searched for exceptions.
 
 What a program writes reaches statuses, events and logs, and from there the terminals of people.
 """
@@ -15,6 +15,14 @@ _SEQUENCE = re.compile(
 )
 """A string that is not ended ends with its line, so that it cannot hide the lines after it."""
 _BREAKS = re.compile("\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+_EXCEPTION = re.compile(
+    r"(?P<tags>(?:\[[^\]]*\](?:<\w+>)?: ?)*)"
+    r"(?P<text>[A-Za-z_][\w.]*(?:Error|Exception)(?:: \S.*)?)"
+)
+"""Also after the tags of launchers, such as ``[rank1]:`` or ``[1,0]<stderr>:``.
+
+torchrun ends its own traceback with a ``ChildFailedError:`` with nothing after the colon.
+"""
 
 
 def printable(text: str) -> str:
@@ -33,3 +41,9 @@ def _shown(character: str) -> str:
     if character.isprintable() or character in "\n\t":
         return character
     return " " if character.isspace() else ""
+
+
+def exceptions_in(text: str) -> list[tuple[str, str]]:
+    """Return tags and text of each line of a log that names an exception, in order."""
+    found = (_EXCEPTION.fullmatch(line.strip()) for line in text.splitlines())
+    return [(line["tags"], line["text"]) for line in found if line is not None]

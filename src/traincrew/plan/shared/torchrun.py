@@ -13,7 +13,7 @@ import signal
 
 from msgspec import Struct
 
-from traincrew.plan.shared import tracebacks
+from traincrew.plan.shared.text import exceptions_in
 
 _LAUNCHER = re.compile(r"ChildFailedError|Root Cause \(first observed failure\)")
 _TABLE = re.compile(r"^Failures:$", re.MULTILINE)
@@ -89,7 +89,7 @@ def _entry(text: str) -> Failure | None:
     if rank is None or code is None:
         return None
     ended = _SIGNAL.match(fields.get("traceback", ""))
-    recorded = [output for tags, output in tracebacks.exceptions(text) if not tags]
+    recorded = [output for tags, output in exceptions_in(text) if not tags]
     return Failure(
         rank=int(rank.group()),
         exit_code=int(code.group()),
@@ -136,7 +136,7 @@ def own_lines(lines: list[str]) -> list[str]:
 
 def _output(message: str, failed: Failure) -> str:
     program = _LAUNCHER.split(message, maxsplit=1)[0]
-    exceptions = tracebacks.exceptions(program)
+    exceptions = exceptions_in(program)
     own = [output for tags, output in exceptions if f"[rank{failed.rank}]:" in tags]
     if own or failed.recorded:
         return failed.recorded or own[-1]
