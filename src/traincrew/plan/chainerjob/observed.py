@@ -150,12 +150,7 @@ class ObservedJob:
         if complete:
             return None
         text = f"{ready}/{total} workers ready"
-        troubles = pods.list_not_ready(
-            names,
-            self.worker_pods,
-            self.observed.rejections,
-            lambda pod: pods.not_ready_reason(pod, self.now),
-        )
+        troubles = pods.list_not_ready(names, self.worker_pods, self.observed.rejections, self.now)
         return f"{text}; {troubles}" if troubles else text
 
     def missing_workers(self, spec: ChainerJobSpec) -> dict[str, str]:

@@ -364,10 +364,7 @@ class _Planner(JobPlanner[ElasticJobSpec, ElasticJobStatus]):
             message=fitted or "Every worker is asked for.",
         )
         troubles = pods.list_not_ready(
-            names,
-            self.observed.pods,
-            self.observed.rejections,
-            lambda pod: pods.not_ready_reason(pod, self.now),
+            names, self.observed.pods, self.observed.rejections, self.now
         )
         troubles = "; ".join(filter(None, (troubles, fitted)))
         count = sum(state is State.RUNNING for state in workers.values())

@@ -107,14 +107,18 @@ class ObservedCluster:
             return None
         names = [self.names.worker(index) for index in range(wanted)]
         troubles = pods.list_not_ready(
-            names, self.workers.values(), self.observed.rejections, self._not_ready_reason
+            names,
+            self.workers.values(),
+            self.observed.rejections,
+            self._now,
+            self._not_ready_reason,
         )
         text = f"{ready}/{wanted} workers ready"
         return f"{text}; {troubles}" if troubles else text
 
-    def _not_ready_reason(self, pod: PodView) -> str | None:
-        found = pods.not_ready_reason(pod, self._now)
-        return found or (sshd.reason(self.spec, pod, self._now) if self.spec is not None else None)
+    def _not_ready_reason(self, pod: PodView, now: datetime) -> str | None:
+        found = pods.not_ready_reason(pod, now)
+        return found or (sshd.reason(self.spec, pod, now) if self.spec is not None else None)
 
     def seconds_to_silence(self) -> float | None:
         """Return the seconds until the status reports another pod whose sshd does not answer."""
@@ -246,7 +250,7 @@ class ObservedCluster:
                 text = f"The master's pod is lost; another one waits for the workers: {waiting}"
             return lifecycle.RESTARTING, "MasterLost", text
         text = "The master is starting."
-        trouble = self._not_ready_reason(pod) if pod is not None else None
+        trouble = self._not_ready_reason(pod, self._now) if pod is not None else None
         if trouble is not None:
             text = f"The master is not running: {trouble}"
         return lifecycle.RESTARTING if was_up else "", "MasterPending", text

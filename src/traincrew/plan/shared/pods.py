@@ -353,7 +353,8 @@ def list_not_ready(
     names: Sequence[str],
     pods: Iterable[PodView],
     rejections: Mapping[str, Refusal],
-    reason: Callable[[PodView], str | None],
+    now: datetime,
+    reason: Callable[[PodView, datetime], str | None] = not_ready_reason,
 ) -> str:
     """Return why the named pods are not ready, for the first few of them.
 
@@ -361,7 +362,8 @@ def list_not_ready(
         names: The names of the desired pods, in order.
         pods: The existing pods.
         rejections: Why the API refuses pods, by name.
-        reason: Tells why one is not ready; None if it is merely starting.
+        now: The time.
+        reason: Tells why one is not ready at a time; None if it is merely starting.
     """
     by_name = {pod.metadata.name: pod for pod in pods}
     lines = []
@@ -371,7 +373,7 @@ def list_not_ready(
             lines.append(f"{name}: {rejection_text(name, rejections[name])}")
         if pod is None or pod.ready:
             continue
-        if (text := reason(pod)) is not None:
+        if (text := reason(pod, now)) is not None:
             lines.append(f"{name}: {text}")
     return first_few(lines)
 
