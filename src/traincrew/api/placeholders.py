@@ -16,9 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 EDIT_ME = "_EDIT_ME_"
-"""What kube-openmpi's examples have in place of values that users must write."""
+"""What the oldest examples have in place of values that users must write."""
 _PLACEHOLDER = re.compile(rf"{EDIT_ME}|<your[_-][^<>\s]*>")
-"""Those of pytorch/elastic's samples are like ``<your_etcd_endpoint>``."""
 
 NONE_IN_IMAGES = "^[^<>]*$"
 """Pattern of names of images: none of them has one of these characters."""

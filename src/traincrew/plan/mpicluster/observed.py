@@ -108,7 +108,10 @@ class ObservedCluster:
             return None
         names = [self.names.worker(index) for index in range(wanted)]
         troubles = pods.list_not_ready(
-            names, self.workers.values(), self.observed.rejections, self._not_ready_reason
+            names,
+            self.workers.values(),
+            self.observed.rejections,
+            self._not_ready_reason,
         )
         text = f"{ready}/{wanted} workers ready"
         return f"{text}; {troubles}" if troubles else text
