@@ -105,6 +105,7 @@ def accepted(reader, writer):
 async def main():
     server = StreamServer(Limits("test", connections=1000, share=1.0), accepted)
     print(server.listen("127.0.0.1", 0), flush=True)
+    await asyncio.get_running_loop().run_in_executor(None, int)  # imports what that needs
     held = []
     try:
         while True:
