@@ -216,8 +216,9 @@ async def test_who_may_not_report(cluster: Cluster, options: ProgressOptions) ->
     assert await refused("") == 401
     assert await refused("no-token") == 401
     assert await refused("a.b.c") == 401
-    for claims in NO_CLAIMS:
-        assert await refused(f"a.{base64.urlsafe_b64encode(claims).decode().rstrip('=')}.c") == 401
+    for content in NO_CLAIMS:
+        packed = base64.urlsafe_b64encode(content).decode().rstrip("=")
+        assert await refused(f"a.{packed}.c") == 401
     assert await refused(await program.token("https://kubernetes.default.svc")) == 401
     # Another job's own token, and one for this job that is bound to a pod of another one.
     assert await refused(await stranger.token()) == 401

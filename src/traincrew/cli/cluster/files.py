@@ -21,6 +21,7 @@ import msgspec
 from traincrew.cli.cluster import process
 from traincrew.cli.cluster.options import Options
 from traincrew.cli.errors import BadInput, CommandFailed
+from traincrew.engine.decoding import UndecodableError, decode_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -218,15 +219,15 @@ class ClusterFiles:
 
     def _read_record(self) -> Record | None:
         try:
-            return msgspec.json.decode(self.record.read_bytes(), type=Record)
-        except (FileNotFoundError, msgspec.MsgspecError):
+            return decode_json(self.record.read_bytes(), type=Record)
+        except (FileNotFoundError, UndecodableError):
             return None
 
     def read_options(self) -> Options | None:
         """Return the options the cluster was last started with."""
         try:
-            return msgspec.json.decode(self.options.read_bytes(), type=Options)
-        except (FileNotFoundError, msgspec.MsgspecError):
+            return decode_json(self.options.read_bytes(), type=Options)
+        except (FileNotFoundError, UndecodableError):
             return None
 
     def remove(self) -> None:

@@ -19,6 +19,7 @@ import msgspec
 
 from traincrew.cli.cluster import process
 from traincrew.cli.cluster.files import home, write_file
+from traincrew.engine.decoding import UndecodableError, decode_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -143,8 +144,8 @@ def runs() -> list[Run]:
     found = []
     for file in files:
         try:
-            run = msgspec.json.decode(file.read_bytes(), type=Run)
-        except (OSError, msgspec.MsgspecError):
+            run = decode_json(file.read_bytes(), type=Run)
+        except (OSError, UndecodableError):
             continue
         if run.file != file:
             continue

@@ -10,8 +10,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
 from msgspec import Struct
+
+from traincrew.engine.decoding import UndecodableError, decode_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -118,8 +119,8 @@ async def probe(executable: Path) -> Interpreter:
                 process.kill()
             await process.wait()
     try:
-        answer = msgspec.json.decode(output, type=_Answer)
-    except msgspec.DecodeError:
+        answer = decode_json(output, type=_Answer)
+    except UndecodableError:
         raise ValueError(f"{executable} is not a working Python 3 interpreter") from None
     return Interpreter(
         executable=Path(answer.executable),

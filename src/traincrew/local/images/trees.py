@@ -29,6 +29,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from traincrew.engine.decoding import decode_json
 from traincrew.local.directories import write_new
 from traincrew.local.images.manifest import (
     MANIFEST,
@@ -179,13 +180,13 @@ class Seals:
     def is_unchanged(self, tree: Path) -> bool:
         """Return whether a tree is complete and as its seal has it; takes milliseconds."""
         try:
-            marker = msgspec.json.decode((tree / MARKER).read_bytes(), type=Marker)
+            marker = decode_json((tree / MARKER).read_bytes(), type=Marker)
             if marker.recipe != recipe_of(tree).name:
                 return False
             seal = self._renewed.get(tree)
             if seal is not None and _status(tree, seal.watched) == seal.status:
                 return True
-            seal = msgspec.json.decode(_seal_path(tree).read_bytes(), type=_Seal)
+            seal = decode_json(_seal_path(tree).read_bytes(), type=_Seal)
             return bool(seal.watched) and _status(tree, seal.watched) == seal.status
         except (OSError, ValueError):
             return False
@@ -197,7 +198,7 @@ class Seals:
             OSError: A file cannot be read.
         """
         try:
-            marker = msgspec.json.decode((tree / MARKER).read_bytes(), type=Marker)
+            marker = decode_json((tree / MARKER).read_bytes(), type=Marker)
             content = (tree / MANIFEST).read_bytes()
             expected = decode(content)
         except FileNotFoundError as error:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
+from traincrew.engine.decoding import UndecodableError, decode_json
+
 if TYPE_CHECKING:
     from traincrew.local.node.runtime.instances import Instance
 
@@ -66,8 +68,8 @@ class WrittenFiles:
         """Add the report of an instance that has ended, if there is one."""
         try:
             data = (instance.directory / "written.json").read_bytes()
-            found = msgspec.json.decode(data, type=Written)
-        except (OSError, msgspec.DecodeError):
+            found = decode_json(data, type=Written)
+        except (OSError, UndecodableError):
             return
         numbered = msgspec.structs.replace(found, number=instance.number)
         self._found[instance.container_id] = numbered
