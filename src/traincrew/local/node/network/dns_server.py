@@ -78,7 +78,7 @@ class DnsServer:
         self._transport: asyncio.DatagramTransport | None = None
         self._server: asyncio.Server | None = None
         self._silent: dict[str, tuple[int, float]] = {}
-        """By server: how many queries in a row it did not answer, and when it did not the last time."""
+        """By server: how many queries in a row it did not answer, and when the last one was."""
         self._streams: set[asyncio.Task[None]] = set()
         self._forwarding: set[asyncio.Task[None]] = set()
 
