@@ -284,6 +284,7 @@ class Machine(asyncio.DatagramProtocol):
 
     def connection_made(self, transport: Any) -> None:
         self.transport = transport
+        self.port = transport.get_extra_info("sockname")[1]
 
     def datagram_received(self, data: bytes, addr: Any) -> None:
         query = dns.message.from_wire(data)
@@ -418,6 +419,31 @@ async def test_an_answer_to_another_query_is_ignored(server: DnsServer, upstream
     upstream.answer = dns.message.make_response(other).to_wire()
     answer = await ask(server, "example.org")
     assert answer.rcode() == dns.rcode.SERVFAIL
+
+
+async def test_a_server_that_is_silent_is_left_out_for_a_while(
+    upstream: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    async def silent(server: str, message: bytes) -> bytes:
+        asked.append(server)
+        raise TimeoutError
+
+    monkeypatch.setattr(dns_server, "_ask_by_datagram", silent)
+    server = DnsServer("127.0.0.1", a_zone, lambda: ["127.0.0.1"])
+    await server.start(0)
+    try:
+        for _ in range(4):
+            assert (await ask(server, "worker-1")).rcode() == dns.rcode.SERVFAIL
+        assert len(asked) == 2
+        monkeypatch.undo()
+        monkeypatch.setattr(dns_server, "DNS_PORT", upstream.port)
+        monkeypatch.setattr(dns_server, "_LEFT_OUT_SECONDS", 0.0)
+        answer = await ask(server, "example.org")
+        assert answer.answer[0][0].address == "192.0.2.1"
+    finally:
+        await server.close()
 
 
 async def test_invalid_messages_are_ignored(server: DnsServer) -> None:

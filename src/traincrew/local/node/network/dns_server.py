@@ -8,7 +8,6 @@ other names are forwarded to the machine's servers, those of `/etc/resolv.conf`.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import secrets
 import socket
 from typing import TYPE_CHECKING
@@ -35,6 +34,10 @@ if TYPE_CHECKING:
 __all__ = ["DNS_PORT", "DnsServer"]
 
 DNS_PORT = 53
+# A server that did not answer so many queries in a row is left out for so many seconds: without a
+# network, each name of another domain would take a timeout, and mpiexec looks up all its hosts.
+_MAX_SILENT = 2
+_LEFT_OUT_SECONDS = 5.0
 # Seconds that a query about the cluster's names waits until they are known; less than the timeout
 # of the C library's resolver.
 _SYNC_SECONDS = 4.0
@@ -88,6 +91,8 @@ class DnsServer:
         self._synced = synced
         self._datagrams: Datagrams | None = None
         self._server: StreamServer | None = None
+        self._silent: dict[str, tuple[int, float]] = {}
+        """By server: how many queries in a row it did not answer, and when the last one was."""
         self._streams: set[asyncio.Task[None]] = set()
         self._forwarding: set[asyncio.Task[None]] = set()
 
@@ -246,14 +251,23 @@ class DnsServer:
 
     async def _forward(self, message: bytes, query: Query, *, stream: bool) -> bytes:
         """Query the machine's servers one after the other; return the first answer unchanged."""
+        now = asyncio.get_running_loop().time
         for server in self._upstream():
-            with contextlib.suppress(OSError, EOFError, TimeoutError):
+            count, last = self._silent.get(server, (0, 0.0))
+            if count >= _MAX_SILENT and now() - last < _LEFT_OUT_SECONDS:
+                continue
+            try:
                 async with asyncio.timeout(_FORWARD_SECONDS):
-                    ask = _ask_by_stream if stream else _ask_by_datagram
-                    answer = await ask(server, message)
-                # An answer repeats the number and the question of its query.
-                if answer[:2] == message[:2] and query.question.lower() in answer.lower():
-                    return answer
+                    send = _ask_by_stream if stream else _ask_by_datagram
+                    answer = await send(server, message)
+            except (OSError, EOFError, TimeoutError):
+                count, _ = self._silent.get(server, (0, 0.0))
+                self._silent[server] = count + 1, now()
+                continue
+            self._silent.pop(server, None)
+            # An answer repeats the number and the question of its query.
+            if answer[:2] == message[:2] and query.question.lower() in answer.lower():
+                return answer
         return respond(query, code=Code.SERVER_FAILURE, stream=stream)
 
 
