@@ -43,7 +43,7 @@ def test_json_is_refused_with_a_reason(data: bytes, said: str) -> None:
         decode_json(data)
     with pytest.raises(UndecodableError):
         decode_json(data, type=dict[str, str])
-    with pytest.raises(ApiError, match="something else than JSON"):
+    with pytest.raises(ApiError, match="something that is not JSON"):
         as_object(data or b" ")
 
 
