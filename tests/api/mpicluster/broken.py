@@ -130,9 +130,7 @@ REFUSED = [
     Broken(I, f"{MASTER}/restartPolicy", "Always", ("must be OnFailure", "backoffLimit: 0")),
     Broken(I, f"{WORKERS}/restartPolicy", "OnFailure", ("must be Always", "StatefulSet")),
     Broken(I, f"{MASTER}/containers", [], ("template.spec.containers", "at least 1")),
-    Broken(
-        I, f"{MASTER}/containers", two("mpi-master", name="mpi-master"), ("have the same name",)
-    ),
+    Broken(I, f"{MASTER}/containers", two("mpi-master", name="mpi-master"), ("the same name",)),
     Broken(I, f"{MPI_MASTER}/imagee", "x", ('containers[0].imagee"',)),
     Broken(I, f"{WORKERS}/nodeSelectors", {}, ('template.spec.nodeSelectors"',)),
     # -- code --

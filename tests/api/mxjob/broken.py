@@ -181,9 +181,7 @@ REFUSED = [
     Broken(
         D, f"{POD}/containers", [TRAINER, TRAINER], ("spec.containers", "have the same name"),
     ),
-    Broken(
-        D, f"{POD}/containers", [{"image": "a"}, {"image": "b"}], ("name is required for each",)
-    ),
+    Broken(D, f"{POD}/containers", [{"image": "a"}, {"image": "b"}], ("name is required for",)),
     Broken(D, f"{POD}/containers", two(), ("spec.containers", "name is required for each")),
     Broken(D, f"{CONTAINER}/name", "x" * 64, ("containers[0].name", "63")),
     Broken(
