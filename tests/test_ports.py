@@ -31,8 +31,9 @@ ELSEWHERE = {
     "traincrew/local/node/sandbox/attach.py": "attach",
     # Never accepts a connection.
     "traincrew/local/node/network/addresses.py": "network",
-    # Looks for a port, and closes it at once.
+    # These look for a port, and close it at once.
     "traincrew/cli/cluster/embedded.py": "",
+    "traincrew/local/node/machine/loopback.py": "",
 }
 """Modules outside of `engine.serving` that listen, and what the list calls their ports."""
 TOGETHER = {"apiserver", "dns", "dns datagrams", "page", "progress", "services"}
