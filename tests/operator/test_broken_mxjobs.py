@@ -192,7 +192,7 @@ CHANGES = [
         "another runtimeId",
         distributed(runtimeId="mine"),
         {"runtimeId": "yours"},
-        ("RuntimeId and runtimeId are the same field: write only RuntimeId",),
+        ("RuntimeId", FIXED, "delete"),
     ),
     Change(
         "another RuntimeId in the other spelling",

@@ -176,7 +176,7 @@ def test_what_the_user_wrote_is_kept() -> None:
     master = child(everything(), "Pod", "train-master")
     main = container(master, "mpi-master")
     assert [each["value"] for each in main["env"] if each["name"] == "HOSTFILE"] == ["/mine"]
-    assert main["ports"] == [{"containerPort": 2022, "name": "ssh"}]
+    assert main["ports"] == [{"containerPort": 2022, "name": "ssh", "protocol": "TCP"}]
     assert container(master, "sidecar")["image"] == "busybox:1"
     assert "volumeMounts" not in container(master, "sidecar")
     assert master["metadata"]["labels"]["tier"] == "front"
