@@ -155,6 +155,8 @@ async def test_list(users: Users) -> None:
 async def test_a_kind_that_is_not_installed_is_no_missing_right(users: Users) -> None:
     """Requests for it are refused as well, before anybody looks whether it exists."""
     user = await users.without(ELASTIC)
+    # Its log of the watch that fails would be in what the command prints.
+    await users.cluster.stop_operator()
     client = users.cluster.client
     await client.delete(CUSTOM_RESOURCE_DEFINITIONS, "elasticjobs.elastic.pytorch.org")
 
