@@ -31,7 +31,7 @@ class Life:
     """The life cycle of a job of one kind, from its creation to its end.
 
     Attributes:
-        manifest: The job; storing its computed defaults is one of the writes.
+        manifest: The job; fields that the plan computes are left out.
         label: Label of its children; the value is its name.
         children: Resources of its children.
         writes: The fewest and the most writes the operator needs for it.
