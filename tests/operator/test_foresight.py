@@ -115,8 +115,13 @@ async def test_a_quota_is_reported_until_there_is_room(
     await cluster.until_phase(
         name, "Created", reason="FailedSynced", message="exceeded quota: gold"
     )
-    warnings = [each for each in await cluster.events_of(name) if each[0] == "Warning"]
-    assert [reason for _, reason, _ in warnings] == ["FailedSynced"]
+
+    async def reported() -> bool:  # events are written after the status
+        found = [reason for kind, reason, _ in await cluster.events_of(name) if kind == "Warning"]
+        assert found == ["FailedSynced"]
+        return True
+
+    await cluster.until(reported)
     faults.fault = None
     await cluster.until_phase(name, "Created", reason="WaitingForWorkers")
 

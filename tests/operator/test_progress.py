@@ -288,7 +288,11 @@ async def test_a_bad_field_is_named(status: dict[str, Any], field: str) -> None:
         parse(json.dumps({"trainerStatus": status}).encode(), datetime.now(UTC))
 
 
-async def test_bodies_that_are_no_reports(cluster: Cluster, options: ProgressOptions) -> None:
+async def test_bodies_that_are_no_reports(
+    cluster: Cluster, options: ProgressOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # This is not about too many of them.
+    monkeypatch.setattr("traincrew.operator.progress.server.REPORTS_AT_ONCE", 100)
     program = await reporting(cluster, options)
     token = await program.token()
     url, long = program.url, b'{"trainerStatus":{"metrics":[' + b" " * MAX_BODY + b"]}}"
