@@ -338,8 +338,36 @@ def test_files_of_volumes() -> None:
         "P": File(b"secret", 0o400),
         "name": File(b"p", 0o400),
         "cpu": File(b"2", 0o400),
-        "token": File(b"t", 0o600),
+        "token": File(b"t", 0o400),
     }
+
+
+@pytest.mark.parametrize(
+    ("pod", "users", "expected"),
+    [
+        ({}, [{}], File(b"t", 0o644)),
+        ({"runAsUser": 7}, [{}, {}], File(b"t", 0o600, 7)),
+        ({"runAsUser": 7}, [{}, {"runAsUser": 8}], File(b"t", 0o644)),
+        ({}, [{"runAsUser": 8}, {"runAsUser": 8}], File(b"t", 0o600, 8)),
+        ({}, [{"runAsUser": 8}, {}], File(b"t", 0o644)),
+        ({"fsGroup": 9}, [{}], File(b"t", 0o600)),
+    ],
+)
+def test_a_token_belongs_to_the_user_of_the_pod(
+    pod: dict[str, int], users: list[dict[str, int]], expected: File
+) -> None:
+    """KEP-1205: programs that do not run as root read their token."""
+    containers = [{"name": f"c{place}", "securityContext": own} for place, own in enumerate(users)]
+    spec = {
+        "securityContext": pod,
+        "initContainers": containers[1:],
+        "containers": containers[:1],
+    }
+    facts = PodFacts({"spec": spec}, pod_ip="", host_ip="", allocatable={})
+    volume = {"projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}
+    tokens = dict.fromkeys(token_requests(volume), "t")
+
+    assert volume_files(facts, volume, SOURCES, tokens) == {"token": expected}
 
 
 def test_missing_keys_of_volumes_are_named() -> None:

@@ -73,10 +73,12 @@ class Pod:
         started = view.status.get("startTime") or now
         self.record = PodRecord.of(view.spec, started, context.host_ip)
         self._containers = ContainerSequence(self)
-        security = view.spec.get("securityContext") or {}
-        group = security.get("fsGroup") if context.isolation.root else None
         self._volumes = PodVolumes(
-            context.client, context.paths, context.pod_options, self.facts, group
+            context.client,
+            context.paths,
+            context.pod_options,
+            self.facts,
+            root=context.isolation.root,
         )
         self._mounting = Mounting(self, self._volumes)
         self._shown: dict[str, Document] = {

@@ -23,14 +23,15 @@ _DATA = "..data"
 
 
 def write_directory(
-    directory: Path, files: Mapping[str, File], *, owner: int = -1, group: int = -1
+    directory: Path, files: Mapping[str, File], *, chown: bool = False, group: int = -1
 ) -> bool:
     """Make `directory` contain exactly `files`.
 
     Args:
         directory: Created with its parents if missing.
         files: Relative path -> file.
-        owner: Owner of the files; -1 for this process's user.
+        chown: Whether files belong to their `owner`, which takes root; otherwise they belong to
+            this process's user.
         group: Group of the files; -1 for this process's group.
 
     Returns:
@@ -57,6 +58,7 @@ def write_directory(
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(file.content)
         target.chmod(file.mode)
+        owner = file.owner if chown else -1
         if owner >= 0 or group >= 0:
             os.chown(target, owner, group)
     link = directory / "..data_tmp"

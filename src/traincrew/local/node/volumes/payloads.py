@@ -20,10 +20,17 @@ _TOKEN_SECONDS = 3600
 
 
 class File(NamedTuple):
-    """Content and permission bits of a file."""
+    """A file of a volume.
+
+    Attributes:
+        content: Its content.
+        mode: Its permission bits.
+        owner: The user it belongs to; -1 for the user of the node.
+    """
 
     content: bytes
     mode: int
+    owner: int = -1
 
 
 class TokenRequest(NamedTuple):
@@ -87,9 +94,29 @@ def volume_files(
         if (inner := source.get("downwardAPI")) is not None:
             files |= _downward(facts, inner, mode)
         if (inner := source.get("serviceAccountToken")) is not None:
-            # Upstream makes tokens readable for the owner only, whatever the default mode.
-            files[inner["path"]] = File(tokens[_token(inner)].encode(), 0o600)
+            files[inner["path"]] = _token_file(facts.spec, tokens[_token(inner)], mode)
     return files
+
+
+def _token_file(spec: Document, token: str, mode: int) -> File:
+    """Return the file of a token: of the pod's user, if it has one user or a group (KEP-1205).
+
+    The rule of upstream's `collectData` (`pkg/volume/projected`).
+    """
+    user = _only_user(spec)
+    own = user is not None or (spec.get("securityContext") or {}).get("fsGroup") is not None
+    return File(token.encode(), 0o600 if own else mode, -1 if user is None else user)
+
+
+def _only_user(spec: Document) -> int | None:
+    """Return the user that all containers of a pod run as; None if they do not say, or differ."""
+    pod = (spec.get("securityContext") or {}).get("runAsUser")
+    users = {
+        (container.get("securityContext") or {}).get("runAsUser", pod)
+        for group in ("initContainers", "containers")
+        for container in spec.get(group) or ()
+    }
+    return users.pop() if len(users) == 1 else None
 
 
 def _mode(source: Document) -> int:

@@ -74,7 +74,7 @@ class PodVolumes:
         paths: The directories of the node.
         options: The directory of claims, and the base of a relative `hostPath`.
         facts: Returns the pod as it is now.
-        group: `fsGroup`, if it can be applied.
+        root: Whether files can belong to others: to the pod's user, and to its `fsGroup`.
     """
 
     def __init__(
@@ -83,18 +83,24 @@ class PodVolumes:
         paths: Paths,
         options: PodOptions,
         facts: Callable[[], PodFacts],
-        group: int | None,
+        *,
+        root: bool,
     ) -> None:
         self._client = client
         self._paths = paths
         self._options = options
         self._facts = facts
-        self._group = -1 if group is None else group
+        self._root = root
         self._directories: dict[str, Path] = {}
 
     @property
     def _uid(self) -> str:
         return str(self._facts().metadata["uid"])
+
+    @property
+    def _group(self) -> int:
+        group = (self._facts().spec.get("securityContext") or {}).get("fsGroup")
+        return -1 if group is None or not self._root else int(group)
 
     def _all(self) -> list[Document]:
         return list(self._facts().spec.get("volumes") or ())
@@ -207,7 +213,7 @@ class PodVolumes:
                 path: file._replace(mode=file.mode | (file.mode & 0o400) >> 3)
                 for path, file in files.items()
             }
-        write_directory(directory, files, group=self._group)
+        write_directory(directory, files, chown=self._root, group=self._group)
 
     async def _token(self, facts: PodFacts, request: TokenRequest) -> str:
         body = {
