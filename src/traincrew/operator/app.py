@@ -13,6 +13,7 @@ from traincrew.engine.errors import ApiError, ForbiddenError, NotFoundError
 from traincrew.engine.events import EventRecorder
 from traincrew.engine.gate import Gate
 from traincrew.engine.observability import Access, HealthServer, get_logger
+from traincrew.engine.tasks import end_tasks
 from traincrew.operator.jobcounts import JobCounts
 from traincrew.operator.kinds import all_kinds
 from traincrew.operator.progress import ProgressService, Reports
@@ -116,12 +117,11 @@ async def run_operator(
             await _wait_for_end(stopping, [*work, recording])
             await manager.drain(DRAIN_SECONDS)
         finally:
-            for task in (stopping, *work):
-                task.cancel()
-            await asyncio.gather(stopping, *work, return_exceptions=True)
-            # Last of all: reconciles that were cancelled report what they have written.
-            recording.cancel()
-            await asyncio.gather(recording, return_exceptions=True)
+            try:
+                await end_tasks(stopping, *work)
+            finally:
+                # Last of all: reconciles that were cancelled report what they have written.
+                await end_tasks(recording)
 
 
 async def _wait_for_end(stopping: asyncio.Task[bool], work: Sequence[asyncio.Task[None]]) -> None:

@@ -12,6 +12,7 @@ from traincrew.engine.clock import SYSTEM_CLOCK, Clock
 from traincrew.engine.election import LeadershipLost
 from traincrew.engine.objects import AnyObject, HasMetadata
 from traincrew.engine.observability import Metrics, get_logger
+from traincrew.engine.tasks import end_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -232,8 +233,7 @@ class Manager:
             try:
                 await asyncio.wait({term})
             finally:
-                term.cancel()
-                await asyncio.gather(term, return_exceptions=True)
+                await end_tasks(term)
             try:
                 term.result()
             except* LeadershipLost as errors:
@@ -275,10 +275,7 @@ class Manager:
         self.elector.give_up()
         self.client.cut()
         self.metrics.terms_lost.inc(())
-        reflecting = list(self._reflecting.values())
-        for task in reflecting:
-            task.cancel()
-        await asyncio.gather(*reflecting, return_exceptions=True)
+        await end_tasks(*self._reflecting.values())
         for call in self._ended:
             call()
         for controller in self._controllers:

@@ -124,6 +124,9 @@ class _Planner(JobPlanner[api.ChainerJobSpec, Status]):
 
     def plan_end(self, spec: ChainerJobSpec, outcome: Outcome) -> Plan:
         plan = super().plan_end(spec, outcome)
+        if "workersReady" in plan.status:
+            # No worker is wanted any more. Said at once, since nothing changes a job at rest.
+            plan.status = {**plan.status, "workersReady": "0/0"}
         if outcome.succeeded:
             plan.events += events.lost_workers(self.status_with_counts(spec))
         return plan
