@@ -327,6 +327,8 @@ class FaultNamespace:
                 if self.namespace not in line or '"verb":"create"' not in line:
                     continue
                 entry = json.loads(line)
+                if "dryRun=" in entry["requestURI"]:
+                    continue  # a question whether a later child would be refused
                 reference = entry.get("objectRef", {})
                 if reference.get("namespace") == self.namespace and entry["userAgent"].startswith(
                     "traincrew-operator"
