@@ -155,8 +155,6 @@ async def test_list(users: Users) -> None:
 async def test_a_kind_that_is_not_installed_is_no_missing_right(users: Users) -> None:
     """Requests for it are refused as well, before anybody looks whether it exists."""
     user = await users.without(ELASTIC)
-    # Its log of the watch that fails would be in what the command prints.
-    await users.cluster.stop_operator()
     client = users.cluster.client
     await client.delete(CUSTOM_RESOURCE_DEFINITIONS, "elasticjobs.elastic.pytorch.org")
 
@@ -167,7 +165,9 @@ async def test_a_kind_that_is_not_installed_is_no_missing_right(users: Users) ->
     await users.cluster.until(gone)
     output, errors = await command(user, "list", code=0)
     assert "digits" in output
-    assert errors == ""
+    # Operator and controllers run in this process, and may log that a watch of theirs has failed.
+    own = [line for line in errors.splitlines() if not line.startswith("20")]
+    assert own == []
     _, errors = await command(user, "why", "digit", code=1)
     assert "there is no ChainerJob" in errors
     assert "did you mean digits?" in errors
