@@ -96,6 +96,8 @@ async def mpi_options(context: ScenarioContext) -> None:
         "the policies are there",
         lambda: there("NetworkPolicy", "options-allow-from-external"),
     )
+    # Each edit is reported, if the next one does not come before that.
+    await at_rest(context, "options", "master", "worker-0")
     await context.edit(
         "options",
         {"ssh": {"gateway": off}, "networkPolicy": off, "workers": {"podDisruptionBudget": off}},
