@@ -33,6 +33,9 @@ MAX_OBJECT_BYTES = 6 * 1024 * 1024
 MAX_DEPTH = 250
 """Levels of lists and objects in one document."""
 
+_SEARCHED = 1024 * 1024
+"""Bytes up to which the depth of a document is found before it is decoded."""
+
 _T = TypeVar("_T")
 
 
@@ -59,6 +62,8 @@ def decoded(decoder: msgspec.json.Decoder[_T], data: bytes | str | msgspec.Raw) 
     Raises:
         UndecodableError: As for `decode_json`.
     """
+    if _is_deep(data):
+        raise UndecodableError("it is nested too deeply")
     try:
         return decoder.decode(data)
     except RecursionError:
@@ -113,6 +118,25 @@ def shallow(data: bytes) -> bytes:
     if depth > MAX_DEPTH:
         return b"".join(kept)
     return b"".join((*kept, data[since:]))
+
+
+def _is_deep(data: bytes | str | msgspec.Raw) -> bool:
+    """Return whether JSON has more than `MAX_DEPTH` levels.
+
+    Where decoders give up depends on the version of Python, and what they let through is deeper
+    than what our own code can follow. Long texts are answers of an API server; they are left to
+    decoders.
+    """
+    text = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else bytes(data)
+    if len(text) > _SEARCHED or text.count(b"[") + text.count(b"{") <= MAX_DEPTH:
+        return False
+    depth = 0
+    for token in _TOKEN.finditer(text):
+        first = token[0][:1]
+        depth += (first in b"[{") - (first in b"]}")
+        if depth > MAX_DEPTH:
+            return True
+    return False
 
 
 _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
