@@ -85,8 +85,8 @@ def test_a_kind_has_the_names_it_has_for_kubectl(
 
 
 def test_mistakes_are_named(client: traincrew.ClusterClient) -> None:
-    with pytest.raises(ValueError, match="there is no kind 'Widget' on this cluster"):
-        client.get("Widget", "w")
+    with pytest.raises(ValueError, match="there is no kind 'Gadget' on this cluster"):
+        client.get("Gadget", "g")
     with pytest.raises(ValueError, match="apiVersion is missing in the object"):
         client.create({"kind": "Pod"})
     with pytest.raises(traincrew.ApiError, match='unknown field "dta"'):
