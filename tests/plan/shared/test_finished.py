@@ -115,3 +115,8 @@ def test_what_another_version_has_stored_of_a_finished_job_stays(
 
     assert (world.job["status"], world.children, world.pods) == before
     assert world.writes == writes
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_a_chainer_job_that_has_ended_wants_no_workers(code: int) -> None:
+    assert chainer(code).status["workersReady"] == "0/0"
