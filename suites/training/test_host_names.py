@@ -59,9 +59,11 @@ shift
 TMPDIR=$(mktemp -d "$HOME/XXXX") exec /bin/sh -c "$*"
 """
 RANKS = """\
+import sys
 from mpi4py import MPI
 world = MPI.COMM_WORLD
-print("sum", world.allreduce(world.Get_rank()))
+text = f"sum {world.allreduce(world.Get_rank())}\n"
+sys.stdout.write(text)  # at once, so that the lines of two ranks do not mix
 """
 
 

@@ -267,6 +267,16 @@ edits = st.lists(
         (("time", RETRY), True),
     ],
 )
+@example(
+    {"replicas": 2, "minReplicas": 1, "hosted": False, "room": 0},
+    [
+        (("off", 1), False),
+        (("time", AFTER), False),
+        (("off", 0), True),
+        (("time", RETRY), True),
+        (("scale", 1), False),
+    ],
+)
 def test_no_restart_is_counted_where_no_pod_ended_by_itself(
     job: dict[str, Any], what: list[tuple[Action, bool]]
 ) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from traincrew.api.kinds.elasticjob.types import CONTAINER, WORKER
+from traincrew.api.kinds.elasticjob.types import CONTAINER, MAX_REPLICAS, WORKER
 from traincrew.api.meta import format_time, parse_time
 from traincrew.plan.elasticjob.children import RENDEZVOUS_HOST, Place
 from traincrew.plan.elasticjob.fit import ALL_WANTED, GIVEN_UP, Fit
@@ -94,6 +94,8 @@ class _Decision:
         self._replicas = spec.workers.replicas
         self._kept = {RENDEZVOUS_HOST.number} if spec.hosted else set()
         self._waits_for_host = waits_for_host(current, spec)
+        # Those that are no longer desired count too: their pods were ended on purpose.
+        self._gone = indexes.parse(stored.given_up_indexes, MAX_REPLICAS) - {stored.retry_index}
         self._before = indexes.parse(stored.given_up_indexes, self._replicas) - self._kept
         states = list(current.workers().values())
         self._ending = State.SUCCEEDED in states
@@ -175,9 +177,10 @@ class _Decision:
                 return
 
     def _result(self, new: list[int]) -> Scaling:
-        gone = self._before - {self._stored.retry_index}
         released = frozenset(
-            Place(WORKER, index).key for index in gone if not self._stays(Place(WORKER, index))
+            Place(WORKER, index).key
+            for index in self._gone - self._kept
+            if not self._stays(Place(WORKER, index))
         )
         if not self._given:
             events = []
@@ -202,7 +205,7 @@ class _Decision:
                 last_given_up_time=self._last or format_time(self._now),
             ),
             absent=frozenset(
-                Place(WORKER, index) for index in self._given & gone - {self._retried}
+                Place(WORKER, index) for index in self._given & self._gone - {self._retried}
             ),
             released=released,
             message=message,
