@@ -9,9 +9,12 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = [
     "MAX_DEPTH",
@@ -104,20 +107,14 @@ def shallow(data: bytes) -> bytes:
     Kubernetes or of a kind of ours is that deep.
     """
     kept: list[bytes] = []
-    depth = since = 0
-    for token in _TOKEN.finditer(data):
-        first = token[0][:1]
-        if first in b"[{":
-            depth += 1
-            if depth == MAX_DEPTH + 1:
+    since = 0
+    inside = False
+    for level, begins, token in _brackets(data):
+        if level == MAX_DEPTH + 1:
+            if begins:
                 kept += (data[since : token.start()], b"null")
-        elif first in b"]}":
-            depth -= 1
-            if depth == MAX_DEPTH:
-                since = token.end()
-    if depth > MAX_DEPTH:
-        return b"".join(kept)
-    return b"".join((*kept, data[since:]))
+            since, inside = token.end(), begins
+    return b"".join(kept) if inside else b"".join((*kept, data[since:]))
 
 
 def _is_deep(data: bytes | str | msgspec.Raw) -> bool:
@@ -130,13 +127,20 @@ def _is_deep(data: bytes | str | msgspec.Raw) -> bool:
     text = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else bytes(data)
     if len(text) > _SEARCHED or text.count(b"[") + text.count(b"{") <= MAX_DEPTH:
         return False
-    depth = 0
-    for token in _TOKEN.finditer(text):
+    return any(level > MAX_DEPTH for level, _, _ in _brackets(text))
+
+
+def _brackets(data: bytes) -> Iterator[tuple[int, bool, re.Match[bytes]]]:
+    """Yield each bracket outside of texts: its level from 1, whether it opens, and where it is."""
+    level = 0
+    for token in _TOKEN.finditer(data):
         first = token[0][:1]
-        depth += (first in b"[{") - (first in b"]}")
-        if depth > MAX_DEPTH:
-            return True
-    return False
+        if first in b"[{":
+            level += 1
+            yield level, True, token
+        elif first in b"]}":
+            yield level, False, token
+            level -= 1
 
 
 _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
