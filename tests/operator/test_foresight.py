@@ -208,6 +208,23 @@ async def test_a_job_that_runs_soon_costs_no_dry_run(
     assert faults.count == 0
 
 
+async def test_jobs_that_are_created_together_ask_one_after_the_other(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checks, "FORESIGHT_INTERVAL", 120.0)
+    faults = DryRuns()
+    cluster.server.faults = faults
+    await cluster.start_operator()
+    names = ("a", "b", "c")
+    for name in names:
+        await cluster.create(one_shot(name, workers=1))
+    for name in names:
+        await cluster.run_hosts(name, "worker-0")
+        await cluster.run_hosts(name, "master")
+        await cluster.until_phase(name, "Running")
+    assert faults.count == 1
+
+
 async def test_the_pod_of_somebody_else_with_the_name_of_a_worker(cluster: Cluster) -> None:
     await cluster.client.create(PODS, pod(f"{NAME}-worker-1"), "default")
     await cluster.start_operator()

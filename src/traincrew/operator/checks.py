@@ -29,6 +29,9 @@ CHECK_SECONDS = 10.0
 """Seconds after which the API is asked again about a pod that is still missing."""
 SOON_SECONDS = 2.0
 """Seconds in which the pods of a small job may be running, so that it costs no dry run."""
+FORESIGHT_INTERVAL = 0.2
+"""Seconds between the first dry runs of two jobs. Of many jobs that are created together, most have
+their later children before their turn comes, and cost none."""
 FORESIGHT_SECONDS = 30.0
 """Seconds after which the API is asked again about a child that it would refuse."""
 LEFTOVER_SECONDS = 1.0
@@ -51,6 +54,7 @@ class Checks:
         self._writer = writer
         self._deferral = deferral
         self._clock = clock
+        self._next_turn = 0.0
 
     async def ask(
         self, request: Request, observed: Observed, plan: Plan, memory: Memory
@@ -108,11 +112,11 @@ class Checks:
         if memory.foresight_due is None and any(key not in known for key in due):
             # What another operator has reported does not vanish from the status for a while.
             told = lifecycle.SYNCED in _false_conditions(observed)
-            memory.foresight_due = now + (0.0 if told else SOON_SECONDS)
+            memory.foresight_due = now if told else self._turn(now + SOON_SECONDS)
         if memory.foresight_due is not None and memory.foresight_due > now:
             return
         if held := self._deferral.delay(request, "foresight"):
-            memory.foresight_due = now + held
+            memory.foresight_due = self._turn(now + held)
             return
         memory.foresight_due = None
         refusals = await self._writer.together(
@@ -122,6 +126,12 @@ class Checks:
             leftover = refusal is not None and refusal.leftover
             again = now + (LEFTOVER_SECONDS if leftover else FORESIGHT_SECONDS)
             known[key] = Foresight(digest=digests[key], refusal=refusal, due=again)
+
+    def _turn(self, earliest: float) -> float:
+        """Return when a job may ask: not before a time, and not together with others."""
+        turn = max(earliest, self._next_turn)
+        self._next_turn = turn + FORESIGHT_INTERVAL
+        return turn
 
     async def _look_for_missing(
         self, request: Request, observed: Observed, plan: Plan, memory: Memory
