@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import shutil
 import subprocess
 import tempfile
 import uuid
@@ -113,12 +114,14 @@ def _debian(archive: Archive, suite: str) -> Iterator[Component]:
 
 
 def _modules(archive: Archive, program: str) -> Iterator[Component]:
-    """Yield the modules that the compiler has recorded in a program."""
+    """Yield the modules that the compiler has recorded in a program, which Go reads."""
+    if (go := shutil.which("go")) is None:
+        raise ImageError(f"{program}: Go is needed to read its modules, and is not installed")
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory, program)
         file.write_bytes(archive.content(f"/usr/local/bin/{program}"))
         done = subprocess.run(
-            ["go", "version", "-m", file], capture_output=True, text=True, check=False
+            [go, "version", "-m", file], capture_output=True, text=True, check=False
         )
     lines = [line.split() for line in done.stdout.splitlines()]
     if lines:  # FILE: go1.26.0

@@ -95,9 +95,18 @@ def test_a_bill_of_materials_names_what_is_in_the_image(tmp_path: Path) -> None:
     assert materials.document(Archive(path), "bookworm") == text
 
 
-def test_a_program_that_names_no_modules_is_refused(tmp_path: Path) -> None:
+def test_a_program_that_names_no_modules_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = write(tmp_path / "x.tar", {"usr/local/bin/kubectl": "#!/bin/sh\n"})
-    with pytest.raises(ImageError, match="kubectl: names no Go modules"):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ImageError, match="kubectl: Go is needed to read its modules"):
+        materials.document(Archive(path), "bookworm", ["kubectl"])
+
+    go = tmp_path / "go"  # says of a script what the real one says
+    go.write_text("#!/bin/sh\necho 'unrecognized file format' >&2\nexit 1\n")
+    go.chmod(0o755)
+    with pytest.raises(ImageError, match="kubectl: names no Go modules: unrecognized file format"):
         materials.document(Archive(path), "bookworm", ["kubectl"])
 
 

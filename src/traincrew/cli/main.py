@@ -47,10 +47,22 @@ Shell completion: add one line to your shell's start-up file:
 
 
 _CANNOT_WRITE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG}
+_READER_LEFT = 141
+"""Exit code of a program whose output nobody reads any more: 128 + SIGPIPE, as shells report it."""
 
 
 class LazyGroup(click.Group):
     """Imports a command when it is called."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command; end quietly when the reader of its output has left.
+
+        click would end with 1.
+        """
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise click.exceptions.Exit(_READER_LEFT) from None
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click calls it so
         """List the commands in the order in which users need them."""
@@ -174,7 +186,7 @@ def _flush(code: int) -> int:
         # Keep the interpreter from trying again, and reporting that, at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
-            return 141
+            return _READER_LEFT
         _show(CommandFailed(_explain(error)))
         return code or 1
     return code

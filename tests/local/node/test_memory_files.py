@@ -54,7 +54,7 @@ async def test_a_container_is_killed_for_the_files_that_it_writes_into_memory(
 
 @pytest.mark.parametrize("path", ["/tmp/file", "/dev/shm/file"])
 async def test_files_and_memory_are_counted_together(tmp_path: Path, path: str) -> None:
-    keep = f"{sys.executable} -c 'import time; x = bytearray(60 << 20); time.sleep(600)'"
+    keep = f"'{sys.executable}' -c 'import time; x = bytearray(60 << 20); time.sleep(600)'"
     async with node_world(tmp_path) as world:
         script = f"{FILL.format(path=path, count=60)}; exec {keep}"
         await world.pod(pod(limited(script, "100Mi")))
