@@ -12,9 +12,10 @@ import yaml
 from traincrew.api.kinds import DEFINITIONS
 from traincrew.api.kinds.mpicluster import valuespage
 from traincrew.api.reference import page
-from traincrew.operator.manifests import CHARTS, documents, render, write
+from traincrew.operator.manifests import documents, write
 from traincrew.operator.manifests.rbac import lease_rules, operator_rules
 from traincrew.operator.manifests.values import DEFAULTS, Values, parse
+from traincrew.predecessors.manifests import CHARTS, render
 
 if TYPE_CHECKING:
     from traincrew.api.kind import Kind
