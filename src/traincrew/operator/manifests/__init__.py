@@ -10,9 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from traincrew.api.crd import definition
-from traincrew.api.kinds import KINDS
-from traincrew.operator.manifests import chart, kustomize, rbac, workload
+from traincrew.operator.manifests import chart, crds, kustomize, rbac, workload
 from traincrew.operator.manifests.checks import CHECKS
 from traincrew.operator.manifests.template import Document, Filling
 from traincrew.operator.manifests.values import DEFAULTS, NAME, Values, plain
@@ -56,7 +54,7 @@ def documents(values: Values = DEFAULTS, namespace: str = NAMESPACE) -> dict[str
         workload.deployment(),
     ]
     found = {
-        "0-crd.yaml": [definition(kind) for kind in KINDS] if values.crds.enabled else [],
+        "0-crd.yaml": crds.documents() if values.crds.enabled else [],
         "1-namespace.yaml": filled.fill([workload.namespace()]),
         "2-rbac.yaml": filled.fill(accounts),
         "3-chainer-operator.yaml": filled.fill(operator),

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from traincrew.api.crd import definition
-from traincrew.api.kinds import KINDS
-from traincrew.operator.manifests import monitoring, policy, rbac, workload
+from traincrew.operator.manifests import crds, monitoring, policy, rbac, workload
 from traincrew.operator.manifests.yamltext import dump, dump_all
 
 if TYPE_CHECKING:
@@ -31,10 +29,7 @@ def files(filling: Filling) -> dict[str, str]:
     network_policy = filled(workload.network_policy())
     metrics_roles = filled(*rbac.metrics_roles())
     return {
-        **directory(
-            "crd",
-            {f"bases/{kind.group}_{kind.plural}.yaml": dump(definition(kind)) for kind in KINDS},
-        ),
+        **directory("crd", {crds.FILE: crds.text()}),
         **directory(
             "rbac",
             {
