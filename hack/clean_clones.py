@@ -21,12 +21,13 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from hack.containers import HOME, PROJECT, containers, copy_project
+
 from hack import pythons
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PROJECT = Path(__file__).parents[1]
 USER = 23456
 PATH = "/usr/local/bin:/usr/bin:/bin"
 LINES = 25
@@ -124,8 +125,6 @@ def _newest(directory: Path, command: str) -> Outcome:
 
 
 def _container(directory: Path, command: str) -> Outcome:
-    from suites.containers.container import HOME, containers, copy_project
-
     started = time.monotonic()
     with containers(directory / "bundle") as machine:
         copy_project(machine.root / HOME.lstrip("/") / "clone", USER)

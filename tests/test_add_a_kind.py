@@ -133,11 +133,10 @@ def test_it_is_installed_by_manifests_kustomize_and_chart(tree: Tree) -> None:
         "chainerjobs,elasticjobs,mpiclusters,mxjobs.mxnet.mlkube.io,mxjobs.mlkube.io,sweepjobs"
     )
     assert f"kubectl get {plurals}" in notes
-    assert "sweepjobs.example.com" in (chart / "templates" / "crd.yaml").read_text()
+    assert "sweepjobs.example.com" in (chart / "definitions.yaml").read_text()
     assert "SweepJob" in (chart / "Chart.yaml").read_text()
     tree.traincrew("manifests", "--format", "kustomize", "--directory", kustomize)
-    crds = yaml.safe_load((kustomize / "crd" / "kustomization.yaml").read_text())
-    assert "bases/example.com_sweepjobs.yaml" in crds["resources"]
+    assert "sweepjobs.example.com" in (kustomize / "crd" / "definitions.yaml").read_text()
 
 
 def test_it_has_a_reference_page(tree: Tree) -> None:

@@ -7,14 +7,8 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
+from hack.containers import HOME, HOME_OF_ROOT, Containers, containers, copy_project
 from suites.conftest import REQUIRE
-from suites.containers.container import (
-    HOME,
-    HOME_OF_ROOT,
-    Containers,
-    containers,
-    copy_project,
-)
 
 if TYPE_CHECKING:
     import subprocess

@@ -4,7 +4,6 @@ import asyncio
 import json
 import socket
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 import pytest
@@ -60,43 +59,6 @@ async def test_an_impostor_on_the_port_does_not_receive_the_token(tmp_path: Path
             await client.list(NODES)
     assert heard
     assert token.encode() not in heard
-
-
-OLD: dict[str, Any] = {
-    "secret": "a-secret-that-was-sent-over-http",
-    "service_network": "127.70.16.0/20",
-    "port": 1,
-    "secure_port": 0,
-}
-
-
-@pytest.mark.parametrize("secure", [True, False])
-async def test_a_secret_sent_over_plain_http_is_not_used_again(
-    tmp_path: Path, secure: bool
-) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port = found.getsockname()[1]
-    ports: dict[str, Any] = {"secure_port": port} if secure else {"port": port}
-    (tmp_path / "identity.json").write_text(json.dumps(OLD | ports))
-    (tmp_path / "apiserver.crt").write_text("made by openssl, its own authority")
-    (tmp_path / "apiserver.key").write_text("its key")
-    async with LocalCluster(options(tmp_path)) as cluster:
-        assert cluster.server.port == port
-        service = await cluster.client.request(
-            "GET", "/api/v1/namespaces/default/services/kubernetes"
-        )
-        assert json.loads(service)["spec"]["clusterIP"] == "127.70.16.1"
-        for headers in ({}, {"Authorization": f"Bearer {OLD['secret']}"}):
-            for path in ("/version", f"/{OLD['secret']}/version"):
-                async with (
-                    aiohttp.ClientSession() as session,
-                    session.get(cluster.server.url + path, headers=headers, ssl=False) as answer,
-                ):
-                    assert answer.status == 401
-        token = cluster.server.token
-    assert OLD["secret"] not in (tmp_path / "identity.json").read_text()
-    async with LocalCluster(options(tmp_path)) as cluster:
-        assert cluster.server.token == token
 
 
 async def test_a_taken_port_is_reported_in_one_line(tmp_path: Path) -> None:

@@ -12,9 +12,10 @@ import yaml
 from traincrew.api.kinds import DEFINITIONS
 from traincrew.api.kinds.mpicluster import valuespage
 from traincrew.api.reference import page
-from traincrew.operator.manifests import CHARTS, documents, render, write
+from traincrew.operator.manifests import documents, write
 from traincrew.operator.manifests.rbac import lease_rules, operator_rules
 from traincrew.operator.manifests.values import DEFAULTS, Values, parse
+from traincrew.predecessors.manifests import CHARTS, render
 
 if TYPE_CHECKING:
     from traincrew.api.kind import Kind
@@ -41,6 +42,26 @@ def test_the_committed_manifests_are_up_to_date(layout: Format, directory: str) 
 
     chart = Path(directory).name if layout == "helm" else "traincrew"
     assert found == render(layout=layout, chart_name=chart)
+
+
+def test_the_definitions_are_in_the_repository_once() -> None:
+    """kubectl and Helm follow links to files, but kustomize does not follow one out of its root."""
+    generated = [path for top in ("config", "deploy", "charts") for path in (ROOT / top).rglob("*")]
+    copies = {
+        str(path.relative_to(ROOT)): str(path.readlink()) if path.is_symlink() else ""
+        for path in generated
+        if path.is_file() and path.read_text().count("\nkind: CustomResourceDefinition\n") > 1
+    }
+
+    assert copies == {
+        "config/crd/definitions.yaml": "",
+        "deploy/0-crd.yaml": "../config/crd/definitions.yaml",
+        "charts/traincrew/definitions.yaml": "../../config/crd/definitions.yaml",
+        "charts/mx-job-operator-chart/definitions.yaml": "../../config/crd/definitions.yaml",
+    }
+    # What the charts add their annotation to.
+    text = (ROOT / "config/crd/definitions.yaml").read_text()
+    assert text.count("\nmetadata:\n") == text.count("\nkind: CustomResourceDefinition\n")
 
 
 @pytest.mark.parametrize("kind", DEFINITIONS, ids=lambda kind: kind.kind)

@@ -205,9 +205,7 @@ async def test_a_runtime_id_of_somebody_else(served: Cluster, resource: Any) -> 
 
 @pytest.mark.parametrize("resource", [MX_JOBS, OLDER_MX_JOBS], ids=["current", "older"])
 @pytest.mark.asyncio(loop_scope="module")
-async def test_a_job_into_whose_spec_an_earlier_version_wrote(
-    served: Cluster, resource: Any
-) -> None:
+async def test_a_job_into_whose_spec_mxnet_operator_wrote(served: Cluster, resource: Any) -> None:
     """It wrote ports and the RuntimeId; the manifest has neither."""
     (manifest,) = [one for one in terse("stored") if one["apiVersion"] == resource.api_version]
     job = Applying(served, manifest)
@@ -216,7 +214,7 @@ async def test_a_job_into_whose_spec_an_earlier_version_wrote(
         entry |= {"PsRootPort": 9091, "replicas": 1}
         entry.setdefault("mxReplicaType", "WORKER")
     sent["spec"]["RuntimeId"] = "old1"
-    await served.client.create(job.resource, sent, "default", field_manager="traincrew")
+    await served.client.create(job.resource, sent, "default", field_manager="mx-job-operator")
     before = await job.settled()
     assert before["status"]["runtimeId"] == "old1"
 

@@ -79,25 +79,6 @@ class StatusWords(Struct, kw_only=True, frozen=True):
     words: str = "`status` describes the state of the job:"
 
 
-class Predecessor(Struct, kw_only=True, frozen=True):
-    """How the controller that this operator replaces was installed.
-
-    The operator can be installed under its names, for scripts and dashboards that rely on them.
-
-    Attributes:
-        namespace: Its namespace.
-        name: Name of its Deployment and its service account; other names begin with it.
-        labels: Labels of all its objects.
-        kubebuilder: Whether other names are those that kubebuilder gives: ``manager`` for the
-            container, ``leader-election-role``, ``<name>-role``.
-    """
-
-    namespace: str
-    name: str
-    labels: dict[str, str]
-    kubebuilder: bool = False
-
-
 class Kind(Struct, kw_only=True, frozen=True):
     """The definition of a kind of training job.
 
@@ -117,7 +98,6 @@ class Kind(Struct, kw_only=True, frozen=True):
         status: The kind's own part of ``status``.
         scale: The ``scale`` subresource, if there is one.
         not_scalable: Why jobs cannot be scaled, and what to do instead; `kubectl scale` prints it.
-        predecessor: The controller that this operator replaces, if its names are still in use.
         older_groups: Other API groups in which manifests and clusters have the same kind. Each has
             a CustomResourceDefinition of its own, and objects of its own.
     """
@@ -136,7 +116,6 @@ class Kind(Struct, kw_only=True, frozen=True):
     status: StatusWords
     scale: Scale | None = None
     not_scalable: str = ""
-    predecessor: Predecessor | None = None
     older_groups: tuple[str, ...] = ()
 
     @property
@@ -146,7 +125,7 @@ class Kind(Struct, kw_only=True, frozen=True):
         The copies have no short names, because those would be ambiguous.
         """
         copies = (
-            structs.replace(self, group=group, short_names=(), predecessor=None, older_groups=())
+            structs.replace(self, group=group, short_names=(), older_groups=())
             for group in self.older_groups
         )
         return (self, *copies)

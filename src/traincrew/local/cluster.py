@@ -297,10 +297,8 @@ class _Identity(msgspec.Struct, omit_defaults=True):
     """State that must not change between starts, since kubeconfigs of users and pods contain it."""
 
     service_network: str
-    token: str = ""
+    token: str
     port: int = 0
-    secret: str = ""
-    secure_port: int = 0
 
     @classmethod
     def load(cls, directory: Path) -> _Identity:
@@ -312,13 +310,7 @@ class _Identity(msgspec.Struct, omit_defaults=True):
             # servers that are no part of a cluster (`DEFAULT_RANGE`).
             base = IPv4Network("127.64.0.0/10")
             network = base.network_address + 4096 * (16 + secrets.randbelow(1008))
-            identity = cls(service_network=f"{network}/20")
-        if not identity.token:
-            # Also if an earlier version sent its secret over plain HTTP, where another process on
-            # the port may have read it. The TLS port stays, as running pods were given it.
-            identity.token = secrets.token_urlsafe(32)
-            identity.port = identity.secure_port or identity.port
-            identity.secret, identity.secure_port = "", 0
+            identity = cls(service_network=f"{network}/20", token=secrets.token_urlsafe(32))
             identity.save(directory)
         return identity
 

@@ -19,7 +19,7 @@ UNUSED = {
     "traincrew.local.apiserver.schema.protobuf",
     "traincrew.local.images.kubectl",
     "traincrew.operator.manifests",
-    "traincrew.operator.verification",
+    "traincrew.predecessors",
 }
 
 

@@ -380,7 +380,7 @@ async def test_a_tree_of_another_recipe_is_not_taken_for_this_one(place: Place) 
     assert f"1 changed ({MARKER})" in place.notices[0]
 
 
-async def test_a_tree_of_an_earlier_version_is_replaced(place: Place) -> None:
+async def test_a_tree_with_an_incomplete_marker_is_replaced(place: Place) -> None:
     remove_tree(place.tree)
     place.tree.with_suffix(".seal").unlink()
     (place.tree / "bin").mkdir(parents=True)

@@ -18,7 +18,7 @@ import yaml
 
 from traincrew.api.meta import CustomObject, format_time
 from traincrew.plan.chainerjob.planner import plan
-from traincrew.plan.shared import podrecords_text, stall
+from traincrew.plan.shared import stall
 from traincrew.plan.shared.kind import Options
 from traincrew.plan.shared.model import (
     ChildKey,
@@ -122,7 +122,6 @@ class World:
         self.exits_with = 143
         """What the programs exit with when their pod is deleted."""
         self._outputs: dict[LogKey, Output] = {}
-        self._pod_uids: dict[str, str] = {}
         """UIDs of all pods there ever were, by what is stored of them."""
 
     # -- the operator -------------------------------------------------------------------------
@@ -391,30 +390,6 @@ class World:
         """Advance the clock."""
         self.now += timedelta(seconds=seconds)
 
-    def new_pod_uid(self, uid: str) -> str:
-        """The same UID, remembered for `store_old_records`."""
-        self._pod_uids[podrecords_text.short_id(uid)] = uid
-        return uid
-
-    def store_old_records(self) -> None:
-        """The status has its pod records as an earlier version of the operator stored them."""
-        records = podrecords_text.read(self.status.get("podRecords", {}))
-        if not records or any(record.stalled for record in records.values()):
-            return
-        self.status["podRecords"] = {
-            place: " ".join(
-                [
-                    self._pod_uids.get(record.uid, record.uid)[:8],
-                    record.created,
-                    str(record.restarts),
-                    *(["ready"] if record.was_ready else []),
-                    *(["released"] if record.released else []),
-                    *(["failed"] if record.failed else []),
-                ]
-            )
-            for place, record in records.items()
-        }
-
     # -- the controllers ----------------------------------------------------------------------
 
     def controllers(self) -> bool:
@@ -506,7 +481,7 @@ class World:
         self, name: str, kind: str, owner: str, owner_uid: str, document: dict[str, Any]
     ) -> None:
         place = owner if kind == "Job" else name
-        uid = self.new_pod_uid(f"uid-{next(self._uids)}")
+        uid = f"uid-{next(self._uids)}"
         self.made[place] = self.made.get(place, 0) + 1
         self.pods[name] = {
             "metadata": {

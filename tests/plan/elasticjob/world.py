@@ -77,7 +77,7 @@ class ElasticWorld(World):
         assert key.name not in self.pods, f"{key} exists"
         created = copy.deepcopy(document)
         created["metadata"] |= {
-            "uid": self.new_pod_uid(f"{next(self._uids):08d}"),
+            "uid": f"{next(self._uids):08d}",
             "creationTimestamp": self.stamp(),
         }
         created["status"] = {"phase": "Pending", "conditions": [PLACED], "containerStatuses": []}

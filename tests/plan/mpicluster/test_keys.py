@@ -178,7 +178,7 @@ def test_a_suspension_does_not_end_a_rotation() -> None:
     assert shown(world) == ([2], 2, False)
 
 
-def test_a_status_of_an_earlier_version_is_the_first_pair() -> None:
+def test_a_status_without_a_generation_is_the_first_pair() -> None:
     world = started()
     del world.job["status"]["sshKeyGeneration"]
     world.settle()

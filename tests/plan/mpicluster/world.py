@@ -128,7 +128,7 @@ class MPIWorld(World):
         assert key.name not in self.pods, f"{key.name} exists"
         self._assert_complete(document)
         pod = copy.deepcopy(document)
-        uid = self.new_pod_uid(f"uid-{next(self._uids)}")
+        uid = f"uid-{next(self._uids)}"
         pod["metadata"] |= {"uid": uid, "creationTimestamp": self.stamp()}
         policy = document["spec"]["restartPolicy"]
         pod["spec"] = {"nodeName": "node-0", "restartPolicy": policy}

@@ -66,10 +66,6 @@ class JobHistory(RuleBasedStateMachine):
         self.world.restart_operator()
 
     @rule()
-    def operator_is_upgraded(self) -> None:
-        self.world.store_old_records()
-
-    @rule()
     def controllers_look(self) -> None:
         self.world.controllers()
 

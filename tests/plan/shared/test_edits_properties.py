@@ -34,10 +34,6 @@ class Edits(RuleBasedStateMachine):
             self.world.step()
         self.world.crash_at = None
 
-    @rule()
-    def operator_is_upgraded(self) -> None:
-        self.world.store_old_records()
-
     @rule(moments=st.integers(1, 6))
     def cache_catches_up(self, moments: int) -> None:
         self.world.catch_up(moments)

@@ -150,10 +150,3 @@ def test_the_order_of_metrics_is_no_advance() -> None:
     found = newest(before, ReportedProgress(last_update_time=TIMES[1], metrics=(other, LOSS)))
     assert found is not None
     assert found.last_advance_time == TIMES[0]
-
-
-def test_what_an_earlier_version_has_stored_has_no_time_of_an_advance() -> None:
-    before = ReportedProgress(percentage=10, last_update_time=TIMES[0])
-    found = newest(before, ReportedProgress(percentage=10, last_update_time=TIMES[1]))
-    assert found is not None
-    assert found.last_advance_time == TIMES[0]

@@ -33,8 +33,6 @@ def merge(files: ClusterFiles, path: Path) -> None:
 def refresh(files: ClusterFiles, server: str | None) -> None:
     """Update the cluster's credentials in the user's kubeconfig files.
 
-    They are replaced if an earlier version may have exposed them to others.
-
     Args:
         files: The cluster.
         server: Its previous address; entries with another one are not ours.

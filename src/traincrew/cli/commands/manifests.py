@@ -59,7 +59,8 @@ def manifests_command(  # noqa: PLR0917 - click passes by name
       traincrew manifests --directory deploy && kubectl create -f deploy/
       traincrew manifests --format helm --directory charts/traincrew
     """  # noqa: D301 - click's mark for text it must not wrap
-    from traincrew.operator.manifests import NAMESPACE, documents, render, write
+    from traincrew.operator.manifests import NAMESPACE, documents, write
+    from traincrew.predecessors.manifests import render
 
     if layout != "plain" and (directory is None or crds_only):
         missing = "--directory DIR" if directory is None else "no --crds-only"

@@ -14,7 +14,7 @@ from traincrew.cli.errors import BadInput, CommandFailed
 if TYPE_CHECKING:
     from traincrew.engine.client import Client
     from traincrew.engine.config import ClientConfig
-    from traincrew.operator.orphans import Findings, Orphan
+    from traincrew.predecessors.orphans import Findings, Orphan
 
 
 @click.command("orphans")
@@ -56,7 +56,7 @@ def orphans_command(
 
 async def _find(config: ClientConfig, namespace: str | None, deletes: bool) -> None:
     from traincrew.engine.client import Client
-    from traincrew.operator.orphans import CannotTellError, find
+    from traincrew.predecessors.orphans import CannotTellError, find
 
     async with Client(config, user_agent="traincrew-orphans") as client:
         try:
@@ -104,7 +104,7 @@ def _print_table(orphans: tuple[Orphan, ...]) -> None:
 
 async def _delete(client: Client, findings: Findings) -> None:
     from traincrew.engine.errors import ApiError, UnreachableError
-    from traincrew.operator.orphans import delete
+    from traincrew.predecessors.orphans import delete
 
     deleted = failed = 0
     for orphan in findings.orphans:

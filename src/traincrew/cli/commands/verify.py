@@ -39,7 +39,7 @@ def verify_command(
     from traincrew.engine.config import load_config
     from traincrew.engine.errors import ConfigError
     from traincrew.operator.options import HELPER_IMAGE
-    from traincrew.operator.verification import VerificationError, verify
+    from traincrew.predecessors.verification import VerificationError, verify
 
     try:
         config = load_config(kubeconfig, context)

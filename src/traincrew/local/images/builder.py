@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 __all__ = ["BuildError", "build", "environment_path", "remove"]
 
 _FORMAT = 3
-"""Raised when trees of earlier versions are not to be used any more; 3 has manifests."""
+"""Part of every recipe: raised when trees that exist are not to be used any more."""
 
 Progress = Callable[[str], None]
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from traincrew.api.crd import definition
 from traincrew.api.kinds import DEFINITIONS, KINDS
-from traincrew.operator.manifests import rbac, workload
+from traincrew.operator.manifests import crds, rbac, workload
 from traincrew.operator.manifests.chartvalues import schema_text, values_text
 from traincrew.operator.manifests.checks import CHECKS
 from traincrew.operator.manifests.helm import HelmWriter
 from traincrew.operator.manifests.values import DEFAULTS, Values, plain
-from traincrew.operator.manifests.yamltext import dump, dump_all
+from traincrew.operator.manifests.yamltext import dump
 from traincrew.operator.options import VERSION
 
 if TYPE_CHECKING:
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from traincrew.operator.manifests.template import Document
 
 NAME = "traincrew"
-_KEEP = {"helm.sh/resource-policy": "keep"}
 
 
 def files() -> dict[str, str]:
@@ -47,8 +45,9 @@ def files() -> dict[str, str]:
         "templates/NOTES.txt": _notes(),
         "templates/_helpers.tpl": _HELPERS,
         "templates/checks.yaml": _checks(),
+        crds.FILE: crds.text(),
         "templates/crd.yaml": (
-            f"{{{{- if .Values.crds.enabled }}}}\n{definitions()}{{{{- end }}}}\n"
+            f"{{{{- if .Values.crds.enabled }}}}\n{crds.TEMPLATE}{{{{- end }}}}\n"
         ),
         **{f"templates/{name}.yaml": writer.write(nodes) for name, nodes in templates.items()},
     }
@@ -69,16 +68,6 @@ def _chart() -> Document:
 
 
 # -- templates --------------------------------------------------------------------------------
-
-
-def definitions() -> str:
-    """Return the CustomResourceDefinitions, which a release installs and keeps."""
-    documents = [definition(kind) for kind in KINDS]
-    for document in documents:
-        document["metadata"]["annotations"] = _KEEP
-    text = dump_all(documents)
-    assert "{{" not in text, "Helm would take a part of the definition for its own"
-    return text
 
 
 def _checks() -> str:

@@ -45,7 +45,7 @@ def count_restarts(
     new: dict[str, int] = {}
     for place, members in places.items():
         by_age = sorted(members, key=pods.age)
-        record = _with_current_id(records.get(place), by_age)
+        record = records.get(place)
         visible = {short_id(pod.metadata.uid): pod for pod in by_age}
         new[place] = 0
         for pod in by_age:
@@ -86,14 +86,6 @@ def _count(
     ):
         return pod.restarts + (0 if record.released else 1), successor
     return 0, record
-
-
-def _with_current_id(record: PodRecord | None, members: Collection[PodView]) -> PodRecord | None:
-    """Replace the ID that an earlier version stored by the current one."""
-    for pod in members:
-        if record is not None and is_of(record, pod):
-            return msgspec.structs.replace(record, uid=short_id(pod.metadata.uid))
-    return record
 
 
 def is_of(record: PodRecord, pod: PodView) -> bool:

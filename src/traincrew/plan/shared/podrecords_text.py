@@ -10,10 +10,6 @@ That is a creation time, followed by the groups of pods created then: indexes, c
 with flags, and an ID for each index. The flags are ``r`` (was ready), ``x`` (released), ``f``
 (failed) and ``s`` (stalled); the number of failures in its place follows as ``b3`` if there were
 any. A role without indexes leaves them out.
-
-Earlier versions stored one entry per place, ``worker-0: 4fe1a0b2 2026-01-31T08:15:00Z 0 ready``,
-with the first eight characters of the UID. They are still read; the ID is replaced when the pod is
-next seen.
 """
 
 from __future__ import annotations
@@ -36,18 +32,16 @@ _ID_BYTES = 3
 _ID_LENGTH = 4
 """Characters of an ID. For two successive pods that were created within the same second, the
 probability of the same ID is 1 in 16 million."""
-_OLD_ID_LENGTH = 8
 _INDEXED = re.compile(r"(.*)-(0|[1-9][0-9]{0,8})", re.DOTALL)
 _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 _STATE = re.compile(r"([0-9]{1,9})([rxfs]*)(?:b([0-9]{1,9}))?")
-_OLD_RESTARTS = re.compile(r"[0-9]{1,9}")
 
 
 class PodRecord(Struct, frozen=True, kw_only=True):
     """The newest pod observed in a place (the master, or worker 3 of a set), and its counts."""
 
     uid: str
-    """Hash of the UID by `short_id`; its first eight characters if stored by an earlier version."""
+    """Hash of the UID by `short_id`."""
     created: str
     restarts: int = 0
     was_ready: bool = False
@@ -72,8 +66,7 @@ def short_id(uid: str) -> str:
 
 def matches(record: PodRecord, uid: str, created: str) -> bool:
     """Return whether a record is of the pod with this UID and creation time."""
-    known = uid[:_OLD_ID_LENGTH] if len(record.uid) > _ID_LENGTH else short_id(uid)
-    return (record.uid, record.created) == (known, created)
+    return (record.uid, record.created) == (short_id(uid), created)
 
 
 # -- reading --------------------------------------------------------------------------------------
@@ -83,24 +76,9 @@ def read(texts: Mapping[str, Any]) -> dict[str, PodRecord]:
     """Decode the records of a status (``podRecords``), by place; malformed ones are left out."""
     records: dict[str, PodRecord] = {}
     for key, text in texts.items():
-        words = text.split(" ") if isinstance(text, str) else []
-        if len(words) > 2 and _OLD_RESTARTS.fullmatch(words[2]):
-            records.setdefault(key, _read_old(words))
-        else:
-            records.update(_read_role(key, words))
+        if isinstance(text, str):
+            records.update(_read_role(key, text.split(" ")))
     return records
-
-
-def _read_old(words: list[str]) -> PodRecord:
-    flags = words[3:]
-    return PodRecord(
-        uid=words[0],
-        created=words[1],
-        restarts=int(words[2]),
-        was_ready="ready" in flags,
-        released="released" in flags,
-        failed="failed" in flags,
-    )
 
 
 def _read_role(role: str, words: list[str]) -> Iterator[tuple[str, PodRecord]]:
@@ -113,12 +91,11 @@ def _read_role(role: str, words: list[str]) -> Iterator[tuple[str, PodRecord]]:
         state, _, ids = rest.partition("/")
         found = _STATE.fullmatch(state)
         places = _places(role, indexes, len(ids))
-        if found is None or not places or len(ids) % len(places):
+        if found is None or not places or len(ids) != len(places) * _ID_LENGTH:
             continue
-        width = len(ids) // len(places)
         for number, place in enumerate(places):
             record = PodRecord(
-                uid=ids[number * width : (number + 1) * width],
+                uid=ids[number * _ID_LENGTH : (number + 1) * _ID_LENGTH],
                 created=created,
                 restarts=int(found.group(1)),
                 was_ready="r" in found.group(2),
@@ -160,15 +137,15 @@ def texts(records: Mapping[str, PodRecord]) -> dict[str, str]:
 
 
 def _role(members: list[tuple[int | None, PodRecord]]) -> str:
-    def group(member: tuple[int | None, PodRecord]) -> tuple[str, bool, str, int]:
+    def group(member: tuple[int | None, PodRecord]) -> tuple[str, bool, str]:
         index, record = member
-        return record.created, index is not None, _state(record), len(record.uid)
+        return record.created, index is not None, _state(record)
 
     words: list[str] = []
     ordered = sorted(members, key=lambda member: (*group(member), member[0] or 0))
     for created, of_one_time in groupby(ordered, key=lambda member: member[1].created):
         words.append(created)
-        for (_, _, state, _), same in groupby(of_one_time, key=group):
+        for (_, _, state), same in groupby(of_one_time, key=group):
             pods = list(same)
             indexes = text_of(index for index, _ in pods if index is not None)
             ids = "".join(record.uid for _, record in pods)

@@ -45,9 +45,8 @@ class ReportedProgress(Struct, rename="camel", kw_only=True, omit_defaults=True,
 
     @property
     def advanced_at(self) -> datetime | None:
-        """`last_advance_time`; what an earlier version has stored does not have it."""
-        time = self.last_advance_time or self.last_update_time
-        return parse_time(time) if time else None
+        """`last_advance_time`; None if nothing has been reported."""
+        return parse_time(self.last_advance_time) if self.last_advance_time else None
 
 
 def newest(
@@ -63,7 +62,7 @@ def newest(
         return msgspec.structs.replace(reported, last_advance_time=reported.last_update_time)
     if stored.last_update_time > reported.last_update_time:
         return stored
-    advanced = stored.last_advance_time or stored.last_update_time
+    advanced = stored.last_advance_time
     if (stored.percentage, _values(stored)) != (reported.percentage, _values(reported)):
         advanced = reported.last_update_time
     return msgspec.structs.replace(reported, last_advance_time=advanced, ranks=stored.ranks)

@@ -14,7 +14,6 @@ from traincrew.api.kind import (
     RESTARTS,
     Column,
     Kind,
-    Predecessor,
     Rule,
     Scale,
     StatusWords,
@@ -226,12 +225,6 @@ DEFINITION = Kind(
             },
         },
         condition_times=("lastUpdateTime", "lastTransitionTime"),
-    ),
-    predecessor=Predecessor(
-        namespace="elastic-job",
-        name="elastic-job-k8s-controller",
-        labels={"app": "torch-elastic"},
-        kubebuilder=True,
     ),
     scale=Scale(
         spec_replicas_path=f".spec.replicaSpecs.{WORKER}.replicas",

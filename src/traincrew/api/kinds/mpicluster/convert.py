@@ -1,6 +1,6 @@
 """Turns the values of the chart kube-openmpi into an MPICluster.
 
-The chart (`traincrew.operator.manifests.openmpi`) does the same with Helm's templates.
+The chart (`traincrew.predecessors.openmpi`) does the same with Helm's templates.
 """
 
 from __future__ import annotations

@@ -8,7 +8,6 @@ from traincrew.api.kind import (
     PROGRESS,
     Column,
     Kind,
-    Predecessor,
     Rule,
     StatusWords,
     rules,
@@ -276,9 +275,6 @@ DEFINITION = Kind(
     not_scalable=(
         "an MxJob cannot be scaled, because a parameter server cannot be resized: delete the job"
         " and create it again with other replicas in replicaSpecs"
-    ),
-    predecessor=Predecessor(
-        namespace="default", name="mx-job-operator", labels={"name": "mx-job-operator"}
     ),
     older_groups=(OLDER_GROUP,),
 )

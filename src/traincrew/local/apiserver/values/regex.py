@@ -90,7 +90,7 @@ class StoredPattern:
 
     @cached_property
     def compiled(self) -> Pattern | None:
-        """The pattern; None for one that RE2 refuses, which earlier versions have accepted."""
+        """The pattern; None if RE2 refuses it: one of its releases may be stricter than others."""
         try:
             return Pattern(self.source)
         except RegexError:

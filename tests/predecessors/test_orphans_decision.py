@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from mxnet_leftovers import metadata
+from predecessors.mxnet_leftovers import metadata
 from traincrew.engine.resources import JOBS, PODS, SERVICES, Resource
-from traincrew.operator.orphans import judge, labelled
+from traincrew.predecessors.orphans import judge, labelled
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mxnet_leftovers import NEW, OLD, World, definition, started
+from predecessors.mxnet_leftovers import NEW, OLD, World, definition, started
 from traincrew.engine.client import Client
 from traincrew.engine.resources import CUSTOM_RESOURCE_DEFINITIONS, JOBS
 from traincrew.local.apiserver.http.faults import Fault, refuse
@@ -206,14 +206,14 @@ async def test_a_definition_that_discovery_does_not_show_yet(world: World) -> No
                 return json.dumps(groups).encode()
             return await super().request(method, path, **options)
 
-    from traincrew.operator.orphans import find
+    from traincrew.predecessors.orphans import find
 
     async with Lagging(world.client.config, user_agent="test") as client:
         assert (await find(client, None)).orphans == ()
 
 
 async def test_long_lists_are_read_in_pages(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("traincrew.operator.orphans._PAGE", 2)
+    monkeypatch.setattr("traincrew.predecessors.orphans._PAGE", 2)
     await world.define(NEW)
     for number in range(5):
         await world.job(f"live{number}", f"aa{number}")
@@ -234,7 +234,7 @@ async def test_long_lists_are_read_in_pages(world: World, monkeypatch: pytest.Mo
 async def test_a_list_that_expires_is_read_again(
     world: World, monkeypatch: pytest.MonkeyPatch, expirations: int, code: int
 ) -> None:
-    monkeypatch.setattr("traincrew.operator.orphans._PAGE", 2)
+    monkeypatch.setattr("traincrew.predecessors.orphans._PAGE", 2)
     await world.left("gone", "dead", workers=5)
     remaining = expirations
 

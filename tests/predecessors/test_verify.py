@@ -14,7 +14,7 @@ import pytest
 
 from traincrew.engine.errors import AlreadyExistsError, NotFoundError
 from traincrew.engine.resources import CUSTOM_RESOURCE_DEFINITIONS
-from traincrew.operator.verification import MX_JOBS
+from traincrew.predecessors.verification import MX_JOBS
 
 if TYPE_CHECKING:
     from harness import Cluster

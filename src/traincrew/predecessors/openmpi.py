@@ -19,10 +19,10 @@ from traincrew.api.kinds.mpicluster.types import (
     WORKER_CONTAINER,
 )
 from traincrew.api.kinds.mpicluster.values import ChartValues, defaults
-from traincrew.operator.manifests import openmpichecks
 from traincrew.operator.manifests.chartvalues import schema_text, values_text
 from traincrew.operator.manifests.yamltext import dump
 from traincrew.operator.options import VERSION
+from traincrew.predecessors import openmpichecks
 
 if TYPE_CHECKING:
     from traincrew.operator.manifests.template import Document

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from traincrew.operator.manifests import rbac, workload
-from traincrew.operator.manifests.chart import definitions
+from traincrew.operator.manifests import crds, rbac, workload
 from traincrew.operator.manifests.chartvalues import schema_text, values_text
 from traincrew.operator.manifests.helm import HelmWriter
 from traincrew.operator.manifests.template import (
@@ -113,7 +112,8 @@ def operator_chart() -> dict[str, str]:
         "values.yaml": values_text(OperatorValues, defaults),
         "values.schema.json": schema_text(OPERATOR_CHART, OperatorValues),
         "templates/NOTES.txt": _NOTES,
-        "templates/crd.yaml": definitions(),
+        crds.FILE: crds.text(),
+        "templates/crd.yaml": crds.TEMPLATE,
         **{f"templates/{name}.yaml": writer.write(nodes) for name, nodes in templates.items()},
     }
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 Document = dict[str, Any]
 
-PROJECT = Path(__file__).parents[2]
+PROJECT = Path(__file__).parents[1]
 HOME = "/home/traincrew-suite"
 # A cache below the home of another user is refused, so root has one of its own.
 HOME_OF_ROOT = "/home/traincrew-root"
