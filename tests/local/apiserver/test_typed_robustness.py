@@ -8,9 +8,9 @@ import pytest
 
 from traincrew.local.apiserver import defaults, schema, validation
 from traincrew.local.apiserver.apply import apply as ssa
+from traincrew.local.apiserver.kinds.builtin import builtin_resources
 from traincrew.local.apiserver.patch import strategic
 from traincrew.local.apiserver.printers import table
-from traincrew.local.apiserver.registry.builtins import builtin_resources
 from traincrew.local.apiserver.schema.node import ANY, SchemaNode
 from traincrew.local.apiserver.values import times
 from traincrew.local.apiserver.values.codec import clone

@@ -483,7 +483,7 @@ def test_rows(group: str, kind: str, subject: dict[str, Any], expected: dict[str
 
 
 def test_empty_objects_of_every_kind_can_be_printed() -> None:
-    from traincrew.local.apiserver.registry.builtins import builtin_resources
+    from traincrew.local.apiserver.kinds.builtin import builtin_resources
 
     for resource in builtin_resources():
         shown(resource.group, resource.kind, obj(resource.kind), wide=True)

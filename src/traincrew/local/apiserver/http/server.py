@@ -13,9 +13,9 @@ from traincrew.engine.serving.http import HttpServer
 from traincrew.engine.serving.limits import Limits
 from traincrew.engine.serving.serverlog import server_logger
 from traincrew.local.apiserver.authorization import Authorizer, Policies
+from traincrew.local.apiserver.kinds.builtin import builtin_resources
 from traincrew.local.apiserver.reads.watch import WatchHub
 from traincrew.local.apiserver.registry import Registry
-from traincrew.local.apiserver.registry.builtins import builtin_resources
 from traincrew.local.apiserver.requests import split_path
 from traincrew.local.apiserver.storage import StorageError
 from traincrew.local.apiserver.values.errors import StatusError, internal

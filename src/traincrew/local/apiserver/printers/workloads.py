@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from traincrew.local.apiserver.values.autoscaler_versions import to_v2
+from traincrew.local.apiserver.kinds.autoscaling.versions import to_v2
 from traincrew.local.apiserver.values.documents import field, items
 from traincrew.local.apiserver.values.durations import age, between, seconds_of
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from traincrew.local.apiserver.kinds.autoscaling.versions import to_v2
 from traincrew.local.apiserver.values import causes as why
-from traincrew.local.apiserver.values.autoscaler_versions import to_v2
 from traincrew.local.apiserver.values.documents import field, items
 
 from .meta import path_segment_fault

@@ -7,7 +7,6 @@ write. Those for updates also get the old document, and the fields that were sen
 
 from __future__ import annotations
 
-import base64
 from typing import TYPE_CHECKING, Any, Protocol
 
 from traincrew.local.apiserver.admission import limits, pods, storage
@@ -115,13 +114,6 @@ def _update_pod(
         new.setdefault("status", {}).setdefault("qosClass", old["status"]["qosClass"])
 
 
-def _fold_string_data(_context: WriteContext, new: Document) -> None:
-    for name, text in (new.pop("stringData", None) or {}).items():
-        if isinstance(text, str):
-            encoded = base64.b64encode(text.encode()).decode()
-            new["data"] = (new.get("data") or {}) | {name: encoded}
-
-
 def _create_service(context: WriteContext, new: Document) -> None:
     new["status"] = {"loadBalancer": {}}
     context.addresses.assign(new, None)
@@ -186,13 +178,6 @@ def _update_immutable_data(
         raise invalid("", new["kind"], new["metadata"]["name"], faults)
 
 
-def _update_secret(
-    context: WriteContext, new: Document, old: Document, sent: frozenset[str]
-) -> None:
-    _fold_string_data(context, new)
-    _update_immutable_data(context, new, old, sent)
-
-
 def _create_daemon_set(_context: WriteContext, new: Document) -> None:
     annotations = new["metadata"]["annotations"]
     annotations[TEMPLATE_GENERATION] = str(max(1, int(annotations[TEMPLATE_GENERATION])))
@@ -218,7 +203,6 @@ CREATE: dict[str, Callable[[Any, Document], None]] = {
     "persistentvolumes": _create_volume,
     "pods": _create_pod,
     "priorityclasses.scheduling.k8s.io": _create_priority_class,
-    "secrets": _fold_string_data,
     "services": _create_service,
 }
 UPDATE: dict[str, Callable[[Any, Document, Document, frozenset[str]], None]] = {
@@ -228,6 +212,6 @@ UPDATE: dict[str, Callable[[Any, Document, Document, frozenset[str]], None]] = {
     "persistentvolumes": _update_volume,
     "pods": _update_pod,
     "priorityclasses.scheduling.k8s.io": _update_priority_class,
-    "secrets": _update_secret,
+    "secrets": _update_immutable_data,
     "services": _update_service,
 }

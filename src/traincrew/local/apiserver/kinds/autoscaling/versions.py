@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .codec import DecodeError, encode
-from .errors import StatusError
-from .limits import decode_request
+from traincrew.local.apiserver.values.codec import DecodeError, encode
+from traincrew.local.apiserver.values.errors import StatusError
+from traincrew.local.apiserver.values.limits import decode_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .documents import Document
+    from traincrew.local.apiserver.values.documents import Document
 
 __all__ = ["from_v2", "to_v2"]
 

@@ -1,0 +1,26 @@
+"""ReplicationControllers; no controller runs them here."""
+
+from __future__ import annotations
+
+from traincrew.local.apiserver.kinds.strategy import ResourceType, ScalePaths, Strategy
+from traincrew.local.apiserver.values.selectors import FieldLabels
+
+__all__ = ["STRATEGY"]
+
+STRATEGY = Strategy(
+    resources=(
+        ResourceType(
+            "",
+            "v1",
+            "replicationcontrollers",
+            "ReplicationController",
+            short_names=("rc",),
+            categories=("all",),
+            status=True,
+            generation="spec",
+            scale=ScalePaths(selector=".spec.selector"),
+            orphan_by_default=True,
+        ),
+    ),
+    selectable=FieldLabels.of("status.replicas", absent={"status.replicas": "0"}),
+)
