@@ -1,18 +1,30 @@
-"""The strategies of the built-in kinds, for tests of one aspect of them."""
+"""The built-in kinds, for tests of one aspect of them."""
 
 from functools import cache
+from typing import Any
 
 from traincrew.local.apiserver.kinds.builtin import builtin_resources
-from traincrew.local.apiserver.kinds.strategy import Strategy
+from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
 
-__all__ = ["strategy_of"]
+__all__ = ["custom_resource", "resource_of", "strategy_of"]
 
 
 @cache
-def _strategies() -> dict[tuple[str, str], Strategy]:
-    return {(each.group, each.kind): each.strategy for each in builtin_resources()}
+def _resources() -> dict[tuple[str, str], ResourceType]:
+    return {(each.group, each.kind): each for each in builtin_resources()}
+
+
+def resource_of(group: str, kind: str) -> ResourceType:
+    """Return a resource of a built-in kind."""
+    return _resources()[group, kind]
 
 
 def strategy_of(group: str, kind: str) -> Strategy:
     """Return the strategy of a built-in kind; a neutral one for any other."""
-    return _strategies().get((group, kind)) or Strategy()
+    found = _resources().get((group, kind))
+    return found.strategy if found is not None else Strategy()
+
+
+def custom_resource(**version: Any) -> ResourceType:
+    """Return a custom resource; the arguments are fields of its version."""
+    return ResourceType("t.io", "v1", "ts", "T", custom=version)

@@ -8,9 +8,9 @@ import pytest
 
 from traincrew.local.apiserver import defaults, schema, validation
 from traincrew.local.apiserver.apply import apply as ssa
+from traincrew.local.apiserver.kinds import table
 from traincrew.local.apiserver.kinds.builtin import builtin_resources
 from traincrew.local.apiserver.patch import strategic
-from traincrew.local.apiserver.printers import table
 from traincrew.local.apiserver.schema.node import ANY, SchemaNode
 from traincrew.local.apiserver.values import times
 from traincrew.local.apiserver.values.codec import clone
@@ -106,7 +106,7 @@ def test_random_objects_of_every_kind(resource: Any) -> None:
         ]:
             assert cause.field
             assert cause.message
-        table.row(resource.group, resource.kind, obj, 1_800_000_000.0)
+        table.row(resource, obj, 1_800_000_000.0)
         tracked = ssa.track_update(old, clone(obj), manager="m", **options)
         if old is not None:
             patched = strategic.strategic_merge(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from traincrew.local.apiserver import schema as schemas
 from traincrew.local.apiserver.values.errors import qualified
@@ -25,6 +25,11 @@ ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "up
 PROXY_VERBS = ("create", "delete", "get", "patch", "update")
 
 
+def _name_and_creation(obj: Document, _now: float) -> list[Any]:
+    """Return the cells of kinds without a printer of their own."""
+    return [obj["metadata"]["name"], obj["metadata"].get("creationTimestamp")]
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Strategy:
     """What one kind does differently from others; the defaults are those of custom resources.
@@ -32,10 +37,16 @@ class Strategy:
     Attributes:
         resources: how the kind is served: one row for each version.
         selectable: the fields that a ``fieldSelector`` may name.
+        columns: names of the columns in kubectl's order; ``*`` marks those of ``-o wide``,
+            ``:integer`` and the like give the type, ``_`` is a space.
+        row: returns the cells of an object, one per column; gets the time in seconds since the
+            epoch, for ages.
     """
 
     resources: tuple[ResourceType, ...] = ()
     selectable: FieldLabels = field(default_factory=FieldLabels)
+    columns: str = "Name Created_At:date"
+    row: Callable[[Document, float], list[Any]] = _name_and_creation
 
     def __post_init__(self) -> None:
         for resource in self.resources:

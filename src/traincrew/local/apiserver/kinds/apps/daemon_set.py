@@ -2,9 +2,45 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+from traincrew.local.apiserver.kinds.shared.cells import (
+    TEMPLATE_COLUMNS,
+    age_of,
+    containers_of,
+    label_text,
+    name_of,
+    selector_text,
+    template_spec,
+)
 from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
+from traincrew.local.apiserver.values.documents import field
+
+if TYPE_CHECKING:
+    from traincrew.local.apiserver.values.documents import Document
 
 __all__ = ["STRATEGY"]
+
+
+def _row(obj: Document, now: float) -> list[Any]:
+    """Return the cells of a DaemonSet."""
+    status = field(obj, "status")
+    numbers = (
+        "desiredNumberScheduled",
+        "currentNumberScheduled",
+        "numberReady",
+        "updatedNumberScheduled",
+        "numberAvailable",
+    )
+    return [
+        name_of(obj),
+        *(status.get(number, 0) for number in numbers),
+        label_text(field(template_spec(obj), "nodeSelector")),
+        age_of(obj, now),
+        *containers_of(template_spec(obj)),
+        selector_text(field(obj, "spec").get("selector")),
+    ]
+
 
 STRATEGY = Strategy(
     resources=(
@@ -19,4 +55,9 @@ STRATEGY = Strategy(
             generation="spec",
         ),
     ),
+    columns=(
+        "Name Desired:integer Current:integer Ready:integer "
+        f"Up-to-date:integer Available:integer Node_Selector Age {TEMPLATE_COLUMNS}"
+    ),
+    row=_row,
 )

@@ -2,9 +2,38 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+from traincrew.local.apiserver.kinds.shared.cells import (
+    TEMPLATE_COLUMNS,
+    age_of,
+    containers_of,
+    name_of,
+    selector_text,
+    template_spec,
+)
 from traincrew.local.apiserver.kinds.strategy import ResourceType, ScalePaths, Strategy
+from traincrew.local.apiserver.values.documents import field
+
+if TYPE_CHECKING:
+    from traincrew.local.apiserver.values.documents import Document
 
 __all__ = ["STRATEGY"]
+
+
+def _row(obj: Document, now: float) -> list[Any]:
+    """Return the cells of a Deployment."""
+    spec, status = field(obj, "spec"), field(obj, "status")
+    return [
+        name_of(obj),
+        f"{status.get('readyReplicas', 0)}/{spec.get('replicas', 0)}",
+        status.get("updatedReplicas", 0),
+        status.get("availableReplicas", 0),
+        age_of(obj, now),
+        *containers_of(template_spec(obj)),
+        selector_text(spec.get("selector")),
+    ]
+
 
 STRATEGY = Strategy(
     resources=(
@@ -21,4 +50,6 @@ STRATEGY = Strategy(
             scale=ScalePaths(selector=".spec.selector"),
         ),
     ),
+    columns=f"Name Ready Up-to-date Available Age {TEMPLATE_COLUMNS}",
+    row=_row,
 )

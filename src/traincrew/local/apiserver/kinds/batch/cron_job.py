@@ -2,9 +2,43 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+from traincrew.local.apiserver.kinds.shared.cells import (
+    NONE,
+    TEMPLATE_COLUMNS,
+    age_of,
+    containers_of,
+    name_of,
+    selector_text,
+)
 from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
+from traincrew.local.apiserver.values.documents import field
+from traincrew.local.apiserver.values.durations import age
+
+if TYPE_CHECKING:
+    from traincrew.local.apiserver.values.documents import Document
 
 __all__ = ["STRATEGY"]
+
+
+def _row(obj: Document, now: float) -> list[Any]:
+    """Return the cells of a CronJob."""
+    spec, status = field(obj, "spec"), field(obj, "status")
+    last = status.get("lastScheduleTime")
+    inner = field(spec, "jobTemplate", "spec")
+    return [
+        name_of(obj),
+        spec.get("schedule", ""),
+        spec.get("timeZone") or NONE,
+        "True" if spec.get("suspend") else "False",
+        len(status.get("active", ())),
+        NONE if last is None else age(last, now),
+        age_of(obj, now),
+        *containers_of(field(inner, "template", "spec")),
+        selector_text(inner.get("selector")),
+    ]
+
 
 STRATEGY = Strategy(
     resources=(
@@ -19,4 +53,9 @@ STRATEGY = Strategy(
             generation="spec",
         ),
     ),
+    columns=(
+        "Name Schedule Timezone Suspend:boolean "
+        f"Active:integer Last_Schedule Age {TEMPLATE_COLUMNS}"
+    ),
+    row=_row,
 )

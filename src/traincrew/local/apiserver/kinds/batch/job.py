@@ -2,10 +2,58 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+from traincrew.local.apiserver.kinds.shared.cells import (
+    TEMPLATE_COLUMNS,
+    age_of,
+    conditions_of,
+    containers_of,
+    name_of,
+    selector_text,
+    template_spec,
+)
 from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
+from traincrew.local.apiserver.values.documents import field
+from traincrew.local.apiserver.values.durations import between
 from traincrew.local.apiserver.values.selectors import FieldLabels
 
+if TYPE_CHECKING:
+    from traincrew.local.apiserver.values.documents import Document
+
 __all__ = ["STRATEGY"]
+
+
+def _job_status(obj: Document) -> str:
+    conditions = conditions_of(obj)
+    for name in ("Complete", "Failed"):
+        if conditions.get(name) == "True":
+            return name
+    if obj["metadata"].get("deletionTimestamp") is not None:
+        return "Terminating"
+    for name in ("Suspended", "FailureTarget", "SuccessCriteriaMet"):
+        if conditions.get(name) == "True":
+            return name
+    return "Running"
+
+
+def _row(obj: Document, now: float) -> list[Any]:
+    """Return the cells of a Job."""
+    spec, status = field(obj, "spec"), field(obj, "status")
+    succeeded, wanted = status.get("succeeded", 0), spec.get("completions")
+    completions = f"{succeeded}/{1 if wanted is None else wanted}"
+    if wanted is None and spec.get("parallelism", 0) > 1:
+        completions += f" of {spec['parallelism']}"
+    return [
+        name_of(obj),
+        _job_status(obj),
+        completions,
+        between(status.get("startTime"), status.get("completionTime"), now),
+        age_of(obj, now),
+        *containers_of(template_spec(obj)),
+        selector_text(spec.get("selector")),
+    ]
+
 
 STRATEGY = Strategy(
     resources=(
@@ -25,4 +73,6 @@ STRATEGY = Strategy(
         absent={"status.successful": "0"},
         own_message=True,
     ),
+    columns=f"Name Status Completions Duration Age {TEMPLATE_COLUMNS}",
+    row=_row,
 )

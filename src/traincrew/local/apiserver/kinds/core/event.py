@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+from traincrew.local.apiserver.kinds.shared.cells import name_of
 from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
+from traincrew.local.apiserver.values.documents import field
+from traincrew.local.apiserver.values.durations import age
 from traincrew.local.apiserver.values.selectors import FieldLabels
 
-__all__ = ["SELECTABLE", "STRATEGY"]
+if TYPE_CHECKING:
+    from traincrew.local.apiserver.values.documents import Document
+
+__all__ = ["EVENT_COLUMNS", "SELECTABLE", "STRATEGY", "event_row"]
 
 _REFERENCE = (
     "kind",
@@ -29,9 +37,49 @@ SELECTABLE = FieldLabels(
 )
 """The fields by which Events are selected, in both of their groups."""
 
+
+def event_row(obj: Document, now: float) -> list[Any]:
+    """Return the cells of an Event."""
+    first = obj.get("firstTimestamp") or obj.get("deprecatedFirstTimestamp") or obj.get("eventTime")
+    last = obj.get("lastTimestamp") or obj.get("deprecatedLastTimestamp") or first
+    count = obj.get("count") or obj.get("deprecatedCount") or 1
+    series = field(obj, "series")
+    if series:
+        last, count = series.get("lastObservedTime"), series.get("count", 0)
+    regarding = field(obj, "involvedObject") or field(obj, "regarding")
+    target = regarding.get("kind", "").lower()
+    if regarding.get("name"):
+        target += f"/{regarding['name']}"
+    source = field(obj, "source") or field(obj, "deprecatedSource")
+    component = (
+        source.get("component")
+        or obj.get("reportingComponent")
+        or obj.get("reportingController")
+        or ""
+    )
+    instance = source.get("host") or obj.get("reportingInstance") or ""
+    return [
+        age(last, now),
+        obj.get("type", ""),
+        obj.get("reason", ""),
+        target,
+        regarding.get("fieldPath", ""),
+        f"{component}, {instance}" if instance else component,
+        (obj.get("message") or obj.get("note") or "").strip(),
+        age(first, now),
+        count,
+        name_of(obj),
+    ]
+
+
+EVENT_COLUMNS = "Last_Seen Type Reason Object Subobject* Source* Message First_Seen* Count* Name*"
+
+
 STRATEGY = Strategy(
     resources=(
         ResourceType("", "v1", "events", "Event", short_names=("ev",), create_on_update=True),
     ),
     selectable=SELECTABLE,
+    columns=EVENT_COLUMNS,
+    row=event_row,
 )

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+from traincrew.local.apiserver.kinds.shared.cells import age_of, name_of
 from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy, Subresource
+from traincrew.local.apiserver.values.documents import field
 from traincrew.local.apiserver.values.selectors import FieldLabels
 
+if TYPE_CHECKING:
+    from traincrew.local.apiserver.values.documents import Document
+
 __all__ = ["STRATEGY"]
+
+
+def _row(obj: Document, now: float) -> list[Any]:
+    """Return the cells of a Namespace."""
+    return [name_of(obj), field(obj, "status").get("phase", ""), age_of(obj, now)]
+
 
 STRATEGY = Strategy(
     resources=(
@@ -22,4 +35,6 @@ STRATEGY = Strategy(
         ),
     ),
     selectable=FieldLabels.of("status.phase"),
+    columns="Name Status Age",
+    row=_row,
 )

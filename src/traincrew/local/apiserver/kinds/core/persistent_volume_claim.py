@@ -2,9 +2,40 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+from traincrew.local.apiserver.kinds.shared.cells import (
+    UNSET,
+    access_modes,
+    age_of,
+    name_of,
+    volume_phase,
+)
 from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
+from traincrew.local.apiserver.values.documents import field
+
+if TYPE_CHECKING:
+    from traincrew.local.apiserver.values.documents import Document
 
 __all__ = ["STRATEGY"]
+
+
+def _row(obj: Document, now: float) -> list[Any]:
+    """Return the cells of a PersistentVolumeClaim."""
+    spec, status = field(obj, "spec"), field(obj, "status")
+    bound = bool(spec.get("volumeName"))
+    return [
+        name_of(obj),
+        volume_phase(obj),
+        spec.get("volumeName", ""),
+        str(field(status, "capacity").get("storage", "0")) if bound else "",
+        access_modes(status.get("accessModes")) if bound else "",
+        spec.get("storageClassName", ""),
+        spec.get("volumeAttributesClassName") or UNSET,
+        age_of(obj, now),
+        spec.get("volumeMode") or UNSET,
+    ]
+
 
 STRATEGY = Strategy(
     resources=(
@@ -18,4 +49,9 @@ STRATEGY = Strategy(
             returns_deleted=True,
         ),
     ),
+    columns=(
+        "Name Status Volume Capacity "
+        "Access_Modes StorageClass VolumeAttributesClass Age VolumeMode*"
+    ),
+    row=_row,
 )

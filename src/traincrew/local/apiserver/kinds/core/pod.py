@@ -2,15 +2,50 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+from traincrew.local.apiserver.kinds.shared.cells import NONE, age_of, conditions_of, name_of
 from traincrew.local.apiserver.kinds.strategy import (
     PROXY_VERBS,
     ResourceType,
     Strategy,
     Subresource,
 )
+from traincrew.local.apiserver.values.documents import field, items
+from traincrew.local.apiserver.values.durations import age
 from traincrew.local.apiserver.values.selectors import FieldLabels
 
+from .podsummary import pod_summary
+
+if TYPE_CHECKING:
+    from traincrew.local.apiserver.values.documents import Document
+
 __all__ = ["STRATEGY"]
+
+
+def _row(obj: Document, now: float) -> list[Any]:
+    """Return the cells of a Pod; its status column is more specific than its phase."""
+    spec, status = field(obj, "spec"), field(obj, "status")
+    ready, total, reason, restarts, last_restart = pod_summary(obj, spec, status)
+    shown = str(restarts)
+    if restarts and last_restart is not None:
+        shown = f"{restarts} ({age(last_restart, now)} ago)"
+    addresses = [address.get("ip") for address in items(status, "podIPs")]
+    gates = [gate.get("conditionType", "") for gate in items(spec, "readinessGates")]
+    conditions = conditions_of(obj)
+    open_gates = sum(conditions.get(gate) == "True" for gate in gates)
+    return [
+        name_of(obj),
+        f"{ready}/{total}",
+        reason,
+        shown,
+        age_of(obj, now),
+        (addresses[0] if addresses else status.get("podIP")) or NONE,
+        spec.get("nodeName") or NONE,
+        status.get("nominatedNodeName") or NONE,
+        f"{open_gates}/{len(gates)}" if gates else NONE,
+    ]
+
 
 STRATEGY = Strategy(
     resources=(
@@ -47,4 +82,6 @@ STRATEGY = Strategy(
         "status.nominatedNodeName",
         absent={"spec.hostNetwork": "false"},
     ),
+    columns="Name Ready Status Restarts Age IP* Node* Nominated_Node* Readiness_Gates*",
+    row=_row,
 )

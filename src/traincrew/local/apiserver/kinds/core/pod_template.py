@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+from traincrew.local.apiserver.kinds.shared.cells import containers_of, label_text, name_of
 from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
+from traincrew.local.apiserver.values.documents import field
+
+if TYPE_CHECKING:
+    from traincrew.local.apiserver.values.documents import Document
 
 __all__ = ["STRATEGY"]
+
+
+def _row(obj: Document, _now: float) -> list[Any]:
+    """Return the cells of a PodTemplate."""
+    template = field(obj, "template")
+    labels = field(template, "metadata", "labels")
+    return [name_of(obj), *containers_of(field(template, "spec")), label_text(labels)]
+
 
 STRATEGY = Strategy(
     resources=(
@@ -12,4 +27,6 @@ STRATEGY = Strategy(
             "", "v1", "podtemplates", "PodTemplate", generation="content", returns_deleted=True
         ),
     ),
+    columns="Name Containers Images Pod_Labels",
+    row=_row,
 )

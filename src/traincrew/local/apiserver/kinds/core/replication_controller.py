@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from traincrew.local.apiserver.kinds.shared.cells import TEMPLATE_COLUMNS, replica_row
 from traincrew.local.apiserver.kinds.strategy import ResourceType, ScalePaths, Strategy
 from traincrew.local.apiserver.values.selectors import FieldLabels
 
@@ -23,4 +24,6 @@ STRATEGY = Strategy(
         ),
     ),
     selectable=FieldLabels.of("status.replicas", absent={"status.replicas": "0"}),
+    columns=f"Name Desired:integer Current:integer Ready:integer Age {TEMPLATE_COLUMNS}",
+    row=replica_row,
 )

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+from traincrew.local.apiserver.kinds.shared.cells import age_of, name_of
 from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
+from traincrew.local.apiserver.values.documents import field
 from traincrew.local.apiserver.values.selectors import FieldLabels
 
+if TYPE_CHECKING:
+    from traincrew.local.apiserver.values.documents import Document
+
 __all__ = ["STRATEGY"]
+
+
+def _row(obj: Document, now: float) -> list[Any]:
+    """Return the cells of a Secret."""
+    return [name_of(obj), obj.get("type", ""), len(field(obj, "data")), age_of(obj, now)]
+
 
 STRATEGY = Strategy(
     resources=(ResourceType("", "v1", "secrets", "Secret", significant_empty=("data",)),),
     selectable=FieldLabels.of("type"),
+    columns="Name Type Data Age",
+    row=_row,
 )

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+from traincrew.local.apiserver.kinds.shared.cells import age_of, name_of
 from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy, Subresource
 
+if TYPE_CHECKING:
+    from traincrew.local.apiserver.values.documents import Document
+
 __all__ = ["STRATEGY"]
+
+
+def _row(obj: Document, now: float) -> list[Any]:
+    """Return the cells of kinds with no other columns."""
+    return [name_of(obj), age_of(obj, now)]
+
 
 STRATEGY = Strategy(
     resources=(
@@ -26,4 +38,6 @@ STRATEGY = Strategy(
             returns_deleted=True,
         ),
     ),
+    columns="Name Age",
+    row=_row,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traincrew.local.apiserver.kinds.core.event import SELECTABLE
+from traincrew.local.apiserver.kinds.core.event import EVENT_COLUMNS, SELECTABLE, event_row
 from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
 
 if TYPE_CHECKING:
@@ -51,4 +51,6 @@ STRATEGY = Strategy(
         ),
     ),
     selectable=SELECTABLE,
+    columns=EVENT_COLUMNS,
+    row=event_row,
 )

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+from traincrew.local.apiserver.kinds.shared.cells import age_of, name_of, selector_text
 from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
+from traincrew.local.apiserver.values.documents import field
+
+if TYPE_CHECKING:
+    from traincrew.local.apiserver.values.documents import Document
 
 __all__ = ["STRATEGY"]
+
+
+def _row(obj: Document, now: float) -> list[Any]:
+    """Return the cells of a NetworkPolicy."""
+    return [name_of(obj), selector_text(field(obj, "spec").get("podSelector")), age_of(obj, now)]
+
 
 STRATEGY = Strategy(
     resources=(
@@ -18,4 +31,6 @@ STRATEGY = Strategy(
             significant_empty=("spec",),
         ),
     ),
+    columns="Name Pod-Selector Age",
+    row=_row,
 )

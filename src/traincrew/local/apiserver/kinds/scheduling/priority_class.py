@@ -2,9 +2,27 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+from traincrew.local.apiserver.kinds.shared.cells import age_of, name_of
 from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
 
+if TYPE_CHECKING:
+    from traincrew.local.apiserver.values.documents import Document
+
 __all__ = ["STRATEGY"]
+
+
+def _row(obj: Document, now: float) -> list[Any]:
+    """Return the cells of a PriorityClass."""
+    return [
+        name_of(obj),
+        obj.get("value", 0),
+        bool(obj.get("globalDefault")),
+        age_of(obj, now),
+        obj.get("preemptionPolicy", ""),
+    ]
+
 
 STRATEGY = Strategy(
     resources=(
@@ -18,4 +36,6 @@ STRATEGY = Strategy(
             generation="content",
         ),
     ),
+    columns="Name Value:integer Global-Default:boolean Age PreemptionPolicy",
+    row=_row,
 )

@@ -2,9 +2,28 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+from traincrew.local.apiserver.kinds.shared.cells import age_of, name_with_default
 from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
 
+if TYPE_CHECKING:
+    from traincrew.local.apiserver.values.documents import Document
+
 __all__ = ["STRATEGY"]
+
+
+def _row(obj: Document, now: float) -> list[Any]:
+    """Return the cells of a StorageClass."""
+    return [
+        name_with_default(obj, "storageclass.kubernetes.io/is-default-class"),
+        obj.get("provisioner", ""),
+        obj.get("reclaimPolicy", "Delete"),
+        obj.get("volumeBindingMode", "Immediate"),
+        bool(obj.get("allowVolumeExpansion")),
+        age_of(obj, now),
+    ]
+
 
 STRATEGY = Strategy(
     resources=(
@@ -17,4 +36,6 @@ STRATEGY = Strategy(
             short_names=("sc",),
         ),
     ),
+    columns="Name Provisioner ReclaimPolicy VolumeBindingMode AllowVolumeExpansion Age",
+    row=_row,
 )
