@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 from traincrew.local.apiserver import schema as schemas
@@ -15,7 +16,7 @@ from traincrew.local.apiserver.values.errors import qualified
 from traincrew.local.apiserver.values.selectors import FieldLabels
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from traincrew.local.apiserver.values.documents import Document
 
@@ -23,6 +24,9 @@ __all__ = ["ALL_VERBS", "PROXY_VERBS", "ResourceType", "ScalePaths", "Strategy",
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 PROXY_VERBS = ("create", "delete", "get", "patch", "update")
+
+
+_MAX_WARNINGS = 500  # more than a response has room for
 
 
 def _name_and_creation(obj: Document, _now: float) -> list[Any]:
@@ -41,16 +45,24 @@ class Strategy:
             ``:integer`` and the like give the type, ``_`` is a space.
         row: returns the cells of an object, one per column; gets the time in seconds since the
             epoch, for ages.
+        warn: yields warnings about a valid object that is about to be stored; gets the stored one
+            in an update of more than the status. Semantics and texts: upstream's
+            ``WarningsOnCreate`` and ``WarningsOnUpdate``.
     """
 
     resources: tuple[ResourceType, ...] = ()
     selectable: FieldLabels = field(default_factory=FieldLabels)
     columns: str = "Name Created_At:date"
     row: Callable[[Document, float], list[Any]] = _name_and_creation
+    warn: Callable[[Document, Document | None], Iterator[str]] | None = None
 
     def __post_init__(self) -> None:
         for resource in self.resources:
             object.__setattr__(resource, "strategy", self)
+
+    def warnings(self, obj: Document, old: Document | None = None) -> list[str]:
+        """Return the ``Warning`` headers about an object; for the arguments see `warn`."""
+        return [] if self.warn is None else list(islice(self.warn(obj, old), _MAX_WARNINGS))
 
 
 _NO_STRATEGY = Strategy()

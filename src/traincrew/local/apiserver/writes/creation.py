@@ -22,7 +22,6 @@ from traincrew.local.apiserver.values.errors import (
     invalid,
     not_found,
 )
-from traincrew.local.apiserver.warnings import advise
 
 from . import decoding, kinds, pipeline, updates
 from .writer import Writer
@@ -125,7 +124,7 @@ class Creation(Writer):
         if versioned:  # upstream's storage refuses it, after everything else
             raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
         charges = [] if unlimited else self.enforce_limits(resource, document, None)
-        options.warnings.extend(advise(resource.identifier, document))
+        options.warnings.extend(resource.strategy.warnings(document))
         # A generated name is the one that the webhooks were sent.
         key = (namespace, document["metadata"]["name"])
         return self._store_new(resource, key, document, options, charges)

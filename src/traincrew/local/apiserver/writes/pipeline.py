@@ -14,7 +14,6 @@ from traincrew.local.apiserver.schema.prune import fill_required, restore, zero
 from traincrew.local.apiserver.values import causes
 from traincrew.local.apiserver.values.codec import clone, encode_sorted
 from traincrew.local.apiserver.values.errors import invalid
-from traincrew.local.apiserver.warnings import repeated_owners
 
 from .decoding import check_types, significant
 
@@ -86,11 +85,39 @@ def drop_repeated_owners(document: Document, options: WriteOptions, *, changed: 
         return
     owners = metadata.get("ownerReferences")
     if type(owners) is list and len(owners) > 1:
-        options.warnings.extend(repeated_owners(document, changed=changed))
+        options.warnings.extend(_repeated_owners(document, changed=changed))
         first: dict[bytes, Any] = {}
         for owner in owners:
             first.setdefault(encode_sorted(owner), owner)
         metadata["ownerReferences"] = list(first.values())
+
+
+def _repeated_owners(document: Document, *, changed: bool) -> list[str]:
+    """Return a warning if an owner is referenced twice.
+
+    Args:
+        document: the object.
+        changed: whether the client sent a patch, not the whole object.
+    """
+    owners = document["metadata"].get("ownerReferences")
+    if not owners or len(owners) < 2:
+        return []
+    seen: set[bytes] = set()
+    uids = []
+    for owner in owners:
+        encoded = encode_sorted(owner)
+        if encoded in seen:
+            uids.append(owner.get("uid", ""))
+        seen.add(encoded)
+    if not uids:
+        return []
+    when = " after mutating admission happens" if changed else ""
+    text = (
+        f".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner "
+        "references in 1.20+, and may reject such requests as early as 1.24; please fix your "
+        f"requests; duplicate UID(s) observed: {', '.join(uids)}"
+    )
+    return [text]
 
 
 def _fill_required_lists(node: SchemaNode, value: Document) -> None:

@@ -16,7 +16,6 @@ from traincrew.local.apiserver.values.errors import (
     invalid,
     not_found,
 )
-from traincrew.local.apiserver.warnings import advise
 
 from . import kinds, pipeline, updates
 from .deletion import Deleter, should_delete_after_update
@@ -131,7 +130,7 @@ class Writer:
         if desired and not same:
             charges = self.enforce_limits(resource, new, old)
         if desired:
-            options.warnings.extend(advise(resource.identifier, new, old))
+            options.warnings.extend(resource.strategy.warnings(new, old))
         if same and not entry.hidden and not options.hidden:
             return entry
         gone = should_delete_after_update(resource, new)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from traincrew.local.apiserver.kinds.podspec.warnings import warn_of_template
 from traincrew.local.apiserver.kinds.shared.cells import (
     TEMPLATE_COLUMNS,
     age_of,
@@ -15,8 +16,11 @@ from traincrew.local.apiserver.kinds.shared.cells import (
 )
 from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
 from traincrew.local.apiserver.values.documents import field
+from traincrew.local.apiserver.values.names import TEMPLATE_GENERATION
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from traincrew.local.apiserver.values.documents import Document
 
 __all__ = ["STRATEGY"]
@@ -42,6 +46,15 @@ def _row(obj: Document, now: float) -> list[Any]:
     ]
 
 
+def _warn(obj: Document, old: Document | None) -> Iterator[str]:
+    generations = [
+        field(each, "metadata", "annotations").get(TEMPLATE_GENERATION)
+        for each in (obj, *filter(None, [old]))
+    ]
+    if old is None or generations[0] != generations[1]:
+        yield from warn_of_template(field(obj, "spec", "template"), "spec.template")
+
+
 STRATEGY = Strategy(
     resources=(
         ResourceType(
@@ -60,4 +73,5 @@ STRATEGY = Strategy(
         f"Up-to-date:integer Available:integer Node_Selector Age {TEMPLATE_COLUMNS}"
     ),
     row=_row,
+    warn=_warn,
 )

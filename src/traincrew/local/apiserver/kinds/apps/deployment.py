@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from traincrew.local.apiserver.kinds.podspec.templates import warn_of_replicas
 from traincrew.local.apiserver.kinds.shared.cells import (
     TEMPLATE_COLUMNS,
     age_of,
@@ -52,4 +53,5 @@ STRATEGY = Strategy(
     ),
     columns=f"Name Ready Up-to-date Available Age {TEMPLATE_COLUMNS}",
     row=_row,
+    warn=warn_of_replicas,
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from traincrew.local.apiserver.kinds.podspec.templates import same_generation
+from traincrew.local.apiserver.kinds.podspec.warnings import warn_of_claim, warn_of_template
 from traincrew.local.apiserver.kinds.shared.cells import (
     age_of,
     containers_of,
@@ -11,9 +13,11 @@ from traincrew.local.apiserver.kinds.shared.cells import (
     template_spec,
 )
 from traincrew.local.apiserver.kinds.strategy import ResourceType, ScalePaths, Strategy
-from traincrew.local.apiserver.values.documents import field
+from traincrew.local.apiserver.values.documents import field, items
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from traincrew.local.apiserver.values.documents import Document
 
 __all__ = ["STRATEGY"]
@@ -28,6 +32,18 @@ def _row(obj: Document, now: float) -> list[Any]:
         age_of(obj, now),
         *containers_of(template_spec(obj)),
     ]
+
+
+def _warn(obj: Document, old: Document | None) -> Iterator[str]:
+    spec = field(obj, "spec")
+    if not same_generation(obj, old):
+        yield from warn_of_template(field(spec, "template"), "spec.template")
+    for index, claim in enumerate(items(spec, "volumeClaimTemplates")):
+        here = f"spec.volumeClaimTemplates[{index}]" + (".Spec" if old is not None else "")
+        yield from warn_of_claim(field(claim, "spec"), here)
+    if spec.get("revisionHistoryLimit", 0) < 0:
+        text = "a negative value retains all historical revisions; a value >= 0 is recommended"
+        yield f"spec.revisionHistoryLimit: {text}"
 
 
 STRATEGY = Strategy(
@@ -46,4 +62,5 @@ STRATEGY = Strategy(
     ),
     columns="Name Ready Age Containers* Images*",
     row=_row,
+    warn=_warn,
 )

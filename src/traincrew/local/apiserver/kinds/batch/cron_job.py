@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from traincrew.local.apiserver.kinds.podspec.templates import same_generation, warn_of_name
 from traincrew.local.apiserver.kinds.shared.cells import (
     NONE,
     TEMPLATE_COLUMNS,
@@ -16,7 +17,11 @@ from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
 from traincrew.local.apiserver.values.documents import field
 from traincrew.local.apiserver.values.durations import age
 
+from .job import warn_of_spec
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from traincrew.local.apiserver.values.documents import Document
 
 __all__ = ["STRATEGY"]
@@ -40,6 +45,19 @@ def _row(obj: Document, now: float) -> list[Any]:
     ]
 
 
+def _warn(obj: Document, old: Document | None) -> Iterator[str]:
+    spec = field(obj, "spec")
+    if old is None:
+        yield from warn_of_name(obj)
+    if not same_generation(obj, old):
+        yield from warn_of_spec(field(spec, "jobTemplate", "spec"), "spec.jobTemplate.spec")
+    if old is not None and "TZ" in spec.get("schedule", ""):
+        yield (
+            "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see "
+            "https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details"
+        )
+
+
 STRATEGY = Strategy(
     resources=(
         ResourceType(
@@ -58,4 +76,5 @@ STRATEGY = Strategy(
         f"Active:integer Last_Schedule Age {TEMPLATE_COLUMNS}"
     ),
     row=_row,
+    warn=_warn,
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from traincrew.local.apiserver.kinds.podspec.templates import same_generation, warn_of_name
+from traincrew.local.apiserver.kinds.podspec.warnings import warn_of_template
 from traincrew.local.apiserver.kinds.shared.cells import (
     TEMPLATE_COLUMNS,
     age_of,
@@ -19,9 +21,11 @@ from traincrew.local.apiserver.values.durations import between
 from traincrew.local.apiserver.values.selectors import FieldLabels
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from traincrew.local.apiserver.values.documents import Document
 
-__all__ = ["STRATEGY"]
+__all__ = ["STRATEGY", "warn_of_spec"]
 
 
 def _job_status(obj: Document) -> str:
@@ -55,6 +59,31 @@ def _row(obj: Document, now: float) -> list[Any]:
     ]
 
 
+_MAX_COMPLETIONS, _MAX_PARALLELISM = 100_000, 10_000
+
+
+def warn_of_spec(spec: Document, path: str) -> Iterator[str]:
+    """Yield warnings about the spec of a Job, also in the template of a CronJob."""
+    if (
+        spec.get("completionMode") == "Indexed"
+        and (spec.get("completions") or 0) > _MAX_COMPLETIONS
+        and (spec.get("parallelism") or 0) > _MAX_PARALLELISM
+    ):
+        yield (
+            f"{path}: In Indexed Jobs with a number of completions higher than 10^5 and a "
+            "parallelism higher than 10^4, Kubernetes might not be able to track completedIndexes "
+            "when a big number of indexes fail"
+        )
+    yield from warn_of_template(field(spec, "template"), f"{path}.template")
+
+
+def _warn(obj: Document, old: Document | None) -> Iterator[str]:
+    if old is None:
+        yield from warn_of_name(obj)
+    if not same_generation(obj, old):
+        yield from warn_of_spec(field(obj, "spec"), "spec")
+
+
 STRATEGY = Strategy(
     resources=(
         ResourceType(
@@ -75,4 +104,5 @@ STRATEGY = Strategy(
     ),
     columns=f"Name Status Completions Duration Age {TEMPLATE_COLUMNS}",
     row=_row,
+    warn=_warn,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from traincrew.local.apiserver.kinds.podspec.warnings import warn_of_claim
 from traincrew.local.apiserver.kinds.shared.cells import (
     UNSET,
     access_modes,
@@ -15,6 +16,8 @@ from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
 from traincrew.local.apiserver.values.documents import field
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from traincrew.local.apiserver.values.documents import Document
 
 __all__ = ["STRATEGY"]
@@ -37,6 +40,14 @@ def _row(obj: Document, now: float) -> list[Any]:
     ]
 
 
+def _warn(obj: Document, _old: Document | None) -> Iterator[str]:
+    key = "volume.beta.kubernetes.io/storage-class"
+    if key in field(obj, "metadata", "annotations"):
+        text = 'deprecated since v1.8; use "storageClassName" attribute instead'
+        yield f"metadata.annotations[{key}]: {text}"
+    yield from warn_of_claim(field(obj, "spec"), "spec")
+
+
 STRATEGY = Strategy(
     resources=(
         ResourceType(
@@ -54,4 +65,5 @@ STRATEGY = Strategy(
         "Access_Modes StorageClass VolumeAttributesClass Age VolumeMode*"
     ),
     row=_row,
+    warn=_warn,
 )

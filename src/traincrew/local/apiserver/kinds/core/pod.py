@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from traincrew.local.apiserver.kinds.podspec.templates import warn_of_name
+from traincrew.local.apiserver.kinds.podspec.warnings import warn_of_template
 from traincrew.local.apiserver.kinds.shared.cells import NONE, age_of, conditions_of, name_of
 from traincrew.local.apiserver.kinds.strategy import (
     PROXY_VERBS,
@@ -18,6 +20,8 @@ from traincrew.local.apiserver.values.selectors import FieldLabels
 from .podsummary import pod_summary
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from traincrew.local.apiserver.values.documents import Document
 
 __all__ = ["STRATEGY"]
@@ -45,6 +49,12 @@ def _row(obj: Document, now: float) -> list[Any]:
         status.get("nominatedNodeName") or NONE,
         f"{open_gates}/{len(gates)}" if gates else NONE,
     ]
+
+
+def _warn(obj: Document, old: Document | None) -> Iterator[str]:
+    if old is None:
+        yield from warn_of_name(obj, "the Pod's hostname")
+        yield from warn_of_template(obj, "")
 
 
 STRATEGY = Strategy(
@@ -84,4 +94,5 @@ STRATEGY = Strategy(
     ),
     columns="Name Ready Status Restarts Age IP* Node* Nominated_Node* Readiness_Gates*",
     row=_row,
+    warn=_warn,
 )

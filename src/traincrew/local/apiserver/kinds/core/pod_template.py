@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from traincrew.local.apiserver.kinds.podspec.templates import same_generation
+from traincrew.local.apiserver.kinds.podspec.warnings import warn_of_template
 from traincrew.local.apiserver.kinds.shared.cells import containers_of, label_text, name_of
 from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
 from traincrew.local.apiserver.values.documents import field
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from traincrew.local.apiserver.values.documents import Document
 
 __all__ = ["STRATEGY"]
@@ -21,6 +25,11 @@ def _row(obj: Document, _now: float) -> list[Any]:
     return [name_of(obj), *containers_of(field(template, "spec")), label_text(labels)]
 
 
+def _warn(obj: Document, old: Document | None) -> Iterator[str]:
+    if not same_generation(obj, old):
+        yield from warn_of_template(field(obj, "template"), "template")
+
+
 STRATEGY = Strategy(
     resources=(
         ResourceType(
@@ -29,4 +38,5 @@ STRATEGY = Strategy(
     ),
     columns="Name Containers Images Pod_Labels",
     row=_row,
+    warn=_warn,
 )

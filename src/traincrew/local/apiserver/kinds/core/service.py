@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from traincrew.local.apiserver.kinds.podspec.warnings import warn_of_address
 from traincrew.local.apiserver.kinds.shared.cells import (
     NONE,
     age_of,
@@ -21,6 +22,8 @@ from traincrew.local.apiserver.values.documents import field, items
 from traincrew.local.apiserver.values.selectors import FieldLabels
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from traincrew.local.apiserver.values.documents import Document
 
 __all__ = ["STRATEGY"]
@@ -55,6 +58,39 @@ def _row(obj: Document, now: float) -> list[Any]:
     ]
 
 
+def _warn(obj: Document, _old: Document | None) -> Iterator[str]:
+    spec = field(obj, "spec")
+    kind, outside = spec.get("type", "ClusterIP"), spec.get("externalIPs") or ()
+    headless = kind == "ClusterIP" and spec.get("clusterIP") == "None"
+    if "service.kubernetes.io/topology-aware-hints" in field(obj, "metadata", "annotations"):
+        yield (
+            "annotation service.kubernetes.io/topology-aware-hints is deprecated, please use "
+            "service.kubernetes.io/topology-mode instead"
+        )
+    if kind != "ExternalName" and spec.get("clusterIP") not in (None, "", "None"):
+        for index, address in enumerate(spec.get("clusterIPs") or ()):
+            yield from warn_of_address(address, f"spec.clusterIPs[{index}]")
+    if headless:
+        if spec.get("loadBalancerIP"):
+            yield "spec.loadBalancerIP is ignored for headless services"
+        if outside:
+            yield "spec.externalIPs is ignored for headless services"
+        if spec.get("sessionAffinity") != "None":
+            yield "spec.SessionAffinity is ignored for headless services"
+    for index, address in enumerate(outside):
+        yield from warn_of_address(address, f"spec.externalIPs[{index}]")
+    if outside and not headless and kind != "ExternalName":
+        yield "spec.externalIPs is deprecated and may no longer be implemented in some clusters"
+    if spec.get("loadBalancerIP"):
+        yield from warn_of_address(spec["loadBalancerIP"], "spec.loadBalancerIP")
+    if kind == "ExternalName" and outside:
+        yield 'spec.externalIPs is ignored when spec.type is "ExternalName"'
+    if kind != "ExternalName" and spec.get("externalName"):
+        yield 'spec.externalName is ignored when spec.type is not "ExternalName"'
+    if spec.get("trafficDistribution") == "PreferClose":
+        yield 'spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"'
+
+
 STRATEGY = Strategy(
     resources=(
         ResourceType(
@@ -73,4 +109,5 @@ STRATEGY = Strategy(
     selectable=FieldLabels.of("spec.clusterIP", "spec.type"),
     columns="Name Type Cluster-IP External-IP Port(s) Age Selector*",
     row=_row,
+    warn=_warn,
 )

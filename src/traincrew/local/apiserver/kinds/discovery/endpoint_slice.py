@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from traincrew.local.apiserver.kinds.podspec.warnings import warn_of_address
 from traincrew.local.apiserver.kinds.shared.cells import UNSET, age_of, name_of, shortened
 from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
-from traincrew.local.apiserver.values.documents import items
+from traincrew.local.apiserver.values.documents import field, items
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from traincrew.local.apiserver.values.documents import Document
 
 __all__ = ["STRATEGY"]
@@ -29,6 +32,17 @@ def _row(obj: Document, now: float) -> list[Any]:
     ]
 
 
+def _warn(obj: Document, old: Document | None) -> Iterator[str]:
+    if old is None and obj.get("addressType") == "FQDN":
+        yield "spec.addressType: FQDN endpoints are deprecated"
+    by = field(obj, "metadata", "labels").get("endpointslice.kubernetes.io/managed-by", "")
+    if by in ("endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io"):
+        return
+    for index, endpoint in enumerate(items(obj, "endpoints")):
+        for position, address in enumerate(endpoint.get("addresses") or ()):
+            yield from warn_of_address(address, f"endpoints[{index}].addresses[{position}]")
+
+
 STRATEGY = Strategy(
     resources=(
         ResourceType(
@@ -37,4 +51,5 @@ STRATEGY = Strategy(
     ),
     columns="Name AddressType Ports Endpoints Age",
     row=_row,
+    warn=_warn,
 )

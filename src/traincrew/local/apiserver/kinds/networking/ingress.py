@@ -15,6 +15,8 @@ from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
 from traincrew.local.apiserver.values.documents import field, items
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from traincrew.local.apiserver.values.documents import Document
 
 __all__ = ["STRATEGY"]
@@ -34,6 +36,13 @@ def _row(obj: Document, now: float) -> list[Any]:
     ]
 
 
+def _warn(obj: Document, old: Document | None) -> Iterator[str]:
+    key = "kubernetes.io/ingress.class"
+    marked = key in field(obj, "metadata", "annotations")
+    if old is None and marked and "ingressClassName" not in field(obj, "spec"):
+        yield f"annotation \"{key}\" is deprecated, please use 'spec.ingressClassName' instead"
+
+
 STRATEGY = Strategy(
     resources=(
         ResourceType(
@@ -48,4 +57,5 @@ STRATEGY = Strategy(
     ),
     columns="Name Class Hosts Address Ports Age",
     row=_row,
+    warn=_warn,
 )

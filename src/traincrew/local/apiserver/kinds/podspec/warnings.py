@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from traincrew.local.apiserver.values.documents import Document
 
-__all__ = ["claim_spec", "ip_address", "pod_template"]
+__all__ = ["warn_of_address", "warn_of_claim", "warn_of_template"]
 
 _ZONE = "failure-domain.beta.kubernetes.io"
 _OLD_NODE_LABELS = {
@@ -64,7 +64,7 @@ _BYTES = ("memory", "ephemeral-storage")
 _NULL_SELECTOR = "a null labelSelector results in matching no pod"
 
 
-def pod_template(template: Document, path: str) -> Iterator[str]:
+def warn_of_template(template: Document, path: str) -> Iterator[str]:
     """Yield warnings about a pod template or a pod.
 
     Args:
@@ -107,9 +107,9 @@ def pod_template(template: Document, path: str) -> Iterator[str]:
             yield from _null_selectors(field(spec, "affinity", kind), f"{here}.affinity.{kind}")
     if "dnsConfig" in spec:
         for index, server in enumerate(field(spec, "dnsConfig").get("nameservers") or ()):
-            yield from ip_address(server, f"{here}.dnsConfig.nameservers[{index}]")
+            yield from warn_of_address(server, f"{here}.dnsConfig.nameservers[{index}]")
     for index, alias in enumerate(items(spec, "hostAliases")):
-        yield from ip_address(alias.get("ip", ""), f"{here}.hostAliases[{index}].ip")
+        yield from warn_of_address(alias.get("ip", ""), f"{here}.hostAliases[{index}].ip")
 
 
 _PLACEMENT = frozenset({"affinity", "nodeSelector", "topologySpreadConstraints"})
@@ -160,7 +160,7 @@ def _volumes(spec: Document, here: str) -> Iterator[str]:
                 yield f"{place}: {text}"
             elif "volumeClaimTemplate" in volume[kind]:
                 claim = field(volume, kind, "volumeClaimTemplate", "spec")
-                yield from claim_spec(claim, f"{place}.volumeClaimTemplate.spec")
+                yield from warn_of_claim(claim, f"{place}.volumeClaimTemplate.spec")
     for volume in volumes:
         if not _PATHS.isdisjoint(volume):
             yield from _overlaps(volume)
@@ -340,14 +340,14 @@ def _null_selectors(affinity: Document, path: str) -> Iterator[str]:
             yield f"{path}.{name}[{index}].podAffinityTerm.labelSelector: {_NULL_SELECTOR}"
 
 
-def claim_spec(spec: Document, path: str) -> Iterator[str]:
+def warn_of_claim(spec: Document, path: str) -> Iterator[str]:
     """Yield warnings about the spec of a PersistentVolumeClaim."""
     for part in ("requests", "limits"):
         amounts = field(spec, "resources", part)
         yield from _fractions(amounts, f"{path}.resources.{part}", ("storage",))
 
 
-def ip_address(value: str, path: str) -> Iterator[str]:
+def warn_of_address(value: str, path: str) -> Iterator[str]:
     """Yield warnings about an IP address in a non-canonical form."""
     try:
         address = ipaddress.ip_address(value)
