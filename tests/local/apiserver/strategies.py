@@ -6,7 +6,7 @@ from typing import Any
 from traincrew.local.apiserver.kinds.builtin import builtin_resources
 from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
 
-__all__ = ["custom_resource", "resource_of", "strategy_of"]
+__all__ = ["custom_resource", "default", "default_after_uid", "resource_of", "strategy_of"]
 
 
 @cache
@@ -28,3 +28,17 @@ def strategy_of(group: str, kind: str) -> Strategy:
 def custom_resource(**version: Any) -> ResourceType:
     """Return a custom resource; the arguments are fields of its version."""
     return ResourceType("t.io", "v1", "ts", "T", custom=version)
+
+
+def default(group: str, kind: str, obj: dict[str, Any]) -> None:
+    """Fill in the static defaults, in place."""
+    strategy = strategy_of(group, kind)
+    if strategy.default is not None:
+        strategy.default(obj)
+
+
+def default_after_uid(group: str, kind: str, obj: dict[str, Any]) -> None:
+    """Fill in the defaults that need the name and UID of a new object, in place."""
+    strategy = strategy_of(group, kind)
+    if strategy.default_after_uid is not None:
+        strategy.default_after_uid(obj)

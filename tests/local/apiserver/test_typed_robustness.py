@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from traincrew.local.apiserver import defaults, schema, validation
+from local.apiserver.strategies import default, default_after_uid
+from traincrew.local.apiserver import schema, validation
 from traincrew.local.apiserver.apply import apply as ssa
 from traincrew.local.apiserver.kinds import table
 from traincrew.local.apiserver.kinds.builtin import builtin_resources
@@ -98,8 +99,8 @@ def test_random_objects_of_every_kind(resource: Any) -> None:
         assert known.prune(obj) == []
         types = known.validate(obj)
         assert [cause for cause in types if cause.reason == "FieldValueTypeInvalid"] == []
-        known.default(obj)
-        defaults.after_uid(resource.group, resource.kind, obj)
+        default(resource.group, resource.kind, obj)
+        default_after_uid(resource.group, resource.kind, obj)
         for cause in [
             *validation.validate(resource.group, resource.kind, obj),
             *(validation.validate(resource.group, resource.kind, obj, old) if old else ()),

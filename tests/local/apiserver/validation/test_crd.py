@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from local.apiserver.strategies import default
 from traincrew.local.apiserver import schema, validation
 from traincrew.local.apiserver.validation import structural
 from traincrew.local.apiserver.values.codec import clone
@@ -37,7 +38,7 @@ def definition(root: dict[str, Any] | None = None, **version: Any) -> dict[str, 
 
 def faults(obj: dict[str, Any], old: dict[str, Any] | None = None) -> list[tuple[str, str]]:
     assert KNOWN.prune(obj) == []
-    KNOWN.default(obj)
+    default("apiextensions.k8s.io", "CustomResourceDefinition", obj)
     found = KNOWN.validate(obj) or validation.validate(
         "apiextensions.k8s.io", "CustomResourceDefinition", obj, old
     )

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from traincrew.local.apiserver import defaults, schema, validation
+from local.apiserver.strategies import default, default_after_uid
+from traincrew.local.apiserver import schema, validation
 from traincrew.local.apiserver.values.codec import clone
 
 CONTAINER = {"name": "a", "image": "busybox:1"}
@@ -123,8 +124,8 @@ def build(kind: str, change: dict[str, Any] | None = None) -> dict[str, Any]:
     obj = merged(obj, change or {})
     known = schema.load_builtin(group, version, kind)
     assert known.prune(obj) == []
-    known.default(obj)
-    defaults.after_uid(group, kind, obj)
+    default(group, kind, obj)
+    default_after_uid(group, kind, obj)
     return obj
 
 

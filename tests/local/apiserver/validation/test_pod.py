@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from local.apiserver.strategies import default
 from traincrew.local.apiserver import schema, validation
 from traincrew.local.apiserver.values.codec import clone
 
@@ -19,7 +20,7 @@ def pod(container: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
         "spec": {"containers": [first]} | spec,
     }
     assert POD.prune(obj) == []
-    POD.default(obj)
+    default("", "Pod", obj)
     return obj
 
 

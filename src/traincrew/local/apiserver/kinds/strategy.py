@@ -45,6 +45,10 @@ class Strategy:
             ``:integer`` and the like give the type, ``_`` is a space.
         row: returns the cells of an object, one per column; gets the time in seconds since the
             epoch, for ages.
+        default: fills in the static defaults, in place, as upstream does when it decodes an object
+            (``pkg/apis/*/v1/defaults.go``). They depend on nothing but the object, whose values
+            may have any type; applied twice they change nothing.
+        default_after_uid: fills in what depends on the name and UID of a new object, in place.
         warn: yields warnings about a valid object that is about to be stored; gets the stored one
             in an update of more than the status. Semantics and texts: upstream's
             ``WarningsOnCreate`` and ``WarningsOnUpdate``.
@@ -54,6 +58,8 @@ class Strategy:
     selectable: FieldLabels = field(default_factory=FieldLabels)
     columns: str = "Name Created_At:date"
     row: Callable[[Document, float], list[Any]] = _name_and_creation
+    default: Callable[[Document], None] | None = None
+    default_after_uid: Callable[[Document], None] | None = None
     warn: Callable[[Document, Document | None], Iterator[str]] | None = None
 
     def __post_init__(self) -> None:

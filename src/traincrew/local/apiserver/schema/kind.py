@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
-from traincrew.local.apiserver import defaults
 from traincrew.local.apiserver.values import causes as why
 
 from .builtin import builtin_kinds, builtin_node
@@ -107,12 +106,9 @@ class ObjectSchema:
         return prune_and_check(self.node, obj, emptied)
 
     def default(self, obj: Document) -> None:
-        """Fill in the static defaults, in place."""
-        if self.custom:
-            if self.node.has_defaults:
-                fill_defaults(self.node, obj)
-        else:
-            defaults.apply(self.group, self.kind, obj)
+        """Fill in the defaults of a custom resource's schema, in place; built-in ones have none."""
+        if self.custom and self.node.has_defaults:
+            fill_defaults(self.node, obj)
 
     def complete(self, obj: Document) -> None:
         """Bring an object of a built-in kind into the form Go writes, in place."""

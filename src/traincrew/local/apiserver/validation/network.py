@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 from typing import TYPE_CHECKING, Any
 
-from traincrew.local.apiserver.defaults import externally_accessible
+from traincrew.local.apiserver.kinds.core.service import externally_accessible
 from traincrew.local.apiserver.schema.unversioned import form
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field, items

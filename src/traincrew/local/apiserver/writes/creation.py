@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traincrew.local.apiserver import defaults
 from traincrew.local.apiserver.requests import WriteOptions, write_options
 from traincrew.local.apiserver.requests.negotiation import json_body
 from traincrew.local.apiserver.requests.objectmeta import generate_name, meta_of, new_uid, timestamp
@@ -116,8 +115,8 @@ class Creation(Writer):
             options.rights.check_grant(resource.identifier, document, None)
         if create := kinds.CREATE.get(resource.identifier):
             create(self, document)
-        if resource.custom is None:
-            defaults.after_uid(resource.group, resource.kind, document)
+        if resource.strategy.default_after_uid is not None:
+            resource.strategy.default_after_uid(document)
         pipeline.check(resource, document, None, options.dropped, complete=complete)
         if options.admission is not None:
             options.admission.validate(document, None, 0)

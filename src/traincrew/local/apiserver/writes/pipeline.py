@@ -63,6 +63,8 @@ def default(
         complete = not faults
         if kept := _SIGNIFICANT_EMPTY.get(resource.identifier):
             restore(document, [each for each in options.dropped if each[0][1] == kept])
+    if resource.strategy.default is not None:
+        resource.strategy.default(document)
     resource.schema.default(document)
     resource.schema.complete(document)
     return complete

@@ -2,9 +2,34 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
+from traincrew.local.apiserver.values.documents import field
+
+if TYPE_CHECKING:
+    from traincrew.local.apiserver.values.documents import Document
 
 __all__ = ["STRATEGY"]
+
+
+def _default(obj: Document) -> None:
+    spec = obj.get("spec")
+    if type(spec) is not dict:
+        return
+    names = spec.get("names")
+    if type(names) is dict and type(names.get("kind")) is str:
+        if not names.get("singular"):
+            names["singular"] = names["kind"].lower()
+        if not names.get("listKind"):
+            names["listKind"] = names["kind"] + "List"
+    conversion = spec.setdefault("conversion", {})
+    if type(conversion) is dict:
+        conversion.setdefault("strategy", "None")
+        service = field(conversion, "webhook", "clientConfig").get("service")
+        if type(service) is dict:
+            service.setdefault("port", 443)
+
 
 STRATEGY = Strategy(
     resources=(
@@ -21,4 +46,5 @@ STRATEGY = Strategy(
             unconditional_update=False,
         ),
     ),
+    default=_default,
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from traincrew.local.apiserver.kinds.podspec.defaults import default_template
+from traincrew.local.apiserver.kinds.podspec.templates import default_rolling_update
 from traincrew.local.apiserver.kinds.podspec.warnings import warn_of_template
 from traincrew.local.apiserver.kinds.shared.cells import (
     TEMPLATE_COLUMNS,
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from traincrew.local.apiserver.values.documents import Document
+
 
 __all__ = ["STRATEGY"]
 
@@ -55,6 +58,25 @@ def _warn(obj: Document, old: Document | None) -> Iterator[str]:
         yield from warn_of_template(field(obj, "spec", "template"), "spec.template")
 
 
+def _default(obj: Document) -> None:
+    spec = obj.get("spec")
+    if type(spec) is not dict:
+        return
+    metadata = obj.setdefault("metadata", {})
+    if type(metadata) is dict:
+        annotations = metadata["annotations"] = metadata.get("annotations") or {}
+        if type(annotations) is dict:
+            annotations.setdefault(TEMPLATE_GENERATION, "0")
+    strategy = spec.setdefault("updateStrategy", {})
+    default_rolling_update(strategy, maxUnavailable=1)
+    if type(strategy) is dict and type(strategy.get("rollingUpdate")) is dict:
+        # Not a pointer in upstream's internal type, so it is always written.
+        strategy["rollingUpdate"].setdefault("maxUnavailable", 0)
+        strategy["rollingUpdate"].setdefault("maxSurge", 0)
+    spec.setdefault("revisionHistoryLimit", 10)
+    default_template(spec.get("template"))
+
+
 STRATEGY = Strategy(
     resources=(
         ResourceType(
@@ -74,4 +96,5 @@ STRATEGY = Strategy(
     ),
     row=_row,
     warn=_warn,
+    default=_default,
 )

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from traincrew.local.apiserver.kinds.podspec.templates import warn_of_replicas
+from traincrew.local.apiserver.kinds.podspec.defaults import default_template
+from traincrew.local.apiserver.kinds.podspec.templates import (
+    default_rolling_update,
+    warn_of_replicas,
+)
 from traincrew.local.apiserver.kinds.shared.cells import (
     TEMPLATE_COLUMNS,
     age_of,
@@ -36,6 +40,17 @@ def _row(obj: Document, now: float) -> list[Any]:
     ]
 
 
+def _default(obj: Document) -> None:
+    spec = obj.get("spec")
+    if type(spec) is not dict:
+        return
+    spec.setdefault("replicas", 1)
+    default_rolling_update(spec.setdefault("strategy", {}), maxUnavailable="25%", maxSurge="25%")
+    spec.setdefault("revisionHistoryLimit", 10)
+    spec.setdefault("progressDeadlineSeconds", 600)
+    default_template(spec.get("template"))
+
+
 STRATEGY = Strategy(
     resources=(
         ResourceType(
@@ -54,4 +69,5 @@ STRATEGY = Strategy(
     columns=f"Name Ready Up-to-date Available Age {TEMPLATE_COLUMNS}",
     row=_row,
     warn=warn_of_replicas,
+    default=_default,
 )

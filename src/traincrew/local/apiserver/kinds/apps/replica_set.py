@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from traincrew.local.apiserver.kinds.podspec.templates import warn_of_replicas
+from traincrew.local.apiserver.kinds.podspec.templates import default_replicas, warn_of_replicas
 from traincrew.local.apiserver.kinds.shared.cells import TEMPLATE_COLUMNS, replica_row
 from traincrew.local.apiserver.kinds.strategy import ResourceType, ScalePaths, Strategy
 from traincrew.local.apiserver.values.selectors import FieldLabels
@@ -29,4 +29,5 @@ STRATEGY = Strategy(
     columns=f"Name Desired:integer Current:integer Ready:integer Age {TEMPLATE_COLUMNS}",
     row=replica_row,
     warn=warn_of_replicas,
+    default=default_replicas,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from traincrew.local.apiserver.kinds.podspec.defaults import default_claim, default_template
 from traincrew.local.apiserver.kinds.podspec.templates import same_generation
 from traincrew.local.apiserver.kinds.podspec.warnings import warn_of_claim, warn_of_template
 from traincrew.local.apiserver.kinds.shared.cells import (
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from traincrew.local.apiserver.values.documents import Document
+
 
 __all__ = ["STRATEGY"]
 
@@ -46,6 +48,33 @@ def _warn(obj: Document, old: Document | None) -> Iterator[str]:
         yield f"spec.revisionHistoryLimit: {text}"
 
 
+def _default(obj: Document) -> None:
+    spec = obj.get("spec")
+    if type(spec) is not dict:
+        return
+    if not spec.get("podManagementPolicy"):
+        spec["podManagementPolicy"] = "OrderedReady"
+    strategy = spec.setdefault("updateStrategy", {})
+    if type(strategy) is dict:
+        if not strategy.get("type"):
+            strategy["type"] = "RollingUpdate"
+            strategy.setdefault("rollingUpdate", {})
+        rolling = strategy.get("rollingUpdate")
+        if strategy["type"] == "RollingUpdate" and type(rolling) is dict:
+            rolling.setdefault("partition", 0)
+    retention = spec.setdefault("persistentVolumeClaimRetentionPolicy", {})
+    if type(retention) is dict:
+        retention.setdefault("whenDeleted", "Retain")
+        retention.setdefault("whenScaled", "Retain")
+    spec.setdefault("replicas", 1)
+    spec.setdefault("revisionHistoryLimit", 10)
+    for claim in items(spec, "volumeClaimTemplates"):
+        claim.setdefault("apiVersion", "v1")
+        claim.setdefault("kind", "PersistentVolumeClaim")
+        default_claim(claim)
+    default_template(spec.get("template"))
+
+
 STRATEGY = Strategy(
     resources=(
         ResourceType(
@@ -63,4 +92,5 @@ STRATEGY = Strategy(
     columns="Name Ready Age Containers* Images*",
     row=_row,
     warn=_warn,
+    default=_default,
 )

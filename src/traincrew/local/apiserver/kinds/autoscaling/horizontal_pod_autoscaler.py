@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from traincrew.local.apiserver.kinds.autoscaling import versions
 from traincrew.local.apiserver.kinds.shared.cells import NONE, age_of, name_of
 from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
+from traincrew.local.apiserver.values.codec import clone
 from traincrew.local.apiserver.values.documents import field, items
 
 from .versions import to_v2
@@ -72,6 +73,45 @@ def _metric_cell(kind: str, source: Document, current: Document) -> str:
     return f"{current.get('value', _UNKNOWN)}/{target.get('value', '')}"
 
 
+def _default(obj: Document) -> None:
+    spec = obj.get("spec")
+    if type(spec) is dict:
+        spec.setdefault("minReplicas", 1)
+        if obj.get("apiVersion") == "autoscaling/v1":
+            return  # version 1 has no fields for the rest
+        if not spec.get("metrics"):
+            spec["metrics"] = [
+                {
+                    "type": "Resource",
+                    "resource": {
+                        "name": "cpu",
+                        "target": {"type": "Utilization", "averageUtilization": 80},
+                    },
+                }
+            ]
+
+    behavior = field(obj, "spec").get("behavior")
+    if type(behavior) is dict:
+        for direction, rules in _SCALING.items():
+            behavior[direction] = clone(rules) | (behavior.get(direction) or {})
+
+
+_SCALING: Document = {
+    "scaleUp": {
+        "stabilizationWindowSeconds": 0,
+        "selectPolicy": "Max",
+        "policies": [
+            {"type": "Pods", "value": 4, "periodSeconds": 15},
+            {"type": "Percent", "value": 100, "periodSeconds": 15},
+        ],
+    },
+    "scaleDown": {
+        "selectPolicy": "Max",
+        "policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}],
+    },
+}
+
+
 STRATEGY = Strategy(
     resources=(
         ResourceType(
@@ -98,4 +138,5 @@ STRATEGY = Strategy(
     ),
     columns="Name Reference Targets MinPods MaxPods Replicas Age",
     row=_row,
+    default=_default,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from traincrew.local.apiserver.kinds.podspec.defaults import default_template
 from traincrew.local.apiserver.kinds.podspec.templates import same_generation, warn_of_name
 from traincrew.local.apiserver.kinds.shared.cells import (
     NONE,
@@ -17,12 +18,13 @@ from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
 from traincrew.local.apiserver.values.documents import field
 from traincrew.local.apiserver.values.durations import age
 
-from .job import warn_of_spec
+from .job import default_failure_policy, warn_of_spec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from traincrew.local.apiserver.values.documents import Document
+
 
 __all__ = ["STRATEGY"]
 
@@ -58,6 +60,23 @@ def _warn(obj: Document, old: Document | None) -> Iterator[str]:
         )
 
 
+def _default(obj: Document) -> None:
+    spec = obj.get("spec")
+    if type(spec) is not dict:
+        return
+    spec.setdefault("concurrencyPolicy", "Allow")
+    spec.setdefault("suspend", False)
+    spec.setdefault("successfulJobsHistoryLimit", 3)
+    spec.setdefault("failedJobsHistoryLimit", 1)
+    template = spec.setdefault("jobTemplate", {})
+    if type(template) is dict:
+        template.setdefault("metadata", {})
+        inner = template.setdefault("spec", {})
+        if type(inner) is dict:
+            default_failure_policy(inner)
+            default_template(inner.setdefault("template", {}))
+
+
 STRATEGY = Strategy(
     resources=(
         ResourceType(
@@ -77,4 +96,5 @@ STRATEGY = Strategy(
     ),
     row=_row,
     warn=_warn,
+    default=_default,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from traincrew.local.apiserver.kinds.podspec.defaults import default_template
 from traincrew.local.apiserver.kinds.podspec.templates import same_generation, warn_of_name
 from traincrew.local.apiserver.kinds.podspec.warnings import warn_of_template
 from traincrew.local.apiserver.kinds.shared.cells import (
@@ -16,7 +17,7 @@ from traincrew.local.apiserver.kinds.shared.cells import (
     template_spec,
 )
 from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
-from traincrew.local.apiserver.values.documents import field
+from traincrew.local.apiserver.values.documents import field, items
 from traincrew.local.apiserver.values.durations import between
 from traincrew.local.apiserver.values.selectors import FieldLabels
 
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
     from traincrew.local.apiserver.values.documents import Document
 
-__all__ = ["STRATEGY", "warn_of_spec"]
+
+__all__ = ["STRATEGY", "default_failure_policy", "warn_of_spec"]
 
 
 def _job_status(obj: Document) -> str:
@@ -84,6 +86,66 @@ def _warn(obj: Document, old: Document | None) -> Iterator[str]:
         yield from warn_of_spec(field(obj, "spec"), "spec")
 
 
+_NAME_LABELS = ("job-name", "batch.kubernetes.io/job-name")
+
+_UID_LABELS = ("controller-uid", "batch.kubernetes.io/controller-uid")
+
+
+def _default_after_uid(obj: Document) -> None:
+    """Fill in selector and labels, in place, unless there is ``manualSelector: true``."""
+    spec = obj.get("spec")
+    if type(spec) is not dict or spec.get("manualSelector") is True:
+        return
+    if type(spec.get("template")) is not dict:
+        return
+    metadata = spec["template"].setdefault("metadata", {})
+    if type(metadata) is not dict:
+        return
+    labels = metadata["labels"] = metadata.get("labels") or {}
+    uid, name = obj["metadata"].get("uid", ""), obj["metadata"].get("name", "")
+    for key in _NAME_LABELS:
+        labels.setdefault(key, name)
+    for key in _UID_LABELS:
+        labels.setdefault(key, uid)
+    if not obj["metadata"].get("labels"):
+        obj["metadata"]["labels"] = labels
+    selector = spec["selector"] = spec.get("selector") or {}
+    wanted = selector["matchLabels"] = selector.get("matchLabels") or {}
+    wanted.setdefault(_UID_LABELS[1], uid)
+
+
+def _default(obj: Document) -> None:
+    spec = obj.get("spec")
+    if type(spec) is not dict:
+        return
+    if "completions" not in spec and "parallelism" not in spec:
+        spec["completions"] = 1
+    spec.setdefault("parallelism", 1)
+    if "backoffLimit" not in spec:
+        spec["backoffLimit"] = 2**31 - 1 if "backoffLimitPerIndex" in spec else 6
+    spec.setdefault("completionMode", "NonIndexed")
+    spec.setdefault("suspend", False)
+    spec.setdefault("manualSelector", False)
+    policy = "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed"
+    spec.setdefault("podReplacementPolicy", policy)
+    default_failure_policy(spec)
+    # A struct in Go, not a pointer: it is defaulted even when absent.
+    default_template(spec.setdefault("template", {}))
+    labels = field(spec, "template", "metadata").get("labels")
+    metadata = obj.get("metadata")
+    if type(labels) is dict and labels and type(metadata) is dict and not metadata.get("labels"):
+        # Upstream shares one map: labels that `_default_after_uid` adds to one of them are in the
+        # other, too.
+        metadata["labels"] = labels
+
+
+def default_failure_policy(spec: Document) -> None:
+    """Fill in the defaults of ``podFailurePolicy``, in place; also in the template of a CronJob."""
+    for rule in items(spec, "podFailurePolicy", "rules"):
+        for pattern in items(rule, "onPodConditions"):
+            pattern.setdefault("status", "True")
+
+
 STRATEGY = Strategy(
     resources=(
         ResourceType(
@@ -105,4 +167,6 @@ STRATEGY = Strategy(
     columns=f"Name Status Completions Duration Age {TEMPLATE_COLUMNS}",
     row=_row,
     warn=_warn,
+    default=_default,
+    default_after_uid=_default_after_uid,
 )

@@ -31,6 +31,13 @@ def _row(obj: Document, now: float) -> list[Any]:
     return [name_of(obj), shortened(shown, NONE), age_of(obj, now)]
 
 
+def _default(obj: Document) -> None:
+    for subset in items(obj, "subsets"):
+        for port in items(subset, "ports"):
+            if not port.get("protocol"):
+                port["protocol"] = "TCP"
+
+
 STRATEGY = Strategy(
     resources=(
         ResourceType(
@@ -39,4 +46,5 @@ STRATEGY = Strategy(
     ),
     columns="Name Endpoints Age",
     row=_row,
+    default=_default,
 )

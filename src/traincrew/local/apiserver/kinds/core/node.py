@@ -48,6 +48,12 @@ def _row(obj: Document, now: float) -> list[Any]:
     ]
 
 
+def _default(obj: Document) -> None:
+    status = obj.get("status")
+    if type(status) is dict and status.get("capacity") and not status.get("allocatable"):
+        status["allocatable"] = dict(status["capacity"])
+
+
 STRATEGY = Strategy(
     resources=(
         ResourceType("", "v1", "nodes", "Node", namespaced=False, short_names=("no",), status=True),
@@ -58,4 +64,5 @@ STRATEGY = Strategy(
         "Internal-IP* External-IP* OS-Image* Kernel-Version* Container-Runtime*"
     ),
     row=_row,
+    default=_default,
 )

@@ -11,6 +11,7 @@ from traincrew.local.apiserver.kinds.shared.cells import (
     name_of,
     volume_phase,
 )
+from traincrew.local.apiserver.kinds.shared.defaults import default_phase
 from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
 from traincrew.local.apiserver.values.documents import field
 
@@ -39,6 +40,16 @@ def _row(obj: Document, now: float) -> list[Any]:
     ]
 
 
+def _default(obj: Document) -> None:
+    spec = obj.get("spec")
+    if type(spec) is dict:
+        spec.setdefault("persistentVolumeReclaimPolicy", "Retain")
+        spec.setdefault("volumeMode", "Filesystem")
+        if type(spec.get("hostPath")) is dict:
+            spec["hostPath"].setdefault("type", "")
+    default_phase(obj, "Pending")
+
+
 STRATEGY = Strategy(
     resources=(
         ResourceType(
@@ -57,4 +68,5 @@ STRATEGY = Strategy(
         "Claim StorageClass VolumeAttributesClass Reason Age VolumeMode*"
     ),
     row=_row,
+    default=_default,
 )

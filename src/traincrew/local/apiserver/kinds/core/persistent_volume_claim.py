@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from traincrew.local.apiserver.kinds.podspec.defaults import default_claim
 from traincrew.local.apiserver.kinds.podspec.warnings import warn_of_claim
 from traincrew.local.apiserver.kinds.shared.cells import (
     UNSET,
@@ -66,4 +67,5 @@ STRATEGY = Strategy(
     ),
     row=_row,
     warn=_warn,
+    default=default_claim,
 )

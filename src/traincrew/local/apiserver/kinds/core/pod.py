@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from traincrew.local.apiserver.kinds.podspec.defaults import default_pod_spec
 from traincrew.local.apiserver.kinds.podspec.templates import warn_of_name
 from traincrew.local.apiserver.kinds.podspec.warnings import warn_of_template
 from traincrew.local.apiserver.kinds.shared.cells import NONE, age_of, conditions_of, name_of
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from traincrew.local.apiserver.values.documents import Document
+
 
 __all__ = ["STRATEGY"]
 
@@ -55,6 +57,34 @@ def _warn(obj: Document, old: Document | None) -> Iterator[str]:
     if old is None:
         yield from warn_of_name(obj, "the Pod's hostname")
         yield from warn_of_template(obj, "")
+
+
+def _requests_from_limits(container: Document) -> None:
+    resources = container.get("resources")
+    if type(resources) is not dict or type(resources.get("limits")) is not dict:
+        return
+    requests = resources.get("requests") or {}
+    if resources["limits"] and type(requests) is dict:
+        resources["requests"] = {**resources["limits"], **requests}
+
+
+def _default(obj: Document) -> None:
+    """Fill in the defaults of a Pod, in place."""
+    spec = obj.get("spec")
+    if type(spec) is not dict:
+        return
+    default_pod_spec(spec)
+    spec.setdefault("enableServiceLinks", True)
+    host_network = spec.get("hostNetwork") is True
+    for name in ("initContainers", "containers"):
+        if name not in spec:
+            continue
+        for container in items(spec, name):
+            _requests_from_limits(container)
+            if host_network:
+                for port in items(container, "ports"):
+                    if not port.get("hostPort") and "containerPort" in port:
+                        port["hostPort"] = port["containerPort"]
 
 
 STRATEGY = Strategy(
@@ -95,4 +125,5 @@ STRATEGY = Strategy(
     columns="Name Ready Status Restarts Age IP* Node* Nominated_Node* Readiness_Gates*",
     row=_row,
     warn=_warn,
+    default=_default,
 )

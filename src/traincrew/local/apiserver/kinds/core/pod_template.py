@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from traincrew.local.apiserver.kinds.podspec.defaults import default_template
 from traincrew.local.apiserver.kinds.podspec.templates import same_generation
 from traincrew.local.apiserver.kinds.podspec.warnings import warn_of_template
 from traincrew.local.apiserver.kinds.shared.cells import containers_of, label_text, name_of
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from traincrew.local.apiserver.values.documents import Document
+
 
 __all__ = ["STRATEGY"]
 
@@ -30,6 +32,10 @@ def _warn(obj: Document, old: Document | None) -> Iterator[str]:
         yield from warn_of_template(field(obj, "template"), "template")
 
 
+def _default(obj: Document) -> None:
+    default_template(obj.get("template"))
+
+
 STRATEGY = Strategy(
     resources=(
         ResourceType(
@@ -39,4 +45,5 @@ STRATEGY = Strategy(
     columns="Name Containers Images Pod_Labels",
     row=_row,
     warn=_warn,
+    default=_default,
 )

@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
-from traincrew.local.apiserver.kinds.podspec.templates import warn_of_replicas
+from typing import TYPE_CHECKING
+
+from traincrew.local.apiserver.kinds.podspec.templates import default_replicas, warn_of_replicas
 from traincrew.local.apiserver.kinds.shared.cells import TEMPLATE_COLUMNS, replica_row
 from traincrew.local.apiserver.kinds.strategy import ResourceType, ScalePaths, Strategy
+from traincrew.local.apiserver.values.documents import field
 from traincrew.local.apiserver.values.selectors import FieldLabels
 
+if TYPE_CHECKING:
+    from traincrew.local.apiserver.values.documents import Document
+
 __all__ = ["STRATEGY"]
+
+
+def _default(obj: Document) -> None:
+    default_replicas(obj)
+    spec = field(obj, "spec")
+    labels = field(spec, "template", "metadata").get("labels")
+    if type(labels) is dict and labels:
+        if not spec.get("selector"):
+            spec["selector"] = dict(labels)
+        metadata = obj.get("metadata")
+        if type(metadata) is dict and not metadata.get("labels"):
+            metadata["labels"] = dict(labels)
+
 
 STRATEGY = Strategy(
     resources=(
@@ -28,4 +47,5 @@ STRATEGY = Strategy(
     columns=f"Name Desired:integer Current:integer Ready:integer Age {TEMPLATE_COLUMNS}",
     row=replica_row,
     warn=warn_of_replicas,
+    default=_default,
 )

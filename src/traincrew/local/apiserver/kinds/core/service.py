@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
     from traincrew.local.apiserver.values.documents import Document
 
-__all__ = ["STRATEGY"]
+
+__all__ = ["STRATEGY", "externally_accessible"]
 
 
 def _external_address(obj: Document, spec: Document) -> str:
@@ -91,6 +92,42 @@ def _warn(obj: Document, _old: Document | None) -> Iterator[str]:
         yield 'spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"'
 
 
+def _default(obj: Document) -> None:
+    spec = obj.get("spec")
+    if type(spec) is not dict:
+        return
+    if not spec.get("sessionAffinity"):
+        spec["sessionAffinity"] = "None"
+    timed = "timeoutSeconds" in field(spec, "sessionAffinityConfig", "clientIP")
+    if spec["sessionAffinity"] == "None":
+        spec.pop("sessionAffinityConfig", None)
+    elif spec["sessionAffinity"] == "ClientIP" and not timed:
+        spec["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": 10800}}
+    kind = spec["type"] = spec.get("type") or "ClusterIP"
+    for port in items(spec, "ports"):
+        if not port.get("protocol"):
+            port["protocol"] = "TCP"
+        if not port.get("targetPort") and "port" in port:
+            port["targetPort"] = port["port"]
+    if externally_accessible(spec) and not spec.get("externalTrafficPolicy"):
+        spec["externalTrafficPolicy"] = "Cluster"
+    if kind == "LoadBalancer":
+        spec.setdefault("allocateLoadBalancerNodePorts", True)
+    if kind != "ExternalName":
+        spec.setdefault("internalTrafficPolicy", "Cluster")
+    status = obj.setdefault("status", {})
+    if type(status) is dict:
+        status.setdefault("loadBalancer", {})
+
+
+def externally_accessible(spec: Document) -> bool:
+    """Return whether a Service can be reached from outside the cluster."""
+    kind = spec.get("type", "ClusterIP")
+    return kind in ("LoadBalancer", "NodePort") or (
+        kind == "ClusterIP" and bool(spec.get("externalIPs"))
+    )
+
+
 STRATEGY = Strategy(
     resources=(
         ResourceType(
@@ -110,4 +147,5 @@ STRATEGY = Strategy(
     columns="Name Type Cluster-IP External-IP Port(s) Age Selector*",
     row=_row,
     warn=_warn,
+    default=_default,
 )

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from traincrew.local.apiserver.values.documents import Document
 
+
 __all__ = ["STRATEGY"]
 
 
@@ -43,6 +44,15 @@ def _warn(obj: Document, old: Document | None) -> Iterator[str]:
             yield from warn_of_address(address, f"endpoints[{index}].addresses[{position}]")
 
 
+def _default(obj: Document) -> None:
+    for endpoint in items(obj, "endpoints"):
+        endpoint.setdefault("conditions", {})
+    for port in items(obj, "ports"):
+        port.setdefault("name", "")
+        if not port.get("protocol"):
+            port["protocol"] = "TCP"
+
+
 STRATEGY = Strategy(
     resources=(
         ResourceType(
@@ -52,4 +62,5 @@ STRATEGY = Strategy(
     columns="Name AddressType Ports Endpoints Age",
     row=_row,
     warn=_warn,
+    default=_default,
 )

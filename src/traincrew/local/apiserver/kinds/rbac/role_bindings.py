@@ -32,6 +32,18 @@ def _row(obj: Document, now: float) -> list[Any]:
     ]
 
 
+_RBAC = "rbac.authorization.k8s.io"
+
+
+def _default(obj: Document) -> None:
+    reference = obj.get("roleRef")
+    if type(reference) is dict and not reference.get("apiGroup"):
+        reference["apiGroup"] = _RBAC
+    for subject in items(obj, "subjects"):
+        if not subject.get("apiGroup") and subject.get("kind") in ("User", "Group"):
+            subject["apiGroup"] = _RBAC
+
+
 STRATEGY = Strategy(
     resources=(
         ResourceType(
@@ -48,4 +60,5 @@ STRATEGY = Strategy(
     ),
     columns="Name Role Age Users* Groups* ServiceAccounts*",
     row=_row,
+    default=_default,
 )

@@ -24,6 +24,10 @@ def _row(obj: Document, now: float) -> list[Any]:
     ]
 
 
+def _default(obj: Document) -> None:
+    obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
+
+
 STRATEGY = Strategy(
     resources=(
         ResourceType(
@@ -38,4 +42,5 @@ STRATEGY = Strategy(
     ),
     columns="Name Value:integer Global-Default:boolean Age PreemptionPolicy",
     row=_row,
+    default=_default,
 )

@@ -25,6 +25,11 @@ def _row(obj: Document, now: float) -> list[Any]:
     ]
 
 
+def _default(obj: Document) -> None:
+    obj.setdefault("reclaimPolicy", "Delete")
+    obj.setdefault("volumeBindingMode", "Immediate")
+
+
 STRATEGY = Strategy(
     resources=(
         ResourceType(
@@ -38,4 +43,5 @@ STRATEGY = Strategy(
     ),
     columns="Name Provisioner ReclaimPolicy VolumeBindingMode AllowVolumeExpansion Age",
     row=_row,
+    default=_default,
 )

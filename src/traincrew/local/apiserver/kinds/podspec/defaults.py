@@ -8,21 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from traincrew.local.apiserver.kinds.shared.defaults import default_phase
 from traincrew.local.apiserver.values.documents import field, items
 
 if TYPE_CHECKING:
     from traincrew.local.apiserver.values.documents import Document
 
-__all__ = [
-    "claim",
-    "pod",
-    "pod_spec",
-    "pod_template",
-    "set_phase",
-    "volume_claim",
-]
 
 _DEFAULT_MODE = 0o644
+
 _CONTAINER_LISTS = ("initContainers", "containers", "ephemeralContainers")
 
 
@@ -98,7 +92,7 @@ def _downward(source: Document) -> None:
         _field_reference(item)
 
 
-def volume_claim(spec: Document) -> None:
+def _claim_spec(spec: Document) -> None:
     """Fill in the defaults of the spec of a PersistentVolumeClaim, in place."""
     spec.setdefault("volumeMode", "Filesystem")
     if type(spec.get("resources")) is not dict:
@@ -143,10 +137,10 @@ def _volume(volume: Document) -> None:
     if "ephemeral" in volume:
         template = field(volume, "ephemeral").get("volumeClaimTemplate")
         if type(template) is dict and type(template.setdefault("spec", {})) is dict:
-            volume_claim(template["spec"])
+            _claim_spec(template["spec"])
 
 
-def pod_spec(spec: Any) -> None:
+def default_pod_spec(spec: Any) -> None:
     """Fill in the defaults of any pod spec, of a Pod or of a template, in place."""
     if type(spec) is not dict:
         return
@@ -171,51 +165,16 @@ def pod_spec(spec: Any) -> None:
             _volume(volume)
 
 
-def pod_template(template: Any) -> None:
+def default_template(template: Any) -> None:
     """Fill in the defaults of a pod template, in place."""
     if type(template) is dict:
         template.setdefault("metadata", {})
         template.setdefault("spec", {})
-        pod_spec(template.get("spec"))
+        default_pod_spec(template.get("spec"))
 
 
-def _requests_from_limits(container: Document) -> None:
-    resources = container.get("resources")
-    if type(resources) is not dict or type(resources.get("limits")) is not dict:
-        return
-    requests = resources.get("requests") or {}
-    if resources["limits"] and type(requests) is dict:
-        resources["requests"] = {**resources["limits"], **requests}
-
-
-def pod(obj: Document) -> None:
-    """Fill in the defaults of a Pod, in place."""
-    spec = obj.get("spec")
-    if type(spec) is not dict:
-        return
-    pod_spec(spec)
-    spec.setdefault("enableServiceLinks", True)
-    host_network = spec.get("hostNetwork") is True
-    for name in ("initContainers", "containers"):
-        if name not in spec:
-            continue
-        for container in items(spec, name):
-            _requests_from_limits(container)
-            if host_network:
-                for port in items(container, "ports"):
-                    if not port.get("hostPort") and "containerPort" in port:
-                        port["hostPort"] = port["containerPort"]
-
-
-def claim(obj: Document) -> None:
+def default_claim(obj: Document) -> None:
     """Fill in the defaults of a PersistentVolumeClaim, in place."""
     if type(obj.get("spec")) is dict:
-        volume_claim(obj["spec"])
-    set_phase(obj, "Pending")
-
-
-def set_phase(obj: Document, phase: str) -> None:
-    """Fill in the phase of a new object, in place."""
-    status = obj.setdefault("status", {})
-    if type(status) is dict and not status.get("phase"):
-        status["phase"] = phase
+        _claim_spec(obj["spec"])
+    default_phase(obj, "Pending")
