@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from local.apiserver.strategies import default, default_after_uid
-from traincrew.local.apiserver import schema, validation
+from traincrew.local.apiserver import schema
 from traincrew.local.apiserver.apply import apply as ssa
 from traincrew.local.apiserver.kinds import table
 from traincrew.local.apiserver.kinds.builtin import builtin_resources
+from traincrew.local.apiserver.kinds.validation import validate
 from traincrew.local.apiserver.patch import strategic
 from traincrew.local.apiserver.schema.node import ANY, SchemaNode
 from traincrew.local.apiserver.values import times
@@ -102,8 +103,8 @@ def test_random_objects_of_every_kind(resource: Any) -> None:
         default(resource.group, resource.kind, obj)
         default_after_uid(resource.group, resource.kind, obj)
         for cause in [
-            *validation.validate(resource.group, resource.kind, obj),
-            *(validation.validate(resource.group, resource.kind, obj, old) if old else ()),
+            *validate(resource.strategy, obj),
+            *(validate(resource.strategy, obj, old) if old else ()),
         ]:
             assert cause.field
             assert cause.message

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from local.apiserver.strategies import default, default_after_uid
-from traincrew.local.apiserver import schema, validation
+from local.apiserver.strategies import default, default_after_uid, strategy_of
+from traincrew.local.apiserver import schema
+from traincrew.local.apiserver.kinds.validation import validate
 from traincrew.local.apiserver.values.codec import clone
 
 CONTAINER = {"name": "a", "image": "busybox:1"}
@@ -132,7 +133,7 @@ def build(kind: str, change: dict[str, Any] | None = None) -> dict[str, Any]:
 def faults(obj: dict[str, Any], old: dict[str, Any] | None = None) -> list[tuple[str, str]]:
     group, _, version = obj["apiVersion"].rpartition("/")
     found = schema.load_builtin(group, version, obj["kind"]).validate(obj)
-    found = found or validation.validate(group, obj["kind"], obj, old)
+    found = found or validate(strategy_of(group, obj["kind"]), obj, old)
     return [(cause.field, cause.message) for cause in found]
 
 

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from traincrew.local.apiserver import schema as schemas
 from traincrew.local.apiserver.values.errors import qualified
+from traincrew.local.apiserver.values.names import subdomain_fault
 from traincrew.local.apiserver.values.selectors import FieldLabels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from traincrew.local.apiserver.values.causes import Cause
     from traincrew.local.apiserver.values.documents import Document
 
 __all__ = ["ALL_VERBS", "PROXY_VERBS", "ResourceType", "ScalePaths", "Strategy", "Subresource"]
@@ -49,6 +51,11 @@ class Strategy:
             (``pkg/apis/*/v1/defaults.go``). They depend on nothing but the object, whose values
             may have any type; applied twice they change nothing.
         default_after_uid: fills in what depends on the name and UID of a new object, in place.
+        name_fault: returns what is wrong with a name, or an empty string; None for kinds that only
+            occur in requests and have no name.
+        validate: appends what is wrong with an object, with upstream's messages, which people know
+            and search for. Gets the list, the object, which is defaulted and has the right types,
+            and the stored object in an update.
         warn: yields warnings about a valid object that is about to be stored; gets the stored one
             in an update of more than the status. Semantics and texts: upstream's
             ``WarningsOnCreate`` and ``WarningsOnUpdate``.
@@ -60,6 +67,8 @@ class Strategy:
     row: Callable[[Document, float], list[Any]] = _name_and_creation
     default: Callable[[Document], None] | None = None
     default_after_uid: Callable[[Document], None] | None = None
+    name_fault: Callable[[str], str] | None = subdomain_fault
+    validate: Callable[[list[Cause], Document, Document | None], None] | None = None
     warn: Callable[[Document, Document | None], Iterator[str]] | None = None
 
     def __post_init__(self) -> None:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from traincrew.local.apiserver import validation
 from traincrew.local.apiserver.apply import apply as ssa
+from traincrew.local.apiserver.kinds.custom import validate as validate_custom
+from traincrew.local.apiserver.kinds.validation import validate
 from traincrew.local.apiserver.requests.objectmeta import timestamp
 from traincrew.local.apiserver.schema.prune import fill_required, restore, zero
 from traincrew.local.apiserver.values import causes
@@ -150,7 +151,7 @@ def _violations(
     field that no rule reports is reported by the schema.
     """
     if not missing:
-        return validation.validate(resource.group, resource.kind, document, old)
+        return validate(resource.strategy, document, old)
     if any(cause.reason != "FieldValueRequired" for cause in missing):
         return missing
     whole = clone(document)
@@ -159,7 +160,7 @@ def _violations(
             if name in resource.schema.node.required and name not in whole:
                 whole[name] = zero(child)
             fill_required(child, whole.get(name))
-    found = validation.validate(resource.group, resource.kind, whole, old)
+    found = validate(resource.strategy, whole, old)
     named = {cause.field for cause in found}
     return [*found, *(cause for cause in missing if cause.field not in named)]
 
@@ -223,7 +224,7 @@ def _broken_rules(
         if resource.custom is None:
             found += resource.schema.validate(document)
         else:
-            found += validation.validate_custom(resource.schema, document, old)
+            found += validate_custom(resource.schema, document, old)
     if resource.custom is None:
         found = _violations(resource, document, old, significant(found))
         if found and dropped:

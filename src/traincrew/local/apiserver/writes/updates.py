@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from traincrew.local.apiserver.validation.ephemeral import EPHEMERAL, ephemeral_part
+from traincrew.local.apiserver.kinds.podspec.ephemeral import EPHEMERAL, ephemeral_part
 from traincrew.local.apiserver.values import causes
 from traincrew.local.apiserver.values.codec import clone
 from traincrew.local.apiserver.values.errors import conflict, invalid

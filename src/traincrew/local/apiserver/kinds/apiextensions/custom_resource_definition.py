@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
 from traincrew.local.apiserver.values.documents import field
 
+from .rules import definition
+
 if TYPE_CHECKING:
     from traincrew.local.apiserver.values.documents import Document
 
@@ -47,4 +49,5 @@ STRATEGY = Strategy(
         ),
     ),
     default=_default,
+    validate=definition,
 )

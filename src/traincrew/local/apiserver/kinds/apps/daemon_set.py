@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from traincrew.local.apiserver.kinds.podspec.defaults import default_template
-from traincrew.local.apiserver.kinds.podspec.templates import default_rolling_update
+from traincrew.local.apiserver.kinds.podspec.templates import (
+    default_rolling_update,
+    no_deadline,
+    replicated,
+)
 from traincrew.local.apiserver.kinds.podspec.warnings import warn_of_template
 from traincrew.local.apiserver.kinds.shared.cells import (
     TEMPLATE_COLUMNS,
@@ -16,13 +20,21 @@ from traincrew.local.apiserver.kinds.shared.cells import (
     selector_text,
     template_spec,
 )
+from traincrew.local.apiserver.kinds.shared.fields import (
+    amount,
+    at_most_everything,
+    immutable,
+    int_or_percent,
+)
 from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
+from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field
 from traincrew.local.apiserver.values.names import TEMPLATE_GENERATION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from traincrew.local.apiserver.values.causes import Cause
     from traincrew.local.apiserver.values.documents import Document
 
 
@@ -77,6 +89,34 @@ def _default(obj: Document) -> None:
     default_template(spec.get("template"))
 
 
+def _validate(found: list[Cause], obj: Document, old: Document | None) -> None:
+    """Validate a DaemonSet; no controller runs it here."""
+    spec = field(obj, "spec")
+    if old is not None:
+        immutable(found, "spec.selector", spec.get("selector"), field(old, "spec").get("selector"))
+    replicated(found, spec, "daemonset")
+    no_deadline(found, spec, "DaemonSet")
+    strategy = field(spec, "updateStrategy")
+    if strategy.get("type", "RollingUpdate") not in ("RollingUpdate", "OnDelete"):
+        supported = ("RollingUpdate", "OnDelete")
+        found.append(why.not_supported("spec.updateStrategy", strategy, supported))
+    elif strategy.get("type", "RollingUpdate") == "RollingUpdate":
+        _rollout(found, field(strategy, "rollingUpdate"))
+
+
+def _rollout(found: list[Cause], rollout: Document) -> None:
+    here = "spec.updateStrategy.rollingUpdate"
+    unavailable, surge = rollout.get("maxUnavailable", 0), rollout.get("maxSurge", 0)
+    for key, value in (("maxUnavailable", unavailable), ("maxSurge", surge)):
+        int_or_percent(found, f"{here}.{key}", value)
+        at_most_everything(found, f"{here}.{key}", value)
+    if amount(unavailable) and amount(surge):
+        detail = "may not be set when maxUnavailable is non-zero"
+        found.append(why.invalid(f"{here}.maxSurge", surge, detail))
+    elif not amount(unavailable) and not amount(surge):
+        found.append(why.required(f"{here}.maxUnavailable", "cannot be 0 when maxSurge is 0"))
+
+
 STRATEGY = Strategy(
     resources=(
         ResourceType(
@@ -97,4 +137,5 @@ STRATEGY = Strategy(
     row=_row,
     warn=_warn,
     default=_default,
+    validate=_validate,
 )

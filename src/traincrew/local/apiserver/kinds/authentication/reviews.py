@@ -25,4 +25,5 @@ STRATEGY = Strategy(
             verbs=("create",),
         ),
     ),
+    name_fault=None,
 )

@@ -40,4 +40,5 @@ STRATEGY = Strategy(
             verbs=("create",),
         ),
     ),
+    name_fault=None,
 )

@@ -14,15 +14,19 @@ from traincrew.local.apiserver.kinds.shared.cells import (
     name_of,
     selector_text,
 )
+from traincrew.local.apiserver.kinds.shared.fields import non_negative
 from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
+from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field
 from traincrew.local.apiserver.values.durations import age
 
 from .job import default_failure_policy, warn_of_spec
+from .jobrules import spec_rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from traincrew.local.apiserver.values.causes import Cause
     from traincrew.local.apiserver.values.documents import Document
 
 
@@ -77,6 +81,27 @@ def _default(obj: Document) -> None:
             default_template(inner.setdefault("template", {}))
 
 
+def _validate(found: list[Cause], obj: Document, _old: Document | None) -> None:
+    """Validate a CronJob; no controller runs it here."""
+    spec = field(obj, "spec")
+    schedule = spec.get("schedule", "")
+    if not schedule:
+        found.append(why.required("spec.schedule"))
+    elif not schedule.startswith("@") and len(schedule.split()) != 5:
+        count = len(schedule.split())
+        detail = f"expected exactly 5 fields, found {count}: [{' '.join(schedule.split())}]"
+        found.append(why.invalid("spec.schedule", schedule, detail))
+    key = "startingDeadlineSeconds"
+    non_negative(found, f"spec.{key}", spec.get(key))
+    supported = ("Allow", "Forbid", "Replace")
+    if spec.get("concurrencyPolicy") not in supported:
+        value = spec.get("concurrencyPolicy", "")
+        found.append(why.not_supported("spec.concurrencyPolicy", value, supported))
+    spec_rules(found, field(spec, "jobTemplate", "spec"), "spec.jobTemplate.spec")
+    for key in ("successfulJobsHistoryLimit", "failedJobsHistoryLimit"):
+        non_negative(found, f"spec.{key}", spec.get(key))
+
+
 STRATEGY = Strategy(
     resources=(
         ResourceType(
@@ -97,4 +122,5 @@ STRATEGY = Strategy(
     row=_row,
     warn=_warn,
     default=_default,
+    validate=_validate,
 )

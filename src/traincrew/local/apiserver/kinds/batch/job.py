@@ -21,6 +21,8 @@ from traincrew.local.apiserver.values.documents import field, items
 from traincrew.local.apiserver.values.durations import between
 from traincrew.local.apiserver.values.selectors import FieldLabels
 
+from .jobrules import job
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -169,4 +171,5 @@ STRATEGY = Strategy(
     warn=_warn,
     default=_default,
     default_after_uid=_default_after_uid,
+    validate=job,
 )

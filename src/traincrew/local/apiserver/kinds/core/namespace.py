@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any
 from traincrew.local.apiserver.kinds.shared.cells import age_of, name_of
 from traincrew.local.apiserver.kinds.shared.defaults import default_phase
 from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy, Subresource
+from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field
+from traincrew.local.apiserver.values.names import label_fault, qualified_name_fault
 from traincrew.local.apiserver.values.selectors import FieldLabels
 
 if TYPE_CHECKING:
+    from traincrew.local.apiserver.values.causes import Cause
     from traincrew.local.apiserver.values.documents import Document
 
 __all__ = ["STRATEGY"]
@@ -33,6 +36,17 @@ def _default(obj: Document) -> None:
     default_phase(obj, "Active")
 
 
+def _validate(found: list[Cause], obj: Document, _old: Document | None) -> None:
+    """Validate a Namespace."""
+    for finalizer in field(obj, "spec").get("finalizers") or ():
+        fault = qualified_name_fault(finalizer)
+        if fault:
+            found.append(why.invalid("spec.finalizers", finalizer, fault))
+        elif "/" not in finalizer and finalizer != "kubernetes":
+            detail = "name is neither a standard finalizer name nor is it fully qualified"
+            found.append(why.invalid("spec.finalizers", finalizer, detail))
+
+
 STRATEGY = Strategy(
     resources=(
         ResourceType(
@@ -51,4 +65,6 @@ STRATEGY = Strategy(
     columns="Name Status Age",
     row=_row,
     default=_default,
+    validate=_validate,
+    name_fault=label_fault,
 )

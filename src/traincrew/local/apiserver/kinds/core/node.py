@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from traincrew.local.apiserver.kinds.shared.cells import NONE, age_of, conditions_of, name_of
 from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
+from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field, items
+from traincrew.local.apiserver.values.names import qualified_name_fault
 from traincrew.local.apiserver.values.selectors import FieldLabels
 
 if TYPE_CHECKING:
+    from traincrew.local.apiserver.values.causes import Cause
     from traincrew.local.apiserver.values.documents import Document
 
 __all__ = ["STRATEGY"]
@@ -54,6 +57,25 @@ def _default(obj: Document) -> None:
         status["allocatable"] = dict(status["capacity"])
 
 
+_EFFECTS = ("NoExecute", "NoSchedule", "PreferNoSchedule")
+
+
+def _validate(found: list[Cause], obj: Document, _old: Document | None) -> None:
+    """Validate a Node."""
+    seen: set[tuple[str, str]] = set()
+    for index, taint in enumerate(items(obj, "spec", "taints")):
+        here = f"spec.taints[{index}]"
+        key, effect = taint.get("key", ""), taint.get("effect", "")
+        fault = qualified_name_fault(key)
+        if fault:
+            found.append(why.invalid(f"{here}.key", key, fault))
+        if effect not in _EFFECTS:
+            found.append(why.not_supported(f"{here}.effect", effect, _EFFECTS))
+        if (key, effect) in seen:
+            found.append(why.duplicate(here, taint))
+        seen.add((key, effect))
+
+
 STRATEGY = Strategy(
     resources=(
         ResourceType("", "v1", "nodes", "Node", namespaced=False, short_names=("no",), status=True),
@@ -65,4 +87,5 @@ STRATEGY = Strategy(
     ),
     row=_row,
     default=_default,
+    validate=_validate,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from traincrew.local.apiserver.kinds.podspec import pod as pods
 from traincrew.local.apiserver.kinds.podspec.defaults import default_pod_spec
 from traincrew.local.apiserver.kinds.podspec.templates import warn_of_name
 from traincrew.local.apiserver.kinds.podspec.warnings import warn_of_template
@@ -23,6 +24,7 @@ from .podsummary import pod_summary
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from traincrew.local.apiserver.values.causes import Cause
     from traincrew.local.apiserver.values.documents import Document
 
 
@@ -87,6 +89,12 @@ def _default(obj: Document) -> None:
                         port["hostPort"] = port["containerPort"]
 
 
+def _validate(found: list[Cause], obj: Document, old: Document | None) -> None:
+    pods.pod(found, obj, created=old is None)
+    if old is not None:
+        pods.pod_update(found, obj, old)
+
+
 STRATEGY = Strategy(
     resources=(
         ResourceType(
@@ -126,4 +134,5 @@ STRATEGY = Strategy(
     row=_row,
     warn=_warn,
     default=_default,
+    validate=_validate,
 )

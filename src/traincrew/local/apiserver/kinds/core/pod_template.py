@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from traincrew.local.apiserver.kinds.podspec.defaults import default_template
+from traincrew.local.apiserver.kinds.podspec.pod import pod_template
 from traincrew.local.apiserver.kinds.podspec.templates import same_generation
 from traincrew.local.apiserver.kinds.podspec.warnings import warn_of_template
 from traincrew.local.apiserver.kinds.shared.cells import containers_of, label_text, name_of
@@ -14,6 +15,7 @@ from traincrew.local.apiserver.values.documents import field
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from traincrew.local.apiserver.values.causes import Cause
     from traincrew.local.apiserver.values.documents import Document
 
 
@@ -36,6 +38,11 @@ def _default(obj: Document) -> None:
     default_template(obj.get("template"))
 
 
+def _validate(found: list[Cause], obj: Document, _old: Document | None) -> None:
+    """Validate a PodTemplate."""
+    pod_template(found, field(obj, "template"), "template")
+
+
 STRATEGY = Strategy(
     resources=(
         ResourceType(
@@ -46,4 +53,5 @@ STRATEGY = Strategy(
     row=_row,
     warn=_warn,
     default=_default,
+    validate=_validate,
 )

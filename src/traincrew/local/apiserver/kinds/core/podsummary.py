@@ -11,6 +11,8 @@ from traincrew.local.apiserver.values.durations import seconds_of
 if TYPE_CHECKING:
     from traincrew.local.apiserver.values.documents import Document
 
+__all__ = ["pod_summary"]
+
 
 class _Restarts:
     """Number of container restarts, and the time of the last one."""

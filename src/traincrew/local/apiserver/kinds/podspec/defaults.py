@@ -14,6 +14,8 @@ from traincrew.local.apiserver.values.documents import field, items
 if TYPE_CHECKING:
     from traincrew.local.apiserver.values.documents import Document
 
+__all__ = ["default_claim", "default_pod_spec", "default_template"]
+
 
 _DEFAULT_MODE = 0o644
 

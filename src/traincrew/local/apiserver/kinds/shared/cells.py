@@ -17,7 +17,6 @@ __all__ = [
     "NONE",
     "TEMPLATE_COLUMNS",
     "UNSET",
-    "access_modes",
     "age_of",
     "balancer_addresses",
     "conditions_of",
@@ -27,6 +26,7 @@ __all__ = [
     "name_with_default",
     "replica_row",
     "selector_text",
+    "short_modes",
     "shortened",
     "template_spec",
     "volume_phase",
@@ -127,7 +127,7 @@ _MODES = {
 }
 
 
-def access_modes(modes: Any) -> str:
+def short_modes(modes: Any) -> str:
     """Return the short names of access modes."""
     return ",".join(short for mode, short in _MODES.items() if mode in (modes or ()))
 

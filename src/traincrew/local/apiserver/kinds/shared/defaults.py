@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from traincrew.local.apiserver.values.documents import Document
 
+__all__ = ["default_phase"]
+
 
 def default_phase(obj: Document, phase: str) -> None:
     """Fill in the phase of a new object, in place."""

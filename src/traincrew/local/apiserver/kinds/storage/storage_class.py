@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from traincrew.local.apiserver.kinds.shared.cells import age_of, name_with_default
 from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
+from traincrew.local.apiserver.values import causes as why
 
 if TYPE_CHECKING:
+    from traincrew.local.apiserver.values.causes import Cause
     from traincrew.local.apiserver.values.documents import Document
 
 __all__ = ["STRATEGY"]
@@ -30,6 +32,17 @@ def _default(obj: Document) -> None:
     obj.setdefault("volumeBindingMode", "Immediate")
 
 
+def _validate(found: list[Cause], obj: Document, old: Document | None) -> None:
+    """Validate a StorageClass."""
+    if old is None:
+        return
+    found.extend(
+        why.forbidden(key, f"updates to {key} are forbidden.")
+        for key in ("provisioner", "parameters", "reclaimPolicy", "volumeBindingMode")
+        if obj.get(key) != old.get(key)
+    )
+
+
 STRATEGY = Strategy(
     resources=(
         ResourceType(
@@ -44,4 +57,5 @@ STRATEGY = Strategy(
     columns="Name Provisioner ReclaimPolicy VolumeBindingMode AllowVolumeExpansion Age",
     row=_row,
     default=_default,
+    validate=_validate,
 )

@@ -6,6 +6,8 @@ import ipaddress
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from traincrew.local.apiserver.kinds.shared.fields import one_of
+from traincrew.local.apiserver.kinds.shared.meta import annotation_rules, label_selector, labels
 from traincrew.local.apiserver.schema.unversioned import difference
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.codec import clone
@@ -20,8 +22,6 @@ from traincrew.local.apiserver.values.names import (
 
 from .affinity import affinity_rules
 from .containers import containers
-from .fields import one_of
-from .meta import annotation_rules, label_selector, labels
 from .security import host_process, host_users, operating_system, pod_security
 from .volumes import volumes
 

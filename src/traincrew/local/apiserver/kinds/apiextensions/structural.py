@@ -20,7 +20,7 @@ from traincrew.local.apiserver.values.documents import field
 
 from .valuevalidations import value_validations
 
-__all__ = ["check"]
+__all__ = ["Schema", "check"]
 
 Schema = dict[str, Any]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from traincrew.local.apiserver.kinds.shared.fields import one_of, port_number
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import items
 from traincrew.local.apiserver.values.names import (
@@ -14,7 +15,6 @@ from traincrew.local.apiserver.values.names import (
 )
 
 from .ephemeral import ephemeral_rules
-from .fields import one_of, port
 from .probes import PROBES, lifecycle, probes
 from .resources import container_resources
 from .security import container_security
@@ -45,9 +45,9 @@ def _ports(found: list[Cause], container: Document, path: str) -> None:
         if not number:
             found.append(why.required(f"{here}.containerPort"))
         else:
-            port(found, f"{here}.containerPort", number)
+            port_number(found, f"{here}.containerPort", number)
         if entry.get("hostPort"):
-            port(found, f"{here}.hostPort", entry["hostPort"])
+            port_number(found, f"{here}.hostPort", entry["hostPort"])
         one_of(found, entry, "protocol", here, _PROTOCOLS)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ipaddress
+import re
 from typing import TYPE_CHECKING, Any
 
 from traincrew.local.apiserver.schema.unversioned import form
@@ -12,7 +14,18 @@ if TYPE_CHECKING:
     from traincrew.local.apiserver.values.causes import Cause
     from traincrew.local.apiserver.values.documents import Document
 
-__all__ = ["immutable", "non_negative", "one_of", "port", "port_or_name"]
+__all__ = [
+    "PROTOCOLS",
+    "address",
+    "amount",
+    "at_most_everything",
+    "immutable",
+    "int_or_percent",
+    "non_negative",
+    "one_of",
+    "port_number",
+    "port_or_name",
+]
 
 _PORT_RANGE = "must be between 1 and 65535, inclusive"
 _IMMUTABLE = "field is immutable"
@@ -31,7 +44,7 @@ def non_negative(found: list[Cause], path: str, value: Any) -> None:
         found.append(why.invalid(path, value, "must be greater than or equal to 0"))
 
 
-def port(found: list[Cause], path: str, value: Any) -> None:
+def port_number(found: list[Cause], path: str, value: Any) -> None:
     """Validate a port number."""
     if not 1 <= value <= 65535:
         found.append(why.invalid(path, value, _PORT_RANGE))
@@ -44,7 +57,7 @@ def port_or_name(found: list[Cause], path: str, value: Any) -> None:
         if fault:
             found.append(why.invalid(path, value, fault))
     else:
-        port(found, path, value or 0)
+        port_number(found, path, value or 0)
 
 
 def one_of(
@@ -54,3 +67,39 @@ def one_of(
     value = document.get(key)
     if value is not None and value not in supported:
         found.append(why.not_supported(f"{path}.{key}", value, supported))
+
+
+PROTOCOLS = ("SCTP", "TCP", "UDP")
+
+
+def address(found: list[Cause], value: str, path: str) -> None:
+    """Validate an IP address."""
+    try:
+        ipaddress.ip_address(value)
+    except ValueError:
+        detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+        found.append(why.invalid(path, value, detail))
+
+
+def int_or_percent(found: list[Cause], path: str, value: Any) -> None:
+    """Validate a non-negative number or a percentage."""
+    if type(value) is int:
+        non_negative(found, path, value)
+    elif not re.fullmatch(r"[0-9]+%", value):
+        detail = (
+            "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',"
+            "  or '93%', regex used for validation is '[0-9]+%')"
+        )
+        found.append(why.invalid(path, value, detail))
+
+
+def at_most_everything(found: list[Cause], path: str, value: Any) -> None:
+    """Refuse percentages above 100."""
+    if type(value) is str and re.fullmatch(r"[0-9]+%", value) and int(value[:-1]) > 100:
+        found.append(why.invalid(path, value, "must not be greater than 100%"))
+
+
+def amount(value: Any) -> int:
+    """Return a number or percentage as a plain number."""
+    text = str(value).removesuffix("%")
+    return int(text) if text.isdigit() else 0

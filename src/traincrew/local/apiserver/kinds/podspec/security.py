@@ -11,12 +11,12 @@ import re
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
+from traincrew.local.apiserver.kinds.shared.fields import one_of
 from traincrew.local.apiserver.schema.unversioned import form
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field, items
 from traincrew.local.apiserver.values.names import subdomain_fault
 
-from .fields import one_of
 from .volumes import descending_path
 
 if TYPE_CHECKING:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from traincrew.local.apiserver.kinds.shared.meta import label_selector, operator_values
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field, items
 from traincrew.local.apiserver.values.names import qualified_name_faults
-
-from .meta import label_selector, operator_values
 
 if TYPE_CHECKING:
     from traincrew.local.apiserver.values.causes import Cause

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from traincrew.local.apiserver.kinds.shared.meta import annotation_rules, labels
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field, items
 from traincrew.local.apiserver.values.names import (
@@ -15,7 +16,6 @@ from traincrew.local.apiserver.values.names import (
 )
 from traincrew.local.quantity import parse
 
-from .meta import annotation_rules, labels
 from .resources import claim_spec
 
 if TYPE_CHECKING:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from traincrew.local.apiserver.kinds.shared.fields import one_of, port_number, port_or_name
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field
-
-from .fields import one_of, port, port_or_name
 
 if TYPE_CHECKING:
     from traincrew.local.apiserver.values.causes import Cause
@@ -40,7 +39,7 @@ def _action(found: list[Cause], kind: str, action: Document, here: str, grace: i
     elif kind == "tcpSocket":
         port_or_name(found, f"{here}.port", action.get("port"))
     elif kind == "grpc":
-        port(found, f"{here}.port", action.get("port", 0))
+        port_number(found, f"{here}.port", action.get("port", 0))
     else:
         seconds = action.get("seconds", 0)
         if grace is not None and not 0 <= seconds <= grace:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from traincrew.local.apiserver.kinds.shared.fields import immutable
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.causes import Cause
 from traincrew.local.apiserver.values.codec import mentions
@@ -11,7 +12,6 @@ from traincrew.local.apiserver.values.documents import field, items
 from traincrew.local.apiserver.values.jsonpath import JsonPathError, compile_path
 from traincrew.local.apiserver.values.names import label_1035_fault, subdomain_fault
 
-from .fields import immutable
 from .structural import check
 
 if TYPE_CHECKING:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from traincrew.local.apiserver.kinds.shared.meta import label_selector
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field
-from traincrew.local.apiserver.values.names import qualified_name_fault
+from traincrew.local.apiserver.values.names import qualified_name_fault, qualified_name_faults
 from traincrew.local.quantity import parse
-
-from .meta import label_selector
 
 if TYPE_CHECKING:
     from traincrew.local.apiserver.values.causes import Cause
@@ -18,8 +17,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COMPUTE_RESOURCES",
+    "HUGE_PAGES",
     "KNOWN_RESOURCES",
     "access_modes",
+    "any_resource_faults",
     "claim_spec",
     "container_resources",
     "exclusive_mode",
@@ -144,3 +145,15 @@ def claim_spec(found: list[Cause], spec: Document, path: str) -> None:
     mode = spec.get("volumeMode", "Filesystem")
     if mode not in ("Block", "Filesystem"):
         found.append(why.not_supported(f"{path}.volumeMode", mode, ("Block", "Filesystem")))
+
+
+HUGE_PAGES = ("hugepages-", "requests.hugepages-")
+
+
+def any_resource_faults(name: str) -> list[str]:
+    """Return the errors of a resource name of any kind."""
+    faults = list(qualified_name_faults(name))
+    known = name in COMPUTE_RESOURCES or name in KNOWN_RESOURCES or name.startswith(HUGE_PAGES)
+    if not faults and "/" not in name and not known:
+        faults.append("must be a standard resource type or fully qualified")
+    return faults

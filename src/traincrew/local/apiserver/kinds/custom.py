@@ -5,12 +5,11 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from traincrew.local.apiserver.kinds.shared.meta import object_meta, object_meta_update
 from traincrew.local.apiserver.schema.checks import check
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.causes import Cause
 from traincrew.local.apiserver.values.names import subdomain_fault
-
-from .meta import object_meta, object_meta_update
 
 if TYPE_CHECKING:
     from traincrew.local.apiserver.schema import ObjectSchema

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MISMATCH",
+    "NameFault",
     "annotation_rules",
     "label_selector",
     "labels",

@@ -16,7 +16,7 @@ from traincrew.local.apiserver.values.regex import RegexError, compile_pattern
 if TYPE_CHECKING:
     from traincrew.local.apiserver.values.causes import Cause
 
-__all__ = ["value_validations"]
+__all__ = ["Schema", "value_validations"]
 
 Schema = dict[str, Any]
 
