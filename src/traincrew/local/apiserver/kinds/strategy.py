@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from traincrew.local.apiserver import schema as schemas
 from traincrew.local.apiserver.values.errors import qualified
@@ -19,10 +19,19 @@ from traincrew.local.apiserver.values.selectors import FieldLabels
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from traincrew.local.apiserver.storage import Storage
     from traincrew.local.apiserver.values.causes import Cause
     from traincrew.local.apiserver.values.documents import Document
 
-__all__ = ["ALL_VERBS", "PROXY_VERBS", "ResourceType", "ScalePaths", "Strategy", "Subresource"]
+__all__ = [
+    "ALL_VERBS",
+    "PROXY_VERBS",
+    "ResourceType",
+    "ScalePaths",
+    "Strategy",
+    "Subresource",
+    "WriteContext",
+]
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 PROXY_VERBS = ("create", "delete", "get", "patch", "update")
@@ -34,6 +43,29 @@ _MAX_WARNINGS = 500  # more than a response has room for
 def _name_and_creation(obj: Document, _now: float) -> list[Any]:
     """Return the cells of kinds without a printer of their own."""
     return [obj["metadata"]["name"], obj["metadata"].get("creationTimestamp")]
+
+
+class Allocator(Protocol):
+    """Assigns the addresses of Services."""
+
+    def assign(self, new: Document, old: Document | None) -> None:
+        """Set the addresses and ports of a Service, in place; keep those of the stored object."""
+
+
+class WriteContext(Protocol):
+    """What `Strategy.prepare_create` and `Strategy.prepare_update` may use."""
+
+    @property
+    def storage(self) -> Storage:
+        """The stored objects; a strategy reads them and never writes."""
+
+    @property
+    def addresses(self) -> Allocator:
+        """Assigns the addresses of Services."""
+
+    @property
+    def clock(self) -> Callable[[], float]:
+        """Returns seconds since the epoch."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -56,6 +88,24 @@ class Strategy:
         validate: appends what is wrong with an object, with upstream's messages, which people know
             and search for. Gets the list, the object, which is defaulted and has the right types,
             and the stored object in an update.
+        prepare_create: completes a new object, in place, or rejects it by an exception.
+        prepare_update: the same for an update; gets the context, the new and the stored object, and
+            the fields that were sent empty (`significant_empty` of the resource).
+        limit_faults: yields how an object violates one item of a LimitRange; gets the item, the
+            object, and the stored object in an update.
+        decode_fault: returns what upstream's decoder refuses beyond the schema, or an empty string.
+        decoded_always: whether it is asked even for objects that are valid by their schema.
+        kept_empty: name of a field of which an empty list is no missing one, for the defaults.
+        defaulted_on_read: paths of defaults that upstream sets when it reads an object, and stores
+            with the next write.
+        status_on_create: whether a new object brings its status.
+        reset_by_status: metadata that updates of the status do not change
+            (``GetResetFields`` of upstream's strategies).
+        undeletable: names of objects that may not be deleted.
+        grace_seconds: returns the grace period of an object; gets the one that the client wants.
+            None for kinds that are deleted at once.
+        spec_finalizers: whether ``spec.finalizers`` hold up a deletion, too.
+        begin_deletion: marks an object whose deletion begins, in place; gets the time.
         warn: yields warnings about a valid object that is about to be stored; gets the stored one
             in an update of more than the status. Semantics and texts: upstream's
             ``WarningsOnCreate`` and ``WarningsOnUpdate``.
@@ -69,6 +119,19 @@ class Strategy:
     default_after_uid: Callable[[Document], None] | None = None
     name_fault: Callable[[str], str] | None = subdomain_fault
     validate: Callable[[list[Cause], Document, Document | None], None] | None = None
+    prepare_create: Callable[[WriteContext, Document], None] | None = None
+    prepare_update: Callable[[WriteContext, Document, Document, frozenset[str]], None] | None = None
+    limit_faults: Callable[[Document, Document, Document | None], Iterator[str]] | None = None
+    decode_fault: Callable[[Document], str] | None = None
+    decoded_always: bool = False
+    kept_empty: str = ""
+    defaulted_on_read: tuple[str, ...] = ()
+    status_on_create: bool = False
+    reset_by_status: tuple[str, ...] = ()
+    undeletable: frozenset[str] = frozenset()
+    grace_seconds: Callable[[Document, int | None], int] | None = None
+    spec_finalizers: bool = False
+    begin_deletion: Callable[[Document, str], None] | None = None
     warn: Callable[[Document, Document | None], Iterator[str]] | None = None
 
     def __post_init__(self) -> None:
@@ -198,4 +261,6 @@ class ResourceType:
         """The schema of the kind."""
         if self.load_schema is not None:
             return self.load_schema()
-        return schemas.load_builtin(self.group, self.version, self.kind)
+        return schemas.load_builtin(
+            self.group, self.version, self.kind, reset_by_status=self.strategy.reset_by_status
+        )

@@ -62,17 +62,13 @@ def default(
         if faults:
             _fill_required_lists(node, document)
         complete = not faults
-        if kept := _SIGNIFICANT_EMPTY.get(resource.identifier):
+        if kept := resource.strategy.kept_empty:
             restore(document, [each for each in options.dropped if each[0][1] == kept])
     if resource.strategy.default is not None:
         resource.strategy.default(document)
     resource.schema.default(document)
     resource.schema.complete(document)
     return complete
-
-
-# An empty list here prevents the default; validation rejects it.
-_SIGNIFICANT_EMPTY = {"horizontalpodautoscalers.autoscaling": "policies"}
 
 
 def drop_repeated_owners(document: Document, options: WriteOptions, *, changed: bool) -> None:

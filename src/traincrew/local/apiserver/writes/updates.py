@@ -109,7 +109,7 @@ def _status_part(resource: ResourceType, new: Document, old: Document) -> Docume
             result["metadata"]["managedFields"] = managed
     else:
         result["metadata"] = new["metadata"]
-        if resource.identifier == "deployments.apps":
+        if "labels" in resource.strategy.reset_by_status:
             _restore(result["metadata"], old["metadata"], "labels")
     result.pop("status", None)
     if "status" in new:

@@ -17,17 +17,16 @@ from traincrew.local.apiserver.values.errors import (
     not_found,
 )
 
-from . import kinds, pipeline, updates
+from . import pipeline, updates
 from .deletion import Deleter, should_delete_after_update
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from traincrew.local.apiserver.kinds.core.addresses import Addresses
     from traincrew.local.apiserver.registry import Registry, ResourceType
     from traincrew.local.apiserver.storage import Storage
     from traincrew.local.apiserver.values.documents import Document
-
-    from .addresses import Addresses
 
 
 class Writer:
@@ -108,8 +107,8 @@ class Writer:
         updates.keep_identity(resource, entry, new, patched=changed)
         if resource.status and not both_parts:
             new = updates.written_part(resource, subresource, new, old)
-        if update := kinds.UPDATE.get(resource.identifier):
-            update(self, new, old, options.emptied)
+        if resource.strategy.prepare_update is not None:
+            resource.strategy.prepare_update(self, new, old, options.emptied)
         desired = not subresource and not both_parts
         if (
             (desired or subresource == EPHEMERAL)
@@ -251,7 +250,7 @@ class Writer:
         Raises:
             StatusError: 403.
         """
-        limits.enforce(self.storage, resource.identifier, new, old)
+        limits.enforce(self.storage, resource, new, old)
         return quota.assess(self.storage, resource, new, old, self.clock())
 
     def charge_quotas(self, charges: list[quota.Charge]) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
+from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy, WriteContext
+from traincrew.local.apiserver.schema.decoding import nested_schema_fault
 from traincrew.local.apiserver.values.documents import field
 
 from .rules import definition
+from .status import mark_terminating
 
 if TYPE_CHECKING:
     from traincrew.local.apiserver.values.documents import Document
@@ -33,6 +35,13 @@ def _default(obj: Document) -> None:
             service.setdefault("port", 443)
 
 
+def _prepare_create(_context: WriteContext, new: Document) -> None:
+    versions = new["spec"].get("versions") or ()
+    stored = [each.get("name", "") for each in versions if each.get("storage")]
+    new["status"] = {"conditions": [], "acceptedNames": {"plural": "", "kind": ""}}
+    new["status"]["storedVersions"] = stored
+
+
 STRATEGY = Strategy(
     resources=(
         ResourceType(
@@ -50,4 +59,7 @@ STRATEGY = Strategy(
     ),
     default=_default,
     validate=definition,
+    prepare_create=_prepare_create,
+    decode_fault=nested_schema_fault,
+    begin_deletion=mark_terminating,
 )

@@ -26,7 +26,8 @@ from traincrew.local.apiserver.kinds.shared.fields import (
     immutable,
     int_or_percent,
 )
-from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
+from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy, WriteContext
+from traincrew.local.apiserver.schema.decoding import annotated_number_fault
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field
 from traincrew.local.apiserver.values.names import TEMPLATE_GENERATION
@@ -117,6 +118,20 @@ def _rollout(found: list[Cause], rollout: Document) -> None:
         found.append(why.required(f"{here}.maxUnavailable", "cannot be 0 when maxSurge is 0"))
 
 
+def _prepare_create(_context: WriteContext, new: Document) -> None:
+    annotations = new["metadata"]["annotations"]
+    annotations[TEMPLATE_GENERATION] = str(max(1, int(annotations[TEMPLATE_GENERATION])))
+
+
+def _prepare_update(
+    _context: WriteContext, new: Document, old: Document, _sent: frozenset[str]
+) -> None:
+    before = old["metadata"].get("annotations", {}).get(TEMPLATE_GENERATION, "0")
+    changed = new["spec"].get("template") != old["spec"].get("template")
+    number = int(before) + 1 if changed and before.isdigit() else before
+    new["metadata"]["annotations"][TEMPLATE_GENERATION] = str(number)
+
+
 STRATEGY = Strategy(
     resources=(
         ResourceType(
@@ -138,4 +153,9 @@ STRATEGY = Strategy(
     warn=_warn,
     default=_default,
     validate=_validate,
+    prepare_create=_prepare_create,
+    prepare_update=_prepare_update,
+    # Upstream's internal type has a number that users see as an annotation.
+    decode_fault=annotated_number_fault,
+    decoded_always=True,
 )

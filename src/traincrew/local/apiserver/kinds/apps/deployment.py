@@ -119,4 +119,5 @@ STRATEGY = Strategy(
     warn=warn_of_replicas,
     default=_default,
     validate=_validate,
+    reset_by_status=("labels",),
 )

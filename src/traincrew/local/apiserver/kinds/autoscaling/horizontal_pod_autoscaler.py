@@ -263,4 +263,6 @@ STRATEGY = Strategy(
     row=_row,
     default=_default,
     validate=_validate,
+    # An empty list here prevents the default; validation rejects it.
+    kept_empty="policies",
 )

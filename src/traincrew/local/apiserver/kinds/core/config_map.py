@@ -9,7 +9,13 @@ from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field
 
-from .data import SIZE_LIMIT, decoded_values, key_rules, unchanged_if_immutable
+from .data import (
+    SIZE_LIMIT,
+    decoded_values,
+    key_rules,
+    refuse_change_of_immutable,
+    unchanged_if_immutable,
+)
 
 if TYPE_CHECKING:
     from traincrew.local.apiserver.values.causes import Cause
@@ -54,4 +60,5 @@ STRATEGY = Strategy(
     columns="Name Data Age",
     row=_row,
     validate=_validate,
+    prepare_update=refuse_change_of_immutable,
 )

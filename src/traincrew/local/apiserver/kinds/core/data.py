@@ -6,10 +6,13 @@ import base64
 import binascii
 from typing import TYPE_CHECKING
 
+from traincrew.local.apiserver.values import causes
 from traincrew.local.apiserver.values import causes as why
+from traincrew.local.apiserver.values.errors import invalid
 from traincrew.local.apiserver.values.names import config_map_key_fault
 
 if TYPE_CHECKING:
+    from traincrew.local.apiserver.kinds.strategy import WriteContext
     from traincrew.local.apiserver.values.causes import Cause
     from traincrew.local.apiserver.values.documents import Document
 
@@ -54,3 +57,18 @@ def decoded_values(found: list[Cause], values: Document, path: str) -> dict[str,
             detail = f"illegal base64 data: {error}"
             found.append(why.invalid(f"{path}[{key}]", "<value omitted>", detail))
     return result
+
+
+def refuse_change_of_immutable(
+    _context: WriteContext, new: Document, old: Document, sent: frozenset[str]
+) -> None:
+    if not old.get("immutable"):
+        return
+    fields = ["data", "binaryData"] if new["kind"] == "ConfigMap" else ["data"]
+    changed = [key for key in fields if key in sent or (new.get(key) or {}) != (old.get(key) or {})]
+    if not new.get("immutable"):
+        changed.insert(0, "immutable")
+    if changed:
+        detail = "field is immutable when `immutable` is set"
+        faults = [causes.forbidden(key, detail) for key in changed]
+        raise invalid("", new["kind"], new["metadata"]["name"], faults)

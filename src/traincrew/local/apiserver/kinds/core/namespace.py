@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from traincrew.local.apiserver.kinds.shared.cells import age_of, name_of
 from traincrew.local.apiserver.kinds.shared.defaults import default_phase
-from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy, Subresource
+from traincrew.local.apiserver.kinds.strategy import (
+    ResourceType,
+    Strategy,
+    Subresource,
+    WriteContext,
+)
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field
 from traincrew.local.apiserver.values.names import label_fault, qualified_name_fault
@@ -47,6 +52,25 @@ def _validate(found: list[Cause], obj: Document, _old: Document | None) -> None:
             found.append(why.invalid("spec.finalizers", finalizer, detail))
 
 
+def _prepare_create(_context: WriteContext, new: Document) -> None:
+    name = new["metadata"]["name"]
+    new["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = name
+    spec = new.setdefault("spec", {})
+    finalizers = spec.setdefault("finalizers", [])
+    if "kubernetes" not in finalizers:
+        finalizers.append("kubernetes")
+    new["status"] = {"phase": "Active"}
+
+
+def _prepare_update(
+    _context: WriteContext, new: Document, old: Document, _sent: frozenset[str]
+) -> None:
+    # Only the finalize subresource removes finalizers.
+    new.setdefault("spec", {})["finalizers"] = old["spec"].get("finalizers", [])
+    labels = new["metadata"].setdefault("labels", {})
+    labels["kubernetes.io/metadata.name"] = new["metadata"]["name"]
+
+
 STRATEGY = Strategy(
     resources=(
         ResourceType(
@@ -67,4 +91,8 @@ STRATEGY = Strategy(
     default=_default,
     validate=_validate,
     name_fault=label_fault,
+    prepare_create=_prepare_create,
+    prepare_update=_prepare_update,
+    spec_finalizers=True,
+    undeletable=frozenset({"default", "kube-system", "kube-public"}),
 )

@@ -88,4 +88,6 @@ STRATEGY = Strategy(
     row=_row,
     default=_default,
     validate=_validate,
+    # Nodes register with their status.
+    status_on_create=True,
 )

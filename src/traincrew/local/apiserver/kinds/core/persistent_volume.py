@@ -15,12 +15,15 @@ from traincrew.local.apiserver.kinds.shared.cells import (
 )
 from traincrew.local.apiserver.kinds.shared.defaults import default_phase
 from traincrew.local.apiserver.kinds.shared.fields import immutable
-from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
+from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy, WriteContext
+from traincrew.local.apiserver.requests.objectmeta import timestamp
 from traincrew.local.apiserver.schema.unversioned import difference
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field
 from traincrew.local.apiserver.values.names import subdomain_fault
 from traincrew.local.quantity import parse
+
+from . import volumes
 
 if TYPE_CHECKING:
     from traincrew.local.apiserver.values.causes import Cause
@@ -139,6 +142,21 @@ def _volume_update(found: list[Cause], spec: Document, old: Document) -> None:
     immutable(found, "volumeMode", spec.get("volumeMode"), old.get("volumeMode"))
 
 
+def _prepare_create(context: WriteContext, new: Document) -> None:
+    volumes.protect(new, volumes.VOLUME_PROTECTION)
+    now = timestamp(context.clock())
+    new["status"] = {"phase": "Pending", "lastPhaseTransitionTime": now}
+
+
+def _prepare_update(
+    context: WriteContext, new: Document, old: Document, _sent: frozenset[str]
+) -> None:
+    status, before = field(new, "status"), field(old, "status")
+    key = "lastPhaseTransitionTime"
+    if status.get("phase") != before.get("phase") and status.get(key) == before.get(key):
+        new["status"] = {**status, key: timestamp(context.clock())}
+
+
 STRATEGY = Strategy(
     resources=(
         ResourceType(
@@ -159,4 +177,6 @@ STRATEGY = Strategy(
     row=_row,
     default=_default,
     validate=_validate,
+    prepare_create=_prepare_create,
+    prepare_update=_prepare_update,
 )

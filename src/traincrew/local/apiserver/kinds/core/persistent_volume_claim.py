@@ -15,12 +15,15 @@ from traincrew.local.apiserver.kinds.shared.cells import (
     volume_phase,
 )
 from traincrew.local.apiserver.kinds.shared.fields import immutable
-from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
+from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy, WriteContext
 from traincrew.local.apiserver.schema.unversioned import difference
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.codec import clone
 from traincrew.local.apiserver.values.documents import field
 from traincrew.local.quantity import parse
+
+from . import volumes
+from .limits import claim_faults
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -90,6 +93,12 @@ def _claim_update(found: list[Cause], spec: Document, old: Document, status: Doc
     immutable(found, "volumeMode", spec.get("volumeMode"), old.get("volumeMode"))
 
 
+def _prepare_create(context: WriteContext, new: Document) -> None:
+    volumes.set_class(context.storage, new)
+    volumes.protect(new, volumes.CLAIM_PROTECTION)
+    new["status"] = {"phase": "Pending"}
+
+
 STRATEGY = Strategy(
     resources=(
         ResourceType(
@@ -110,4 +119,7 @@ STRATEGY = Strategy(
     warn=_warn,
     default=default_claim,
     validate=_validate,
+    prepare_create=_prepare_create,
+    limit_faults=claim_faults,
+    defaulted_on_read=("status.phase",),
 )

@@ -14,15 +14,21 @@ from traincrew.local.apiserver.kinds.strategy import (
     ResourceType,
     Strategy,
     Subresource,
+    WriteContext,
 )
+from traincrew.local.apiserver.requests.objectmeta import timestamp
 from traincrew.local.apiserver.values.documents import field, items
 from traincrew.local.apiserver.values.durations import age
 from traincrew.local.apiserver.values.selectors import FieldLabels
+from traincrew.local.quantity import parse
 
+from . import limits, podadmission
+from .limits import pod_faults
 from .podsummary import pod_summary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from fractions import Fraction
 
     from traincrew.local.apiserver.values.causes import Cause
     from traincrew.local.apiserver.values.documents import Document
@@ -95,6 +101,75 @@ def _validate(found: list[Cause], obj: Document, old: Document | None) -> None:
         pods.pod_update(found, obj, old)
 
 
+def _qos_class(spec: Document) -> str:
+    """Return the QoS class from cpu and memory requests and limits; missing ones count as zero.
+
+    Rules: ``pkg/apis/core/helper/qos``.
+    """
+    holders = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+    if any(field(spec, "resources").values()):
+        holders = [spec]
+    totals: dict[str, dict[str, Fraction]] = {"requests": {}, "limits": {}}
+    guaranteed = True
+    for holder in holders:
+        if not holder.get("resources"):
+            guaranteed = False
+            continue
+        for kind, total in totals.items():
+            amounts = field(holder, "resources", kind)
+            given = {name: parse(amounts.get(name, "0")) for name in ("cpu", "memory")}
+            # A numerator compares faster than its fraction.
+            positive = {name: amount for name, amount in given.items() if amount.numerator > 0}
+            for name, amount in positive.items():
+                total[name] = total[name] + amount if name in total else amount
+            guaranteed = guaranteed and (kind == "requests" or len(positive) == len(given))
+    if not any(totals.values()):
+        return "BestEffort"
+    return "Guaranteed" if guaranteed and totals["requests"] == totals["limits"] else "Burstable"
+
+
+def _prepare_create(context: WriteContext, new: Document) -> None:
+    spec = new["spec"]
+    limits.complete(context.storage, new)
+    podadmission.admit(context.storage, new)
+    status: Document = {"phase": "Pending", "qosClass": _qos_class(spec)}
+    if spec.get("schedulingGates"):
+        status["conditions"] = [
+            {
+                "type": "PodScheduled",
+                "status": "False",
+                "reason": "SchedulingGated",
+                "message": "Scheduling is blocked due to non-empty scheduling gates",
+                "lastProbeTime": None,
+                "lastTransitionTime": timestamp(context.clock()),
+            }
+        ]
+    new["status"] = status
+
+
+def _prepare_update(
+    _context: WriteContext, new: Document, old: Document, _sent: frozenset[str]
+) -> None:
+    spec, before = new["spec"], old["spec"]
+    for key in ("priority", "preemptionPolicy"):
+        if key in before:
+            spec.setdefault(key, before[key])
+    # qosClass is set once and survives every write of the status.
+    if "qosClass" in old.get("status", {}):
+        new.setdefault("status", {}).setdefault("qosClass", old["status"]["qosClass"])
+
+
+def _grace_seconds(obj: Document, wanted: int | None) -> int:
+    """Return the grace period in seconds; 0 when it cannot have running containers."""
+    spec = obj.get("spec", {})
+    if not spec.get("nodeName"):
+        return 0
+    if obj.get("status", {}).get("phase") in {"Failed", "Succeeded"}:
+        return 0
+    period = wanted if wanted is not None else spec.get("terminationGracePeriodSeconds", 30)
+    return period if period >= 0 else 1
+
+
 STRATEGY = Strategy(
     resources=(
         ResourceType(
@@ -135,4 +210,9 @@ STRATEGY = Strategy(
     warn=_warn,
     default=_default,
     validate=_validate,
+    prepare_create=_prepare_create,
+    prepare_update=_prepare_update,
+    limit_faults=pod_faults,
+    reset_by_status=("deletionTimestamp", "ownerReferences"),
+    grace_seconds=_grace_seconds,
 )

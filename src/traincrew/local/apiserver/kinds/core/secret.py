@@ -13,7 +13,13 @@ from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field
 from traincrew.local.apiserver.values.selectors import FieldLabels
 
-from .data import SIZE_LIMIT, decoded_values, key_rules, unchanged_if_immutable
+from .data import (
+    SIZE_LIMIT,
+    decoded_values,
+    key_rules,
+    refuse_change_of_immutable,
+    unchanged_if_immutable,
+)
 
 if TYPE_CHECKING:
     from traincrew.local.apiserver.values.causes import Cause
@@ -97,4 +103,5 @@ STRATEGY = Strategy(
     row=_row,
     default=_default,
     validate=_validate,
+    prepare_update=refuse_change_of_immutable,
 )

@@ -24,6 +24,7 @@ from traincrew.local.apiserver.kinds.strategy import (
     ResourceType,
     Strategy,
     Subresource,
+    WriteContext,
 )
 from traincrew.local.apiserver.schema.unversioned import form
 from traincrew.local.apiserver.values import causes as why
@@ -290,6 +291,17 @@ def _cluster_address_update(found: list[Cause], spec: Document, old: Document) -
     found.append(why.invalid(here, addresses, detail))
 
 
+def _prepare_create(context: WriteContext, new: Document) -> None:
+    new["status"] = {"loadBalancer": {}}
+    context.addresses.assign(new, None)
+
+
+def _prepare_update(
+    context: WriteContext, new: Document, old: Document, _sent: frozenset[str]
+) -> None:
+    context.addresses.assign(new, old)
+
+
 STRATEGY = Strategy(
     resources=(
         ResourceType(
@@ -312,4 +324,6 @@ STRATEGY = Strategy(
     default=_default,
     validate=_validate,
     name_fault=label_fault,
+    prepare_create=_prepare_create,
+    prepare_update=_prepare_update,
 )

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from traincrew.local.apiserver.kinds.core.podadmission import default_priority_class
 from traincrew.local.apiserver.kinds.shared.cells import age_of, name_of
-from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
+from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy, WriteContext
 from traincrew.local.apiserver.values import causes as why
+from traincrew.local.apiserver.values.errors import forbidden
 
 if TYPE_CHECKING:
+    from traincrew.local.apiserver.storage import Storage
     from traincrew.local.apiserver.values.causes import Cause
     from traincrew.local.apiserver.values.documents import Document
 
@@ -43,6 +46,34 @@ def _validate(found: list[Cause], obj: Document, old: Document | None) -> None:
         found.append(why.forbidden("value", "may not be changed in an update."))
 
 
+def _prepare_create(context: WriteContext, new: Document) -> None:
+    _refuse_second_default(context.storage, new)
+
+
+def _prepare_update(
+    context: WriteContext, new: Document, _old: Document, _sent: frozenset[str]
+) -> None:
+    _refuse_second_default(context.storage, new)
+
+
+def _refuse_second_default(storage: Storage, priority_class: Document) -> None:
+    """Reject a second default, at creation and at updates.
+
+    Raises:
+        StatusError: 403; the message names the other class.
+    """
+    if not priority_class.get("globalDefault"):
+        return
+    name = priority_class["metadata"]["name"]
+    known = default_priority_class(storage)
+    if known is not None and known["metadata"]["name"] != name:
+        why = (
+            f"PriorityClass {known['metadata']['name']} is already marked as default. Only one "
+            "default can exist"
+        )
+        raise forbidden("priorityclasses", "scheduling.k8s.io", name, why)
+
+
 STRATEGY = Strategy(
     resources=(
         ResourceType(
@@ -59,4 +90,6 @@ STRATEGY = Strategy(
     row=_row,
     default=_default,
     validate=_validate,
+    prepare_create=_prepare_create,
+    prepare_update=_prepare_update,
 )

@@ -5,9 +5,10 @@ from __future__ import annotations
 from ipaddress import AddressValueError, IPv4Address, IPv4Network
 from typing import TYPE_CHECKING
 
-from traincrew.local.apiserver.kinds.core.service import externally_accessible
 from traincrew.local.apiserver.values import causes
 from traincrew.local.apiserver.values.errors import internal, invalid
+
+from .service import externally_accessible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from traincrew.local.apiserver.values.documents import Document
     from traincrew.local.apiserver.values.errors import StatusError
 
-__all__ = ["admit", "admit_priority_class"]
+__all__ = ["admit", "default_priority_class"]
 
 TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a path
 _TOKEN_VOLUME = "kube-api-access-"  # noqa: S105 - a name
@@ -135,24 +135,6 @@ def default_priority_class(storage: Storage) -> Document | None:
     classes = [entry.obj for entry in storage.scan(_PRIORITY_CLASSES)]
     defaults = [each for each in classes if each.get("globalDefault")]
     return min(defaults, key=lambda each: int(each.get("value", 0)), default=None)
-
-
-def admit_priority_class(storage: Storage, priority_class: Document) -> None:
-    """Reject a second default, at creation and at updates.
-
-    Raises:
-        StatusError: 403; the message names the other class.
-    """
-    if not priority_class.get("globalDefault"):
-        return
-    name = priority_class["metadata"]["name"]
-    known = default_priority_class(storage)
-    if known is not None and known["metadata"]["name"] != name:
-        why = (
-            f"PriorityClass {known['metadata']['name']} is already marked as default. Only one "
-            "default can exist"
-        )
-        raise forbidden("priorityclasses", "scheduling.k8s.io", name, why)
 
 
 def _set_runtime(storage: Storage, pod: Document) -> None:
