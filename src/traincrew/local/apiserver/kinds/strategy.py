@@ -93,6 +93,8 @@ class Strategy:
             the fields that were sent empty (`significant_empty` of the resource).
         limit_faults: yields how an object violates one item of a LimitRange; gets the item, the
             object, and the stored object in an update.
+        missing_requests: returns what an object does not request although quotas count it, as text;
+            gets the object and the names in the quotas.
         decode_fault: returns what upstream's decoder refuses beyond the schema, or an empty string.
         decoded_always: whether it is asked even for objects that are valid by their schema.
         kept_empty: name of a field of which an empty list is no missing one, for the defaults.
@@ -122,6 +124,7 @@ class Strategy:
     prepare_create: Callable[[WriteContext, Document], None] | None = None
     prepare_update: Callable[[WriteContext, Document, Document, frozenset[str]], None] | None = None
     limit_faults: Callable[[Document, Document, Document | None], Iterator[str]] | None = None
+    missing_requests: Callable[[Document, list[str]], str] | None = None
     decode_fault: Callable[[Document], str] | None = None
     decoded_always: bool = False
     kept_empty: str = ""

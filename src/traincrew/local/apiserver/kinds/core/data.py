@@ -6,7 +6,6 @@ import base64
 import binascii
 from typing import TYPE_CHECKING
 
-from traincrew.local.apiserver.values import causes
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.errors import invalid
 from traincrew.local.apiserver.values.names import config_map_key_fault
@@ -62,6 +61,7 @@ def decoded_values(found: list[Cause], values: Document, path: str) -> dict[str,
 def refuse_change_of_immutable(
     _context: WriteContext, new: Document, old: Document, sent: frozenset[str]
 ) -> None:
+    """Reject a change of an object with ``immutable: true``, also one to an empty value."""
     if not old.get("immutable"):
         return
     fields = ["data", "binaryData"] if new["kind"] == "ConfigMap" else ["data"]
@@ -69,6 +69,5 @@ def refuse_change_of_immutable(
     if not new.get("immutable"):
         changed.insert(0, "immutable")
     if changed:
-        detail = "field is immutable when `immutable` is set"
-        faults = [causes.forbidden(key, detail) for key in changed]
+        faults = [why.forbidden(key, _IMMUTABLE) for key in changed]
         raise invalid("", new["kind"], new["metadata"]["name"], faults)

@@ -21,6 +21,7 @@ from traincrew.local.apiserver.values.documents import field, items
 from traincrew.local.apiserver.values.durations import age
 from traincrew.local.apiserver.values.selectors import FieldLabels
 from traincrew.local.quantity import parse
+from traincrew.local.quotas import missing_requests
 
 from . import limits, podadmission
 from .limits import pod_faults
@@ -215,4 +216,5 @@ STRATEGY = Strategy(
     limit_faults=pod_faults,
     reset_by_status=("deletionTimestamp", "ownerReferences"),
     grace_seconds=_grace_seconds,
+    missing_requests=missing_requests,
 )
