@@ -11,6 +11,8 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+import msgspec
+
 from traincrew.local.apiserver import schema as schemas
 from traincrew.local.apiserver.values.errors import qualified
 from traincrew.local.apiserver.values.names import subdomain_fault
@@ -68,8 +70,7 @@ class WriteContext(Protocol):
         """Returns seconds since the epoch."""
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Strategy:
+class Strategy(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """What one kind does differently from others; the defaults are those of custom resources.
 
     Attributes:
@@ -114,7 +115,7 @@ class Strategy:
     """
 
     resources: tuple[ResourceType, ...] = ()
-    selectable: FieldLabels = field(default_factory=FieldLabels)
+    selectable: FieldLabels = FieldLabels()
     columns: str = "Name Created_At:date"
     row: Callable[[Document, float], list[Any]] = _name_and_creation
     default: Callable[[Document], None] | None = None

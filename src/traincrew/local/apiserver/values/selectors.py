@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
+
+import msgspec
 
 from .names import label_value_fault, qualified_name_fault
 from .numbers import int64
@@ -224,8 +225,7 @@ def _expression(expression: Mapping[str, Any]) -> LabelPredicate:
 # --- fields -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class FieldLabels:
+class FieldLabels(msgspec.Struct, frozen=True):
     """The fields by which objects of a kind can be selected, beside name and namespace.
 
     Attributes:
@@ -236,8 +236,8 @@ class FieldLabels:
             error message.
     """
 
-    paths: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    absent: Mapping[str, str] = field(default_factory=dict)
+    paths: Mapping[str, tuple[str, ...]] = {}
+    absent: Mapping[str, str] = {}
     own_message: bool = False
 
     @classmethod
