@@ -91,7 +91,7 @@ def _default(obj: Document) -> None:
 
 
 def _validate(found: list[Cause], obj: Document, old: Document | None) -> None:
-    """Validate a DaemonSet; no controller runs it here."""
+    """Validate a DaemonSet."""
     spec = field(obj, "spec")
     if old is not None:
         immutable(found, "spec.selector", spec.get("selector"), field(old, "spec").get("selector"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from traincrew.local.apiserver.kinds.autoscaling import versions
 from traincrew.local.apiserver.kinds.shared.cells import NONE, age_of, name_of
 from traincrew.local.apiserver.kinds.shared.meta import path_segment_fault
 from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
@@ -12,7 +11,7 @@ from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.codec import clone
 from traincrew.local.apiserver.values.documents import field, items
 
-from .versions import to_v2
+from . import versions
 
 if TYPE_CHECKING:
     from traincrew.local.apiserver.values.causes import Cause
@@ -28,7 +27,7 @@ _UNKNOWN = "<unknown>"
 def _row(obj: Document, now: float) -> list[Any]:
     """Return the cells of a HorizontalPodAutoscaler of either version."""
     if obj.get("apiVersion") == "autoscaling/v1":
-        obj = to_v2(obj)
+        obj = versions.to_v2(obj)
     spec = field(obj, "spec")
     target = field(spec, "scaleTargetRef")
     return [
@@ -135,7 +134,7 @@ _MAX_PERIOD_SECONDS = 1800
 def _validate(found: list[Cause], obj: Document, _old: Document | None) -> None:
     """Validate a HorizontalPodAutoscaler; causes have paths of version 2, as upstream's."""
     if obj.get("apiVersion") == "autoscaling/v1":
-        obj = to_v2(obj)
+        obj = versions.to_v2(obj)
     spec = field(obj, "spec")
     least, most = spec.get("minReplicas"), spec.get("maxReplicas") or 0
     if least is not None and least < 1:

@@ -82,7 +82,7 @@ def _default(obj: Document) -> None:
 
 
 def _validate(found: list[Cause], obj: Document, _old: Document | None) -> None:
-    """Validate a CronJob; no controller runs it here."""
+    """Validate a CronJob."""
     spec = field(obj, "spec")
     schedule = spec.get("schedule", "")
     if not schedule:

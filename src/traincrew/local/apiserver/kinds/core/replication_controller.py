@@ -34,7 +34,7 @@ def _default(obj: Document) -> None:
 
 
 def _validate(found: list[Cause], obj: Document, _old: Document | None) -> None:
-    """Validate a ReplicationController; no controller runs it here."""
+    """Validate a ReplicationController."""
     spec = field(obj, "spec")
     non_negative(found, "spec.replicas", spec.get("replicas"))
     selector = field(spec, "selector")

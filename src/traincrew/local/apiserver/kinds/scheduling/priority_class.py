@@ -67,11 +67,11 @@ def _refuse_second_default(storage: Storage, priority_class: Document) -> None:
     name = priority_class["metadata"]["name"]
     known = default_priority_class(storage)
     if known is not None and known["metadata"]["name"] != name:
-        why = (
+        detail = (
             f"PriorityClass {known['metadata']['name']} is already marked as default. Only one "
             "default can exist"
         )
-        raise forbidden("priorityclasses", "scheduling.k8s.io", name, why)
+        raise forbidden("priorityclasses", "scheduling.k8s.io", name, detail)
 
 
 STRATEGY = Strategy(
