@@ -30,8 +30,8 @@ from traincrew.engine.resources import (
     STATEFUL_SETS,
 )
 from traincrew.local.apiserver.http.server import ApiServer
+from traincrew.local.apiserver.kinds.apiextensions.status import DEFINITIONS
 from traincrew.local.apiserver.storage import Storage
-from traincrew.local.apiserver.writes.crd_status import DEFINITIONS
 from traincrew.local.controllers import add_controllers
 from traincrew.operator.app import run_operator
 from traincrew.operator.kinds import RESOURCES

@@ -14,7 +14,7 @@ UNUSED = {
     "traincrew.api.reference",
     "traincrew.cli.page",
     "traincrew.cli.run.elsewhere",
-    "traincrew.local.apiserver.printers.table",
+    "traincrew.local.apiserver.kinds.table",
     "traincrew.local.apiserver.schema.openapi",
     "traincrew.local.apiserver.schema.protobuf",
     "traincrew.local.images.kubectl",

@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
-from traincrew.local.apiserver import defaults, schema, validation
+from local.apiserver.strategies import default, default_after_uid
+from traincrew.local.apiserver import schema
 from traincrew.local.apiserver.apply import apply as ssa
+from traincrew.local.apiserver.kinds import table
+from traincrew.local.apiserver.kinds.builtin import builtin_resources
+from traincrew.local.apiserver.kinds.validation import validate
 from traincrew.local.apiserver.patch import strategic
-from traincrew.local.apiserver.printers import table
-from traincrew.local.apiserver.registry.builtins import builtin_resources
 from traincrew.local.apiserver.schema.node import ANY, SchemaNode
 from traincrew.local.apiserver.values import times
 from traincrew.local.apiserver.values.codec import clone
@@ -98,15 +100,15 @@ def test_random_objects_of_every_kind(resource: Any) -> None:
         assert known.prune(obj) == []
         types = known.validate(obj)
         assert [cause for cause in types if cause.reason == "FieldValueTypeInvalid"] == []
-        known.default(obj)
-        defaults.after_uid(resource.group, resource.kind, obj)
+        default(resource.group, resource.kind, obj)
+        default_after_uid(resource.group, resource.kind, obj)
         for cause in [
-            *validation.validate(resource.group, resource.kind, obj),
-            *(validation.validate(resource.group, resource.kind, obj, old) if old else ()),
+            *validate(resource.strategy, obj),
+            *(validate(resource.strategy, obj, old) if old else ()),
         ]:
             assert cause.field
             assert cause.message
-        table.row(resource.group, resource.kind, obj, 1_800_000_000.0)
+        table.row(resource, obj, 1_800_000_000.0)
         tracked = ssa.track_update(old, clone(obj), manager="m", **options)
         if old is not None:
             patched = strategic.strategic_merge(

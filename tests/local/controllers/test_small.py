@@ -9,7 +9,7 @@ import pytest
 
 from traincrew.engine.objects import AnyObject
 from traincrew.engine.resources import Resource
-from traincrew.local.apiserver.registry.builtins import builtin_resources
+from traincrew.local.apiserver.kinds.builtin import builtin_resources
 from traincrew.local.controllers.claims import adoption_patch, claim, release_patch
 from traincrew.local.controllers.common import (
     format_time,

@@ -94,7 +94,7 @@ def _supported_kinds() -> str:
 
 
 def _served(documents: Sequence[Document]) -> list[Kind]:
-    from traincrew.local.apiserver.registry.builtins import builtin_resources
+    from traincrew.local.apiserver.kinds.builtin import builtin_resources
 
     kinds = [
         Kind(each.group, each.version, each.kind)

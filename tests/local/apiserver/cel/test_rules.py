@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from traincrew.local.apiserver import cel, schema
-from traincrew.local.apiserver.validation import custom
+from traincrew.local.apiserver.kinds import custom
 
 TEXT = {"type": "string"}
 INTEGER = {"type": "integer"}

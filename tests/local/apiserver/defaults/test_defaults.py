@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from traincrew.local.apiserver import defaults, schema
+from local.apiserver.strategies import default, default_after_uid
+from traincrew.local.apiserver import schema
 from traincrew.local.apiserver.values.codec import clone
 
 
@@ -14,9 +15,9 @@ def defaulted(api_version: str, kind: str, **content: Any) -> dict[str, Any]:
     obj |= clone(content)
     known = schema.load_builtin(group, version, kind)
     assert known.prune(obj) == []
-    known.default(obj)
+    default(group, kind, obj)
     once = clone(obj)
-    known.default(obj)
+    default(group, kind, obj)
     assert obj == once, "defaults applied twice change nothing"
     assert [fault for fault in known.validate(obj) if fault.reason != "FieldValueRequired"] == []
     return obj
@@ -188,7 +189,7 @@ def test_a_job_gets_the_labels_of_its_template() -> None:
 def test_a_job_selects_by_its_uid() -> None:
     obj = defaulted("batch/v1", "Job", spec={"template": TEMPLATE})
     obj["metadata"]["uid"] = "u"
-    defaults.after_uid("batch", "Job", obj)
+    default_after_uid("batch", "Job", obj)
     assert obj["spec"]["selector"] == {"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}}
     assert obj["spec"]["template"]["metadata"]["labels"] == {
         "job-name": "x",
@@ -198,7 +199,7 @@ def test_a_job_selects_by_its_uid() -> None:
     }
     manual = {"spec": {"manualSelector": True, "template": {}}, "metadata": {"uid": "u"}}
     before = clone(manual)
-    defaults.after_uid("batch", "Job", manual)
+    default_after_uid("batch", "Job", manual)
     assert manual == before
 
 
@@ -380,5 +381,5 @@ def test_other_kinds() -> None:
 def test_defaults_leave_malformed_objects_alone(api_version: str, kind: str, spec: Any) -> None:
     group = api_version.rpartition("/")[0]
     obj = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "x"}, "spec": spec}
-    defaults.apply(group, kind, obj)
-    defaults.after_uid(group, kind, obj)
+    default(group, kind, obj)
+    default_after_uid(group, kind, obj)

@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
-from traincrew.local.apiserver.printers import table
+from local.apiserver.strategies import custom_resource, resource_of
+from traincrew.local.apiserver.kinds import table
+from traincrew.local.apiserver.kinds.strategy import ResourceType
 from traincrew.local.apiserver.values.durations import human
 from traincrew.local.apiserver.values.jsonpath import JsonPathError, compile_path
 
@@ -19,8 +21,8 @@ def obj(kind: str = "", **content: Any) -> dict[str, Any]:
 
 def shown(group: str, kind: str, subject: dict[str, Any], *, wide: bool = False) -> dict[str, Any]:
     """Return the row by column name."""
-    columns = table.columns(group, kind)
-    cells = table.row(group, kind, subject, NOW)
+    columns = table.columns(resource_of(group, kind))
+    cells = table.row(resource_of(group, kind), subject, NOW)
     assert len(cells) == len(columns)
     return {
         column["name"]: cell
@@ -483,7 +485,7 @@ def test_rows(group: str, kind: str, subject: dict[str, Any], expected: dict[str
 
 
 def test_empty_objects_of_every_kind_can_be_printed() -> None:
-    from traincrew.local.apiserver.registry.builtins import builtin_resources
+    from traincrew.local.apiserver.kinds.builtin import builtin_resources
 
     for resource in builtin_resources():
         shown(resource.group, resource.kind, obj(resource.kind), wide=True)
@@ -496,8 +498,12 @@ def column(path: str, kind: str = "string", **more: Any) -> dict[str, Any]:
     return {"name": "C", "type": kind, "jsonPath": path} | more
 
 
+def with_columns(*columns: dict[str, Any]) -> ResourceType:
+    return custom_resource(additionalPrinterColumns=list(columns))
+
+
 def cell(path: str, kind: str, subject: dict[str, Any]) -> Any:
-    return table.row("t.io", "T", subject, NOW, [column(path, kind)])[1]
+    return table.row(with_columns(column(path, kind)), subject, NOW)[1]
 
 
 SUBJECT = obj(
@@ -550,9 +556,9 @@ def test_invalid_json_paths(path: str) -> None:
 
 
 def test_columns_of_custom_resources() -> None:
-    assert [each["name"] for each in table.columns("t.io", "T", [])] == ["Name", "Age"]
-    assert table.row("t.io", "T", SUBJECT, NOW, []) == ["x", "5m"]
-    (_, own) = table.columns("t.io", "T", [column(".a", priority=1, description="why")])
+    assert [each["name"] for each in table.columns(with_columns())] == ["Name", "Age"]
+    assert table.row(with_columns(), SUBJECT, NOW) == ["x", "5m"]
+    (_, own) = table.columns(with_columns(column(".a", priority=1, description="why")))
     assert own == {
         "name": "C",
         "type": "string",

@@ -6,7 +6,18 @@ from typing import Any
 
 import pytest
 
-from local.apiserver.support import MAPS, PODS, Api, config_map, pod, running_server
+from local.apiserver.support import (
+    DEFINITIONS,
+    MAPS,
+    PODS,
+    WIDGETS,
+    Api,
+    config_map,
+    definition,
+    pod,
+    running_server,
+    widget,
+)
 
 
 async def fill(api: Api, count: int = 5) -> None:
@@ -41,6 +52,43 @@ async def test_selectors(api: Api) -> None:
     assert names(both.ok()) == []
     everywhere = await api.get("/api/v1/configmaps", fieldSelector="metadata.namespace=default")
     assert len(names(everywhere.ok())) == 5
+
+
+@pytest.mark.parametrize(
+    ("kind", "field"),
+    [
+        ("Event", "involvedObject.kind"),
+        ("Job", "status.successful"),
+        ("Namespace", "status.phase"),
+        ("Node", "spec.unschedulable"),
+        ("Pod", "spec.nodeName"),
+        ("ReplicaSet", "status.replicas"),
+        ("ReplicationController", "status.replicas"),
+        ("Secret", "type"),
+        ("Service", "spec.clusterIP"),
+    ],
+)
+async def test_a_kind_of_another_group_has_not_the_field_labels_of_the_built_in_one(
+    api: Api, kind: str, field: str
+) -> None:
+    names = {"plural": f"{kind.lower()}s", "singular": kind.lower(), "kind": kind}
+    (await api.post(DEFINITIONS, definition(names["plural"], names=names))).ok(201)
+    path = f"/apis/example.com/v1/namespaces/default/{names['plural']}"
+    (await api.get(path, fieldSelector="metadata.name=x")).ok()
+    refused = await api.get(path, fieldSelector=f"{field}=x")
+    refused.refused(400, "BadRequest", f"field label not supported: {field}")
+
+
+async def test_an_absent_selectable_field_of_a_custom_resource_is_empty(api: Api) -> None:
+    document = definition()
+    (version,) = document["spec"]["versions"]
+    fields = version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    fields["hostNetwork"] = {"type": "boolean"}
+    version["selectableFields"] = [{"jsonPath": ".spec.hostNetwork"}]
+    (await api.post(DEFINITIONS, document)).ok(201)
+    (await api.post(WIDGETS, widget("a"))).ok(201)
+    assert names((await api.get(WIDGETS, fieldSelector="spec.hostNetwork=")).ok()) == ["a"]
+    assert names((await api.get(WIDGETS, fieldSelector="spec.hostNetwork=false")).ok()) == []
 
 
 @pytest.mark.parametrize(

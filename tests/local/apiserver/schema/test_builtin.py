@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from traincrew.local.apiserver import schema
-from traincrew.local.apiserver.registry.builtins import builtin_resources
+from traincrew.local.apiserver.kinds.builtin import builtin_resources
 from traincrew.local.quantity import canonical
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from traincrew.local.apiserver import schema
-from traincrew.local.apiserver.validation import custom
+from traincrew.local.apiserver.kinds import custom
 
 TEXT = {"type": "string"}
 INTEGER = {"type": "integer"}
@@ -316,7 +316,7 @@ def test_the_pod_template_schema_can_be_embedded() -> None:
     import json
     from importlib import resources
 
-    from traincrew.local.apiserver.validation import structural
+    from traincrew.local.apiserver.kinds.apiextensions import structural
 
     packed = resources.files("traincrew.api").joinpath("data/pod-template.schema.json")
     template = json.loads(packed.read_text())

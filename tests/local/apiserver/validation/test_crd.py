@@ -4,8 +4,11 @@ from typing import Any
 
 import pytest
 
-from traincrew.local.apiserver import schema, validation
-from traincrew.local.apiserver.validation import structural
+from local.apiserver.strategies import default
+from traincrew.local.apiserver import schema
+from traincrew.local.apiserver.kinds.apiextensions import structural
+from traincrew.local.apiserver.kinds.apiextensions.custom_resource_definition import STRATEGY
+from traincrew.local.apiserver.kinds.validation import validate
 from traincrew.local.apiserver.values.codec import clone
 
 KNOWN = schema.load_builtin("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
@@ -37,10 +40,8 @@ def definition(root: dict[str, Any] | None = None, **version: Any) -> dict[str, 
 
 def faults(obj: dict[str, Any], old: dict[str, Any] | None = None) -> list[tuple[str, str]]:
     assert KNOWN.prune(obj) == []
-    KNOWN.default(obj)
-    found = KNOWN.validate(obj) or validation.validate(
-        "apiextensions.k8s.io", "CustomResourceDefinition", obj, old
-    )
+    default("apiextensions.k8s.io", "CustomResourceDefinition", obj)
+    found = KNOWN.validate(obj) or validate(STRATEGY, obj, old)
     return [(cause.field, cause.message) for cause in found]
 
 

@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from traincrew.local.apiserver import defaults, schema, validation
+from local.apiserver.strategies import default, default_after_uid, strategy_of
+from traincrew.local.apiserver import schema
+from traincrew.local.apiserver.kinds.validation import validate
 from traincrew.local.apiserver.values.codec import clone
 
 CONTAINER = {"name": "a", "image": "busybox:1"}
@@ -123,15 +125,15 @@ def build(kind: str, change: dict[str, Any] | None = None) -> dict[str, Any]:
     obj = merged(obj, change or {})
     known = schema.load_builtin(group, version, kind)
     assert known.prune(obj) == []
-    known.default(obj)
-    defaults.after_uid(group, kind, obj)
+    default(group, kind, obj)
+    default_after_uid(group, kind, obj)
     return obj
 
 
 def faults(obj: dict[str, Any], old: dict[str, Any] | None = None) -> list[tuple[str, str]]:
     group, _, version = obj["apiVersion"].rpartition("/")
     found = schema.load_builtin(group, version, obj["kind"]).validate(obj)
-    found = found or validation.validate(group, obj["kind"], obj, old)
+    found = found or validate(strategy_of(group, obj["kind"]), obj, old)
     return [(cause.field, cause.message) for cause in found]
 
 

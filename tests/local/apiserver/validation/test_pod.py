@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
-from traincrew.local.apiserver import schema, validation
+from local.apiserver.strategies import default, strategy_of
+from traincrew.local.apiserver import schema
+from traincrew.local.apiserver.kinds.validation import validate
 from traincrew.local.apiserver.values.codec import clone
 
 POD = schema.load_builtin("", "v1", "Pod")
@@ -19,12 +21,12 @@ def pod(container: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
         "spec": {"containers": [first]} | spec,
     }
     assert POD.prune(obj) == []
-    POD.default(obj)
+    default("", "Pod", obj)
     return obj
 
 
 def faults(obj: dict[str, Any], old: dict[str, Any] | None = None) -> list[tuple[str, str]]:
-    found = POD.validate(obj) or validation.validate("", "Pod", obj, old)
+    found = POD.validate(obj) or validate(strategy_of("", "Pod"), obj, old)
     return [(cause.field, cause.message) for cause in found]
 
 
@@ -655,7 +657,7 @@ def test_immutable_fields_of_a_pod(
             new["spec"][key] = item
     found = [
         (cause.field, cause.message)
-        for cause in validation.validate("", "Pod", new, old)
+        for cause in validate(strategy_of("", "Pod"), new, old)
         if "Required" not in cause.message
     ]
     assert found[0][0] == field

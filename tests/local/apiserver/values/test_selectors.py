@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
+from local.apiserver.strategies import strategy_of
 from traincrew.local.apiserver.values.selectors import (
+    FieldLabels,
     SelectorError,
     field_selector,
     from_label_selector,
@@ -92,6 +94,9 @@ def test_structured_selectors() -> None:
         from_label_selector({"matchExpressions": [{"key": "a", "operator": "Near"}]})
 
 
+GROUPS = {"Job": "batch"}
+
+
 def obj(**content: Any) -> dict[str, Any]:
     return {"metadata": {"name": "n", "namespace": "d"}} | content
 
@@ -131,11 +136,14 @@ def obj(**content: Any) -> dict[str, Any]:
     ],
 )
 def test_field_selectors(text: str, kind: str, subject: dict[str, Any], selected: bool) -> None:
-    assert field_selector(text, kind)(subject) is selected
+    assert (
+        field_selector(text, strategy_of(GROUPS.get(kind, ""), kind).selectable)(subject)
+        is selected
+    )
 
 
 def test_custom_resources_can_have_selectable_fields() -> None:
-    select = field_selector("spec.color=red", "Widget", {"spec.color": ".spec.color"})
+    select = field_selector("spec.color=red", FieldLabels.of("spec.color"))
     assert select(obj(spec={"color": "red"}))
     assert not select(obj(spec={"color": "blue"}))
 
@@ -150,13 +158,13 @@ def test_custom_resources_can_have_selectable_fields() -> None:
 )
 def test_invalid_field_selectors(text: str, message: str) -> None:
     with pytest.raises(SelectorError, match=message.replace("'", ".")):
-        field_selector(text, "Pod")
+        field_selector(text, strategy_of("", "Pod").selectable)
 
 
 def test_errors_for_kinds_with_only_metadata_selectors() -> None:
     with pytest.raises(SelectorError) as caught:
-        field_selector("data.a=b", "ConfigMap")
+        field_selector("data.a=b", strategy_of("", "ConfigMap").selectable)
     known = '"metadata.name", "metadata.namespace"'
     assert str(caught.value) == f'"data.a" is not a known field selector: only {known}'
     with pytest.raises(SelectorError, match=r"field label not supported: spec\.a"):
-        field_selector("spec.a=b", "Widget", {})
+        field_selector("spec.a=b", FieldLabels.of())

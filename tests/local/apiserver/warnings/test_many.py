@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from traincrew.local.apiserver.warnings import advise
+from local.apiserver.strategies import strategy_of
 
 
 def pod(**spec: Any) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def test_colliding_paths_are_those_of_all_pairs(seed: int) -> None:
     paths = ["/".join(chance.choices(names, k=chance.randint(1, 4))) for _ in range(12)]
     items = [{"key": "k", "path": path} for path in paths]
     volume = {"name": "v", "configMap": {"name": "c", "items": items}}
-    assert list(advise("pods", pod(volumes=[volume]))) == colliding(paths)
+    assert list(strategy_of("", "Pod").warnings(pod(volumes=[volume]))) == colliding(paths)
 
 
 def conflicting(ports: list[dict[str, Any]]) -> list[tuple[int, str, int]]:
@@ -71,4 +71,6 @@ def test_conflicting_ports_are_those_of_all_pairs(seed: int) -> None:
         f"{place}[{index}]: {word} port definition with {place}[{position}]"
         for index, word, position in conflicting(ports)
     ]
-    assert [text for text in advise("pods", document) if "definition" in text] == expected
+    assert [
+        text for text in strategy_of("", "Pod").warnings(document) if "definition" in text
+    ] == expected

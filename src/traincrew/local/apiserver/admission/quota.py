@@ -67,7 +67,7 @@ def assess(
     if not matching:
         return []
     for entry in matching:
-        _check_status(entry, name, obj, rejection)
+        _check_status(entry, resource, obj, rejection)
     wanted = quotas.usage(name, obj, now)
     if negative := quotas.negative(wanted):
         raise rejection(f"quota usage is negative for resource(s): {','.join(negative)}")
@@ -97,11 +97,12 @@ def _matches(entry: Entry, resource: str, obj: Document) -> bool:
     return quotas.quota_matches(quota.get("spec") or {}, hard, resource, obj)
 
 
-def _check_status(entry: Entry, resource: str, obj: Document, rejection: Any) -> None:
-    """Check that the pod sets the constrained requests and that the quota's usage is known."""
+def _check_status(entry: Entry, resource: ResourceType, obj: Document, rejection: Any) -> None:
+    """Check that the object sets what is constrained, and that the quota's usage is known."""
     status, quota = entry.obj["status"], entry.key[1]
-    names = quotas.matching_names(resource, status["hard"])
-    if resource == "pods" and (missing := quotas.missing_requests(obj, names)):
+    names = quotas.matching_names(resource.identifier, status["hard"])
+    missing_requests = resource.strategy.missing_requests
+    if missing_requests is not None and (missing := missing_requests(obj, names)):
         raise rejection(f"failed quota: {quota}: {missing}")
     if unknown := [name for name in names if name not in (status.get("used") or {})]:
         listed = ",".join(sorted(names))

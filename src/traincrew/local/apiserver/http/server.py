@@ -13,13 +13,13 @@ from traincrew.engine.serving.http import HttpServer
 from traincrew.engine.serving.limits import Limits
 from traincrew.engine.serving.serverlog import server_logger
 from traincrew.local.apiserver.authorization import Authorizer, Policies
+from traincrew.local.apiserver.kinds.builtin import builtin_resources
+from traincrew.local.apiserver.kinds.core.addresses import DEFAULT_RANGE, Addresses
 from traincrew.local.apiserver.reads.watch import WatchHub
 from traincrew.local.apiserver.registry import Registry
-from traincrew.local.apiserver.registry.builtins import builtin_resources
 from traincrew.local.apiserver.requests import split_path
 from traincrew.local.apiserver.storage import StorageError
 from traincrew.local.apiserver.values.errors import StatusError, internal
-from traincrew.local.apiserver.writes.addresses import DEFAULT_RANGE, Addresses
 from traincrew.local.apiserver.writes.bootstrap import create_bootstrap_roles
 from traincrew.local.apiserver.writes.definitions import Definitions
 from traincrew.local.apiserver.writes.housekeeping import Housekeeping

@@ -54,22 +54,15 @@ class Representation:
             "metadata": obj["metadata"],
         }
 
-    @property
-    def _printer_columns(self) -> list[Document] | None:
-        """The printer columns of a custom resource; None for built-in kinds."""
-        custom = self._resource.custom
-        return None if custom is None else custom.get("additionalPrinterColumns") or []
-
     def _columns(self) -> list[Document]:
-        from traincrew.local.apiserver.printers import table
+        from traincrew.local.apiserver.kinds import table
 
-        return table.columns(self._resource.group, self._resource.kind, self._printer_columns)
+        return table.columns(self._resource)
 
     def _row(self, obj: Document) -> Document:
-        from traincrew.local.apiserver.printers import table
+        from traincrew.local.apiserver.kinds import table
 
-        group, kind = self._resource.group, self._resource.kind
-        cells = table.row(group, kind, obj, self._clock(), self._printer_columns)
+        cells = table.row(self._resource, obj, self._clock())
         row: Document = {"cells": cells}
         if self._include == "Object":
             row["object"] = obj

@@ -46,8 +46,7 @@ class Selection:
             if text := call.text("labelSelector"):
                 self._by_label = _labels(text)
             if text := call.text("fieldSelector"):
-                selectable = _selectable(resource)
-                self._by_field = selectors.field_selector(text, resource.kind, selectable)
+                self._by_field = selectors.field_selector(text, _selectable(resource))
                 self.only = self._only_key(text, resource)
         except selectors.SelectorError as error:
             raise bad_request(str(error)) from None
@@ -82,9 +81,9 @@ class Selection:
         return self._by_field is None or self._by_field(obj)
 
 
-def _selectable(resource: ResourceType) -> dict[str, str] | None:
-    """Return the selectable fields of a custom resource: name in selectors to path."""
+def _selectable(resource: ResourceType) -> selectors.FieldLabels:
+    """Return the fields by which objects of a resource can be selected."""
     if resource.custom is None:
-        return None
+        return resource.strategy.selectable
     declared = resource.custom.get("selectableFields") or ()
-    return {each["jsonPath"].lstrip("."): each["jsonPath"] for each in declared}
+    return selectors.FieldLabels.of(*(each["jsonPath"].lstrip(".") for each in declared))

@@ -4,6 +4,13 @@ The packages above use it to resolve a path; `writes` changes it when CustomReso
 created and deleted. It holds no objects.
 """
 
-from .registry import ALL_VERBS, Registry, ResourceType, ScalePaths, Subresource, version_order
+from traincrew.local.apiserver.kinds.strategy import (
+    ALL_VERBS,
+    ResourceType,
+    ScalePaths,
+    Subresource,
+)
+
+from .registry import Registry, version_order
 
 __all__ = ["ALL_VERBS", "Registry", "ResourceType", "ScalePaths", "Subresource", "version_order"]

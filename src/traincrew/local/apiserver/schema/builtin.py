@@ -106,7 +106,7 @@ def _required_texts(node: SchemaNode, schema: dict[str, Any]) -> tuple[str, ...]
 
     The published ``required`` only means that Go always writes the field. The server's validation
     requires strings (except values, which may be empty); for numbers, lists and objects it has
-    separate rules, see ``validation``.
+    separate rules, see ``kinds``.
     """
     return tuple(
         key
@@ -164,7 +164,7 @@ def _property(schema: dict[str, Any]) -> SchemaNode:
     else:
         node = SchemaNode(schema["type"])
         _fill(node, schema)
-        # A default here only identifies list items; ``defaults`` fills in built-in kinds.
+        # A default here only identifies list items; a strategy fills in the rest.
         node.default = schema.get("default", msgspec.UNSET)
         node.go_type = _go_type(node)
     if "x-go-type" in schema:

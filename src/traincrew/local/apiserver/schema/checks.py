@@ -2,7 +2,7 @@
 
 Messages are those of the validator of upstream's custom resources (kube-openapi
 ``pkg/validation/validate``). Built-in kinds go through the same checks; their types come from the
-published definitions, and rules between fields are in ``validation``.
+published definitions, and rules between fields are in ``kinds``.
 """
 
 from __future__ import annotations

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
-from traincrew.local.apiserver import defaults
 from traincrew.local.apiserver.values import causes as why
 
 from .builtin import builtin_kinds, builtin_node
@@ -25,12 +24,6 @@ __all__ = ["ObjectSchema", "from_crd", "load_builtin"]
 
 _STATUS: dict[str, Any] = {"f:status": {}}
 _SPEC: dict[str, Any] = {"f:spec": {}}
-# Metadata that status updates do not change, for kinds that keep only part of it
-# (``GetResetFields`` of the kinds' strategies in ``k8s.io/kubernetes/pkg/registry``).
-_STATUS_RESETS: dict[tuple[str, str], dict[str, Any]] = {
-    ("", "Pod"): {"f:metadata": {"f:deletionTimestamp": {}, "f:ownerReferences": {}}},
-    ("apps", "Deployment"): {"f:metadata": {"f:labels": {}}},
-}
 
 
 class ObjectSchema:
@@ -53,6 +46,7 @@ class ObjectSchema:
         definition: str = "",
         open_api_v3_schema: Document | None = None,
         status_subresource: bool = True,
+        reset_by_status: tuple[str, ...] = (),
     ) -> None:
         self.group = group
         self.version = version
@@ -61,6 +55,7 @@ class ObjectSchema:
         self._definition = definition
         self._source = open_api_v3_schema or {}
         self._status_subresource = status_subresource
+        self._reset_by_status = reset_by_status
 
     @cached_property
     def node(self) -> SchemaNode:
@@ -82,7 +77,9 @@ class ObjectSchema:
             return _STATUS if self.has_status and not subresource else {}
         if self.custom:
             return {"f:metadata": {}, "f:spec": {}}
-        return _SPEC | _STATUS_RESETS.get((self.group, self.kind), {})
+        if not self._reset_by_status:
+            return _SPEC
+        return _SPEC | {"f:metadata": {f"f:{name}": {} for name in self._reset_by_status}}
 
     def prune(self, obj: Document, emptied: list[tuple[Path, Any]] | None = None) -> list[str]:
         """Remove unknown fields and null fields, in place.
@@ -107,12 +104,9 @@ class ObjectSchema:
         return prune_and_check(self.node, obj, emptied)
 
     def default(self, obj: Document) -> None:
-        """Fill in the static defaults, in place."""
-        if self.custom:
-            if self.node.has_defaults:
-                fill_defaults(self.node, obj)
-        else:
-            defaults.apply(self.group, self.kind, obj)
+        """Fill in the defaults of a custom resource's schema, in place; built-in ones have none."""
+        if self.custom and self.node.has_defaults:
+            fill_defaults(self.node, obj)
 
     def complete(self, obj: Document) -> None:
         """Bring an object of a built-in kind into the form Go writes, in place."""
@@ -135,8 +129,8 @@ class ObjectSchema:
     def validate(self, obj: Document) -> list[Cause]:
         """Check an object against its schema: types, ranges, formats, required and repeated items.
 
-        Rules beyond it are in `validation`: `validation.kinds` has those of built-in kinds,
-        `validation.custom` those of custom resources.
+        Rules beyond it are in `kinds`: a strategy has those of its built-in kind,
+        `kinds.custom` those of custom resources.
 
         Args:
             obj: the document, pruned and defaulted.
@@ -166,8 +160,16 @@ class ObjectSchema:
 
 
 @cache
-def load_builtin(group: str, version: str, kind: str) -> ObjectSchema:
+def load_builtin(
+    group: str, version: str, kind: str, *, reset_by_status: tuple[str, ...] = ()
+) -> ObjectSchema:
     """Return the schema of a built-in kind.
+
+    Args:
+        group: API group, empty for the core group.
+        version: such as ``v1``.
+        kind: such as ``Pod``.
+        reset_by_status: metadata that updates of the status do not change.
 
     Raises:
         KeyError: this server does not know the kind.
@@ -175,7 +177,7 @@ def load_builtin(group: str, version: str, kind: str) -> ObjectSchema:
     name = builtin_kinds().get((group, version, kind))
     if name is None:
         raise KeyError(f"no schema of kind {kind} in {group or 'core'}/{version}")
-    return ObjectSchema(group, version, kind, definition=name)
+    return ObjectSchema(group, version, kind, definition=name, reset_by_status=reset_by_status)
 
 
 def from_crd(

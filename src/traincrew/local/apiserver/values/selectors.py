@@ -10,10 +10,13 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
+import msgspec
+
 from .names import label_value_fault, qualified_name_fault
 from .numbers import int64
 
 __all__ = [
+    "FieldLabels",
     "SelectorError",
     "field_selector",
     "from_label_selector",
@@ -221,90 +224,40 @@ def _expression(expression: Mapping[str, Any]) -> LabelPredicate:
 
 # --- fields -------------------------------------------------------------------------------------
 
-_METADATA = ("metadata.name", "metadata.namespace")
-_FIELDS: dict[str, tuple[str, ...]] = {
-    "Pod": (
-        "spec.nodeName",
-        "spec.restartPolicy",
-        "spec.schedulerName",
-        "spec.serviceAccountName",
-        "spec.hostNetwork",
-        "status.phase",
-        "status.podIP",
-        "status.nominatedNodeName",
-    ),
-    "Node": ("spec.unschedulable",),
-    "Namespace": ("status.phase",),
-    "ReplicationController": ("status.replicas",),
-    "ReplicaSet": ("status.replicas",),
-    "Job": ("status.successful",),
-    "Secret": ("type",),
-    "Service": ("spec.clusterIP", "spec.type"),
-    "Event": (
-        "involvedObject.kind",
-        "involvedObject.namespace",
-        "involvedObject.name",
-        "involvedObject.uid",
-        "involvedObject.apiVersion",
-        "involvedObject.resourceVersion",
-        "involvedObject.fieldPath",
-        "regarding.kind",
-        "regarding.namespace",
-        "regarding.name",
-        "regarding.uid",
-        "regarding.apiVersion",
-        "regarding.resourceVersion",
-        "regarding.fieldPath",
-        "reason",
-        "reportingComponent",
-        "reportingController",
-        "source",
-        "type",
-    ),
-}
-# The values that absent fields compare as: the zero values of their Go types.
-_ABSENT = {
-    "spec.unschedulable": "false",
-    "spec.hostNetwork": "false",
-    "status.replicas": "0",
-    "status.successful": "0",
-}
-# Kinds whose field label conversion has its own error message upstream.
-_KINDS_WITH_OWN_MESSAGE = frozenset(
-    "Event Job Namespace Node Pod ReplicationController Secret Service".split()  # noqa: SIM905
-)
-_OTHER_PLACES = {
-    "status.successful": ("status", "succeeded"),
-    "source": ("source", "component"),
-    "regarding.kind": ("involvedObject", "kind"),
-}
+
+class FieldLabels(msgspec.Struct, frozen=True):
+    """The fields by which objects of a kind can be selected, beside name and namespace.
+
+    Attributes:
+        paths: the places of each field in an object; the first that has a value counts.
+        absent: what an absent field is compared as, where the zero value of its Go type is no
+            empty string.
+        own_message: whether the kind converts its field labels itself upstream, which has another
+            error message.
+    """
+
+    paths: Mapping[str, tuple[str, ...]] = {}
+    absent: Mapping[str, str] = {}
+    own_message: bool = False
+
+    @classmethod
+    def of(
+        cls, *labels: str, absent: Mapping[str, str] | None = None, own_message: bool = True
+    ) -> FieldLabels:
+        """Return fields that are selected by their own path, such as ``status.phase``."""
+        return cls({label: (label,) for label in labels}, absent or {}, own_message)
 
 
-def _getter(path: str, kind: str) -> Callable[[dict[str, Any]], str]:
-    steps = tuple(path.split("."))
-    if kind == "Job" or path == "source":
-        steps = _OTHER_PLACES.get(path, steps)
-    absent = _ABSENT.get(path, "")
+_METADATA = FieldLabels.of("metadata.name", "metadata.namespace").paths
+
+
+def _getter(places: tuple[str, ...], absent: str) -> Callable[[dict[str, Any]], str]:
+    steps, *others = [tuple(place.split(".")) for place in places]
 
     def walk(value: Any, steps: tuple[str, ...]) -> Any:
         for step in steps:
             value = value.get(step) if type(value) is dict else None
         return value
-
-    # events.k8s.io/v1 and core/v1 serve the same stored object with different field names.
-    others: tuple[tuple[str, ...], ...] = ()
-    if kind == "Event":
-        reporting = (("reportingComponent",), ("reportingController",))
-        if steps[0] == "regarding":
-            others = (("involvedObject", *steps[1:]),)
-        elif steps[0] == "involvedObject":
-            others = (("regarding", *steps[1:]),)
-        elif path in ("reportingComponent", "reportingController"):
-            steps, *rest = reporting
-            others = tuple(rest)
-        elif path == "source":
-            # As upstream's ToSelectableFields: without a source, the reporting component is used.
-            others = (("deprecatedSource", "component"), *reporting)
 
     def get(obj: dict[str, Any]) -> str:
         value = walk(obj, steps)
@@ -330,34 +283,30 @@ def _unescape(value: str) -> str:
     return re.sub(r"\\([\\,=])", r"\1", value)
 
 
-def field_selector(
-    text: str, kind: str, selectable: Mapping[str, str] | None = None
-) -> ObjectPredicate:
+def field_selector(text: str, labels: FieldLabels) -> ObjectPredicate:
     """Compile ``status.phase!=Running,metadata.name=x`` and the like.
 
     Args:
         text: the selector; empty selects everything.
-        kind: the listed kind; each kind supports a few fields only.
-        selectable: further fields of a custom resource (``selectableFields``): label to JSON path,
-            such as ``spec.color`` to ``.spec.color``.
+        labels: the fields of the listed kind; each kind supports a few only.
 
     Raises:
         SelectorError: the text is no selector, or names a field the kind does not support.
     """
-    supported = {*_METADATA, *_FIELDS.get(kind, ()), *(selectable or ())}
     predicates: list[ObjectPredicate] = []
     for term in _split_terms(text):
         match = re.match(r"(.*?)(!=|==|=)(.*)\Z", term, re.DOTALL)
         if match is None:
             raise SelectorError(f"invalid selector: '{text}'; can't understand '{term}'")
-        path, operator, value = match[1].strip(), match[2], _unescape(match[3])
-        if path not in supported:
-            if selectable is not None or kind in _KINDS_WITH_OWN_MESSAGE:
-                raise SelectorError(f"field label not supported: {path}")
+        label, operator, value = match[1].strip(), match[2], _unescape(match[3])
+        places = labels.paths.get(label) or _METADATA.get(label)
+        if places is None:
+            if labels.own_message:
+                raise SelectorError(f"field label not supported: {label}")
             known = '"metadata.name", "metadata.namespace"'
-            raise SelectorError(f'"{path}" is not a known field selector: only {known}')
-        source = (selectable or {}).get(path, path).lstrip(".")
-        predicates.append(_field_term(_getter(source, kind), value, equal=operator != "!="))
+            raise SelectorError(f'"{label}" is not a known field selector: only {known}')
+        get = _getter(places, labels.absent.get(label, ""))
+        predicates.append(_field_term(get, value, equal=operator != "!="))
     return _all(predicates)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traincrew.local.apiserver import defaults
 from traincrew.local.apiserver.requests import WriteOptions, write_options
 from traincrew.local.apiserver.requests.negotiation import json_body
 from traincrew.local.apiserver.requests.objectmeta import generate_name, meta_of, new_uid, timestamp
@@ -22,9 +21,8 @@ from traincrew.local.apiserver.values.errors import (
     invalid,
     not_found,
 )
-from traincrew.local.apiserver.warnings import advise
 
-from . import decoding, kinds, pipeline, updates
+from . import decoding, pipeline, updates
 from .writer import Writer
 
 if TYPE_CHECKING:
@@ -115,17 +113,18 @@ class Creation(Writer):
         document, complete = self.mutate(resource, document, None, 0, options, complete=complete)
         if options.rights is not None:
             options.rights.check_grant(resource.identifier, document, None)
-        if create := kinds.CREATE.get(resource.identifier):
-            create(self, document)
-        if resource.custom is None:
-            defaults.after_uid(resource.group, resource.kind, document)
+        strategy = resource.strategy
+        if strategy.prepare_create is not None:
+            strategy.prepare_create(self, document)
+        if strategy.default_after_uid is not None:
+            strategy.default_after_uid(document)
         pipeline.check(resource, document, None, options.dropped, complete=complete)
         if options.admission is not None:
             options.admission.validate(document, None, 0)
         if versioned:  # upstream's storage refuses it, after everything else
             raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
         charges = [] if unlimited else self.enforce_limits(resource, document, None)
-        options.warnings.extend(advise(resource.identifier, document))
+        options.warnings.extend(strategy.warnings(document))
         # A generated name is the one that the webhooks were sent.
         key = (namespace, document["metadata"]["name"])
         return self._store_new(resource, key, document, options, charges)
@@ -155,8 +154,8 @@ class Creation(Writer):
         return namespace
 
     def _reset_status(self, resource: ResourceType, document: Document) -> None:
-        """Drop the status of a new object; only nodes register with one."""
-        if resource.status and resource.identifier != "nodes":
+        """Drop the status of a new object, unless objects of the kind bring one."""
+        if resource.status and not resource.strategy.status_on_create:
             document.pop("status", None)
             if resource.custom is None:
                 document["status"] = {}
@@ -186,7 +185,7 @@ class Creation(Writer):
         if options.dry_run:
             return Entry(key, 0, document)
         self.charge_quotas(charges)
-        hidden = kinds.DEFAULTED_ON_READ.get(resource.identifier, options.hidden)
+        hidden = resource.strategy.defaulted_on_read or options.hidden
         return self.storage.put(resource.identifier, key, document, hidden=hidden, limited=True)
 
     def _ensure_name(self, resource: ResourceType, metadata: Document, namespace: str) -> None:

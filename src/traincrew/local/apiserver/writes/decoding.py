@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from traincrew.local.apiserver.schema import checks
 from traincrew.local.apiserver.schema.builtin import object_meta
 from traincrew.local.apiserver.schema.decoding import (
-    annotated_number_fault,
     decode_fault,
-    nested_schema_fault,
 )
 from traincrew.local.apiserver.schema.prune import drop_unknown, prune
 from traincrew.local.apiserver.values import causes
@@ -118,7 +116,7 @@ def report_unknown(
     """
     sent = clone(document) if resource.custom is None and options.validation == "Strict" else None
     unknown, valid = resource.schema.prune_and_check(document, options.dropped)
-    valid = valid and resource.identifier not in _ANNOTATED_NUMBER
+    valid = valid and not resource.strategy.decoded_always
     if resource.custom is not None or (options.patched or "").startswith("{"):
         unknown.sort()  # upstream iterates over a map here
     if options.validation == "Ignore" or not (faults or unknown):
@@ -211,11 +209,6 @@ def after_apply(
     return Applied(hidden, valid)
 
 
-# Upstream's internal type has a number that users see as an annotation.
-_ANNOTATED_NUMBER = frozenset({"daemonsets.apps"})
-_DEFINITION = "customresourcedefinitions.apiextensions.k8s.io"
-
-
 def check_types(resource: ResourceType, document: Document, options: WriteOptions) -> list[Cause]:
     """Reject values of a wrong type, as upstream's decoder does.
 
@@ -265,10 +258,8 @@ def _type_fault(
     if not complete and (text := decode_fault(node, document, converted=converted)):
         return text, found  # a wrong type after the last violation that was reported
     wrong = [cause for cause in found if cause.reason == "FieldValueTypeInvalid"]
-    if not wrong and resource.identifier in _ANNOTATED_NUMBER:
-        return annotated_number_fault(document), found
-    if not wrong and resource.identifier == _DEFINITION:
-        return nested_schema_fault(document), found
+    if not wrong and resource.strategy.decode_fault is not None:
+        return resource.strategy.decode_fault(document), found
     text = decode_fault(node, document, converted=converted) if wrong else None
     if text is None:
         text = ", ".join(f"{cause.field}: {cause.message}" for cause in wrong)

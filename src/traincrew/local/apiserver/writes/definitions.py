@@ -5,13 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from traincrew.local.apiserver import schema as schemas
+from traincrew.local.apiserver.kinds.apiextensions.status import (
+    DEFINITIONS,
+    FINALIZER,
+    has_condition,
+    set_condition,
+)
 from traincrew.local.apiserver.registry import ResourceType, ScalePaths, version_order
 from traincrew.local.apiserver.requests import DeleteOptions
 from traincrew.local.apiserver.requests.objectmeta import timestamp
 from traincrew.local.apiserver.values.codec import clone
 from traincrew.local.apiserver.values.errors import StatusError
-
-from .crd_status import DEFINITIONS, FINALIZER, has_condition, set_condition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -11,8 +11,6 @@ from traincrew.local.apiserver.requests.objectmeta import mark_deleting, timesta
 from traincrew.local.apiserver.storage import Entry
 from traincrew.local.apiserver.values.errors import conflict, forbidden
 
-from .crd_status import DEFINITIONS, mark_terminating
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -25,7 +23,6 @@ __all__ = ["Deleted", "Deleter", "should_delete_after_update"]
 
 _ORPHAN = "orphan"
 _FOREGROUND = "foregroundDeletion"
-_UNDELETABLE_NAMESPACES = frozenset({"default", "kube-system", "kube-public"})
 
 
 class Deleted(NamedTuple):
@@ -40,7 +37,7 @@ def should_delete_after_update(resource: ResourceType, obj: Document) -> bool:
     metadata = obj["metadata"]
     if metadata.get("deletionTimestamp") is None or metadata.get("finalizers"):
         return False
-    if resource.identifier == "namespaces" and obj.get("spec", {}).get("finalizers"):
+    if resource.strategy.spec_finalizers and obj.get("spec", {}).get("finalizers"):
         return False
     return not metadata.get("deletionGracePeriodSeconds")
 
@@ -76,17 +73,6 @@ def _finalizers(resource: ResourceType, metadata: Document, propagation: str | N
     return result
 
 
-def _pod_grace(obj: Document, wanted: int | None) -> int:
-    """Return the grace period of a pod in seconds; 0 when it cannot have running containers."""
-    spec = obj.get("spec", {})
-    if not spec.get("nodeName"):
-        return 0
-    if obj.get("status", {}).get("phase") in {"Failed", "Succeeded"}:
-        return 0
-    period = wanted if wanted is not None else spec.get("terminationGracePeriodSeconds", 30)
-    return period if period >= 0 else 1
-
-
 class Deleter:
     """Implements DELETE of stored objects.
 
@@ -107,23 +93,25 @@ class Deleter:
         """
         obj = entry.copy()
         metadata = obj["metadata"]
-        if resource.identifier == "namespaces" and metadata["name"] in _UNDELETABLE_NAMESPACES:
-            raise forbidden("namespaces", "", metadata["name"], "this namespace may not be deleted")
+        strategy = resource.strategy
+        if metadata["name"] in strategy.undeletable:
+            detail = f"this {resource.singular} may not be deleted"
+            raise forbidden(resource.plural, resource.group, metadata["name"], detail)
         _preconditions(resource, obj, options)
         deleting = metadata.get("deletionTimestamp") is not None
-        if resource.identifier == "pods":
-            graceful, pending = self._grace(obj, options, deleting=deleting)
+        graceful = False
+        if strategy.grace_seconds is not None:
+            whole = strategy.grace_seconds(obj, options.grace_seconds)
+            graceful, pending = self._grace(obj, options, whole, deleting=deleting)
             if pending:
                 return Deleted(entry, gone=False)
-        else:
-            graceful = False
-        if resource.identifier == DEFINITIONS and not deleting:
-            mark_terminating(obj, timestamp(self._clock()))
+        if strategy.begin_deletion is not None and not deleting:
+            strategy.begin_deletion(obj, timestamp(self._clock()))
         before = metadata.get("finalizers") or []
         finalizers = _finalizers(resource, metadata, options.propagation)
         if finalizers != before:
             metadata["finalizers"] = finalizers
-        if resource.identifier == "namespaces" and obj["spec"].get("finalizers"):
+        if strategy.spec_finalizers and obj["spec"].get("finalizers"):
             if not deleting:
                 mark_deleting(metadata, self._clock(), 0)
                 del metadata["deletionGracePeriodSeconds"]
@@ -141,12 +129,18 @@ class Deleter:
             self._update(resource, entry, obj, options)
         return Deleted(self._storage.delete(resource.identifier, entry.key), gone=True)
 
-    def _grace(self, obj: Document, options: DeleteOptions, *, deleting: bool) -> tuple[bool, bool]:
-        """Set a pod's deletion fields; return (set, already being deleted without a change)."""
+    def _grace(
+        self, obj: Document, options: DeleteOptions, whole: int, *, deleting: bool
+    ) -> tuple[bool, bool]:
+        """Set the fields of a deletion with a grace period of `whole` seconds.
+
+        Returns:
+            Whether they are set, and whether the object is being deleted already without a change.
+        """
         metadata = obj["metadata"]
         wanted = options.grace_seconds
         if not deleting:
-            mark_deleting(metadata, self._clock(), _pod_grace(obj, wanted))
+            mark_deleting(metadata, self._clock(), whole)
             return True, False
         current = metadata.get("deletionGracePeriodSeconds") or 0
         if current == 0:

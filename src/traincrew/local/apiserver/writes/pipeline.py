@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from traincrew.local.apiserver import validation
 from traincrew.local.apiserver.apply import apply as ssa
+from traincrew.local.apiserver.kinds.custom import validate as validate_custom
+from traincrew.local.apiserver.kinds.validation import validate
 from traincrew.local.apiserver.requests.objectmeta import timestamp
 from traincrew.local.apiserver.schema.prune import fill_required, restore, zero
 from traincrew.local.apiserver.values import causes
 from traincrew.local.apiserver.values.codec import clone, encode_sorted
 from traincrew.local.apiserver.values.errors import invalid
-from traincrew.local.apiserver.warnings import repeated_owners
 
 from .decoding import check_types, significant
 
@@ -62,15 +62,13 @@ def default(
         if faults:
             _fill_required_lists(node, document)
         complete = not faults
-        if kept := _SIGNIFICANT_EMPTY.get(resource.identifier):
+        if kept := resource.strategy.kept_empty:
             restore(document, [each for each in options.dropped if each[0][1] == kept])
+    if resource.strategy.default is not None:
+        resource.strategy.default(document)
     resource.schema.default(document)
     resource.schema.complete(document)
     return complete
-
-
-# An empty list here prevents the default; validation rejects it.
-_SIGNIFICANT_EMPTY = {"horizontalpodautoscalers.autoscaling": "policies"}
 
 
 def drop_repeated_owners(document: Document, options: WriteOptions, *, changed: bool) -> None:
@@ -86,11 +84,39 @@ def drop_repeated_owners(document: Document, options: WriteOptions, *, changed: 
         return
     owners = metadata.get("ownerReferences")
     if type(owners) is list and len(owners) > 1:
-        options.warnings.extend(repeated_owners(document, changed=changed))
+        options.warnings.extend(_repeated_owners(document, changed=changed))
         first: dict[bytes, Any] = {}
         for owner in owners:
             first.setdefault(encode_sorted(owner), owner)
         metadata["ownerReferences"] = list(first.values())
+
+
+def _repeated_owners(document: Document, *, changed: bool) -> list[str]:
+    """Return a warning if an owner is referenced twice.
+
+    Args:
+        document: the object.
+        changed: whether the client sent a patch, not the whole object.
+    """
+    owners = document["metadata"].get("ownerReferences")
+    if not owners or len(owners) < 2:
+        return []
+    seen: set[bytes] = set()
+    uids = []
+    for owner in owners:
+        encoded = encode_sorted(owner)
+        if encoded in seen:
+            uids.append(owner.get("uid", ""))
+        seen.add(encoded)
+    if not uids:
+        return []
+    when = " after mutating admission happens" if changed else ""
+    text = (
+        f".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner "
+        "references in 1.20+, and may reject such requests as early as 1.24; please fix your "
+        f"requests; duplicate UID(s) observed: {', '.join(uids)}"
+    )
+    return [text]
 
 
 def _fill_required_lists(node: SchemaNode, value: Document) -> None:
@@ -121,7 +147,7 @@ def _violations(
     field that no rule reports is reported by the schema.
     """
     if not missing:
-        return validation.validate(resource.group, resource.kind, document, old)
+        return validate(resource.strategy, document, old)
     if any(cause.reason != "FieldValueRequired" for cause in missing):
         return missing
     whole = clone(document)
@@ -130,7 +156,7 @@ def _violations(
             if name in resource.schema.node.required and name not in whole:
                 whole[name] = zero(child)
             fill_required(child, whole.get(name))
-    found = validation.validate(resource.group, resource.kind, whole, old)
+    found = validate(resource.strategy, whole, old)
     named = {cause.field for cause in found}
     return [*found, *(cause for cause in missing if cause.field not in named)]
 
@@ -194,7 +220,7 @@ def _broken_rules(
         if resource.custom is None:
             found += resource.schema.validate(document)
         else:
-            found += validation.validate_custom(resource.schema, document, old)
+            found += validate_custom(resource.schema, document, old)
     if resource.custom is None:
         found = _violations(resource, document, old, significant(found))
         if found and dropped:

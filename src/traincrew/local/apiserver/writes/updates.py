@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from traincrew.local.apiserver.validation.ephemeral import EPHEMERAL, ephemeral_part
+from traincrew.local.apiserver.kinds.podspec.ephemeral import EPHEMERAL, ephemeral_part
 from traincrew.local.apiserver.values import causes
 from traincrew.local.apiserver.values.codec import clone
 from traincrew.local.apiserver.values.errors import conflict, invalid
@@ -109,7 +109,7 @@ def _status_part(resource: ResourceType, new: Document, old: Document) -> Docume
             result["metadata"]["managedFields"] = managed
     else:
         result["metadata"] = new["metadata"]
-        if resource.identifier == "deployments.apps":
+        if "labels" in resource.strategy.reset_by_status:
             _restore(result["metadata"], old["metadata"], "labels")
     result.pop("status", None)
     if "status" in new:

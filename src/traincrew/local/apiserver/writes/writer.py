@@ -5,30 +5,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from traincrew.local.apiserver.admission import limits, quota
+from traincrew.local.apiserver.kinds.podspec.ephemeral import EPHEMERAL, accepted_ephemeral
 from traincrew.local.apiserver.reads.representation import convert
 from traincrew.local.apiserver.requests import WriteOptions
 from traincrew.local.apiserver.requests.objectmeta import meta_of
 from traincrew.local.apiserver.storage import Entry
-from traincrew.local.apiserver.validation.ephemeral import EPHEMERAL, accepted_ephemeral
 from traincrew.local.apiserver.values import causes
 from traincrew.local.apiserver.values.errors import (
     bad_request,
     invalid,
     not_found,
 )
-from traincrew.local.apiserver.warnings import advise
 
-from . import kinds, pipeline, updates
+from . import pipeline, updates
 from .deletion import Deleter, should_delete_after_update
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from traincrew.local.apiserver.kinds.core.addresses import Addresses
     from traincrew.local.apiserver.registry import Registry, ResourceType
     from traincrew.local.apiserver.storage import Storage
     from traincrew.local.apiserver.values.documents import Document
-
-    from .addresses import Addresses
 
 
 class Writer:
@@ -109,8 +107,8 @@ class Writer:
         updates.keep_identity(resource, entry, new, patched=changed)
         if resource.status and not both_parts:
             new = updates.written_part(resource, subresource, new, old)
-        if update := kinds.UPDATE.get(resource.identifier):
-            update(self, new, old, options.emptied)
+        if resource.strategy.prepare_update is not None:
+            resource.strategy.prepare_update(self, new, old, options.emptied)
         desired = not subresource and not both_parts
         if (
             (desired or subresource == EPHEMERAL)
@@ -131,7 +129,7 @@ class Writer:
         if desired and not same:
             charges = self.enforce_limits(resource, new, old)
         if desired:
-            options.warnings.extend(advise(resource.identifier, new, old))
+            options.warnings.extend(resource.strategy.warnings(new, old))
         if same and not entry.hidden and not options.hidden:
             return entry
         gone = should_delete_after_update(resource, new)
@@ -252,7 +250,7 @@ class Writer:
         Raises:
             StatusError: 403.
         """
-        limits.enforce(self.storage, resource.identifier, new, old)
+        limits.enforce(self.storage, resource, new, old)
         return quota.assess(self.storage, resource, new, old, self.clock())
 
     def charge_quotas(self, charges: list[quota.Charge]) -> None:

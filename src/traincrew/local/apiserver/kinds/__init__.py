@@ -1,0 +1,1 @@
+"""The built-in kinds: a folder for each API group, a file with a `Strategy` for each kind."""

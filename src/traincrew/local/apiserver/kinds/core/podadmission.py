@@ -1,0 +1,179 @@
+"""Admission of new pods: service account, priority and RuntimeClass.
+
+The rules are those of upstream's admission plugins ServiceAccount, Priority, RuntimeClass
+(``k8s.io/kubernetes/plugin/pkg/admission``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from traincrew.local.apiserver.requests.objectmeta import generate_name
+from traincrew.local.apiserver.values.errors import forbidden
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from traincrew.local.apiserver.storage import Storage
+    from traincrew.local.apiserver.values.documents import Document
+    from traincrew.local.apiserver.values.errors import StatusError
+
+__all__ = ["admit", "default_priority_class"]
+
+TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a path
+_TOKEN_VOLUME = "kube-api-access-"  # noqa: S105 - a name
+_TOKEN_SECONDS = 3607
+_SYSTEM_PRIORITIES = {"system-cluster-critical": 2000000000, "system-node-critical": 2000001000}
+_PRIORITY_CLASSES = "priorityclasses.scheduling.k8s.io"
+_RUNTIME_CLASSES = "runtimeclasses.node.k8s.io"
+
+
+def admit(storage: Storage, pod: Document) -> None:
+    """Complete a new pod in place, or reject it.
+
+    Raises:
+        StatusError: 403 for a reference to an object that does not exist, or for a priority that
+            is not that of the pod's class.
+    """
+    _set_account(storage, pod)
+    _set_priority(storage, pod)
+    _set_runtime(storage, pod)
+
+
+def _forbidden(pod: Document, why: str) -> StatusError:
+    return forbidden("pods", "", pod["metadata"].get("name", ""), why)
+
+
+def _set_account(storage: Storage, pod: Document) -> None:
+    """Set the service account and mount its token into the containers.
+
+    A controller creates the ``default`` account of each namespace; a pod may be created before it.
+    """
+    spec, namespace = pod["spec"], pod["metadata"]["namespace"]
+    account = spec.setdefault("serviceAccountName", "default")
+    spec.setdefault("serviceAccount", account)
+    entry = storage.get("serviceaccounts", (namespace, account))
+    if entry is None and account != "default":
+        raise _forbidden(
+            pod,
+            f"error looking up service account {namespace}/{account}: "
+            f'serviceaccount "{account}" not found',
+        )
+    wanted = spec.get("automountServiceAccountToken")
+    if wanted is None and entry is not None:
+        wanted = entry.obj.get("automountServiceAccountToken")
+    if wanted is not False:
+        _mount_token(spec)
+
+
+def _mount_token(spec: Document) -> None:
+    without = [
+        container
+        for container in _containers(spec)
+        if all(each.get("mountPath") != TOKEN_PATH for each in container.get("volumeMounts") or ())
+    ]
+    if not without:
+        return
+    name = generate_name(_TOKEN_VOLUME)
+    for container in without:
+        mount = {"name": name, "readOnly": True, "mountPath": TOKEN_PATH}
+        container["volumeMounts"] = [*(container.get("volumeMounts") or ()), mount]
+    field = {"apiVersion": "v1", "fieldPath": "metadata.namespace"}
+    sources = [
+        {"serviceAccountToken": {"expirationSeconds": _TOKEN_SECONDS, "path": "token"}},
+        {
+            "configMap": {
+                "name": "kube-root-ca.crt",
+                "items": [{"key": "ca.crt", "path": "ca.crt"}],
+            }
+        },
+        {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": field}]}},
+    ]
+    volume = {"name": name, "projected": {"sources": sources, "defaultMode": 0o644}}
+    spec["volumes"] = [*(spec.get("volumes") or ()), volume]
+
+
+def _containers(spec: Document) -> Iterator[Document]:
+    yield from spec.get("initContainers") or ()
+    yield from spec["containers"] or ()
+
+
+def _set_priority(storage: Storage, pod: Document) -> None:
+    spec = pod["spec"]
+    wanted = spec.get("priorityClassName", "")
+    chosen: Document | None = None
+    if wanted:
+        entry = storage.get(_PRIORITY_CLASSES, ("", wanted))
+        if entry is not None:
+            chosen = entry.obj
+        elif wanted in _SYSTEM_PRIORITIES:
+            chosen = {"value": _SYSTEM_PRIORITIES[wanted]}
+        else:
+            raise _forbidden(pod, f"no PriorityClass with name {wanted} was found")
+    else:
+        chosen = default_priority_class(storage)
+        if chosen is not None:
+            spec["priorityClassName"] = chosen["metadata"]["name"]
+    chosen = chosen or {}
+    priority = chosen.get("value", 0)
+    policy = chosen.get("preemptionPolicy", "PreemptLowerPriority")
+    for what, field, computed in (
+        ("integer value of priority", "priority", priority),
+        ("string value of PreemptionPolicy", "preemptionPolicy", policy),
+    ):
+        given = spec.setdefault(field, computed)
+        if given != computed:
+            raise _forbidden(
+                pod,
+                f"the {what} ({given}) must not be provided in pod spec; priority admission "
+                f"controller computed {computed} from the given PriorityClass name",
+            )
+
+
+def default_priority_class(storage: Storage) -> Document | None:
+    """Return the class of pods that name none: of several, that with the lowest value."""
+    classes = [entry.obj for entry in storage.scan(_PRIORITY_CLASSES)]
+    defaults = [each for each in classes if each.get("globalDefault")]
+    return min(defaults, key=lambda each: int(each.get("value", 0)), default=None)
+
+
+def _set_runtime(storage: Storage, pod: Document) -> None:
+    """Apply the overhead, node selector and tolerations of the pod's RuntimeClass."""
+    spec = pod["spec"]
+    name = spec.get("runtimeClassName")
+    overhead: Document = {}
+    if name:
+        entry = storage.get(_RUNTIME_CLASSES, ("", name))
+        if entry is None:
+            raise _forbidden(pod, f'pod rejected: RuntimeClass "{name}" not found')
+        overhead = (entry.obj.get("overhead") or {}).get("podFixed") or {}
+        _apply_scheduling(pod, entry.obj.get("scheduling") or {})
+    if spec.get("overhead") and spec["overhead"] != overhead:
+        raise _forbidden(
+            pod,
+            "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
+            if overhead
+            else "pod rejected: Pod Overhead set without corresponding RuntimeClass defined "
+            "Overhead",
+        )
+    if overhead:
+        spec["overhead"] = dict(overhead)
+
+
+def _apply_scheduling(pod: Document, scheduling: Document) -> None:
+    spec = pod["spec"]
+    selector = scheduling.get("nodeSelector") or {}
+    own = spec.get("nodeSelector") or {}
+    for key, value in selector.items():
+        if own.get(key, value) != value:
+            raise _forbidden(
+                pod,
+                f"conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}; "
+                f"pod.spec.nodeSelector[{key}] = {own[key]}",
+            )
+    if selector:
+        spec["nodeSelector"] = own | selector
+    known = spec.get("tolerations") or []
+    missing = [each for each in scheduling.get("tolerations") or () if each not in known]
+    if missing:
+        spec["tolerations"] = known + missing

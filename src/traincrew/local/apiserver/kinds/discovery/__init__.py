@@ -1,0 +1,1 @@
+"""The kinds of the API group `discovery.k8s.io`."""

@@ -1,0 +1,1 @@
+"""What kinds of several API groups share."""

@@ -1,0 +1,61 @@
+"""StorageClasses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from traincrew.local.apiserver.kinds.shared.cells import age_of, name_with_default
+from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
+from traincrew.local.apiserver.values import causes as why
+
+if TYPE_CHECKING:
+    from traincrew.local.apiserver.values.causes import Cause
+    from traincrew.local.apiserver.values.documents import Document
+
+__all__ = ["STRATEGY"]
+
+
+def _row(obj: Document, now: float) -> list[Any]:
+    """Return the cells of a StorageClass."""
+    return [
+        name_with_default(obj, "storageclass.kubernetes.io/is-default-class"),
+        obj.get("provisioner", ""),
+        obj.get("reclaimPolicy", "Delete"),
+        obj.get("volumeBindingMode", "Immediate"),
+        bool(obj.get("allowVolumeExpansion")),
+        age_of(obj, now),
+    ]
+
+
+def _default(obj: Document) -> None:
+    obj.setdefault("reclaimPolicy", "Delete")
+    obj.setdefault("volumeBindingMode", "Immediate")
+
+
+def _validate(found: list[Cause], obj: Document, old: Document | None) -> None:
+    """Validate a StorageClass."""
+    if old is None:
+        return
+    found.extend(
+        why.forbidden(key, f"updates to {key} are forbidden.")
+        for key in ("provisioner", "parameters", "reclaimPolicy", "volumeBindingMode")
+        if obj.get(key) != old.get(key)
+    )
+
+
+STRATEGY = Strategy(
+    resources=(
+        ResourceType(
+            "storage.k8s.io",
+            "v1",
+            "storageclasses",
+            "StorageClass",
+            namespaced=False,
+            short_names=("sc",),
+        ),
+    ),
+    columns="Name Provisioner ReclaimPolicy VolumeBindingMode AllowVolumeExpansion Age",
+    row=_row,
+    default=_default,
+    validate=_validate,
+)
