@@ -12,6 +12,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from traincrew.api.reasons import Cause
+
 INT32_MAX = 2**31 - 1
 Positive = Annotated[int, Meta(ge=1, le=INT32_MAX)]
 NonNegative = Annotated[int, Meta(ge=0, le=INT32_MAX)]
@@ -31,7 +33,7 @@ class SchedulingPolicy(Struct, rename="camel", kw_only=True, omit_defaults=True,
         Meta(
             description=(
                 "Number of seconds within which the workers must become ready; after that the"
-                " job fails with reason WorkersNotReady. Defaults to"
+                f" job fails with reason {Cause.NOT_STARTED.value}. Defaults to"
                 f" {DEFAULT_SCHEDULE_TIMEOUT_SECONDS}."
             ),
         ),
@@ -64,7 +66,7 @@ class CommonPolicy(Struct, rename="camel", kw_only=True, omit_defaults=True, fro
         Meta(
             description=(
                 "Number of seconds that the job may be active, counted from status.startTime,"
-                " before it fails with reason DeadlineExceeded. The time while the job is"
+                f" before it fails with reason {Cause.DEADLINE.value}. The time while the job is"
                 " suspended does not count."
             ),
         ),
@@ -74,9 +76,9 @@ class CommonPolicy(Struct, rename="camel", kw_only=True, omit_defaults=True, fro
         Meta(
             description=(
                 "Number of seconds that a running job may show no sign of life before this attempt"
-                " ends with reason NoProgress: no container of its pods has written a line of"
-                " output, the status of no pod has changed, and the program has reported no"
-                " advance. It is retried within the backoff"
+                f" ends with reason {Cause.NO_PROGRESS.value}: no container of its pods has"
+                " written a line of output, the status of no pod has changed, and the program has"
+                " reported no advance. It is retried within the backoff"
                 " limit, after which the job fails. Nothing is ended as long as the output of any"
                 " running pod cannot be read. If it is not set, there is no such deadline."
             ),

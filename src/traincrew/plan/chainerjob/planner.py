@@ -48,12 +48,10 @@ def plan(observed: Observed, now: datetime, options: Options) -> Plan:
 class _Planner(JobPlanner[api.ChainerJobSpec, Status]):
     """Decides what one ChainerJob needs next."""
 
-    api_version = api.API_VERSION
-    kind = api.KIND
+    definition = DEFINITION
     status_type = Status
     suspend_field = "spec.runPolicy.suspend"
     default_policy = RunPolicy()
-    containers = DEFINITION.containers
 
     def __init__(self, observed: Observed, now: datetime, options: Options) -> None:
         super().__init__(observed, now, options)

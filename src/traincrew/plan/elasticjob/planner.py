@@ -24,6 +24,7 @@ from traincrew.api.kinds.elasticjob.definition import DEFINITION
 from traincrew.api.kinds.elasticjob.rules import problems
 from traincrew.api.kinds.elasticjob.types import WORKER, ElasticJobSpec
 from traincrew.api.meta import format_time, parse_time
+from traincrew.api.reasons import Cause
 from traincrew.api.runpolicy import CommonPolicy
 from traincrew.plan.elasticjob import children, events, scaling, stalling
 from traincrew.plan.elasticjob.children import LABEL_TYPE
@@ -75,12 +76,10 @@ def plan(observed: Observed, now: datetime, options: Options) -> Plan:
 class _Planner(JobPlanner[ElasticJobSpec, ElasticJobStatus]):
     """Decides what one ElasticJob needs next."""
 
-    api_version = api.API_VERSION
-    kind = api.KIND
+    definition = DEFINITION
     status_type = ElasticJobStatus
     suspend_field = "spec.suspend"
     default_policy = CommonPolicy(clean_pod_policy="None")
-    containers = NAMED
 
     def __init__(self, observed: Observed, now: datetime, options: Options) -> None:
         super().__init__(observed, now, options)
@@ -188,9 +187,6 @@ class _Planner(JobPlanner[ElasticJobSpec, ElasticJobStatus]):
     def events_on_spec_change(self, spec: ElasticJobSpec) -> list[Event]:
         return events.replaced_policies(spec)
 
-    def refusal_reason(self, key: ChildKey) -> str:
-        return f"FailedCreate{key.kind}"
-
     # -- the end ------------------------------------------------------------------------------
 
     def outcome(self, spec: ElasticJobSpec, found: list[Problem]) -> Outcome | None:
@@ -214,10 +210,11 @@ class _Planner(JobPlanner[ElasticJobSpec, ElasticJobStatus]):
         failures = self.status_with_counts(spec).failures
         restarts = current.restarts_in_place()
         if runpolicy.past_backoff_limit(spec, failures=failures, restarts=restarts):
-            return runpolicy.backoff_limit_reached(self.owner.name)
+            text = runpolicy.backoff_limit_text(self.owner.name)
+            return self.failure(Cause.BACKOFF_LIMIT, text)
         left = runpolicy.time_left(self.stored, spec, self.now)
         if left is not None and left <= timedelta(0):
-            return runpolicy.deadline_exceeded(self.owner.name)
+            return self.failure(Cause.DEADLINE, runpolicy.deadline_text(self.owner.name))
         return None
 
     def _failed(self, current: ObservedJob, failed: list[Place]) -> Outcome:
@@ -228,7 +225,7 @@ class _Planner(JobPlanner[ElasticJobSpec, ElasticJobStatus]):
         lost = [pod for place in failed if (pod := current.pod(place)) is not None]
         lost.sort(key=lambda pod: pods.ended_at(pod, NAMED))  # the first one explains the others
         why = pods.first_few([pods.failure(pod, NAMED) for pod in lost])
-        return Outcome(succeeded=False, reason=events.FAILED, message=f"{text} {why}")
+        return self.failure(Cause.PROGRAM, f"{text} {why}")
 
     def plan_end(self, spec: ElasticJobSpec, outcome: Outcome) -> Plan:
         plan = super().plan_end(spec, outcome)

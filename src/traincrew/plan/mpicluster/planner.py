@@ -20,6 +20,7 @@ from traincrew.api.kinds.mpicluster.definition import DEFINITION
 from traincrew.api.kinds.mpicluster.rules import problems
 from traincrew.api.kinds.mpicluster.types import WORKER, MPIClusterSpec
 from traincrew.api.meta import format_time, parse_time
+from traincrew.api.reasons import Cause
 from traincrew.api.runpolicy import RunPolicy
 from traincrew.plan.mpicluster import attempts, counts, events, keys, status
 from traincrew.plan.mpicluster.observed import MASTER_RESTARTS, ObservedCluster, failure_text
@@ -37,9 +38,6 @@ if TYPE_CHECKING:
     from traincrew.api.runpolicy import CommonPolicy
     from traincrew.plan.shared.kind import Options
 
-BACKOFF_LIMIT_EXCEEDED = "BackoffLimitExceeded"
-DEADLINE_EXCEEDED = "DeadlineExceeded"
-"""Reasons of a batch Job that has failed."""
 MIN_RECREATE_AGE = timedelta(seconds=10)
 """Minimum age of a master that has ended before it is created again, so that a program that ends at
 once does not keep the whole cluster busy."""
@@ -53,12 +51,10 @@ def plan(observed: Observed, now: datetime, options: Options) -> Plan:
 class _Planner(JobPlanner[MPIClusterSpec, MPIClusterStatus]):
     """Decides what one MPICluster needs next."""
 
-    api_version = api.API_VERSION
-    kind = api.KIND
+    definition = DEFINITION
     status_type = MPIClusterStatus
     suspend_field = "spec.runPolicy.suspend"
     default_policy = RunPolicy()
-    containers = DEFINITION.containers
 
     def __init__(self, observed: Observed, now: datetime, options: Options) -> None:
         super().__init__(observed, now, options)
@@ -158,7 +154,7 @@ class _Planner(JobPlanner[MPIClusterSpec, MPIClusterStatus]):
         if left is not None and left <= timedelta(0):
             seconds = self.policy(spec).active_deadline_seconds
             text = f"The cluster was active for {seconds} s (spec.runPolicy.activeDeadlineSeconds)."
-            return Outcome(succeeded=False, reason=DEADLINE_EXCEEDED, message=text)
+            return self.failure(Cause.DEADLINE, text)
         return self._too_many_failures(spec)
 
     def _too_many_failures(self, spec: MPIClusterSpec) -> Outcome | None:
@@ -171,11 +167,11 @@ class _Planner(JobPlanner[MPIClusterSpec, MPIClusterStatus]):
         text = f"The command has failed {times} (spec.runPolicy.backoffLimit: {limit})"
         if self.current.is_stalled:
             told = lifecycle.reported_stall(self.stored)
-            return Outcome(succeeded=False, reason=stall.NO_PROGRESS, message=f"{told}; {text}")
+            return self.failure(Cause.NO_PROGRESS, f"{told}; {text}")
         pod = self.current.master
         if pod is not None and (failure := failure_text(spec, pod)):
             text = f"{text}; last failure: {failure}"
-        return Outcome(succeeded=False, reason=BACKOFF_LIMIT_EXCEEDED, message=text)
+        return self.failure(Cause.BACKOFF_LIMIT, text)
 
     def plan_end(self, spec: MPIClusterSpec, outcome: Outcome) -> Plan:
         plan, pod = super().plan_end(spec, outcome), self.current.master
@@ -207,7 +203,7 @@ class _Planner(JobPlanner[MPIClusterSpec, MPIClusterStatus]):
             numbers.failures += 1
             if numbers.failures > spec.backoff_limit:
                 text = f"{verdict.message} (spec.runPolicy.backoffLimit: {spec.backoff_limit})"
-                failed = Outcome(succeeded=False, reason=stall.NO_PROGRESS, message=text)
+                failed = self.failure(Cause.NO_PROGRESS, text)
                 return self._end_of_stalled(spec, failed, numbers)
             progress = self._restart(numbers, progress, verdict)
         waits = [left, verdict.seconds if isinstance(verdict, stall.Wait) else None]

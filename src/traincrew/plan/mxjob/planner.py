@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from traincrew.api.kinds.mxjob import types as api
+from traincrew.api.kinds.mxjob.definition import DEFINITION
 from traincrew.api.kinds.mxjob.rules import problems
 from traincrew.api.kinds.mxjob.types import MxJobSpec, MxRunPolicy
 from traincrew.api.meta import Problem, format_time, parse_time
+from traincrew.api.reasons import Cause
 from traincrew.plan.mxjob import events, status
 from traincrew.plan.mxjob.children import LABEL_RUNTIME_ID, LABEL_TYPE
 from traincrew.plan.mxjob.observed import NAMED, ObservedJob, State, describe
@@ -57,12 +59,10 @@ def plan(observed: Observed, now: datetime, options: Options) -> Plan:
 class _Planner(JobPlanner[MxJobSpec, MxJobStatus]):
     """Decides what one MxJob needs next."""
 
-    api_version = api.API_VERSION
-    kind = api.KIND
+    definition = DEFINITION
     status_type = MxJobStatus
     suspend_field = "spec.runPolicy.suspend"
     default_policy = MxRunPolicy()
-    containers = NAMED
 
     def __init__(self, observed: Observed, now: datetime, options: Options) -> None:
         super().__init__(observed, now, options)
@@ -216,11 +216,11 @@ class _Planner(JobPlanner[MxJobSpec, MxJobStatus]):
         current = self.current(spec)
         if current.succeeded:
             return self._success(current)
-        if (restart := self._restart(spec)) is not None and restart.reason:
-            return restart.outcome
+        if (restart := self._restart(spec)) is not None and restart.cause is not None:
+            return self.failure(restart.cause, restart.text)
         left = runpolicy.time_left(self.stored, self.policy(spec), self.now)
         if left is not None and left <= timedelta(0):
-            return runpolicy.deadline_exceeded(self.owner.name)
+            return self.failure(Cause.DEADLINE, runpolicy.deadline_text(self.owner.name))
         return None
 
     def _success(self, current: ObservedJob) -> Outcome | None:
@@ -264,8 +264,8 @@ class _Planner(JobPlanner[MxJobSpec, MxJobStatus]):
                 return needed
             if isinstance(verdict, stall.Stalled):
                 restart = after_stall(current, spec, self.stored, verdict, self.now)
-                if restart.reason:
-                    return self.plan_end(spec, restart.outcome)
+                if restart.cause is not None:
+                    return self.plan_end(spec, self.failure(restart.cause, restart.text))
         if restart is not None:
             restart.apply(numbers, self.now)
         elif resumed:
@@ -406,7 +406,7 @@ class _Planner(JobPlanner[MxJobSpec, MxJobStatus]):
     def _not_started_in_time(self, spec: MxJobSpec, progress: Progress) -> Outcome:
         seconds = self.policy(spec).scheduling_policy.schedule_timeout_seconds
         text = f"Not all replicas were running within {seconds} s: {progress.message}"
-        return Outcome(succeeded=False, reason="WorkersNotReady", message=text)
+        return self.failure(Cause.NOT_STARTED, text)
 
 
 __all__ = ["plan"]

@@ -22,6 +22,7 @@ import msgspec
 
 from traincrew.api import placeholders
 from traincrew.api.meta import Owner, Problem, parse_time
+from traincrew.api.reasons import Cause
 from traincrew.plan.shared import advancing, beginning, lifecycle, pods, runpolicy, stall
 from traincrew.plan.shared.lifecycle import AnyStatus, Outcome, Progress
 from traincrew.plan.shared.model import (
@@ -40,13 +41,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
+    from traincrew.api import kind as api
+    from traincrew.api.reasons import Reasons
     from traincrew.api.runpolicy import CommonPolicy, SchedulingPolicy
     from traincrew.plan.shared.kind import Options
 
-FAILED_VALIDATION = "FailedValidation"
-FAILED_SYNCED = "FailedSynced"
-RESOURCE_EXISTS = "ErrResourceExists"
-WAITING_FOR_DELETION = "WaitingForDeletion"
+FAILED_SYNCED = Cause.REFUSED.value
+RESOURCE_EXISTS = Cause.FOREIGN.value
+WAITING_FOR_DELETION = Cause.LEFTOVER.value
+"""Reasons of the condition ``Synced`` as well, which becomes that of the failure if it lasts."""
 RESOURCE_EXISTS_RETRY_SECONDS = 30.0
 """The deletion of an object that is not managed by the job triggers no reconcile, so requeue."""
 
@@ -64,22 +67,18 @@ class JobPlanner(ABC, Generic[Spec, AnyStatus]):
     """Decides what one job needs next; a kind implements the abstract methods.
 
     Attributes:
-        api_version: API version of the kind, for jobs of a cache that does not keep theirs.
-        kind: Name of the kind, which begins its reasons.
+        definition: The kind at the API server: its names, reasons and containers.
         status_type: Type of its ``status``.
         suspend_field: Path of the field that suspends a job.
         default_policy: Run policy of a job whose spec cannot be decoded.
-        containers: The containers that the kind names; see `programs`.
         releasing: Whether pods are to be created or deleted as soon as this plan's status is
             stored.
     """
 
-    api_version: str
-    kind: str
+    definition: api.Kind
     status_type: type[AnyStatus]
     suspend_field: str
     default_policy: CommonPolicy
-    containers: tuple[str, ...] = ()
 
     def __init__(self, observed: Observed, now: datetime, options: Options) -> None:
         self.now, self.options = now, options
@@ -93,13 +92,24 @@ class JobPlanner(ABC, Generic[Spec, AnyStatus]):
         self._advance_left: float | None = None
         self.releasing = False
         self.owner = Owner(
-            api_version=observed.job.api_version or self.api_version,
+            # Jobs of a cache that does not keep it have none.
+            api_version=observed.job.api_version or self.definition.api_version,
             kind=self.kind,
             name=self.metadata.name,
             namespace=self.metadata.namespace,
             uid=self.metadata.uid,
             labels=self.metadata.labels,
         )
+
+    @property
+    def kind(self) -> str:
+        """Name of the kind, which begins its reasons."""
+        return self.definition.kind
+
+    @property
+    def reasons(self) -> Reasons:
+        """The reasons with which its jobs fail."""
+        return self.definition.reasons
 
     # -- implemented by a kind ----------------------------------------------------------------
 
@@ -181,9 +191,15 @@ class JobPlanner(ABC, Generic[Spec, AnyStatus]):
         """
         return {}
 
-    def refusal_reason(self, key: ChildKey) -> str:  # noqa: ARG002 - of interest to some kinds
-        """Return the reason that reports the refusal of a child by the API."""
-        return FAILED_SYNCED
+    def failure(self, cause: Cause, message: str, *, child: str = "") -> Outcome:
+        """Return the outcome of a job that fails.
+
+        Args:
+            cause: Why; the kind has the word for it.
+            message: The same for people.
+            child: Kind of the child that was refused.
+        """
+        return Outcome(succeeded=False, reason=self.reasons.word(cause, child), message=message)
 
     # -- the decision -------------------------------------------------------------------------
 
@@ -224,7 +240,9 @@ class JobPlanner(ABC, Generic[Spec, AnyStatus]):
         left = _MAX_LOGS_READ - len(self.observed.logs)
         if left <= 0:
             return ()
-        failed = sorted(self.observed.pods, key=lambda pod: pods.ended_at(pod, self.containers))
+        failed = sorted(
+            self.observed.pods, key=lambda pod: pods.ended_at(pod, self.definition.containers)
+        )
         unread = [
             key for pod in failed for key in pods.logs_to_read(pod) if key not in self.observed.logs
         ]
@@ -242,11 +260,8 @@ class JobPlanner(ABC, Generic[Spec, AnyStatus]):
     def _plan_invalid(self, found: list[Problem]) -> Plan:
         """Plan for a job that fails because its spec is invalid and it has not started."""
         text = "; ".join(str(problem) for problem in found)
-        outcome = Outcome(
-            succeeded=False,
-            reason=FAILED_VALIDATION,
-            message=f"{text}. Correct the manifest, delete the job and create it again.",
-        )
+        text = f"{text}. Correct the manifest, delete the job and create it again."
+        outcome = self.failure(Cause.INVALID, text)
         status = self.advance(self.status_with_counts(None), outcome=outcome)
         plan = self._cleaned_up(status, self.default_policy)
         plan.events = [
@@ -353,7 +368,7 @@ class JobPlanner(ABC, Generic[Spec, AnyStatus]):
 
     def not_started_in_time(self, policy: SchedulingPolicy, progress: Progress) -> Outcome:
         """Return the outcome of a job whose workers were not ready in time."""
-        reason, message = "WorkersNotReady", progress.message
+        reason, message = self.reasons.word(Cause.NOT_STARTED), progress.message
         before = self.stored.condition(lifecycle.SYNCED)
         if before is not None:  # the workers were not the reason
             reason, message = before.reason, before.message
@@ -374,7 +389,8 @@ class JobPlanner(ABC, Generic[Spec, AnyStatus]):
                 return RESOURCE_EXISTS, text
             if refusal.leftover:
                 return WAITING_FOR_DELETION, self._leftover_text(key)
-            return self.refusal_reason(key), self._refusal_text(key, refusal)
+            reason = self.reasons.word(Cause.REFUSED, key.kind)
+            return reason, self._refusal_text(key, refusal)
         for key in sorted(self.observed.leftovers):
             return WAITING_FOR_DELETION, self._leftover_text(key)
         return None
@@ -389,7 +405,7 @@ class JobPlanner(ABC, Generic[Spec, AnyStatus]):
         for key, refusal in self.observed.refusals.items():
             if refusal.permanent:
                 text = self._refusal_text(key, refusal, 1000)
-                return Outcome(succeeded=False, reason=self.refusal_reason(key), message=text)
+                return self.failure(Cause.REFUSED, text, child=key.kind)
         return None
 
     def _refusal_text(self, key: ChildKey, refusal: Refusal, limit: int = 300) -> str:

@@ -25,6 +25,7 @@ import msgspec
 from msgspec import Struct
 
 from traincrew.api.meta import parse_time
+from traincrew.api.reasons import Cause
 from traincrew.plan.shared import advancing
 from traincrew.plan.shared import progress as reported
 from traincrew.plan.shared.model import LogKey, Output, OutputQuery
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from traincrew.plan.shared.model import Observed, PodView
     from traincrew.plan.shared.progress import ReportedProgress
 
-NO_PROGRESS = "NoProgress"
+NO_PROGRESS = Cause.NO_PROGRESS.value
 """Reason of conditions and events."""
 RETRY_SECONDS = 30.0
 """Seconds until output that could not be read is read again."""

@@ -28,6 +28,7 @@ from traincrew.api.kinds.elasticjob.types import (
     KIND,
     MAX_NAME_AND_TYPE,
     PLURAL,
+    REASONS,
     VERSION,
     WORKER,
     ElasticJobSpec,
@@ -135,6 +136,7 @@ DEFINITION = Kind(
     ),
     spec=ElasticJobSpec,
     containers=(CONTAINER,),
+    reasons=REASONS,
     spec_rules=SPEC_RULES,
     rules=JOB_RULES,
     columns=(

@@ -32,6 +32,7 @@ from traincrew.api.kinds.mxjob.types import (
     MAX_NAME_AND_ID,
     OLDER_GROUP,
     PLURAL,
+    REASONS,
     SCHEDULER,
     TYPES,
     VERSION,
@@ -256,6 +257,7 @@ DEFINITION = Kind(
     ),
     spec=MxJobSpec,
     containers=(CONTAINER,),
+    reasons=REASONS,
     spec_rules=SPEC_RULES,
     rules=JOB_RULES,
     columns=(
