@@ -8,9 +8,10 @@ the policy.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from functools import cache
+from typing import Annotated, Any, Literal, Protocol
 
-from msgspec import Meta, Struct
+from msgspec import NODEFAULT, Meta, Struct, structs
 
 from traincrew.api.reasons import Cause
 
@@ -100,7 +101,9 @@ class CommonPolicy(Struct, rename="camel", kw_only=True, omit_defaults=True, fro
         NonNegative | None,
         Meta(
             description=(
-                "Number of retries of the master before the job fails. Defaults to 6, as for a Job."
+                "Number of times that failed pods are recreated, and containers restarted in their"
+                f" pods, before the job fails with reason {Cause.BACKOFF_LIMIT.value}. If it is not"
+                " set, there is no limit."
             )
         ),
     ] = None
@@ -119,7 +122,47 @@ class CommonPolicy(Struct, rename="camel", kw_only=True, omit_defaults=True, fro
 class RunPolicy(CommonPolicy, kw_only=True, frozen=True):
     """The run policy of a kind whose training starts when all workers are ready."""
 
+    backoff_limit: Annotated[
+        NonNegative | None,
+        Meta(
+            description=(
+                "Number of retries of the master before the job fails. Defaults to 6, as for a Job."
+            )
+        ),
+    ] = None
     scheduling_policy: Annotated[
         SchedulingPolicy,
         Meta(description="Policy for scheduling the pods."),
     ] = SchedulingPolicy()
+
+
+class HasRunPolicy(Protocol):
+    """The ``spec`` of a kind that has the run policy in a field of its own."""
+
+    @property
+    def run_policy(self) -> RunPolicy:
+        """``spec.runPolicy``."""
+
+
+def policy_of(spec: CommonPolicy | HasRunPolicy) -> CommonPolicy:
+    """Return the run policy of a job, wherever its kind has it."""
+    return spec if isinstance(spec, CommonPolicy) else spec.run_policy
+
+
+@cache
+def default_policy(kind: type[Struct]) -> CommonPolicy:
+    """Return the run policy of a job that writes none.
+
+    Args:
+        kind: The type of its ``spec``.
+    """
+    defaults = {each.name: _default(each) for each in structs.fields(kind)}
+    if not issubclass(kind, CommonPolicy):
+        policy: CommonPolicy = defaults["run_policy"]
+        return policy
+    names = (each.name for each in structs.fields(CommonPolicy))
+    return CommonPolicy(**{name: defaults[name] for name in names})
+
+
+def _default(field: structs.FieldInfo) -> Any:
+    return field.default_factory() if field.default_factory is not NODEFAULT else field.default

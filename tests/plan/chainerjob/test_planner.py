@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from plan.chainerjob.world import World, distributed, plain
+from plan.chainerjob.world import World, distributed, plain, writes_children
 from plan.shared.queues import assert_moved, moved
 from traincrew.plan.chainerjob.observed import WATCH_LAG_SECONDS
 from traincrew.plan.shared import podrecords
@@ -1012,7 +1012,7 @@ def test_a_settled_job_causes_no_writes(manifest: dict[str, Any]) -> None:
 
     plan = world.plan()
 
-    assert not plan.writes_children
+    assert not writes_children(plan)
     assert plan.status == world.status
     assert plan.events == []
     assert plan.spec is None

@@ -78,6 +78,11 @@ def plain(**spec: Any) -> dict[str, Any]:
     return document
 
 
+def writes_children(plan: Plan) -> bool:
+    """Whether a plan writes or deletes any child."""
+    return bool(plan.delete or plan.later or any(plan.stages))
+
+
 class World:
     """One job and everything around it."""
 

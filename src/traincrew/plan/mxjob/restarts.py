@@ -164,7 +164,7 @@ def _again(
     """Return another attempt, or the end of the job for this cause if there were enough."""
     limit = spec.run_policy.backoff_limit
     limit = DEFAULT_BACKOFF_LIMIT if limit is None else limit
-    if counted and stored.failures >= limit:
+    if counted and runpolicy.past_backoff_limit(limit, failures=stored.failures + 1):
         again = pods.quantity(stored.failures, "restart")
         return Restart(
             cause=cause,

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from traincrew.api.meta import CustomObject, ObjectMeta, Shared, View
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
     from traincrew.plan.shared.progress import ReportedProgress
@@ -474,7 +474,12 @@ class Plan(Struct, kw_only=True):
     delete_job: bool = False
     requeue_after: float | None = None
 
-    @property
-    def writes_children(self) -> bool:
-        """Whether any child has to be written or deleted."""
-        return bool(self.delete) or bool(self.later) or any(self.stages)
+    def delete_child(self, key: ChildKey, view: ChildView) -> None:
+        """Delete a child, unless it is being deleted already."""
+        if view.metadata.deletion_timestamp is None:
+            self.delete[key] = view.metadata.uid
+
+    def delete_pods(self, pods: Iterable[PodView]) -> None:
+        """Delete pods, except those that are being deleted already."""
+        for pod in pods:
+            self.delete_child(ChildKey("Pod", pod.metadata.name), pod)

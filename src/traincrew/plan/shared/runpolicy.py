@@ -64,18 +64,17 @@ def deadline_text(name: str) -> str:
     return f"Job {name} has failed because it {PAST_DEADLINE}"
 
 
-def past_backoff_limit(policy: CommonPolicy, *, failures: int, restarts: int) -> bool:
+def past_backoff_limit(limit: int | None, *, failures: int, restarts: int = 0) -> bool:
     """Return whether a job has reached its back-off limit.
 
     As in the Job API, the number of failed pods may reach the limit, and the number of container
     restarts in their pods must stay below it, or be 0 if the limit is 0.
 
     Args:
-        policy: The run policy; it may have no limit.
+        limit: The limit; None for none.
         failures: Number of failed pods that were, or are to be, recreated.
         restarts: Number of container restarts in the existing pods.
     """
-    limit = policy.backoff_limit
     if limit is None:
         return False
     return failures > limit or restarts >= max(limit, 1)
