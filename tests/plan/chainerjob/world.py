@@ -24,6 +24,8 @@ from traincrew.plan.shared.model import (
     ChildKey,
     ChildView,
     ConfigMapView,
+    Confirm,
+    Decision,
     Event,
     JobView,
     LogKey,
@@ -35,6 +37,7 @@ from traincrew.plan.shared.model import (
     Refusal,
     RoleBindingView,
     RoleView,
+    SpecPatch,
     StatefulSetView,
 )
 
@@ -158,24 +161,30 @@ class World:
 
     def plan(self, refusals: dict[ChildKey, Refusal] | None = None) -> Plan:
         """The plan that the operator would execute now."""
-        plan = self._confirmed(refusals)
-        if plan.outputs is not None:
-            self._read(plan.outputs)
-            plan = self._confirmed(refusals)
+        decision = self.decide(refusals)
+        assert isinstance(decision, Plan)
+        return decision
+
+    def decide(self, refusals: dict[ChildKey, Refusal] | None = None) -> Decision:
+        """What the operator would do now, after it has answered each question once."""
+        decision = self._confirmed(refusals)
+        if isinstance(decision, OutputQuery):
+            self._read(decision)
+            decision = self._confirmed(refusals)
             # The next reconcile is later, if only by a moment.
             moment = timedelta(microseconds=1)
             self._outputs = {
                 key: msgspec.structs.replace(output, read_at=output.read_at - moment)
                 for key, output in self._outputs.items()
             }
-        return plan
+        return decision
 
-    def _confirmed(self, refusals: dict[ChildKey, Refusal] | None) -> Plan:
-        plan = self._plan(self.observed(refusals), self.now)
-        if plan.confirm:
-            plan = self._plan(self.observed(refusals, confirmed=True), self.now)
-            assert not plan.confirm
-        return plan
+    def _confirmed(self, refusals: dict[ChildKey, Refusal] | None) -> Decision:
+        decision = self._plan(self.observed(refusals), self.now)
+        if isinstance(decision, Confirm):
+            decision = self._plan(self.observed(refusals, confirmed=True), self.now)
+            assert not isinstance(decision, Confirm)
+        return decision
 
     def _read(self, query: OutputQuery) -> None:
         """Read the last lines of containers as the operator does."""
@@ -212,14 +221,14 @@ class World:
     def step(self) -> bool:
         """Reconcile once; return whether anything was written."""
         before = self.writes
-        plan = self.plan()
-        if plan.outputs is not None or plan.confirm:
-            return False  # what the plan depends on has changed meanwhile: it is made again
-        if plan.spec is not None:
+        plan = self.decide()
+        if isinstance(plan, SpecPatch):
             self._write()
-            _merge(self.job, plan.spec)
+            _merge(self.job, plan.patch)
             self.job["metadata"]["generation"] += 1
             return True
+        if not isinstance(plan, Plan):
+            return False  # what the plan depends on has changed meanwhile: it is made again
         refusals = self._obey(plan)
         if refusals:
             plan = self.plan(refusals)

@@ -144,7 +144,7 @@ class JobHistory(RuleBasedStateMachine):
 
     @invariant()
     def same_input_same_output(self) -> None:
-        first, second = self.world.plan(), self.world.plan()
+        first, second = self.world.decide(), self.world.decide()
         assert msgspec.json.encode(str(first)) == msgspec.json.encode(str(second))
 
     @invariant()

@@ -23,7 +23,7 @@ from traincrew.plan.chainerjob.status import document, status_with_counts
 from traincrew.plan.chainerjob.writes import Writes
 from traincrew.plan.shared import lifecycle, master, podrecords
 from traincrew.plan.shared.lifecycle import Outcome, Progress, Status
-from traincrew.plan.shared.model import ChildKey, Event, Observed, Plan
+from traincrew.plan.shared.model import ChildKey, Decision, Event, Observed, Plan
 from traincrew.plan.shared.planner import JobPlanner
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 SYNCED = Event("Normal", "Synced", "ChainerJob synced successfully")
 
 
-def plan(observed: Observed, now: datetime, options: Options) -> Plan:
+def plan(observed: Observed, now: datetime, options: Options) -> Decision:
     """Decide what a job needs next."""
     return _Planner(observed, now, options).plan()
 

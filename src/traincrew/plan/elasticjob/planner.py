@@ -41,7 +41,7 @@ from traincrew.plan.elasticjob.status import ElasticJobStatus, document, status_
 from traincrew.plan.shared import lifecycle, podrecords, pods, runpolicy, stall
 from traincrew.plan.shared.facts import Attempts
 from traincrew.plan.shared.lifecycle import Flag, Outcome, Progress
-from traincrew.plan.shared.model import ChildKey, Event, Observed, Plan, Write
+from traincrew.plan.shared.model import ChildKey, Decision, Event, Observed, Plan, Write
 from traincrew.plan.shared.planner import JobPlanner
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ LATE_SERVICES = timedelta(seconds=10)
 """Maximum time that the Services which no pod needs in order to start wait for the scheduler."""
 
 
-def plan(observed: Observed, now: datetime, options: Options) -> Plan:
+def plan(observed: Observed, now: datetime, options: Options) -> Decision:
     """Decide what a job needs next."""
     return _Planner(observed, now, options).plan()
 

@@ -26,7 +26,7 @@ from traincrew.plan.mpicluster.writes import Writes, wants_all_workers
 from traincrew.plan.shared import lifecycle, master, podrecords, runpolicy
 from traincrew.plan.shared.facts import Attempts
 from traincrew.plan.shared.lifecycle import Outcome, Progress
-from traincrew.plan.shared.model import ChildKey, Event, Observed, Plan
+from traincrew.plan.shared.model import ChildKey, Decision, Event, Observed, Plan
 from traincrew.plan.shared.planner import JobPlanner
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ MIN_RECREATE_AGE = timedelta(seconds=10)
 once does not keep the whole cluster busy."""
 
 
-def plan(observed: Observed, now: datetime, options: Options) -> Plan:
+def plan(observed: Observed, now: datetime, options: Options) -> Decision:
     """Decide what a cluster needs next."""
     return _Planner(observed, now, options).plan()
 

@@ -47,13 +47,13 @@ if TYPE_CHECKING:
     from traincrew.plan.mxjob.children import Place
     from traincrew.plan.shared import stall
     from traincrew.plan.shared.kind import Options
-    from traincrew.plan.shared.model import ChildKey, Event, Observed, Plan, PodView
+    from traincrew.plan.shared.model import ChildKey, Decision, Event, Observed, Plan, PodView
 
 SERVERS_END = timedelta(seconds=10)
 """How long servers may take to end after the last worker; they do so within a second."""
 
 
-def plan(observed: Observed, now: datetime, options: Options) -> Plan:
+def plan(observed: Observed, now: datetime, options: Options) -> Decision:
     """Decide what a job needs next."""
     return _Planner(observed, now, options).plan()
 

@@ -30,11 +30,16 @@ from traincrew.plan.shared import advancing, lifecycle, pods, runpolicy, stall
 from traincrew.plan.shared.facts import JobFacts, Spec, refusal_text
 from traincrew.plan.shared.lifecycle import AnyStatus, Outcome, Progress
 from traincrew.plan.shared.model import (
+    Confirm,
+    Decision,
     Event,
     LogKey,
+    LogQuery,
     Observed,
     OutputQuery,
     Plan,
+    Question,
+    SpecPatch,
     StatefulSetView,
 )
 
@@ -62,8 +67,8 @@ class JobPlanner(JobFacts[Spec, AnyStatus]):
         self._deadline: int | None = None
         self._advance_left: float | None = None
 
-    def plan(self) -> Plan:
-        """Return what has to be done."""
+    def plan(self) -> Decision:
+        """Return what has to be done, or read or stored before that can be decided."""
         if self.metadata.deletion_timestamp is not None:
             return Plan(status=self.observed.job.status)
         try:
@@ -81,12 +86,11 @@ class JobPlanner(JobFacts[Spec, AnyStatus]):
         if found and not self.has_started:
             return self._plan_invalid(found)
         if not found and (patch := self.spec_patch(spec)):
-            return Plan(spec=patch, status=self.observed.job.status)
+            return SpecPatch(patch)
         if not found and not self.observed.confirmed and self.needs_confirmation(spec):
-            unseen = self.unseen(spec)
-            return Plan(confirm=True, unseen=unseen, status=self.observed.job.status)
+            return Confirm(unseen=self.unseen(spec))
         if logs := self._unread_logs():
-            return Plan(logs=logs, status=self.observed.job.status)
+            return LogQuery(logs)
         if (outcome := self._outcome(spec, found)) is not None:
             return self._plan_end(spec, outcome)
         if self.policy(spec).suspend:
@@ -264,17 +268,15 @@ class JobPlanner(JobFacts[Spec, AnyStatus]):
 
     # -- progress -----------------------------------------------------------------------------
 
-    def _plan_active(self, spec: Spec, found: list[Problem]) -> Plan:
+    def _plan_active(self, spec: Spec, found: list[Problem]) -> Plan | Question:
         """Plan for a job that is neither finished nor suspended."""
         numbers = self.status_with_counts(spec)
         verdict = None
         if not found and self._deadline is not None and self.can_stall(spec, numbers):
             in_order = self.in_reading_order(spec)
             verdict = stall.assess(self.observed, self.policy(spec), self.now, in_order)
-        if isinstance(verdict, OutputQuery):
-            return Plan(outputs=verdict, status=self.observed.job.status)
-        if isinstance(verdict, stall.Confirm):
-            return Plan(confirm=True, status=self.observed.job.status)
+        if isinstance(verdict, Confirm | OutputQuery):
+            return verdict
         restart = ""
         if isinstance(verdict, stall.Stalled):
             what = self.retry(spec, numbers, verdict)

@@ -28,7 +28,7 @@ from traincrew.api.meta import parse_time
 from traincrew.api.reasons import Cause
 from traincrew.plan.shared import advancing
 from traincrew.plan.shared import progress as reported
-from traincrew.plan.shared.model import LogKey, Output, OutputQuery
+from traincrew.plan.shared.model import Confirm, LogKey, Output, OutputQuery
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -79,10 +79,6 @@ class Wait(Struct, frozen=True):
     """
 
     seconds: float
-
-
-class Confirm(Struct, frozen=True):
-    """The pods must be listed from the API server first: set `Plan.confirm`."""
 
 
 Verdict = Stalled | Wait | OutputQuery | Confirm
@@ -220,7 +216,6 @@ def output_after(before: Output | None, text: str | None, read_at: datetime) -> 
 __all__ = [
     "NO_PROGRESS",
     "RETRY_SECONDS",
-    "Confirm",
     "Stalled",
     "Verdict",
     "Wait",
