@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from plan.chainerjob.world import writes_children
 from plan.elasticjob.world import ElasticWorld, elastic, example
 from plan.shared.queues import assert_moved, moved
+from plan.world import writes_children
 from traincrew.plan.elasticjob.events import written
 from traincrew.plan.shared.model import ChildKey, Event, Refusal, Write
 

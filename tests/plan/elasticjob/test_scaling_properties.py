@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from plan.chainerjob.world import CrashedError, writes_children
 from plan.elasticjob.scaling_world import AFTER, MOST, RETRY, ScalingWorld, fitting
+from plan.world import CrashedError, writes_children
 from traincrew.plan.shared import indexes
 
 Action = tuple[str, int]

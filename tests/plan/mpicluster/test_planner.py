@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from plan.chainerjob.world import CrashedError, writes_children
 from plan.mpicluster.manifests import interactive, one_shot, template
 from plan.mpicluster.world import MPIWorld
 from plan.shared.queues import assert_moved, moved
+from plan.world import CrashedError, writes_children
 from traincrew.plan.shared.model import ChildKey, Refusal
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from plan.chainerjob.world import OPTIONS, CrashedError
 from plan.mxjob.manifests import distributed, local
 from plan.mxjob.world import MxWorld
 from plan.shared.queues import assert_moved, moved
+from plan.world import OPTIONS, CrashedError
 from traincrew.plan.mxjob.planner import plan
 from traincrew.plan.shared.model import ChildKey, Confirm
 

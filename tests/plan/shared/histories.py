@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from plan.chainerjob.world import CrashedError, World, writes_children
+from plan.world import CrashedError, World, writes_children
 from traincrew.api.meta import Condition
 from traincrew.plan.shared import lifecycle
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from plan.chainerjob.world import World, plain
+from plan.chainerjob.world import ChainerWorld, plain
 from plan.elasticjob.world import ElasticWorld, elastic
 from plan.mpicluster.manifests import one_shot
 from plan.mpicluster.world import MPIWorld
@@ -20,12 +20,14 @@ from traincrew.plan.kinds import KINDS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from plan.world import World
+
 KILLED = 137
 
 
 def chainerjob(**policy: Any) -> World:
     """A ChainerJob that runs."""
-    return begun(World(plain(runPolicy=policy)))
+    return begun(ChainerWorld(plain(runPolicy=policy)))
 
 
 def elasticjob(**policy: Any) -> World:

@@ -7,7 +7,7 @@ import copy
 import msgspec
 import pytest
 
-from plan.chainerjob.world import World, distributed, plain
+from plan.chainerjob.world import ChainerWorld, distributed, plain
 from plan.elasticjob.world import elastic
 from plan.shared.lagging import LaggingChainer, LaggingElastic
 from traincrew.plan.chainerjob.planner import plan
@@ -73,7 +73,7 @@ def warnings(job: LaggingElastic | LaggingChainer) -> list[str]:
 
 def test_suspending_ends_a_master_that_was_replaced_within_a_second() -> None:
     """Both pods have the same creation time, which has whole seconds."""
-    world = World(plain())
+    world = ChainerWorld(plain())
     world.settle()
     world.run()
     world.edit(runPolicy={"suspend": True})
@@ -187,12 +187,12 @@ def test_a_pod_that_is_desired_again_before_its_deletion_stays(kind: str) -> Non
 
 @pytest.mark.parametrize("kind", ["elastic", "chainer"])
 def test_an_edit_of_a_finished_job_is_reported_once(kind: str) -> None:
-    job: LaggingElastic | World
+    job: LaggingElastic | ChainerWorld
     if kind == "elastic":
         job = elastic_job(1)
         job.fails(f"{job.name}-worker-0", 0)
     else:
-        job = World(plain())
+        job = ChainerWorld(plain())
         job.settle()
         job.run()
         job.settle()
