@@ -232,3 +232,118 @@ def test_its_jobs_are_reconciled_as_those_of_other_kinds(tree: Tree) -> None:
     assert seen["row"][:3] == ["rates", "Succeeded", 3]
     assert ["Normal", "Resumed", "The job was resumed."] in seen["events"]
     assert ["Normal", "Synced", "3 trials asked for"] in seen["events"]
+
+
+POLICY = """
+import json, sys, yaml
+from plan.world import World
+
+def look(world):
+    world.settle_or_delete()
+    pods = {name: pod["status"]["phase"] for name, pod in world.pods.items()}
+    status = world.status
+    return {"phase": status["phase"], "reason": status["reason"], "message": status["message"],
+            "pods": pods, "deleted": world.deleted, "wait": world.requeue_after}
+
+policy, steps = json.loads(sys.argv[1])
+job = yaml.safe_load(open("sweep.yaml"))
+job["spec"] |= policy
+world, seen = World(job), []
+look(world)
+world.run()
+for step in steps:
+    if "seconds" in step:
+        world.pass_time(step["seconds"])
+    if "restarts" in step:
+        for _ in range(step["restarts"]):
+            world.restart(world.pods["rates-0"])
+    if "codes" in step:
+        for trial, code in enumerate(step["codes"]):
+            world.end(world.pods[f"rates-{trial}"], code)
+    if "edit" in step:
+        world.edit(**step["edit"])
+    seen.append(look(world))
+print(json.dumps(seen))
+"""
+"""Runs a job whose pods run; takes the run policy, and what happens then, step by step."""
+ENDED_WELL = {"codes": [0, 0, 0]}
+
+
+def obeys(tree: Tree, policy: dict[str, Any], *steps: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return what is seen of a job with this run policy after each step."""
+    seen: list[dict[str, Any]] = json.loads(tree.python("-c", POLICY, json.dumps([policy, steps])))
+    return seen
+
+
+def test_it_obeys_suspend(tree: Tree) -> None:
+    suspended, resumed = obeys(tree, {}, {"edit": {"suspend": True}}, {"edit": {"suspend": False}})
+
+    assert (suspended["phase"], suspended["pods"]) == ("Suspended", {})
+    assert suspended["message"] == "No pod is left."
+    assert resumed["pods"] == dict.fromkeys(["rates-0", "rates-1", "rates-2"], "Pending")
+
+
+def test_it_obeys_the_deadline(tree: Tree) -> None:
+    early, late = obeys(tree, {"activeDeadlineSeconds": 60}, {"seconds": 59}, {"seconds": 1})
+
+    assert (early["phase"], early["wait"]) == ("Running", 1)
+    assert (late["phase"], late["reason"]) == ("Failed", "DeadlineExceeded")
+    assert "spec.activeDeadlineSeconds" in late["message"]
+    assert late["pods"] == {}, "those that ran are deleted"
+
+
+def test_it_obeys_the_backoff_limit(tree: Tree) -> None:
+    below, at = obeys(tree, {"backoffLimit": 2}, {"restarts": 1}, {"restarts": 1})
+
+    assert below["phase"] == "Running"
+    assert (at["phase"], at["reason"]) == ("Failed", "BackoffLimitExceeded")
+    assert "spec.backoffLimit: 2" in at["message"]
+
+
+def test_it_obeys_the_deadline_of_progress(tree: Tree) -> None:
+    early, late = obeys(tree, {"progressDeadlineSeconds": 60}, {"seconds": 59}, {"seconds": 1})
+
+    assert (early["phase"], early["wait"]) == ("Running", 1)
+    assert (late["phase"], late["reason"]) == ("Failed", "NoProgress")
+
+
+def test_it_obeys_the_time_to_live(tree: Tree) -> None:
+    ended, early, late = obeys(
+        tree, {"ttlSecondsAfterFinished": 60}, ENDED_WELL, {"seconds": 59}, {"seconds": 1}
+    )
+
+    assert (ended["phase"], ended["wait"]) == ("Succeeded", 60)
+    assert not early["deleted"]
+    assert late["deleted"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "left"),
+    [("None", ["rates-0", "rates-1", "rates-2"]), ("Running", ["rates-0"]), ("All", [])],
+)
+def test_it_obeys_the_policy_of_cleaning_up(tree: Tree, policy: str, left: list[str]) -> None:
+    (ended,) = obeys(tree, {"cleanPodPolicy": policy}, {"codes": [1]})
+
+    assert (ended["phase"], ended["reason"]) == ("Failed", "TrialFailed")
+    assert sorted(ended["pods"]) == left
+
+
+def test_every_field_of_the_policy_is_asked_for(tree: Tree) -> None:
+    """A field that is added to the policy is asked for here, and enforced by the base."""
+    asked = (
+        "suspend",
+        "activeDeadlineSeconds",
+        "backoffLimit",
+        "progressDeadlineSeconds",
+        "progressSource",  # of the one before
+        "ttlSecondsAfterFinished",
+        "cleanPodPolicy",
+    )
+    code = (
+        "import json, msgspec; from traincrew.api.runpolicy import CommonPolicy\n"
+        "print(json.dumps([each.encode_name for each in msgspec.structs.fields(CommonPolicy)]))"
+    )
+    planner = (tree.sources / "traincrew" / "plan" / "sweepjob" / "planner.py").read_text()
+
+    assert sorted(json.loads(tree.python("-c", code))) == sorted(asked)
+    assert not any(name in planner for name in asked)

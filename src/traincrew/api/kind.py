@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct, field, structs
 
+from traincrew.api.reasons import Reasons
+
 
 class Rule(NamedTuple):
     """A CEL rule of the schema: an object is refused with the message if it is not true."""
@@ -97,6 +99,7 @@ class Kind(Struct, kw_only=True, frozen=True):
         columns: Printer columns of ``kubectl get``.
         status: The kind's own part of ``status``.
         scale: The ``scale`` subresource, if there is one.
+        reasons: The reasons with which its jobs fail.
         not_scalable: Why jobs cannot be scaled, and what to do instead; `kubectl scale` prints it.
         older_groups: Other API groups in which manifests and clusters have the same kind. Each has
             a CustomResourceDefinition of its own, and objects of its own.
@@ -115,6 +118,7 @@ class Kind(Struct, kw_only=True, frozen=True):
     columns: tuple[Column, ...]
     status: StatusWords
     scale: Scale | None = None
+    reasons: Reasons = Reasons()
     not_scalable: str = ""
     older_groups: tuple[str, ...] = ()
 

@@ -8,9 +8,12 @@ the policy.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from functools import cache
+from typing import Annotated, Any, Literal, Protocol
 
-from msgspec import Meta, Struct
+from msgspec import NODEFAULT, Meta, Struct, structs
+
+from traincrew.api.reasons import Cause
 
 INT32_MAX = 2**31 - 1
 Positive = Annotated[int, Meta(ge=1, le=INT32_MAX)]
@@ -31,7 +34,7 @@ class SchedulingPolicy(Struct, rename="camel", kw_only=True, omit_defaults=True,
         Meta(
             description=(
                 "Number of seconds within which the workers must become ready; after that the"
-                " job fails with reason WorkersNotReady. Defaults to"
+                f" job fails with reason {Cause.NOT_STARTED.value}. Defaults to"
                 f" {DEFAULT_SCHEDULE_TIMEOUT_SECONDS}."
             ),
         ),
@@ -64,7 +67,7 @@ class CommonPolicy(Struct, rename="camel", kw_only=True, omit_defaults=True, fro
         Meta(
             description=(
                 "Number of seconds that the job may be active, counted from status.startTime,"
-                " before it fails with reason DeadlineExceeded. The time while the job is"
+                f" before it fails with reason {Cause.DEADLINE.value}. The time while the job is"
                 " suspended does not count."
             ),
         ),
@@ -74,9 +77,9 @@ class CommonPolicy(Struct, rename="camel", kw_only=True, omit_defaults=True, fro
         Meta(
             description=(
                 "Number of seconds that a running job may show no sign of life before this attempt"
-                " ends with reason NoProgress: no container of its pods has written a line of"
-                " output, the status of no pod has changed, and the program has reported no"
-                " advance. It is retried within the backoff"
+                f" ends with reason {Cause.NO_PROGRESS.value}: no container of its pods has"
+                " written a line of output, the status of no pod has changed, and the program has"
+                " reported no advance. It is retried within the backoff"
                 " limit, after which the job fails. Nothing is ended as long as the output of any"
                 " running pod cannot be read. If it is not set, there is no such deadline."
             ),
@@ -98,7 +101,9 @@ class CommonPolicy(Struct, rename="camel", kw_only=True, omit_defaults=True, fro
         NonNegative | None,
         Meta(
             description=(
-                "Number of retries of the master before the job fails. Defaults to 6, as for a Job."
+                "Number of times that failed pods are recreated, and containers restarted in their"
+                f" pods, before the job fails with reason {Cause.BACKOFF_LIMIT.value}. If it is not"
+                " set, there is no limit."
             )
         ),
     ] = None
@@ -117,7 +122,47 @@ class CommonPolicy(Struct, rename="camel", kw_only=True, omit_defaults=True, fro
 class RunPolicy(CommonPolicy, kw_only=True, frozen=True):
     """The run policy of a kind whose training starts when all workers are ready."""
 
+    backoff_limit: Annotated[
+        NonNegative | None,
+        Meta(
+            description=(
+                "Number of retries of the master before the job fails. Defaults to 6, as for a Job."
+            )
+        ),
+    ] = None
     scheduling_policy: Annotated[
         SchedulingPolicy,
         Meta(description="Policy for scheduling the pods."),
     ] = SchedulingPolicy()
+
+
+class HasRunPolicy(Protocol):
+    """The ``spec`` of a kind that has the run policy in a field of its own."""
+
+    @property
+    def run_policy(self) -> RunPolicy:
+        """``spec.runPolicy``."""
+
+
+def policy_of(spec: CommonPolicy | HasRunPolicy) -> CommonPolicy:
+    """Return the run policy of a job, wherever its kind has it."""
+    return spec if isinstance(spec, CommonPolicy) else spec.run_policy
+
+
+@cache
+def default_policy(kind: type[Struct]) -> CommonPolicy:
+    """Return the run policy of a job that writes none.
+
+    Args:
+        kind: The type of its ``spec``.
+    """
+    defaults = {each.name: _default(each) for each in structs.fields(kind)}
+    if not issubclass(kind, CommonPolicy):
+        policy: CommonPolicy = defaults["run_policy"]
+        return policy
+    names = (each.name for each in structs.fields(CommonPolicy))
+    return CommonPolicy(**{name: defaults[name] for name in names})
+
+
+def _default(field: structs.FieldInfo) -> Any:
+    return field.default_factory() if field.default_factory is not NODEFAULT else field.default

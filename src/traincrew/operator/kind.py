@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from traincrew.engine.resources import Resource
     from traincrew.plan.shared.kind import Written
-    from traincrew.plan.shared.model import ChildKey, ChildView, Event, Observed, Plan
+    from traincrew.plan.shared.model import ChildKey, ChildView, Decision, Event, Observed
 
 
 class Kind(Struct, frozen=True, kw_only=True):
@@ -36,5 +36,5 @@ class Kind(Struct, frozen=True, kw_only=True):
     selector: str = ""
     children: tuple[tuple[Resource, type[ChildView]], ...]
     unwatched: tuple[Resource, ...] = ()
-    plan: Callable[[Observed, datetime], Plan]
+    plan: Callable[[Observed, datetime], Decision]
     written: Callable[[Written, Sequence[ChildKey]], list[Event]] = lambda _what, _keys: []

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from traincrew.operator.options import OperatorOptions
     from traincrew.plan.shared import kind as plans
-    from traincrew.plan.shared.model import Observed, Plan
+    from traincrew.plan.shared.model import Decision, Observed
 
 
 def _resource(kind: plans.Kind) -> Resource:
@@ -52,7 +52,7 @@ def _reporting(
     )
 
 
-def _with_options(kind: plans.Kind, options: Options) -> Callable[[Observed, datetime], Plan]:
+def _with_options(kind: plans.Kind, options: Options) -> Callable[[Observed, datetime], Decision]:
     return lambda observed, now: kind.plan(observed, now, options)
 
 

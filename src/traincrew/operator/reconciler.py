@@ -42,7 +42,15 @@ from traincrew.operator.memory import Memory
 from traincrew.operator.observer import Observer
 from traincrew.operator.options import WORKERS
 from traincrew.operator.progress import Target
-from traincrew.plan.shared.model import ChildKey, Observed, Plan, Refusal
+from traincrew.plan.shared.model import (
+    ChildKey,
+    Confirm,
+    LogQuery,
+    OutputQuery,
+    Plan,
+    Refusal,
+    SpecPatch,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +64,7 @@ if TYPE_CHECKING:
     from traincrew.operator.kind import Kind
     from traincrew.operator.progress import Reports
     from traincrew.plan.shared.kind import Written
-    from traincrew.plan.shared.model import Write
+    from traincrew.plan.shared.model import Decision, Observed, Write
 
 STATUS_INTERVAL = 1.0
 """Seconds by which a status without changed conditions is delayed, to write several at once."""
@@ -195,39 +203,54 @@ class Reconciler:
         observed = self._observer.observe(request, job, memory)
         if await self._observer.restore_labels(request, observed, memory):
             return Result(requeue_after=1.0)  # or earlier, when the caches contain them again
-        observed, plan = await self._plan(request, observed, now)
-        if plan.logs:
-            await self._observer.read_logs(request, plan.logs, memory)
-            observed = structs.replace(observed, logs=dict(memory.logs))
-            plan = self._kind.plan(observed, now)
-        if plan.outputs is not None:
-            reading = self._clock.monotonic()
-            await self._observer.read_outputs(request, plan.outputs, memory)
-            started += self._clock.monotonic() - reading  # waiting for nodes is no work
-            observed = structs.replace(observed, outputs=dict(memory.outputs))
-            observed, plan = await self._plan(request, observed, now)
-        if plan.confirm or plan.logs or plan.outputs is not None:
-            return Result(requeue_after=1.0)
-        memory.earliest_reconcile = started + _REST_FACTOR * (self._clock.monotonic() - started)
-        if plan.spec is not None:
+        observed, decision, reading = await self._decide(request, observed, now, memory)
+        worked = self._clock.monotonic() - started - reading  # waiting for nodes is no work
+        if isinstance(decision, SpecPatch):
             try:
-                await self._job_writer.patch(job, plan.spec)
+                await self._job_writer.patch(job, decision.patch)
             except REFUSED as error:
                 # Users do not see it in the spec, but the job can run with it.
                 self._log.warning("spec not written", error=error.message)
-                written = structs.replace(job, spec=mergepatch.apply(job.spec, plan.spec["spec"]))
-                observed = structs.replace(observed, job=written)
-                observed, plan = await self._plan(request, observed, now)
+                spec = mergepatch.apply(job.spec, decision.patch["spec"])
+                observed = structs.replace(observed, job=structs.replace(job, spec=spec))
+                observed, decision, _ = await self._decide(request, observed, now, memory)
             else:
                 return None  # the change requeues the job; then the plan is for the new spec
+        if not isinstance(decision, Plan):
+            return Result(requeue_after=1.0)  # the caches have to catch up first
+        memory.earliest_reconcile = started + reading + _REST_FACTOR * worked
+        return await self._act(request, observed, decision, now, memory)
+
+    async def _act(
+        self,
+        request: Request,
+        observed: Observed,
+        plan: Plan,
+        now: datetime,
+        memory: Memory,
+    ) -> Result | None:
+        """Execute a plan; return when to reconcile the job again.
+
+        Args:
+            request: The job.
+            observed: What the plan is based on.
+            plan: The plan.
+            now: Its time.
+            memory: What is remembered of the job.
+        """
+        job = observed.job
         held = self._deferral.delay(request, "children") if plan.later else None
         if held:
             plan.later = []
         refusals = await self._write_children(request, observed, plan, memory)
+        known = await self._checks.ask(request, observed, plan, memory) if not refusals else None
         if refusals:
-            plan = self._kind.plan(structs.replace(observed, refusals=refusals), now)
-        elif (known := await self._checks.ask(request, observed, plan, memory)) is not None:
-            plan = self._kind.plan(known, now)
+            known = structs.replace(observed, refusals=refusals)
+        if known is not None:
+            again = self._kind.plan(known, now)
+            if not isinstance(again, Plan):
+                return Result(requeue_after=1.0)
+            plan = again
         version, later = await self._write_status(job, plan, memory)
         if plan.delete_job:
             await self._job_writer.delete(job, version)
@@ -253,20 +276,36 @@ class Reconciler:
         ]
         return Result(requeue_after=max(0.0, min(waits))) if waits else None
 
-    async def _plan(
-        self, request: Request, observed: Observed, now: datetime
-    ) -> tuple[Observed, Plan]:
-        """Return the observed state that the plan is based on, and the plan.
+    async def _decide(
+        self, request: Request, observed: Observed, now: datetime, memory: Memory
+    ) -> tuple[Observed, Decision, float]:
+        """Decide what a job needs; answer the questions of its plan, each kind of them once.
 
-        The plan has `confirm` set if the caches have to catch up first.
+        Returns:
+            The observed state with the answers, the decision, and the seconds that nodes took to
+            answer. The decision is a question if the caches have to catch up first.
         """
-        plan = self._kind.plan(observed, now)
-        if plan.confirm:
-            if await self._observer.restore_unseen(request, observed.job, plan.unseen):
-                return observed, plan
-            observed = await self._observer.confirm_pods(request, observed)
-            plan = self._kind.plan(observed, now)
-        return observed, plan
+        asked: set[type] = set()
+        reading = 0.0
+        while True:
+            decision = self._kind.plan(observed, now)
+            if isinstance(decision, Plan | SpecPatch) or type(decision) in asked:
+                return observed, decision, reading
+            asked.add(type(decision))
+            match decision:
+                case Confirm():
+                    job, unseen = observed.job, decision.unseen
+                    if await self._observer.restore_unseen(request, job, unseen):
+                        return observed, decision, reading
+                    observed = await self._observer.confirm_pods(request, observed)
+                case LogQuery():
+                    await self._observer.read_logs(request, decision.keys, memory)
+                    observed = structs.replace(observed, logs=dict(memory.logs))
+                case OutputQuery():
+                    began = self._clock.monotonic()
+                    await self._observer.read_outputs(request, decision, memory)
+                    reading += self._clock.monotonic() - began
+                    observed = structs.replace(observed, outputs=dict(memory.outputs))
 
     # -- children -----------------------------------------------------------------------------
 

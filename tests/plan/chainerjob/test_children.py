@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from plan.chainerjob.world import HELPER_IMAGE, example
+from plan.chainerjob.world import example
 from plan.goldens import assert_golden, owner_of
+from plan.world import HELPER_IMAGE
 from traincrew.api.kinds.chainerjob import types as api
 from traincrew.api.meta import Owner
 from traincrew.plan.chainerjob import children

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from plan.chainerjob.world import World, distributed
+from plan.chainerjob.world import ChainerWorld, distributed
 from traincrew.plan.shared.model import ChildKey
 
 ROLE = ChildKey("Role", "digits-mn-launcher-role")
@@ -19,14 +19,14 @@ def workers(*indexes: int) -> list[str]:
     return [f"digits-mn-workerset-ws0-{index}" for index in indexes]
 
 
-def scaled(world: World, replicas: int) -> None:
+def scaled(world: ChainerWorld, replicas: int) -> None:
     sets = copy.deepcopy(world.job["spec"]["workerSets"])
     sets["ws0"]["replicas"] = replicas
     world.edit(workerSets=sets)
 
 
-def running() -> World:
-    world = World(distributed())
+def running() -> ChainerWorld:
+    world = ChainerWorld(distributed())
     world.settle()
     world.run()
     world.settle()
@@ -36,7 +36,7 @@ def running() -> World:
     return world
 
 
-class Roles(World):
+class Roles(ChainerWorld):
     """Notes the pods of every version of the Role."""
 
     def __init__(self, manifest: dict[str, Any]) -> None:
@@ -50,7 +50,7 @@ class Roles(World):
 
 
 def test_nothing_is_granted_as_long_as_there_is_no_pod() -> None:
-    world = World(distributed())
+    world = ChainerWorld(distributed())
     while ROLE not in world.children:
         world.step()
     assert world.children[ROLE]["rules"] == []
@@ -60,7 +60,7 @@ def test_nothing_is_granted_as_long_as_there_is_no_pod() -> None:
 
 def test_nothing_is_granted_for_a_set_of_somebody_else() -> None:
     """Jobs `a` and `a-workerset` may want a StatefulSet of one name; one of them has it."""
-    world = World(distributed())
+    world = ChainerWorld(distributed())
     world.foreign = {SET}
     for name in workers(0, 1):  # those of the other job
         world._pod(name, "StatefulSet", SET.name, "uid-of-another", template())
@@ -71,7 +71,7 @@ def test_nothing_is_granted_for_a_set_of_somebody_else() -> None:
 
 
 def test_a_pod_that_only_has_the_name_of_a_worker_is_not_granted() -> None:
-    world = World(distributed())
+    world = ChainerWorld(distributed())
     world._pod(workers(0)[0], "Other", "other", "uid-of-another", template())
     world.settle()
     world.run()
@@ -91,7 +91,7 @@ def template() -> dict[str, Any]:
 def test_the_master_waits_for_pods_that_are_not_observed_yet() -> None:
     """The status of a StatefulSet may be in the caches before its pods are."""
 
-    class Late(World):
+    class Late(ChainerWorld):
         late = True
 
         def seen_pods(self, confirmed: bool) -> dict[str, dict[str, Any]]:
@@ -172,7 +172,7 @@ def test_nobody_needs_a_suspended_or_finished_job(suspend: bool) -> None:
 
 
 def test_workers_that_are_kept_after_the_end_are_not_granted_either() -> None:
-    world = World(distributed(runPolicy={"cleanPodPolicy": "None"}))
+    world = ChainerWorld(distributed(runPolicy={"cleanPodPolicy": "None"}))
     for _ in range(3):
         world.settle()
         world.run()

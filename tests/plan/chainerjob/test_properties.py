@@ -8,13 +8,15 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
-from plan.chainerjob.world import World, distributed, plain
+from plan.chainerjob.world import ChainerWorld, distributed, plain
 from plan.shared.histories import JobHistory, indices, long, run_policies
 from traincrew.plan.shared.model import ChildKey
 
 
 class History(JobHistory):
     """A job, its controllers, its pods, and an operator that may crash at any write."""
+
+    world: ChainerWorld
 
     @initialize(
         workers=st.sampled_from([0, 1, 2]),
@@ -28,7 +30,7 @@ class History(JobHistory):
             manifest["spec"]["workerSets"]["ws0"]["replicas"] = workers
             del manifest["spec"]["backend"]
         manifest["spec"]["runPolicy"] = policy
-        self.world = World(manifest)
+        self.world = ChainerWorld(manifest)
 
     @rule()
     def everything_settles(self) -> None:

@@ -7,15 +7,16 @@ from typing import Any
 
 import pytest
 
-from plan.chainerjob.world import CrashedError, World, distributed
+from plan.chainerjob.world import ChainerWorld, distributed
+from plan.world import CrashedError
 from traincrew.plan.shared.model import Event
 
 SILENT = "No output and no status change of any pod for 600 s"
 
 
-def world(**policy: Any) -> World:
+def world(**policy: Any) -> ChainerWorld:
     """A job with a deadline of 600 s, which runs."""
-    job = World(distributed(runPolicy={"progressDeadlineSeconds": 600, **policy}))
+    job = ChainerWorld(distributed(runPolicy={"progressDeadlineSeconds": 600, **policy}))
     job.settle()
     job.run()
     job.settle()
@@ -25,7 +26,7 @@ def world(**policy: Any) -> World:
     return job
 
 
-def hang(job: World) -> None:
+def hang(job: ChainerWorld) -> None:
     """Nothing happens until the deadline is exceeded."""
     job.pass_time(601)
     job.settle()
@@ -81,7 +82,7 @@ def test_output_of_any_worker_is_enough() -> None:
 
 
 def test_a_job_that_waits_for_its_workers_is_not_assessed() -> None:
-    job = World(distributed(runPolicy={"progressDeadlineSeconds": 60}))
+    job = ChainerWorld(distributed(runPolicy={"progressDeadlineSeconds": 60}))
     job.settle()
     job.run("example-job-mn-workerset-ws0-0")
     hang(job)

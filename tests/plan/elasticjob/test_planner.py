@@ -9,6 +9,7 @@ import pytest
 
 from plan.elasticjob.world import ElasticWorld, elastic, example
 from plan.shared.queues import assert_moved, moved
+from plan.world import writes_children
 from traincrew.plan.elasticjob.events import written
 from traincrew.plan.shared.model import ChildKey, Event, Refusal, Write
 
@@ -874,7 +875,7 @@ def test_nothing_is_written_for_a_job_that_is_being_deleted() -> None:
     job.job["metadata"]["deletionTimestamp"] = job.stamp()
     job.vanish("flowers-worker-0")
 
-    assert not job.plan().writes_children
+    assert not writes_children(job.plan())
 
 
 # -- which container counts ---------------------------------------------------------------------

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from plan.chainerjob.world import CrashedError
 from plan.elasticjob.scaling_world import AFTER, MOST, RETRY, ScalingWorld, fitting
+from plan.world import CrashedError, writes_children
 from traincrew.plan.shared import indexes
 
 Action = tuple[str, int]
@@ -121,7 +121,7 @@ def rest(job: ScalingWorld) -> None:
 def at_rest(job: ScalingWorld) -> None:
     """What holds when nothing more has to be done."""
     plan = job.plan()
-    assert not plan.writes_children
+    assert not writes_children(plan)
     assert plan.status == job.status
     assert plan.events == []
     status, spec = job.status, job.job["spec"]

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from plan.chainerjob.world import CrashedError
 from plan.elasticjob.world import ElasticWorld, elastic
+from plan.world import CrashedError
 from traincrew.plan.shared.model import Event
 
 SILENT = "No output and no status change of any pod for 600 s"

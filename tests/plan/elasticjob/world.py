@@ -1,19 +1,15 @@
-"""The simulated cluster of `plan.chainerjob.world` for a kind that creates its pods itself."""
+"""The simulated cluster with an ElasticJob: what must hold when its pods are deleted."""
 
 from __future__ import annotations
 
 import copy
-from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
-import msgspec
 import yaml
 
-from plan.chainerjob.world import OPTIONS, PLACED, World
-from traincrew.plan.elasticjob.planner import plan
+from plan.world import World
 from traincrew.plan.shared import podrecords
-from traincrew.plan.shared.model import ChildKey, ChildView, Observed, Plan, Refusal
 
 EXAMPLES = Path(__file__).parent / "examples"
 
@@ -44,58 +40,14 @@ def elastic(
 
 
 class ElasticWorld(World):
-    """One ElasticJob and everything around it.
+    """One ElasticJob and everything around it."""
 
-    Pods that are deleted stay until the node has let go of them (`controllers`).
-    """
-
-    def __init__(self, manifest: dict[str, Any]) -> None:
-        super().__init__(manifest)
-        self._plan = partial(plan, options=OPTIONS)
-        self.name: str = manifest["metadata"]["name"]
-
-    def observed(
-        self, refusals: dict[ChildKey, Refusal] | None = None, *, confirmed: bool = False
-    ) -> Observed:
-        """What the operator observes."""
-        seen = super().observed(refusals, confirmed=confirmed)
-        pods: dict[ChildKey, ChildView] = {
-            ChildKey("Pod", pod.metadata.name): pod for pod in seen.pods
-        }
-        return msgspec.structs.replace(seen, children={**seen.children, **pods})
-
-    def _obey(self, plan: Plan) -> dict[ChildKey, Refusal]:
-        refusals = super()._obey(plan)
-        for key, refusal in super()._obey(Plan(stages=[plan.later])).items():
-            refusals[key] = msgspec.structs.replace(refusal, permanent=False)
-        return refusals
-
-    def _create(self, key: ChildKey, document: dict[str, Any]) -> None:
-        if key.kind != "Pod":
-            super()._create(key, document)
-            return
-        assert key.name not in self.pods, f"{key} exists"
-        created = copy.deepcopy(document)
-        created["metadata"] |= {
-            "uid": f"{next(self._uids):08d}",
-            "creationTimestamp": self.stamp(),
-        }
-        created["status"] = {"phase": "Pending", "conditions": [PLACED], "containerStatuses": []}
-        self.pods[key.name] = created
-        self.made[key.name] = self.made.get(key.name, 0) + 1
-
-    def _delete(self, key: ChildKey, uid: str) -> None:
-        if key.kind != "Pod":
-            super()._delete(key, uid)
-            return
-        pod = self.pods[key.name]
-        assert pod["metadata"]["uid"] == uid
+    def assert_may_delete(self, pod: dict[str, Any]) -> None:
+        """Assert that the state of an ended pod was stored before the pod is deleted."""
         if pod["status"]["phase"] in {"Succeeded", "Failed"}:
-            self._assert_known(key.name)
-        self.delete(key.name)
+            self._assert_known(pod["metadata"]["name"])
 
     def _assert_known(self, name: str) -> None:
-        """Assert that the state of an ended pod was stored before the pod is deleted."""
         spec, status = self.job["spec"], self.status
         index = int(name.rpartition("-")[2])
         wanted = index < spec["replicaSpecs"].get("Worker", {"replicas": 0})["replicas"]
@@ -107,31 +59,11 @@ class ElasticWorld(World):
 
     def delete(self, name: str) -> None:
         """Somebody deletes a pod, which starts to terminate."""
-        self.pods[name]["metadata"].setdefault("deletionTimestamp", self.stamp())
+        self.leave(self.pods[name])
 
     def vanish(self, name: str) -> None:
         """A pod is gone, whatever it was doing."""
         del self.pods[name]
-
-    def controllers(self) -> bool:
-        """The nodes let go of pods that are being deleted."""
-        leaving = [
-            name for name, pod in self.pods.items() if "deletionTimestamp" in pod["metadata"]
-        ]
-        for name in leaving:
-            del self.pods[name]
-        return bool(leaving)
-
-    def settle_or_delete(self) -> None:
-        """Like `settle`, for a job that may outlive its time to live meanwhile."""
-        for _ in range(50):
-            changed = self.step()
-            if self.deleted:
-                return
-            changed |= self.controllers()
-            if not changed:
-                return
-        raise AssertionError("the world does not come to rest")
 
     # -- in short -----------------------------------------------------------------------------
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from plan.chainerjob.world import OPTIONS
 from plan.goldens import assert_golden, owner_of
 from plan.mpicluster.manifests import everything, interactive, one_shot, without_ssh
+from plan.world import OPTIONS
 from traincrew.api.kinds.mpicluster import types as api
 from traincrew.plan.mpicluster import children, hostfile
 

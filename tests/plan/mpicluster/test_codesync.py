@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from plan.chainerjob.world import OPTIONS
 from plan.mpicluster.manifests import everything, interactive, one_shot
 from plan.mpicluster.test_children import child, container
+from plan.world import OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

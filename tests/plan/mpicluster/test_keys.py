@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from plan.chainerjob.world import CrashedError
 from plan.mpicluster.manifests import interactive, one_shot
 from plan.mpicluster.world import MPIWorld
+from plan.world import CrashedError
 from traincrew.api.kinds.mpicluster import types as api
 from traincrew.api.kinds.mpicluster.rules import problems
 from traincrew.api.kinds.mpicluster.ssh import GIVEN_KEYS

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from plan.chainerjob.world import CrashedError
 from plan.mpicluster.manifests import interactive, one_shot, template
 from plan.mpicluster.world import MPIWorld
 from plan.shared.queues import assert_moved, moved
+from plan.world import CrashedError, writes_children
 from traincrew.plan.shared.model import ChildKey, Refusal
 
 if TYPE_CHECKING:
@@ -691,7 +691,7 @@ def test_the_command_ends_the_cluster_and_not_another_container_of_its_pod() -> 
     assert (world.status["phase"], world.status["exitCode"]) == ("Succeeded", 0)
     world.step()
     assert world.master_pod["spec"]["activeDeadlineSeconds"] == 1
-    assert not world.plan().writes_children, "once is enough"
+    assert not writes_children(world.plan()), "once is enough"
 
 
 # -- run policy ---------------------------------------------------------------------------------

@@ -1,45 +1,33 @@
-"""The simulated cluster of `plan.chainerjob.world` for a StatefulSet and a pod of our own."""
+"""The simulated cluster with an MPICluster: Secrets, hostfiles, a master that is a pod of ours."""
 
 from __future__ import annotations
 
-import copy
-from functools import partial
 from typing import Any
 
 import msgspec
 
-from plan.chainerjob.world import OPTIONS, PLACED, VIEWS, World, _owner, _ready
-from traincrew.api.meta import format_time
+from plan.world import JOB_UID, World, is_leaving, owner, ready
 from traincrew.plan.mpicluster import attempts
 from traincrew.plan.mpicluster.children import ANNOTATION_HOSTFILE, ANNOTATION_REPLICAS
-from traincrew.plan.mpicluster.planner import plan
 from traincrew.plan.shared import podrecords
 from traincrew.plan.shared.model import (
     KEY_GENERATION,
     ChildKey,
-    ChildView,
-    Observed,
     Plan,
     PodView,
     Refusal,
 )
 from traincrew.plan.shared.writes import digest
 
-CLUSTER_UID = "job-uid"
 SECRET = "Secret"
 REVISION = "controller-revision-hash"
-VIEWS |= {"PodDisruptionBudget": ChildView, "NetworkPolicy": ChildView}
 
 
 class MPIWorld(World):
     """One MPICluster and everything around it."""
 
-    container = "mpi-master"
-
     def __init__(self, manifest: dict[str, Any]) -> None:
         super().__init__(manifest)
-        self._plan = partial(plan, options=OPTIONS)
-        self.name: str = manifest["metadata"]["name"]
         self.secrets: dict[str, str] = {}
         """UID of the owner of each Secret there is, by name; the operator does not watch them."""
         self.key_pairs = 0
@@ -50,26 +38,6 @@ class MPIWorld(World):
         """Every hostfile there ever was while a master existed, without the name of the Service."""
 
     # -- what the operator observes and does --------------------------------------------------
-
-    def observed(
-        self, refusals: dict[ChildKey, Refusal] | None = None, *, confirmed: bool = False
-    ) -> Observed:
-        """What the operator observes; the master is a child as well."""
-        seen = super().observed(refusals, confirmed=confirmed)
-        uids = {
-            CLUSTER_UID,
-            *(document["metadata"]["uid"] for document in self.children.values()),
-        }
-        mine = tuple(
-            pod
-            for pod in seen.pods
-            if pod.metadata.controller is not None and pod.metadata.controller.uid in uids
-        )
-        children = dict(seen.children)
-        if self.master is not None:
-            view = msgspec.convert(self.master, PodView)
-            children[ChildKey("Pod", view.metadata.name)] = view
-        return msgspec.structs.replace(seen, pods=mine, children=children)
 
     def _obey(self, plan: Plan) -> dict[ChildKey, Refusal]:
         """Execute a plan; Secrets have an owner and nothing else."""
@@ -102,39 +70,30 @@ class MPIWorld(World):
             return {key: self.refuse[key]}
         if name not in self.secrets:
             self._write()
-            self.secrets[name] = CLUSTER_UID
+            self.secrets[name] = JOB_UID
             self.generations[name] = [generation]
             self.key_pairs += 1
-        elif self.secrets[name] == CLUSTER_UID and generation > pairs[0]:
+        elif self.secrets[name] == JOB_UID and generation > pairs[0]:
             assert not retires
             assert len(pairs) == 1, "the pods may still have the pair before that one"
             self._write()
             self.generations[name] = [generation, *pairs]
             self.key_pairs += 1
-        elif self.secrets[name] == CLUSTER_UID and retires and len(pairs) > 1:
+        elif self.secrets[name] == JOB_UID and retires and len(pairs) > 1:
             assert generation == pairs[0]
             self._write()
             self.generations[name] = pairs[:1]
         elif self.secrets[name] == "earlier":
             return {key: Refusal("exists", leftover=True)}
-        elif self.secrets[name] != CLUSTER_UID:
+        elif self.secrets[name] != JOB_UID:
             return {key: Refusal("exists", foreign=True)}
         return {}
 
-    def _create(self, key: ChildKey, document: dict[str, Any]) -> None:
-        if key.kind != "Pod":
-            super()._create(key, document)
-            return
-        assert key.name not in self.pods, f"{key.name} exists"
+    def _create_pod(self, name: str, document: dict[str, Any]) -> None:
         self._assert_complete(document)
-        pod = copy.deepcopy(document)
-        uid = f"uid-{next(self._uids)}"
-        pod["metadata"] |= {"uid": uid, "creationTimestamp": self.stamp()}
+        super()._create_pod(name, document)
         policy = document["spec"]["restartPolicy"]
-        pod["spec"] = {"nodeName": "node-0", "restartPolicy": policy}
-        pod["status"] = {"phase": "Pending", "conditions": [PLACED], "containerStatuses": []}
-        self.made[key.name] = self.made.get(key.name, 0) + 1
-        self.pods[key.name] = pod
+        self.pods[name]["spec"] = {"nodeName": "node-0", "restartPolicy": policy}
 
     def _assert_complete(self, document: dict[str, Any]) -> None:
         """Assert that a new master finds the Secret and the hostfile that it is annotated with."""
@@ -155,32 +114,14 @@ class MPIWorld(World):
             assert hosts.issubset(self.granted)
 
     def _change(self, key: ChildKey, uid: str, values: dict[tuple[str, ...], Any]) -> None:
-        if key.kind != "Pod":
-            super()._change(key, uid, values)
-            if key.kind == "ConfigMap":
-                self._assert_hosts_are_granted()
-            return
-        pod = self.pods[key.name]
-        assert pod["metadata"]["uid"] == uid
-        for path, value in values.items():
-            *parents, last = path
-            node = pod
-            for parent in parents:
-                node = node[parent]
-            node[last] = value
-            if path == ("metadata", "annotations", ANNOTATION_HOSTFILE):
-                assert value == digest(self.hostfile_text), "the kubelet reads an older hostfile"
+        super()._change(key, uid, values)
+        if key.kind == "ConfigMap":
+            self._assert_hosts_are_granted()
+        written = values.get(("metadata", "annotations", ANNOTATION_HOSTFILE))
+        if key.kind == "Pod" and written is not None:
+            assert written == digest(self.hostfile_text), "the kubelet reads an older hostfile"
 
-    def _delete(self, key: ChildKey, uid: str) -> None:
-        if key.kind != "Pod":
-            super()._delete(key, uid)
-            return
-        pod = self.pods[key.name]
-        assert pod["metadata"]["uid"] == uid
-        self._assert_stored(pod)
-        self.leave(pod)
-
-    def _assert_stored(self, pod: dict[str, Any]) -> None:
+    def assert_may_delete(self, pod: dict[str, Any]) -> None:
         """Assert that what a master shows is stored before it is deleted."""
         if "oneShot" not in self.job["spec"]["master"] or self.finished or self.holds("Suspended"):
             return
@@ -188,32 +129,29 @@ class MPIWorld(World):
             failed = attempts.failures(msgspec.convert(pod, PodView))
             assert self.status.get("failures", 0) >= failed
 
-    def leave(self, pod: dict[str, Any]) -> None:
-        """Begin to delete a pod."""
-        pod["metadata"].setdefault("deletionTimestamp", format_time(self.now))
-
     # -- the controllers and nodes ------------------------------------------------------------
 
     def controllers(self) -> bool:
-        """Nodes let go of pods that are being deleted, and end those past their deadline."""
-        before = copy.deepcopy((self.children, self.pods))
-        for name, pod in list(self.pods.items()):
-            if "deletionTimestamp" in pod["metadata"]:
-                del self.pods[name]
-            elif pod["spec"].get("activeDeadlineSeconds") and not _has_ended(pod):
+        """Nodes let go of pods that are being deleted, and of those whose owner is gone."""
+        changed = super().controllers()
+        uids = {JOB_UID, *(each["metadata"]["uid"] for each in self.children.values())}
+        self.pods = {name: pod for name, pod in self.pods.items() if owner(pod) in uids}
+        return changed
+
+    def nodes_let_go(self) -> None:
+        """Pods that are being deleted are gone; those past their deadline end."""
+        super().nodes_let_go()
+        for pod in self.pods.values():
+            if pod["spec"].get("activeDeadlineSeconds") and not _has_ended(pod):
                 self.end(pod, 143)
                 pod["status"] |= {"phase": "Failed", "reason": "DeadlineExceeded"}
-        super().controllers()
-        uids = {CLUSTER_UID, *(each["metadata"]["uid"] for each in self.children.values())}
-        self.pods = {name: pod for name, pod in self.pods.items() if _owner(pod) in uids}
-        return before != (self.children, self.pods)
 
     def _stateful_set(self, name: str, document: dict[str, Any]) -> None:
         """A StatefulSet whose pods take time to terminate; older revisions are replaced."""
         replicas, uid = document["spec"]["replicas"], document["metadata"]["uid"]
         revision = digest(document["spec"]["template"])
         for pod_name, pod in list(self.pods.items()):
-            if _owner(pod) != uid:
+            if owner(pod) != uid:
                 continue
             if int(pod_name.rpartition("-")[2]) >= replicas:
                 self.leave(pod)
@@ -225,20 +163,20 @@ class MPIWorld(World):
                 self._pod(f"{name}-{index}", "StatefulSet", name, uid, document)
                 labels = self.pods[f"{name}-{index}"]["metadata"]["labels"]
                 self.pods[f"{name}-{index}"]["metadata"]["labels"] = {**labels, REVISION: revision}
-        mine = [pod for pod in self.pods.values() if _owner(pod) == uid]
+        mine = [pod for pod in self.pods.values() if owner(pod) == uid]
         document["status"] = {
             "observedGeneration": document["metadata"]["generation"],
             "updateRevision": revision,
             "replicas": len(mine),
-            "readyReplicas": sum(_ready(pod) for pod in mine),
+            "readyReplicas": sum(ready(pod) for pod in mine),
         }
 
     def _roll(self, uid: str, revision: str) -> None:
         """Replace one pod of an older revision at a time, if all others are ready."""
-        mine = [pod for pod in self.pods.values() if _owner(pod) == uid]
+        mine = [pod for pod in self.pods.values() if owner(pod) == uid]
         older = [pod for pod in mine if pod["metadata"]["labels"][REVISION] != revision]
         younger = [pod for pod in mine if pod["metadata"]["labels"][REVISION] == revision]
-        if older and all(map(_ready, younger)) and not any(map(_leaving, mine)):
+        if older and all(map(ready, younger)) and not any(map(is_leaving, mine)):
             self.leave(max(older, key=lambda pod: str(pod["metadata"]["name"])))
 
     def fail_attempt(self, code: int = 1) -> None:
@@ -345,10 +283,6 @@ class MPIWorld(World):
         self.settle()
         self.run()
         self.settle()
-
-
-def _leaving(pod: dict[str, Any]) -> bool:
-    return "deletionTimestamp" in pod["metadata"]
 
 
 def _has_ended(pod: dict[str, Any]) -> bool:

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from plan.chainerjob.world import OPTIONS, CrashedError
 from plan.mxjob.manifests import distributed, local
 from plan.mxjob.world import MxWorld
 from plan.shared.queues import assert_moved, moved
+from plan.world import OPTIONS, CrashedError
 from traincrew.plan.mxjob.planner import plan
-from traincrew.plan.shared.model import ChildKey
+from traincrew.plan.shared.model import ChildKey, Confirm
 
 ROLES = ["scheduler-0", "server-0", "worker-0", "worker-1"]
 
@@ -352,7 +352,7 @@ def test_a_cache_that_does_not_know_yet_how_a_pod_ended_is_not_relied_on() -> No
     del stale["metadata"]["deletionTimestamp"]
     stale["status"] = copy.deepcopy(world.replica("worker-0")["status"])
     world.pods[pod["metadata"]["name"]] = stale
-    assert plan(world.observed(), world.now, OPTIONS).confirm
+    assert isinstance(plan(world.observed(), world.now, OPTIONS), Confirm)
     world.pods[pod["metadata"]["name"]] = pod
     restarted(world, 1)
     assert world.status.get("failures", 0) == 0

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 
 from plan.mxjob.manifests import distributed
-from plan.mxjob.world import MxWorld, is_leaving
+from plan.mxjob.world import MxWorld
 from plan.shared.histories import JobHistory, indices, long, run_policies
+from plan.world import is_leaving
 from traincrew.plan.shared import lifecycle
 
 PHASES = {

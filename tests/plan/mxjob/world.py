@@ -1,18 +1,16 @@
-"""The simulated cluster of `plan.chainerjob.world` for Jobs that never replace their pod."""
+"""The simulated cluster with an MxJob: Jobs that never replace their pod."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from plan.chainerjob.world import OPTIONS, World, _owner, _set_condition
+from plan.world import World, is_leaving, owner, set_condition
 from traincrew.api.meta import format_time, parse_time
 from traincrew.plan.mxjob.children import LABEL_ATTEMPT
-from traincrew.plan.mxjob.planner import plan
-from traincrew.plan.shared.model import ChildKey, Observed, PodView, Refusal
+
+if TYPE_CHECKING:
+    from traincrew.plan.shared.model import ChildKey
 
 ENDED = ("Succeeded", "Failed")
 GRACE, PATIENCE = timedelta(seconds=5), timedelta(seconds=9)
@@ -24,34 +22,6 @@ class MxWorld(World):
 
     The pods of a deleted Job terminate until their node has let go of them (`controllers`).
     """
-
-    container = "mxnet"
-
-    def __init__(self, manifest: dict[str, Any]) -> None:
-        super().__init__(manifest)
-        self._plan = partial(plan, options=OPTIONS)
-        self.name: str = manifest["metadata"]["name"]
-
-    # -- what the operator observes and does --------------------------------------------------
-
-    def observed(
-        self, refusals: dict[ChildKey, Refusal] | None = None, *, confirmed: bool = False
-    ) -> Observed:
-        """What the operator observes; the pods of deleted Jobs are apart."""
-        seen = super().observed(refusals, confirmed=confirmed)
-        uids = {document["metadata"]["uid"] for document in self.children.values()}
-        departing = {
-            pod["metadata"]["uid"] for pod in self.pods.values() if _owner(pod) not in uids
-        }
-        return msgspec.structs.replace(
-            seen,
-            pods=tuple(pod for pod in seen.pods if pod.metadata.uid not in departing),
-            departing=tuple(
-                msgspec.convert(pod, PodView)
-                for pod in self.pods.values()
-                if pod["metadata"]["uid"] in departing
-            ),
-        )
 
     def _create(self, key: ChildKey, document: dict[str, Any]) -> None:
         if key.kind == "Job":
@@ -69,15 +39,9 @@ class MxWorld(World):
             assert late or pod["status"]["phase"] in ENDED, f"{name} runs beside attempt {attempt}"
 
     def _delete(self, key: ChildKey, uid: str) -> None:
-        if key.kind == "Pod":
-            pod = self.pods[key.name]
-            assert pod["metadata"]["uid"] == uid
-            self.leave(pod)
-            return
-        assert self.children[key]["metadata"]["uid"] == uid
         if key.kind == "Job":
             self._assert_stored(key)
-        self.remove(key)
+        super()._delete(key, uid)
 
     def _assert_stored(self, key: ChildKey) -> None:
         """Assert that the next attempt was stored before a Job of this one is deleted."""
@@ -95,7 +59,7 @@ class MxWorld(World):
         """A child is deleted; its pods terminate."""
         uid = self.children.pop(key)["metadata"]["uid"]
         for pod in self.pods.values():
-            if _owner(pod) == uid:
+            if owner(pod) == uid:
                 self.leave(pod)
 
     def leave(self, pod: dict[str, Any]) -> None:
@@ -110,12 +74,10 @@ class MxWorld(World):
 
     # -- the controllers and nodes ------------------------------------------------------------
 
-    def controllers(self) -> bool:
-        """Nodes let go of pods that are being deleted; the Job controller looks."""
-        leaving = [name for name, pod in self.pods.items() if is_leaving(pod)]
-        for name in leaving:
+    def nodes_let_go(self) -> None:
+        """Pods that are being deleted are gone."""
+        for name in [name for name, pod in self.pods.items() if is_leaving(pod)]:
             self._let_go(name)
-        return super().controllers() or bool(leaving)
 
     def _let_go(self, name: str) -> None:
         """The pod is gone; its Job, if it exists, has counted it first."""
@@ -123,7 +85,7 @@ class MxWorld(World):
         if pod["status"]["phase"] not in ENDED:
             self.end(pod, 143)
         for key, document in self.children.items():
-            if document["metadata"]["uid"] == _owner(pod):
+            if document["metadata"]["uid"] == owner(pod):
                 self._job(key.name, document)
         del self.pods[name]
 
@@ -133,7 +95,7 @@ class MxWorld(World):
         if any(item["type"] in {"Complete", "Failed"} for item in conditions):
             return
         uid = document["metadata"]["uid"]
-        mine = [pod for pod in self.pods.values() if _owner(pod) == uid]
+        mine = [pod for pod in self.pods.values() if owner(pod) == uid]
         if document["spec"].get("suspend"):
             for pod in mine:
                 if pod["status"]["phase"] not in ENDED:
@@ -147,7 +109,7 @@ class MxWorld(World):
         (pod,) = mine
         if pod["status"]["phase"] == "Succeeded":
             status["succeeded"], status["completionTime"] = 1, self.stamp()
-            _set_condition(conditions, "Complete", "True", "CompletionsReached", self.stamp())
+            set_condition(conditions, "Complete", "True", "CompletionsReached", self.stamp())
         elif pod["status"]["phase"] == "Failed":
             message = f"Pod default/{pod['metadata']['name']} has condition DisruptionTarget"
             if not is_disrupted(pod):
@@ -162,7 +124,7 @@ class MxWorld(World):
                     if "terminated" in each["state"]
                 )
                 message = f"Container {name} for pod default/x failed with exit code {code}"
-            _set_condition(
+            set_condition(
                 conditions, "Failed", "True", "PodFailurePolicy", self.stamp(), message=message
             )
 
@@ -204,11 +166,6 @@ class MxWorld(World):
         self.settle()
         self.run()
         self.settle()
-
-
-def is_leaving(pod: dict[str, Any]) -> bool:
-    """Whether a pod is being deleted."""
-    return "deletionTimestamp" in pod["metadata"]
 
 
 def is_disrupted(pod: dict[str, Any]) -> bool:

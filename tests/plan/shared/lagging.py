@@ -10,8 +10,9 @@ import copy
 import json
 from typing import TYPE_CHECKING, Any
 
-from plan.chainerjob.world import World
+from plan.chainerjob.world import ChainerWorld
 from plan.elasticjob.world import ElasticWorld
+from plan.world import World, owner
 from traincrew.plan.chainerjob.edits import REVISION
 from traincrew.plan.shared.writes import digest
 
@@ -169,14 +170,14 @@ class LaggingElastic(Lagging, ElasticWorld):
         return False
 
 
-class LaggingChainer(Lagging):
+class LaggingChainer(Lagging, ChainerWorld):
     """A ChainerJob: the controllers of Kubernetes make and delete its pods."""
 
     def remove(self, key: ChildKey) -> None:
         """The operator deletes a StatefulSet, and garbage collection its pods."""
         uid = self.children.pop(key)["metadata"]["uid"]
         for name, pod in self.pods.items():
-            if _owner(pod) == uid:
+            if owner(pod) == uid:
                 self.ask_to_end(name)
 
     def _stateful_set(self, name: str, document: dict[str, Any]) -> None:
@@ -185,7 +186,7 @@ class LaggingChainer(Lagging):
         replicas = spec["replicas"]
         for index in range(replicas):
             pod = self.pods.get(f"{name}-{index}")
-            if pod is not None and _owner(pod) != uid:
+            if pod is not None and owner(pod) != uid:
                 continue
             if pod is not None and pod["status"]["phase"] in ENDED:
                 self.somebody_deletes(f"{name}-{index}")
@@ -193,7 +194,7 @@ class LaggingChainer(Lagging):
                 self._pod(f"{name}-{index}", "StatefulSet", name, uid, document)
                 labels = self.pods[f"{name}-{index}"]["metadata"]["labels"]
                 self.pods[f"{name}-{index}"]["metadata"]["labels"] = {**labels, REVISION: revision}
-        mine = {key: pod for key, pod in self.pods.items() if _owner(pod) == uid}
+        mine = {key: pod for key, pod in self.pods.items() if owner(pod) == uid}
         for key in mine:
             if int(key.rpartition("-")[2]) >= replicas:
                 self.ask_to_end(key)
@@ -216,7 +217,7 @@ class LaggingChainer(Lagging):
     def _job(self, name: str, document: dict[str, Any]) -> None:
         status, uid = document.setdefault("status", {}), document["metadata"]["uid"]
         status.setdefault("startTime", self.stamp())
-        mine = {key: pod for key, pod in self.pods.items() if _owner(pod) == uid}
+        mine = {key: pod for key, pod in self.pods.items() if owner(pod) == uid}
         active = [key for key, pod in mine.items() if pod["status"]["phase"] not in ENDED]
         if document["spec"].get("suspend"):
             for key in active:
@@ -226,8 +227,3 @@ class LaggingChainer(Lagging):
         if not active:
             self._pod(f"{name}-{next(self._uids):05}", "Job", name, uid, document)
         status["active"] = 1
-
-
-def _owner(pod: dict[str, Any]) -> str:
-    uid: str = pod["metadata"]["ownerReferences"][0]["uid"]
-    return uid

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from plan.chainerjob.world import HELPER_IMAGE
 from plan.chainerjob.world import example as chainer_example
 from plan.elasticjob.world import elastic
 from plan.goldens import owner_of
 from plan.mxjob.manifests import distributed
+from plan.world import HELPER_IMAGE
 from traincrew.api.kinds.chainerjob import types as chainerjob
 from traincrew.api.kinds.elasticjob import types as elasticjob
 from traincrew.api.kinds.mxjob import types as mxjob

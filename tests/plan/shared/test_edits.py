@@ -7,12 +7,12 @@ import copy
 import msgspec
 import pytest
 
-from plan.chainerjob.world import World, distributed, plain
+from plan.chainerjob.world import ChainerWorld, distributed, plain
 from plan.elasticjob.world import elastic
 from plan.shared.lagging import LaggingChainer, LaggingElastic
 from traincrew.plan.chainerjob.planner import plan
 from traincrew.plan.shared.kind import Options
-from traincrew.plan.shared.model import ChildKey
+from traincrew.plan.shared.model import ChildKey, Confirm
 
 
 def elastic_job(replicas: int = 3) -> LaggingElastic:
@@ -63,9 +63,7 @@ def test_a_master_not_in_the_cache_is_read_before_the_job_fails() -> None:
     options = Options(helper_image="x", git_image="x")
     found = plan(msgspec.structs.replace(seen, children=children), job.now, options=options)
 
-    assert found.confirm
-    assert found.unseen == (key,)
-    assert found.status == job.status
+    assert found == Confirm(unseen=(key,))
 
 
 def warnings(job: LaggingElastic | LaggingChainer) -> list[str]:
@@ -75,7 +73,7 @@ def warnings(job: LaggingElastic | LaggingChainer) -> list[str]:
 
 def test_suspending_ends_a_master_that_was_replaced_within_a_second() -> None:
     """Both pods have the same creation time, which has whole seconds."""
-    world = World(plain())
+    world = ChainerWorld(plain())
     world.settle()
     world.run()
     world.edit(runPolicy={"suspend": True})
@@ -189,12 +187,12 @@ def test_a_pod_that_is_desired_again_before_its_deletion_stays(kind: str) -> Non
 
 @pytest.mark.parametrize("kind", ["elastic", "chainer"])
 def test_an_edit_of_a_finished_job_is_reported_once(kind: str) -> None:
-    job: LaggingElastic | World
+    job: LaggingElastic | ChainerWorld
     if kind == "elastic":
         job = elastic_job(1)
         job.fails(f"{job.name}-worker-0", 0)
     else:
-        job = World(plain())
+        job = ChainerWorld(plain())
         job.settle()
         job.run()
         job.settle()

@@ -9,10 +9,11 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from plan.chainerjob.world import CrashedError, distributed
+from plan.chainerjob.world import distributed
 from plan.elasticjob.world import elastic
 from plan.shared.histories import indices, long
 from plan.shared.lagging import ConflictError, Lagging, LaggingChainer, LaggingElastic
+from plan.world import CrashedError
 
 
 class Edits(RuleBasedStateMachine):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
-from plan.chainerjob.world import World, distributed, plain
+from plan.chainerjob.world import ChainerWorld, distributed, plain
 from plan.elasticjob.world import ElasticWorld, elastic
 from plan.mpicluster.manifests import one_shot
 from plan.mpicluster.world import MPIWorld
@@ -17,8 +17,12 @@ from plan.mxjob.world import MxWorld
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from plan.world import World
 
-def _begun(world: World) -> World:
+AnyWorld = TypeVar("AnyWorld", bound="World")
+
+
+def _begun(world: AnyWorld) -> AnyWorld:
     for _ in range(2):
         world.settle()
         world.run()
@@ -27,14 +31,14 @@ def _begun(world: World) -> World:
 
 
 def chainer(code: int) -> World:
-    world = _begun(World(distributed(runPolicy={"backoffLimit": 0})))
+    world = _begun(ChainerWorld(distributed(runPolicy={"backoffLimit": 0})))
     world.end(world.master_pod, code)
     world.settle()
     return world
 
 
 def chainer_alone(code: int) -> World:
-    world = _begun(World(plain(runPolicy={"backoffLimit": 0})))
+    world = _begun(ChainerWorld(plain(runPolicy={"backoffLimit": 0})))
     world.end(world.master_pod, code)
     world.settle()
     return world

@@ -9,7 +9,7 @@ import pytest
 
 from traincrew.api.meta import Condition, ObjectMeta
 from traincrew.api.runpolicy import RunPolicy
-from traincrew.plan.shared import beginning, lifecycle, podrecords, podrecords_text, runpolicy
+from traincrew.plan.shared import lifecycle, podrecords, podrecords_text, runpolicy
 from traincrew.plan.shared.lifecycle import Outcome, Progress, Status
 from traincrew.plan.shared.model import ContainerStatus, PodStatusView, PodView
 from traincrew.plan.shared.podrecords import PodRecord
@@ -250,4 +250,4 @@ def test_what_may_wait_when_many_jobs_begin(
     before: dict[str, Any], after: dict[str, Any], urgent: bool, start: bool
 ) -> None:
     assert lifecycle.is_urgent(before, after, Status) is urgent
-    assert beginning.is_beginning(before, after, Status) is start
+    assert lifecycle.is_beginning(before, after, Status) is start

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from plan.chainerjob.world import World, distributed
+from plan.chainerjob.world import ChainerWorld, distributed
 from plan.elasticjob.world import ElasticWorld, elastic
 from plan.mpicluster.manifests import interactive, one_shot
 from plan.mpicluster.world import MPIWorld
@@ -19,6 +19,8 @@ from traincrew.plan.shared.model import PodView, Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from plan.world import World
 
 NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 EARLY, LATE = timedelta(seconds=29), timedelta(seconds=30)
@@ -190,7 +192,7 @@ def started(world: World) -> World:
 
 
 MAKE: dict[str, Callable[[], World]] = {
-    "ChainerJob": lambda: World(distributed()),
+    "ChainerJob": lambda: ChainerWorld(distributed()),
     "ElasticJob": lambda: ElasticWorld(elastic()),
     "MxJob": lambda: MxWorld(mx_job()),
     "interactive MPICluster": lambda: MPIWorld(interactive("hello", workers=2)),

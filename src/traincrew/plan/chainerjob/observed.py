@@ -9,6 +9,7 @@ from traincrew.api.kinds.chainerjob import types as api
 from traincrew.api.kinds.chainerjob.definition import DEFINITION
 from traincrew.api.kinds.chainerjob.types import MASTER
 from traincrew.api.meta import parse_time
+from traincrew.api.reasons import Cause
 from traincrew.plan.chainerjob.children import Names
 from traincrew.plan.shared import lifecycle, podrecords, pods, stall
 from traincrew.plan.shared.lifecycle import Outcome, Status
@@ -78,7 +79,7 @@ class ObservedJob:
             )
         if (failed := self.job.condition("Failed")) is not None:
             reason, message = failed.get("reason", ""), failed.get("message", "")
-            if ended and reason == "BackoffLimitExceeded":
+            if ended and reason == Cause.BACKOFF_LIMIT.value:
                 reason, message = stall.NO_PROGRESS, f"{self._stall_text}; {message}"
             last = self._last_failure()
             if last is not None:
@@ -89,7 +90,7 @@ class ObservedJob:
                 )
             return Outcome(
                 succeeded=False,
-                reason=reason or f"{api.KIND}Failed",
+                reason=reason or DEFINITION.reasons.word(Cause.PROGRAM),
                 message=message,
                 at=failed.get("lastTransitionTime"),
                 probed_at=failed.get("lastProbeTime"),

@@ -11,23 +11,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from traincrew.api.kinds.chainerjob import types as api
 from traincrew.api.kinds.chainerjob.definition import DEFINITION
 from traincrew.api.kinds.chainerjob.rules import problems
 from traincrew.api.kinds.chainerjob.types import MASTER
-from traincrew.api.runpolicy import RunPolicy
 from traincrew.plan.chainerjob import events
 from traincrew.plan.chainerjob.edits import Edits
 from traincrew.plan.chainerjob.grants import grant
 from traincrew.plan.chainerjob.observed import MASTER_RESTARTS, WATCH_LAG_SECONDS, ObservedJob
 from traincrew.plan.chainerjob.status import document, status_with_counts
 from traincrew.plan.chainerjob.writes import Writes
-from traincrew.plan.shared import master, podrecords, stall
+from traincrew.plan.shared import lifecycle, master, podrecords
 from traincrew.plan.shared.lifecycle import Outcome, Progress, Status
-from traincrew.plan.shared.model import ChildKey, Event, Observed, Plan
-from traincrew.plan.shared.planner import RESOURCE_EXISTS, RESOURCE_EXISTS_RETRY_SECONDS, JobPlanner
+from traincrew.plan.shared.model import ChildKey, Decision, Event, Observed, Plan
+from traincrew.plan.shared.planner import JobPlanner
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -35,12 +32,14 @@ if TYPE_CHECKING:
     from traincrew.api.kinds.chainerjob.types import ChainerJobSpec
     from traincrew.api.meta import Problem
     from traincrew.api.runpolicy import CommonPolicy
+    from traincrew.plan.shared import stall
     from traincrew.plan.shared.kind import Options
+    from traincrew.plan.shared.model import PodView
 
 SYNCED = Event("Normal", "Synced", "ChainerJob synced successfully")
 
 
-def plan(observed: Observed, now: datetime, options: Options) -> Plan:
+def plan(observed: Observed, now: datetime, options: Options) -> Decision:
     """Decide what a job needs next."""
     return _Planner(observed, now, options).plan()
 
@@ -48,25 +47,22 @@ def plan(observed: Observed, now: datetime, options: Options) -> Plan:
 class _Planner(JobPlanner[api.ChainerJobSpec, Status]):
     """Decides what one ChainerJob needs next."""
 
-    api_version = api.API_VERSION
-    kind = api.KIND
+    definition = DEFINITION
     status_type = Status
-    suspend_field = "spec.runPolicy.suspend"
-    default_policy = RunPolicy()
-    containers = DEFINITION.containers
+    delegates_limits = True
+    """The master's Job counts its retries and enforces the deadline."""
 
     def __init__(self, observed: Observed, now: datetime, options: Options) -> None:
         super().__init__(observed, now, options)
         self.current = ObservedJob(observed, self.stored, now)
         self.writes = Writes(observed, self.owner, options)
+        self._waiting_for: str | None = None
+        self._master_state: tuple[str, str, str] | None = None
 
     # -- the kind -----------------------------------------------------------------------------
 
     def decode(self, spec: dict[str, Any]) -> ChainerJobSpec:
         return api.decode(spec)
-
-    def policy(self, spec: ChainerJobSpec) -> RunPolicy:
-        return spec.run_policy
 
     def problems(self, spec: ChainerJobSpec) -> list[Problem]:
         return problems(self.metadata, spec)
@@ -74,6 +70,10 @@ class _Planner(JobPlanner[api.ChainerJobSpec, Status]):
     @property
     def has_started(self) -> bool:
         return self.current.job is not None
+
+    @property
+    def is_training(self) -> bool:
+        return self.current.started
 
     def status_with_counts(self, spec: ChainerJobSpec | None, *, wanted: bool = True) -> Status:
         if spec is None:
@@ -122,92 +122,57 @@ class _Planner(JobPlanner[api.ChainerJobSpec, Status]):
 
     # -- progress -----------------------------------------------------------------------------
 
-    def plan_end(self, spec: ChainerJobSpec, outcome: Outcome) -> Plan:
-        plan = super().plan_end(spec, outcome)
+    def at_end(self, plan: Plan, spec: ChainerJobSpec, outcome: Outcome) -> None:
         if "workersReady" in plan.status:
             # No worker is wanted any more. Said at once, since nothing changes a job at rest.
             plan.status = {**plan.status, "workersReady": "0/0"}
         if outcome.succeeded:
             plan.events += events.lost_workers(self.status_with_counts(spec))
-        return plan
 
-    def plan_active(self, spec: ChainerJobSpec, found: list[Problem]) -> Plan:
-        waiting_for = self.current.waiting_for(spec)
-        numbers = self.status_with_counts(spec)
-        progress = self._progress(spec, numbers, waiting_for, found)
-        limit = spec.run_policy.scheduling_policy
-        left = self.time_left_to_start(limit)
-        if not self.current.started:
-            if left <= 0:
-                return self.plan_end(spec, self.not_started_in_time(limit, progress))
-            if (refusal := self.permanent_refusal()) is not None:
-                return self.plan_end(spec, refusal)
-        verdict = self._assess(spec) if progress.running and not found else None
-        if (needed := self.knowledge_for(verdict)) is not None:
-            return needed
-        if isinstance(verdict, stall.Stalled):
-            progress = self._restart_master(numbers, progress, verdict)
-        status = self.advance(numbers, progress=progress)
-        plan = Plan(status=self.document(status))
-        if not found and not self.observed.leftovers:
-            edits = self._edits(spec)
-            self.releasing |= edits.releasing
-            found_pods = grant(self.observed, spec)
-            # The status of a StatefulSet may be known before its pods are.
-            start = waiting_for is None and found_pods.complete
-            plan.stages = self.writes.run(spec, edits, found_pods, start_master=start)
-            if not start:
-                plan.coming = self.writes.coming(spec)
-            plan.delete = {
-                **self.writes.removed_sets(spec, edits),
-                **self.writes.outdated_master(spec),
-                **self._stalled_masters(),
-            }
-            plan.missing = self._missing(spec)
-        else:
-            plan.stages = self.writes.narrow()
-        plan.events = self.transitions(status)
-        plan.events += self.sync_events(spec, status, progress)
-        if not self.current.started:
-            plan.requeue_after = left
-        elif self.current.waiting_for_pods:
-            plan.requeue_after = WATCH_LAG_SECONDS
-        elif isinstance(verdict, stall.Wait):
-            plan.requeue_after = verdict.seconds
-        if progress.sync_reason == RESOURCE_EXISTS:
-            plan.requeue_after = min(left, RESOURCE_EXISTS_RETRY_SECONDS)
-        return self.complete(plan)
+    def can_stall(self, spec: ChainerJobSpec, numbers: Status) -> bool:
+        state = self._state_of_master(spec, numbers)
+        return state is not None and state[0] == lifecycle.RUNNING
 
-    def _assess(self, spec: ChainerJobSpec) -> stall.Verdict | None:
+    def write(self, plan: Plan, spec: ChainerJobSpec, numbers: Status) -> list[float]:  # noqa: ARG002
+        edits = self._edits(spec)
+        self.releasing |= edits.releasing
+        found_pods = grant(self.observed, spec)
+        # The status of a StatefulSet may be known before its pods are.
+        start = self._waiting_for is None and found_pods.complete
+        plan.stages = self.writes.run(spec, edits, found_pods, start_master=start)
+        if not start:
+            plan.coming = self.writes.coming(spec)
+        plan.delete = {
+            **self.writes.removed_sets(spec, edits),
+            **self.writes.outdated_master(spec),
+        }
+        plan.delete_pods(self._stalled_masters())
+        plan.missing = self._missing(spec)
+        return []
+
+    def hold(self, plan: Plan) -> None:
+        plan.stages = self.writes.narrow()
+
+    def waits(self, spec: ChainerJobSpec, numbers: Status) -> list[float]:  # noqa: ARG002
+        return [WATCH_LAG_SECONDS] if self.current.waiting_for_pods else []
+
+    def in_reading_order(self, spec: ChainerJobSpec) -> list[PodView]:  # noqa: ARG002
         # mpiexec in the master passes on what the workers write.
-        in_order = (*self.current.master_pods, *self.current.worker_pods)
-        return stall.assess(self.observed, spec.run_policy, self.now, in_order)
+        return [*self.current.master_pods, *self.current.worker_pods]
 
-    def _restart_master(
-        self, numbers: Status, progress: Progress, stalled: stall.Stalled
-    ) -> Progress:
-        """Record that the master is ended, and how that is reported."""
+    def retry(self, spec: ChainerJobSpec, numbers: Status, stalled: stall.Stalled) -> str:  # noqa: ARG002
         records = podrecords.stall(podrecords.read(numbers.pod_records), {MASTER})
         numbers.pod_records = podrecords.texts(records)
-        self.releasing = True
-        return msgspec.structs.replace(
-            progress,
-            reason=stall.NO_PROGRESS,
-            message=f"{stalled.message}; {MASTER_RESTARTS}",
-            running=False,
-            restarting=True,
-        )
+        return MASTER_RESTARTS
 
-    def _stalled_masters(self) -> dict[ChildKey, str]:
+    def _stalled_masters(self) -> list[PodView]:
         """Return the master's pods to delete because it is stored that the job made no progress."""
         records = podrecords.read(self.stored.pod_records)
-        return {
-            ChildKey("Pod", pod.metadata.name): pod.metadata.uid
+        return [
+            pod
             for pod in self.current.master_pods
-            if podrecords.is_stalled(records, MASTER, pod)
-            and pod.active
-            and pod.metadata.deletion_timestamp is None
-        }
+            if podrecords.is_stalled(records, MASTER, pod) and pod.active
+        ]
 
     def _missing(self, spec: ChainerJobSpec) -> dict[str, dict[str, Any]]:
         missing = {
@@ -218,17 +183,23 @@ class _Planner(JobPlanner[api.ChainerJobSpec, Status]):
             missing[self.current.names.master] = self.writes.master_pod(spec)
         return missing
 
-    def _progress(
-        self,
-        spec: ChainerJobSpec,
-        numbers: Status,
-        waiting_for: str | None,
-        found: list[Problem],
-    ) -> Progress:
+    def _state_of_master(
+        self, spec: ChainerJobSpec, numbers: Status
+    ) -> tuple[str, str, str] | None:
+        """Return the true condition (or ""), reason and message; None before its start.
+
+        Cached, because workers are compared with their records.
+        """
+        if self._master_state is None and self.current.started:
+            self._master_state = self.current.master_progress(spec, numbers)
+        return self._master_state
+
+    def progress(self, spec: ChainerJobSpec, numbers: Status, found: list[Problem]) -> Progress:
+        self._waiting_for = self.current.waiting_for(spec)
         started = self.current.started
         return master.progress(
-            self.current.master_progress(spec, numbers) if started else None,
+            self._state_of_master(spec, numbers),
             problem=self.sync_problem(found),
-            waiting_for=waiting_for,
+            waiting_for=self._waiting_for,
             started_at=self.stored.start_time or (self.current.job_start() if started else None),
         )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traincrew.api.kinds.elasticjob.types import KIND
+from traincrew.api.kinds.elasticjob.types import KIND, REASONS
+from traincrew.api.reasons import Cause
 from traincrew.plan.elasticjob.observed import FAILURES, exit_code
 from traincrew.plan.shared import lifecycle, podrecords
 from traincrew.plan.shared.model import ChildKey, Event
-from traincrew.plan.shared.runpolicy import JOB_FAILED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 RUNNING = f"{KIND}Running"
 RESTARTING = f"{KIND}Restarting"
 SUCCEEDED = f"{KIND}Succeeded"
-FAILED = f"{KIND}Failed"
+_EXPECTED = {REASONS.word(each) for each in (Cause.PROGRAM, Cause.DEADLINE, Cause.BACKOFF_LIMIT)}
+"""Failures that TorchElastic's controller reports; its events of them are Normal."""
 COMPONENT = "elastic-job-controller"
 """Source component of the events, as with TorchElastic's controller."""
 
@@ -42,7 +43,7 @@ def _transitions(before: Status, after: Status) -> Iterator[Event]:
         if condition.type == lifecycle.SUCCEEDED:
             yield Event("Normal", condition.reason, condition.message)
         elif condition.type == lifecycle.FAILED:
-            known = condition.reason in {FAILED, JOB_FAILED}
+            known = condition.reason in _EXPECTED
             yield Event("Normal" if known else "Warning", condition.reason, condition.message)
         elif condition.type == lifecycle.RESTARTING and condition.is_true:
             yield Event("Warning", condition.reason, condition.message)

@@ -11,13 +11,13 @@ from traincrew.api.kinds.elasticjob.types import CONTAINER, WORKER, ElasticJobSp
 from traincrew.api.meta import format_time, parse_time
 from traincrew.plan.elasticjob.children import RENDEZVOUS_HOST, Place, places, restart_policy
 from traincrew.plan.shared import podrecords, programs, runpolicy
-from traincrew.plan.shared.model import ChildKey, ChildView, Observed, PodView
 from traincrew.plan.shared.pods import was_disrupted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
+    from traincrew.plan.shared.model import ChildView, Observed, PodView
     from traincrew.plan.shared.podrecords import PodRecord
 
 RETRYABLE = frozenset({130, 137, 138, 143})
@@ -251,11 +251,6 @@ class ObservedJob:
         if (ended := ended_at(pod)) is None:
             return None
         return (ended + HOST_FAILURE_DETECTION - self.now).total_seconds()
-
-
-def pod_key(name: str) -> ChildKey:
-    """Return the key of the pod of a name."""
-    return ChildKey("Pod", name)
 
 
 def exit_code(pod: PodView) -> int | None:

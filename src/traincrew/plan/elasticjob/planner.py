@@ -24,7 +24,7 @@ from traincrew.api.kinds.elasticjob.definition import DEFINITION
 from traincrew.api.kinds.elasticjob.rules import problems
 from traincrew.api.kinds.elasticjob.types import WORKER, ElasticJobSpec
 from traincrew.api.meta import format_time, parse_time
-from traincrew.api.runpolicy import CommonPolicy
+from traincrew.api.reasons import Cause
 from traincrew.plan.elasticjob import children, events, scaling, stalling
 from traincrew.plan.elasticjob.children import LABEL_TYPE
 from traincrew.plan.elasticjob.fit import ALL_WANTED, FITTED, GIVEN_UP
@@ -39,15 +39,17 @@ from traincrew.plan.elasticjob.observed import (
 from traincrew.plan.elasticjob.scaling import Scaling
 from traincrew.plan.elasticjob.status import ElasticJobStatus, document, status_with_counts
 from traincrew.plan.shared import lifecycle, podrecords, pods, runpolicy, stall
+from traincrew.plan.shared.facts import Attempts
 from traincrew.plan.shared.lifecycle import Flag, Outcome, Progress
-from traincrew.plan.shared.model import ChildKey, ChildView, Event, Observed, Plan, Write
-from traincrew.plan.shared.planner import RESOURCE_EXISTS, RESOURCE_EXISTS_RETRY_SECONDS, JobPlanner
+from traincrew.plan.shared.model import ChildKey, Decision, Event, Observed, Plan, Write
+from traincrew.plan.shared.planner import JobPlanner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
     from traincrew.api.meta import Problem
+    from traincrew.api.runpolicy import CommonPolicy
     from traincrew.plan.elasticjob.children import Place
     from traincrew.plan.shared.kind import Options
     from traincrew.plan.shared.model import PodView
@@ -67,7 +69,7 @@ LATE_SERVICES = timedelta(seconds=10)
 """Maximum time that the Services which no pod needs in order to start wait for the scheduler."""
 
 
-def plan(observed: Observed, now: datetime, options: Options) -> Plan:
+def plan(observed: Observed, now: datetime, options: Options) -> Decision:
     """Decide what a job needs next."""
     return _Planner(observed, now, options).plan()
 
@@ -75,12 +77,8 @@ def plan(observed: Observed, now: datetime, options: Options) -> Plan:
 class _Planner(JobPlanner[ElasticJobSpec, ElasticJobStatus]):
     """Decides what one ElasticJob needs next."""
 
-    api_version = api.API_VERSION
-    kind = api.KIND
+    definition = DEFINITION
     status_type = ElasticJobStatus
-    suspend_field = "spec.suspend"
-    default_policy = CommonPolicy(clean_pod_policy="None")
-    containers = NAMED
 
     def __init__(self, observed: Observed, now: datetime, options: Options) -> None:
         super().__init__(observed, now, options)
@@ -99,15 +97,16 @@ class _Planner(JobPlanner[ElasticJobSpec, ElasticJobStatus]):
         )
         return api.with_limits(decoded, self.stored.min_replicas, self.stored.max_replicas)
 
-    def policy(self, spec: ElasticJobSpec) -> CommonPolicy:
-        return spec
-
     def problems(self, spec: ElasticJobSpec) -> list[Problem]:
         return problems(self.metadata, spec)
 
     @property
     def has_started(self) -> bool:
         return self.stored.condition(lifecycle.RUNNING) is not None
+
+    @property
+    def is_training(self) -> bool:
+        return bool(self.observed.pods)
 
     # Cached: a reconcile needs both repeatedly, and a job may have thousands of workers.
 
@@ -174,7 +173,7 @@ class _Planner(JobPlanner[ElasticJobSpec, ElasticJobStatus]):
         for pod in self.observed.pods:
             is_late = late and pod.active and pod.metadata.labels.get(LABEL_TYPE) == WORKER.lower()
             if is_late or runpolicy.is_cleaned(policy, pod):
-                _delete_pod(plan, pod)
+                plan.delete_pods([pod])
         if policy.clean_pod_policy != "None":
             self._delete_services(plan, keep=set())
 
@@ -188,13 +187,10 @@ class _Planner(JobPlanner[ElasticJobSpec, ElasticJobStatus]):
     def events_on_spec_change(self, spec: ElasticJobSpec) -> list[Event]:
         return events.replaced_policies(spec)
 
-    def refusal_reason(self, key: ChildKey) -> str:
-        return f"FailedCreate{key.kind}"
-
     # -- the end ------------------------------------------------------------------------------
 
     def outcome(self, spec: ElasticJobSpec, found: list[Problem]) -> Outcome | None:
-        if found or self.stored.holds(lifecycle.SUSPENDED):
+        if found:
             return None
         current = self.current(spec)
         workers = current.workers()
@@ -211,14 +207,20 @@ class _Planner(JobPlanner[ElasticJobSpec, ElasticJobStatus]):
         if (ended and len(failed) < max(1, len(workers))) or current.is_complete(spec.smallest):
             text = f"{api.KIND} {self.owner.name} is successfully completed."
             return Outcome(succeeded=True, reason=events.SUCCEEDED, message=text)
-        failures = self.status_with_counts(spec).failures
-        restarts = current.restarts_in_place()
-        if runpolicy.past_backoff_limit(spec, failures=failures, restarts=restarts):
-            return runpolicy.backoff_limit_reached(self.owner.name)
-        left = runpolicy.time_left(self.stored, spec, self.now)
-        if left is not None and left <= timedelta(0):
-            return runpolicy.deadline_exceeded(self.owner.name)
         return None
+
+    def attempts(self, spec: ElasticJobSpec, found: list[Problem]) -> Attempts:
+        if found:
+            return Attempts()
+        return Attempts(
+            limit=spec.backoff_limit,
+            failures=self.status_with_counts(spec).failures,
+            restarts=self.current(spec).restarts_in_place(),
+            message=runpolicy.backoff_limit_text(self.owner.name),
+        )
+
+    def deadline_text(self, policy: CommonPolicy) -> str:  # noqa: ARG002
+        return runpolicy.deadline_text(self.owner.name)
 
     def _failed(self, current: ObservedJob, failed: list[Place]) -> Outcome:
         text = (
@@ -228,64 +230,41 @@ class _Planner(JobPlanner[ElasticJobSpec, ElasticJobStatus]):
         lost = [pod for place in failed if (pod := current.pod(place)) is not None]
         lost.sort(key=lambda pod: pods.ended_at(pod, NAMED))  # the first one explains the others
         why = pods.first_few([pods.failure(pod, NAMED) for pod in lost])
-        return Outcome(succeeded=False, reason=events.FAILED, message=f"{text} {why}")
+        return self.failure(Cause.PROGRAM, f"{text} {why}")
 
-    def plan_end(self, spec: ElasticJobSpec, outcome: Outcome) -> Plan:
-        plan = super().plan_end(spec, outcome)
-        plan.events = [*self._exits(spec), *plan.events]
-        return plan
+    def at_end(self, plan: Plan, spec: ElasticJobSpec, outcome: Outcome) -> None:  # noqa: ARG002
+        exits = events.exits(self.current(spec), self.owner.namespace, self._records)
+        plan.events = [*exits, *plan.events]
 
-    def _exits(self, spec: ElasticJobSpec) -> list[Event]:
-        return events.exits(self.current(spec), self.owner.namespace, self._records)
+    def news(self, found: list[Problem]) -> list[Event]:
+        assert self._current is not None
+        exits = events.exits(self._current, self.owner.namespace, self._records)
+        return exits if found else [*exits, *self._scaling.events]
 
     # -- progress -----------------------------------------------------------------------------
 
-    def plan_active(self, spec: ElasticJobSpec, found: list[Problem]) -> Plan:
+    def can_stall(self, spec: ElasticJobSpec, numbers: ElasticJobStatus) -> bool:  # noqa: ARG002
+        return stalling.can_train(self.current(spec), spec)
+
+    def retry(
+        self, spec: ElasticJobSpec, numbers: ElasticJobStatus, stalled: stall.Stalled
+    ) -> Outcome | str:
         current = self.current(spec)
-        if not current.pods and (refusal := self.permanent_refusal()) is not None:
-            return self.plan_end(spec, refusal)
-        numbers = self.status_with_counts(spec)
-        verdict, restart = None, ""
-        if not found:
-            verdict = stalling.assess(self.observed, current, spec, self.now)
-            if (needed := self.knowledge_for(verdict)) is not None:
-                return needed
-            numbers.fit = self._scaling.fit
-        if isinstance(verdict, stall.Stalled):
-            failure = stalling.failure(verdict, current, spec, numbers.failures)
-            if failure is not None:
-                return self.plan_end(spec, failure)
-            numbers, restart = stalling.restarted(numbers, current)
-            restart = f"{verdict.message}; {restart}"
-            self.releasing = True
-        progress = self._progress(current, numbers, found, restart)
-        status = self.advance(numbers, progress=progress)
-        plan = Plan(status=self.document(status))
-        waits = []
-        if self._decides_limits and numbers.min_replicas and not found:
+        if (why := stalling.why_not_again(current, spec, numbers.failures)) is not None:
+            return self.failure(Cause.NO_PROGRESS, f"{stalled.message}; {why}")
+        return stalling.restart(numbers, current)
+
+    def write(self, plan: Plan, spec: ElasticJobSpec, numbers: ElasticJobStatus) -> list[float]:
+        if self._decides_limits and numbers.min_replicas:
             # All workers must have the same limits, so they are stored before the first is created.
             self.releasing = True
-        elif not found and not self.observed.leftovers:
-            waits = [
-                *self._create_missing(plan, spec, current),
-                *self._delete_unwanted(plan, current),
-                *self._scaling.waits,
-            ]
-        if isinstance(verdict, stall.Wait):
-            waits.append(verdict.seconds)
-        plan.events = self._exits(spec) + self.transitions(status)
-        if restart and self.stored.holds(lifecycle.RESTARTING):  # no transition that reports it
-            plan.events.append(Event("Warning", stall.NO_PROGRESS, restart))
-        if not found:
-            plan.events += self._scaling.events
-        plan.events += self.sync_events(spec, status, progress)
-        if progress.sync_reason == RESOURCE_EXISTS:
-            waits.append(RESOURCE_EXISTS_RETRY_SECONDS)
-        left = runpolicy.time_left(status, spec, self.now)
-        if left is not None:
-            waits.append(left.total_seconds())
-        plan.requeue_after = min(waits, default=None)
-        return self.complete(plan)
+            return []
+        current = self.current(spec)
+        return [
+            *self._create_missing(plan, spec, current),
+            *self._delete_unwanted(plan, current),
+            *self._scaling.waits,
+        ]
 
     def _create_missing(
         self, plan: Plan, spec: ElasticJobSpec, current: ObservedJob
@@ -337,14 +316,14 @@ class _Planner(JobPlanner[ElasticJobSpec, ElasticJobStatus]):
             if state is State.UNDECIDED:
                 waits.append(max(1.0, current.seconds_until_decided(pod_there) or 0.0))
             if state is State.STALLED:
-                _delete_pod(plan, pod_there)
+                plan.delete_pods([pod_there])
                 continue
             if state not in TO_RECREATE or record is None:
                 continue
             if (wait := self._seconds_to_recreate(pod_there, record, state)) > 0:
                 waits.append(wait)
             elif record.failed and podrecords.is_of(record, pod_there):
-                _delete_pod(plan, pod_there)
+                plan.delete_pods([pod_there])
         return waits
 
     def _seconds_to_recreate(self, pod: PodView, record: PodRecord, state: State) -> float:
@@ -358,7 +337,7 @@ class _Planner(JobPlanner[ElasticJobSpec, ElasticJobStatus]):
         """Delete a pod that is not desired, once it is stored as released."""
         assert self._current is not None
         if podrecords.is_released(self._records, self._current.place_of(pod), pod):
-            _delete_pod(plan, pod)
+            plan.delete_pods([pod])
         elif pod.metadata.deletion_timestamp is None:
             self.releasing = True
 
@@ -367,16 +346,14 @@ class _Planner(JobPlanner[ElasticJobSpec, ElasticJobStatus]):
         kept = keep | {pod.metadata.name for pod in self.observed.pods}
         for key, view in self.observed.children.items():
             if key.kind == "Service" and key.name not in kept:
-                _delete(plan, key, view)
+                plan.delete_child(key, view)
 
-    def _progress(
-        self,
-        current: ObservedJob,
-        numbers: ElasticJobStatus,
-        found: list[Problem],
-        restart: str = "",
+    def progress(
+        self, spec: ElasticJobSpec, numbers: ElasticJobStatus, found: list[Problem]
     ) -> Progress:
-        sync_reason, sync_message = self.sync_problem(found) or ("", None)
+        current, problem = self.current(spec), self.sync_problem(found)
+        if not found:
+            numbers.fit = self._scaling.fit
         workers = current.workers()
         lost = current.restarting_workers(podrecords.read(numbers.pod_records))
         runs = State.RUNNING in workers.values()
@@ -406,10 +383,8 @@ class _Planner(JobPlanner[ElasticJobSpec, ElasticJobStatus]):
         total = len(workers) + len(current.absent)
         name = f"{api.KIND} {self.owner.name}"
         no_progress = lifecycle.reported_stall(self.stored) if lost else ""
-        if sync_message is not None and not runs:
-            reason, message = sync_reason, sync_message
-        elif restart:
-            reason, message = stall.NO_PROGRESS, restart
+        if problem is not None and not runs:
+            reason, message = problem
         elif no_progress:
             reason = stall.NO_PROGRESS
             message = "; ".join(filter(None, (no_progress, troubles)))
@@ -430,10 +405,8 @@ class _Planner(JobPlanner[ElasticJobSpec, ElasticJobStatus]):
             reason=reason,
             message=message,
             running=running,
-            restarting=bool(lost or restart),
+            restarting=bool(lost),
             started_at=self.stored.start_time or format_time(self.now),
-            sync_problem=sync_message,
-            sync_reason=sync_reason,
             flags=(flag,),
         )
 
@@ -448,15 +421,6 @@ class _Planner(JobPlanner[ElasticJobSpec, ElasticJobStatus]):
                 continue
             if words := runpolicy.backoff_words(restart_delay(pod, record, current.states[place])):
                 yield f"{pod.metadata.name} is restarted{words}."
-
-
-def _delete_pod(plan: Plan, pod: PodView) -> None:
-    _delete(plan, ChildKey("Pod", pod.metadata.name), pod)
-
-
-def _delete(plan: Plan, key: ChildKey, view: ChildView) -> None:
-    if view.metadata.deletion_timestamp is None:
-        plan.delete[key] = view.metadata.uid
 
 
 __all__ = ["plan"]

@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from traincrew.api.kinds.mxjob import types as api
+from traincrew.api.kinds.mxjob.definition import DEFINITION
 from traincrew.api.kinds.mxjob.rules import problems
-from traincrew.api.kinds.mxjob.types import MxJobSpec, MxRunPolicy
+from traincrew.api.kinds.mxjob.types import MxJobSpec
 from traincrew.api.meta import Problem, format_time, parse_time
+from traincrew.api.reasons import Cause
 from traincrew.plan.mxjob import events, status
 from traincrew.plan.mxjob.children import LABEL_RUNTIME_ID, LABEL_TYPE
 from traincrew.plan.mxjob.observed import NAMED, ObservedJob, State, describe
@@ -32,24 +34,26 @@ from traincrew.plan.mxjob.restarts import (
 )
 from traincrew.plan.mxjob.status import MxJobStatus
 from traincrew.plan.mxjob.writes import Writes, counted_pods, stop
-from traincrew.plan.shared import lifecycle, pods, runpolicy, stall
+from traincrew.plan.shared import lifecycle, pods
+from traincrew.plan.shared.facts import Attempts
 from traincrew.plan.shared.lifecycle import Outcome, Progress
-from traincrew.plan.shared.model import ChildKey, Event, Observed, Plan
-from traincrew.plan.shared.planner import RESOURCE_EXISTS, RESOURCE_EXISTS_RETRY_SECONDS, JobPlanner
+from traincrew.plan.shared.planner import JobPlanner
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from traincrew.api.runpolicy import CommonPolicy
+    from traincrew.api.runpolicy import CommonPolicy, RunPolicy
     from traincrew.plan.mxjob.children import Place
+    from traincrew.plan.shared import stall
     from traincrew.plan.shared.kind import Options
+    from traincrew.plan.shared.model import ChildKey, Decision, Event, Observed, Plan, PodView
 
 SERVERS_END = timedelta(seconds=10)
 """How long servers may take to end after the last worker; they do so within a second."""
 
 
-def plan(observed: Observed, now: datetime, options: Options) -> Plan:
+def plan(observed: Observed, now: datetime, options: Options) -> Decision:
     """Decide what a job needs next."""
     return _Planner(observed, now, options).plan()
 
@@ -57,17 +61,15 @@ def plan(observed: Observed, now: datetime, options: Options) -> Plan:
 class _Planner(JobPlanner[MxJobSpec, MxJobStatus]):
     """Decides what one MxJob needs next."""
 
-    api_version = api.API_VERSION
-    kind = api.KIND
+    definition = DEFINITION
     status_type = MxJobStatus
-    suspend_field = "spec.runPolicy.suspend"
-    default_policy = MxRunPolicy()
-    containers = NAMED
 
     def __init__(self, observed: Observed, now: datetime, options: Options) -> None:
         super().__init__(observed, now, options)
         self._current: ObservedJob | None = None
         self._renamed = False
+        self._after_stall: Restart | None = None
+        self._report: list[Event] = []
 
     # -- the kind -----------------------------------------------------------------------------
 
@@ -79,9 +81,6 @@ class _Planner(JobPlanner[MxJobSpec, MxJobStatus]):
 
     def decode(self, spec: dict[str, Any]) -> MxJobSpec:
         return api.decode(spec)
-
-    def policy(self, spec: MxJobSpec) -> MxRunPolicy:
-        return spec.run_policy
 
     def problems(self, spec: MxJobSpec) -> list[Problem]:
         found = problems(self.metadata, spec)
@@ -161,12 +160,10 @@ class _Planner(JobPlanner[MxJobSpec, MxJobStatus]):
         types = status.at_the_end(self.stored.types, self.observed.pods)
         return msgspec.structs.replace(self.stored, types=types, workers_ready=left)
 
-    def plan_end(self, spec: MxJobSpec, outcome: Outcome) -> Plan:
-        plan = super().plan_end(spec, outcome)
+    def at_end(self, plan: Plan, spec: MxJobSpec, outcome: Outcome) -> None:  # noqa: ARG002
         ended = self.read(plan.status)
         ended.types = status.at_the_end(ended.types, self.observed.pods)
         plan.status = self.document(ended)
-        return plan
 
     def needs_confirmation(self, spec: MxJobSpec) -> bool:
         """Return whether replicas are missing that had been there, or old pods may be left.
@@ -211,17 +208,17 @@ class _Planner(JobPlanner[MxJobSpec, MxJobStatus]):
     # -- the end ------------------------------------------------------------------------------
 
     def outcome(self, spec: MxJobSpec, found: list[Problem]) -> Outcome | None:
-        if found or self.stored.holds(lifecycle.SUSPENDED):
+        if found:
             return None
         current = self.current(spec)
         if current.succeeded:
             return self._success(current)
-        if (restart := self._restart(spec)) is not None and restart.reason:
-            return restart.outcome
-        left = runpolicy.time_left(self.stored, self.policy(spec), self.now)
-        if left is not None and left <= timedelta(0):
-            return runpolicy.deadline_exceeded(self.owner.name)
+        if (restart := self._restart(spec)) is not None and restart.cause is not None:
+            return self.failure(restart.cause, restart.text)
         return None
+
+    def attempts(self, spec: MxJobSpec, found: list[Problem]) -> Attempts:  # noqa: ARG002
+        return Attempts()  # a restart counts itself: `restarts`
 
     def _success(self, current: ObservedJob) -> Outcome | None:
         if self._servers_wait(current) > 0:
@@ -253,64 +250,65 @@ class _Planner(JobPlanner[MxJobSpec, MxJobStatus]):
 
     # -- progress -----------------------------------------------------------------------------
 
-    def plan_active(self, spec: MxJobSpec, found: list[Problem]) -> Plan:
-        current, numbers = self.current(spec), self.status_with_counts(spec)
+    def can_stall(self, spec: MxJobSpec, numbers: MxJobStatus) -> bool:  # noqa: ARG002
+        return self.stored.holds(lifecycle.RUNNING) and self._restart(spec) is None
+
+    def in_reading_order(self, spec: MxJobSpec) -> list[PodView]:  # noqa: ARG002
+        # Workers write more than the other roles.
+        return sorted(
+            self.observed.pods,
+            key=lambda pod: pod.metadata.labels.get(LABEL_TYPE) != api.WORKER,
+        )
+
+    def retry(
+        self,
+        spec: MxJobSpec,
+        numbers: MxJobStatus,  # noqa: ARG002
+        stalled: stall.Stalled,
+    ) -> Outcome | str:
+        restart = after_stall(self.current(spec), spec, self.stored, stalled, self.now)
+        if restart.cause is not None:
+            return self.failure(restart.cause, restart.text)
+        self._after_stall = restart
+        return ""  # reported as any restart
+
+    def _next_attempt(self, spec: MxJobSpec, found: list[Problem]) -> Restart | None:
+        if found or self.stored.holds(lifecycle.SUSPENDED):
+            return None
+        return self._after_stall or self._restart(spec)
+
+    def progress(self, spec: MxJobSpec, numbers: MxJobStatus, found: list[Problem]) -> Progress:
+        restart = self._next_attempt(spec, found)
         resumed = self.stored.holds(lifecycle.SUSPENDED)
-        restart = None if found or resumed else self._restart(spec)
-        verdict = None
-        if restart is None and not found and self.stored.holds(lifecycle.RUNNING):
-            verdict = self._assess(spec)
-            if (needed := self.knowledge_for(verdict)) is not None:
-                return needed
-            if isinstance(verdict, stall.Stalled):
-                restart = after_stall(current, spec, self.stored, verdict, self.now)
-                if restart.reason:
-                    return self.plan_end(spec, restart.outcome)
         if restart is not None:
             restart.apply(numbers, self.now)
         elif resumed:
             numbers.attempt += 1  # what is created now does not mix with what is left
             numbers.recoveries, numbers.recreate_after = {}, ""
-        elif not current.of(State.ABSENT, State.LEAVING, State.PENDING):
+        elif not self.current(spec).of(State.ABSENT, State.LEAVING, State.PENDING):
             numbers.recreate_after = ""  # until then the time to start counts from it
         # Jobs are deleted and created once that is stored.
         self.releasing = restart is not None or resumed
-        progress = self._progress(spec, restart, found)
-        left = self._budget(spec, progress, numbers)
-        if left is not None and left <= 0:
-            return self.plan_end(spec, self._not_started_in_time(spec, progress))
-        if not self.has_started and (refusal := self.permanent_refusal()) is not None:
-            return self.plan_end(spec, refusal)
-        after = self.advance(numbers, progress=progress)
-        plan = Plan(status=self.document(after))
-        waits = [left, self._servers_wait(current) or None]
-        if isinstance(verdict, stall.Wait):
-            waits.append(verdict.seconds)
-        if not self.releasing and not found and not self.observed.leftovers:
-            writes = self._writes(spec)
-            plan.delete, plan.grace_seconds = writes.leaving(), writes.grace_seconds
-            plan.any_version = True  # an attempt that was ended never continues
-            if (wait := self._must_wait(spec)) > 0:
-                waits.append(wait)
-            else:
-                plan.stages = writes.missing()
-                plan.missing = writes.missing_pods()
-        plan.events = [restart.event] if restart is not None else []
-        plan.events += self.transitions(after) + self.sync_events(spec, after, progress)
-        time_left = runpolicy.time_left(after, self.policy(spec), self.now)
-        waits.append(time_left.total_seconds() if time_left is not None else None)
-        if progress.sync_reason == RESOURCE_EXISTS:
-            waits.append(RESOURCE_EXISTS_RETRY_SECONDS)
-        plan.requeue_after = min((wait for wait in waits if wait is not None), default=None)
-        return self.complete(plan)
+        self._report = [restart.event] if restart is not None else []
+        return self._progress(spec, restart, found)
 
-    def _assess(self, spec: MxJobSpec) -> stall.Verdict | None:
-        """Decide whether the job makes progress; workers write more than the other roles."""
-        in_order = sorted(
-            self.observed.pods,
-            key=lambda pod: pod.metadata.labels.get(LABEL_TYPE) != api.WORKER,
-        )
-        return stall.assess(self.observed, self.policy(spec), self.now, in_order)
+    def write(self, plan: Plan, spec: MxJobSpec, numbers: MxJobStatus) -> list[float]:  # noqa: ARG002
+        if self.releasing:
+            return []
+        writes = self._writes(spec)
+        plan.delete, plan.grace_seconds = writes.leaving(), writes.grace_seconds
+        plan.any_version = True  # an attempt that was ended never continues
+        if (wait := self._must_wait(spec)) > 0:
+            return [wait]
+        plan.stages = writes.missing()
+        plan.missing = writes.missing_pods()
+        return []
+
+    def waits(self, spec: MxJobSpec, numbers: MxJobStatus) -> list[float | None]:  # noqa: ARG002
+        return [self._servers_wait(self.current(spec)) or None]
+
+    def news(self, found: list[Problem]) -> list[Event]:  # noqa: ARG002
+        return self._report
 
     def _must_wait(self, spec: MxJobSpec) -> float:
         """Return the seconds to wait at most for replicas of the previous attempt; 0 if none.
@@ -340,8 +338,7 @@ class _Planner(JobPlanner[MxJobSpec, MxJobStatus]):
         return max(0.0, (parse_time(self.stored.recreate_after) - self.now).total_seconds())
 
     def _progress(self, spec: MxJobSpec, restart: Restart | None, found: list[Problem]) -> Progress:
-        sync_reason, sync_message = self.sync_problem(found) or ("", None)
-        current = self.current(spec)
+        problem, current = self.sync_problem(found), self.current(spec)
         # What runs when a job is resumed was not ended yet by the suspension, and will be.
         resumed = self.stored.holds(lifecycle.SUSPENDED)
         up = [] if resumed else current.of(State.RUNNING, State.SUCCEEDED)
@@ -357,8 +354,8 @@ class _Planner(JobPlanner[MxJobSpec, MxJobStatus]):
         elif restarting:
             reason = f"{api.KIND}Restarting"
             message = f"{self.stored.last_restart_reason} {count}."
-        elif sync_message is not None and not running:
-            reason, message = sync_reason, sync_message
+        elif problem is not None and not running:
+            reason, message = problem
         elif everything:
             reason, message = f"{api.KIND}Running", "All replicas are running."
             if current.succeeded:
@@ -371,8 +368,6 @@ class _Planner(JobPlanner[MxJobSpec, MxJobStatus]):
             running=running,
             restarting=restarting,
             started_at=self.stored.start_time or format_time(self.now),
-            sync_problem=sync_message,
-            sync_reason=sync_reason,
         )
 
     def _troubles(self, current: ObservedJob) -> list[str]:
@@ -392,21 +387,19 @@ class _Planner(JobPlanner[MxJobSpec, MxJobStatus]):
         ]
         return lines + [f"{describe(place)}: {text}" for place, text in lost if text is not None]
 
-    def _budget(self, spec: MxJobSpec, progress: Progress, numbers: MxJobStatus) -> float | None:
-        """Return the seconds that the replicas have left to run; None if they do, or did.
-
-        A restart begins the time anew, and a back-off is no part of it.
-        """
+    def seconds_to_start(
+        self, spec: MxJobSpec, numbers: MxJobStatus, progress: Progress
+    ) -> float | None:
+        # A restart begins the time anew, and a back-off is no part of it.
         if progress.running:
             return None
-        limit = self.policy(spec).scheduling_policy
         since = max(numbers.last_restart_time, numbers.recreate_after)
-        return self.time_left_to_start(limit, since)
+        return self.time_left_to_start(spec.run_policy, since)
 
-    def _not_started_in_time(self, spec: MxJobSpec, progress: Progress) -> Outcome:
-        seconds = self.policy(spec).scheduling_policy.schedule_timeout_seconds
+    def not_started_in_time(self, policy: RunPolicy, progress: Progress) -> Outcome:
+        seconds = policy.scheduling_policy.schedule_timeout_seconds
         text = f"Not all replicas were running within {seconds} s: {progress.message}"
-        return Outcome(succeeded=False, reason="WorkersNotReady", message=text)
+        return self.failure(Cause.NOT_STARTED, text)
 
 
 __all__ = ["plan"]

@@ -14,10 +14,10 @@ from msgspec import Struct
 
 from traincrew.api.kinds.mxjob.types import DEFAULT_BACKOFF_LIMIT, WORKER
 from traincrew.api.meta import format_time, parse_time
+from traincrew.api.reasons import Cause
 from traincrew.plan.mxjob.children import heartbeat_timeout
 from traincrew.plan.mxjob.observed import Failure, State, describe
 from traincrew.plan.shared import pods, runpolicy, stall
-from traincrew.plan.shared.lifecycle import Outcome
 from traincrew.plan.shared.model import Event
 
 if TYPE_CHECKING:
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from traincrew.plan.mxjob.status import MxJobStatus
     from traincrew.plan.shared.model import PodView
 
-REPLICA_FAILED = "ReplicaFailed"
-BACKOFF_LIMIT_EXCEEDED = "BackoffLimitExceeded"
-"""Reason of a batch Job that has reached its limit."""
 GRACE_SECONDS = 5
 """Grace period of the pods of an attempt that has failed: they can only wait for each other."""
 LEAVING_SECONDS = 5.0
@@ -49,7 +46,7 @@ class Restart(Struct, frozen=True, kw_only=True):
 
     Attributes:
         text: Why, and what follows.
-        reason: Reason of the job's failure; empty if there is another attempt.
+        cause: Why the job fails; None if there is another attempt.
         counted: Whether it counts against the back-off limit.
         alone: A worker that is recreated while the others continue; None: all are restarted.
         wait: Time until replicas are created again: the back-off, or that which the scheduler needs
@@ -57,7 +54,7 @@ class Restart(Struct, frozen=True, kw_only=True):
     """
 
     text: str
-    reason: str = ""
+    cause: Cause | None = None
     counted: bool = True
     alone: Place | None = None
     wait: timedelta = timedelta(0)
@@ -74,11 +71,6 @@ class Restart(Struct, frozen=True, kw_only=True):
         status.restarts += 1
         status.last_restart_time = format_time(now)
         status.last_restart_reason = self.text
-
-    @property
-    def outcome(self) -> Outcome:
-        """The failure of the job, if there is no other attempt."""
-        return Outcome(succeeded=False, reason=self.reason, message=self.text)
 
     @property
     def event(self) -> Event:
@@ -120,7 +112,7 @@ def decide(
     first = failures[0]
     text = pods.first_few([failure.text for failure in failures])
     if first.permanent:
-        return Restart(reason=REPLICA_FAILED, text=_sentence(text))
+        return Restart(cause=Cause.PROGRAM, text=_sentence(text))
     alone = _alone(spec, stored, failures)
     again = _again(current, spec, stored, text, now, counted=not first.disrupted, alone=alone)
     if alone is None:
@@ -155,7 +147,7 @@ def after_stall(
     now: datetime,
 ) -> Restart:
     """Return what follows when no replica makes progress, which counts as a failure."""
-    return _again(current, spec, stored, stalled.message, now, reason=stall.NO_PROGRESS)
+    return _again(current, spec, stored, stalled.message, now, cause=Cause.NO_PROGRESS)
 
 
 def _again(
@@ -167,15 +159,15 @@ def _again(
     *,
     counted: bool = True,
     alone: Place | None = None,
-    reason: str = BACKOFF_LIMIT_EXCEEDED,
+    cause: Cause = Cause.BACKOFF_LIMIT,
 ) -> Restart:
-    """Return another attempt, or the end of the job with this reason if there were enough."""
+    """Return another attempt, or the end of the job for this cause if there were enough."""
     limit = spec.run_policy.backoff_limit
     limit = DEFAULT_BACKOFF_LIMIT if limit is None else limit
-    if counted and stored.failures >= limit:
+    if counted and runpolicy.past_backoff_limit(limit, failures=stored.failures + 1):
         again = pods.quantity(stored.failures, "restart")
         return Restart(
-            reason=reason,
+            cause=cause,
             text=_sentence(f"{text}, after {again} (spec.runPolicy.backoffLimit: {limit})"),
         )
     wait = runpolicy.backoff(stored.failures, _lasted(stored, now)) if counted else timedelta(0)

@@ -10,11 +10,11 @@ from msgspec import Struct, field
 
 from traincrew.api.kinds.mxjob.types import KIND
 from traincrew.api.meta import Condition
+from traincrew.api.reasons import Cause
 from traincrew.plan.mxjob.children import LABEL_TYPE
 from traincrew.plan.mxjob.observed import State
 from traincrew.plan.shared import lifecycle
 from traincrew.plan.shared.lifecycle import Status
-from traincrew.plan.shared.planner import FAILED_SYNCED, FAILED_VALIDATION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -26,7 +26,7 @@ CREATING, DONE = "Creating", "Done"
 """Phases of mxnet-operator, beside Running and Failed."""
 UNKNOWN, RUNNING, FAILED, SUCCEEDED = "Unknown", "Running", "Failed", "Succeeded"
 """States of replicas, and of a type of them."""
-_NOT_SET_UP = frozenset({FAILED_VALIDATION, FAILED_SYNCED})
+_NOT_SET_UP = frozenset({Cause.INVALID.value, Cause.REFUSED.value})
 """Reasons of a job that failed before anything ran."""
 _STATES = {
     State.ABSENT: UNKNOWN,
@@ -85,7 +85,7 @@ def read(status: Mapping[str, Any]) -> MxJobStatus:
         if not state:
             ended.message = status.get("reason") or ended.message
             if status["phase"] == FAILED:
-                ended.reason = FAILED_VALIDATION
+                ended.reason = Cause.INVALID.value
         found.conditions.append(ended)
     return found
 

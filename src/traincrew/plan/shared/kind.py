@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from traincrew.api import kind as api
-    from traincrew.plan.shared.model import ChildKey, Event, Observed, Plan
+    from traincrew.plan.shared.model import ChildKey, Decision, Event, Observed
     from traincrew.plan.shared.reporting import Endpoint
 
 Written = Literal["Create", "Delete"]
@@ -151,7 +151,7 @@ class Kind(Struct, frozen=True, kw_only=True):
     children: tuple[Child, ...]
     deletes: tuple[Child, ...] = ()
     grants: tuple[Permission, ...] = ()
-    plan: Callable[[Observed, datetime, Options], Plan]
+    plan: Callable[[Observed, datetime, Options], Decision]
     written: Callable[[Written, Sequence[ChildKey]], list[Event]] = lambda _what, _keys: []
     writes_spec: bool = False
     mounts: tuple[str, ...] = ()

@@ -47,6 +47,8 @@ OWN_CONDITIONS = frozenset(
 )
 """Condition types that every kind has."""
 _TERMINAL = (SUCCEEDED, FAILED)
+_BEGINNING = frozenset({(CREATED, "True"), (RUNNING, "False"), (RUNNING, "True")})
+"""Changes that may wait when many jobs begin at once."""
 _PHASES = (FAILED, SUCCEEDED, SUSPENDED, RESTARTING, RUNNING)
 
 
@@ -354,6 +356,20 @@ def own_conditions(status: Mapping[str, Any], kind: type[Status]) -> set[tuple[A
         for condition in status.get("conditions") or ()
         if kind.owns(condition.get("type", ""))
     }
+
+
+def is_beginning(before: Mapping[str, Any], after: Mapping[str, Any], kind: type[Status]) -> bool:
+    """Whether no condition changes except that the job is created, or runs.
+
+    When many jobs begin, these changes may wait for the children of all. The end of a job, a
+    problem or the effect of an edit may not.
+    """
+    old, new = own_conditions(before, kind), own_conditions(after, kind)
+    return (
+        before.get("observedGeneration") in {None, after.get("observedGeneration")}
+        and old - new <= {(RUNNING, "False")}
+        and new - old <= _BEGINNING
+    )
 
 
 def reported_stall(status: Status) -> str:

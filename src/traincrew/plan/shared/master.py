@@ -23,7 +23,6 @@ def progress(
         waiting_for: Why the workers are not ready; None when all of them are.
         started_at: When the job was started, for a master that was.
     """
-    sync_reason, sync_message = problem or ("", None)
     if state is None:
         reason, message = "MasterPending", "The master is being created."
         if problem is not None:
@@ -32,9 +31,7 @@ def progress(
                 message = f"{message}; {waiting_for}"
         elif waiting_for is not None:
             reason, message = "WaitingForWorkers", waiting_for
-        return Progress(
-            reason=reason, message=message, sync_problem=sync_message, sync_reason=sync_reason
-        )
+        return Progress(reason=reason, message=message)
     condition, reason, message = state
     return Progress(
         reason=reason,
@@ -42,6 +39,4 @@ def progress(
         running=condition == lifecycle.RUNNING,
         restarting=condition == lifecycle.RESTARTING,
         started_at=started_at,
-        sync_problem=sync_message,
-        sync_reason=sync_reason,
     )

@@ -1,8 +1,11 @@
 """Input and output of a plan.
 
-The decisions of a kind are one pure function, ``plan(observed, now, options) -> Plan``: no I/O, no
-clock, no randomness. Children are written as plain documents, and observed as small typed views
-that hold only what decisions depend on.
+The decisions of a kind are one pure function, ``plan(observed, now, options) -> Decision``: no I/O,
+no clock, no randomness. A decision is a `Plan` of what to do, or a `Question` to answer before
+anything can be decided, or a `SpecPatch` to store first.
+
+Children are written as plain documents, and observed as small typed views that hold only what
+decisions depend on.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from msgspec import Struct, field
 from traincrew.api.meta import CustomObject, ObjectMeta, Shared, View
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
     from traincrew.plan.shared.progress import ReportedProgress
@@ -310,6 +313,26 @@ class LogKey(NamedTuple):
     """Whether it is the log of the container before its last restart."""
 
 
+class Confirm(Struct, frozen=True, kw_only=True):
+    """List the pods from the API server: caches may be stale.
+
+    Attributes:
+        unseen: Children that should exist and are not in the caches: get them as well.
+    """
+
+    unseen: tuple[ChildKey, ...] = ()
+
+
+class LogQuery(Struct, frozen=True):
+    """Read the ends of these logs.
+
+    Attributes:
+        keys: The logs.
+    """
+
+    keys: tuple[LogKey, ...]
+
+
 class Output(Struct, frozen=True, kw_only=True):
     """The last line of a container's log, of which only the time is known.
 
@@ -328,7 +351,7 @@ class Output(Struct, frozen=True, kw_only=True):
 
 
 class OutputQuery(Struct, frozen=True, kw_only=True):
-    """Containers whose last output has to be known.
+    """Read when these containers last wrote output.
 
     Attributes:
         keys: Their logs, in the order in which they are read.
@@ -337,6 +360,10 @@ class OutputQuery(Struct, frozen=True, kw_only=True):
 
     keys: tuple[LogKey, ...]
     since: datetime
+
+
+Question = Confirm | LogQuery | OutputQuery
+"""What has to be read before anything can be decided; the answer is in the next `Observed`."""
 
 
 class Observed(Struct, frozen=True, kw_only=True):
@@ -353,9 +380,9 @@ class Observed(Struct, frozen=True, kw_only=True):
             would refuse.
         drifted: Children whose spec somebody else has changed since we wrote it.
         confirmed: Whether `pods` were just listed from the API server instead of taken from a cache
-            that may be stale; see `Plan.confirm`.
-        logs: The ends of the logs of `Plan.logs`; empty if a log could not be read.
-        outputs: What is known about the last output of containers; see `Plan.outputs`.
+            that may be stale; the answer to `Confirm`.
+        logs: The ends of logs; empty if a log could not be read. The answer to `LogQuery`.
+        outputs: What is known about the last output of containers. The answer to `OutputQuery`.
         rejections: Why the API refuses pods of `Plan.missing`, by name.
         progress: The newest report of the training program to this operator.
         positions: The positions that its ranks have reported to this operator.
@@ -429,13 +456,6 @@ class Plan(Struct, kw_only=True):
     """What has to be done, in the order of the attributes.
 
     Attributes:
-        confirm: Nothing can be decided before the pods have been listed from the API server: plan
-            again with `Observed.confirmed`. The rest of the plan is ignored, except `unseen`.
-        logs: Read the ends of these logs, and plan again. The rest of the plan is ignored.
-        outputs: Read when these containers last wrote output, and plan again. The rest of the plan
-            is ignored.
-        unseen: Children that should exist and are not in the caches: get them as well.
-        spec: Merge patch of the job's ``spec``; None, except for what a contract wants there.
         stages: Writes of children; a stage begins when the one before has succeeded.
         later: Writes of children that no pod needs in order to start. They follow the stages, and
             give way to those of other jobs. A refusal of one of them is never permanent.
@@ -455,11 +475,6 @@ class Plan(Struct, kw_only=True):
         requeue_after: Seconds after which the job is reconciled without any change; None for never.
     """
 
-    confirm: bool = False
-    logs: tuple[LogKey, ...] = ()
-    outputs: OutputQuery | None = None
-    unseen: tuple[ChildKey, ...] = ()
-    spec: dict[str, Any] | None = None
     stages: list[list[Write]] = field(default_factory=list)
     later: list[Write] = field(default_factory=list)
     coming: dict[ChildKey, list[dict[str, Any]]] = field(default_factory=dict)
@@ -474,7 +489,25 @@ class Plan(Struct, kw_only=True):
     delete_job: bool = False
     requeue_after: float | None = None
 
-    @property
-    def writes_children(self) -> bool:
-        """Whether any child has to be written or deleted."""
-        return bool(self.delete) or bool(self.later) or any(self.stages)
+    def delete_child(self, key: ChildKey, view: ChildView) -> None:
+        """Delete a child, unless it is being deleted already."""
+        if view.metadata.deletion_timestamp is None:
+            self.delete[key] = view.metadata.uid
+
+    def delete_pods(self, pods: Iterable[PodView]) -> None:
+        """Delete pods, except those that are being deleted already."""
+        for pod in pods:
+            self.delete_child(ChildKey("Pod", pod.metadata.name), pod)
+
+
+class SpecPatch(Struct, frozen=True):
+    """Write into the job's ``spec`` what a contract wants there; then plan for the new spec.
+
+    Attributes:
+        patch: A merge patch of the job, with ``spec`` only.
+    """
+
+    patch: dict[str, Any]
+
+
+Decision = Plan | Question | SpecPatch

@@ -4,49 +4,50 @@ being deleted      -> nothing; garbage collection deletes its children
 finished           -> final: only the cleanup of pods and the time to live continue
 invalid            -> Failed, with the field and the fix
 spec incomplete    -> write what the kind's contract wants there
-ended              -> Succeeded or Failed, and the cleanup
+ended by itself    -> Succeeded or Failed, and the cleanup
+past a limit       -> Failed: the back-off limit, the deadline
 suspended          -> delete the pods
-else               -> what the kind does to make progress
+no progress        -> another attempt, or Failed
+not started        -> Failed, when the time to start is over or the API never accepts a child
+else               -> the children that the kind wants, once no earlier ones are in the way
 
-A kind defines its children and evaluates their state; conditions, run policy and refused writes are
-handled here.
+A kind says what its jobs are like (`traincrew.plan.shared.facts`); the run policy, conditions and
+refused writes are handled here, and how long to wait for each of them.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from traincrew.api import placeholders
-from traincrew.api.meta import Owner, Problem, parse_time
-from traincrew.plan.shared import advancing, beginning, lifecycle, pods, runpolicy, stall
+from traincrew.api.meta import Problem, parse_time
+from traincrew.api.reasons import Cause
+from traincrew.api.runpolicy import CommonPolicy, RunPolicy, default_policy
+from traincrew.plan.shared import advancing, lifecycle, pods, runpolicy, stall
+from traincrew.plan.shared.facts import JobFacts, Spec, refusal_text
 from traincrew.plan.shared.lifecycle import AnyStatus, Outcome, Progress
 from traincrew.plan.shared.model import (
-    ChildKey,
+    Confirm,
+    Decision,
     Event,
     LogKey,
+    LogQuery,
     Observed,
     OutputQuery,
     Plan,
-    PodView,
-    Refusal,
+    Question,
+    SpecPatch,
     StatefulSetView,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from datetime import datetime
 
-    from traincrew.api.runpolicy import CommonPolicy, SchedulingPolicy
     from traincrew.plan.shared.kind import Options
 
-FAILED_VALIDATION = "FailedValidation"
-FAILED_SYNCED = "FailedSynced"
-RESOURCE_EXISTS = "ErrResourceExists"
-WAITING_FOR_DELETION = "WaitingForDeletion"
 RESOURCE_EXISTS_RETRY_SECONDS = 30.0
 """The deletion of an object that is not managed by the job triggers no reconcile, so requeue."""
 
@@ -57,202 +58,139 @@ missing. When many are created at once, its controller is behind."""
 _MAX_LOGS_READ = 3
 """Maximum number of logs read for one message; it shows this many failures."""
 
-Spec = TypeVar("Spec")
 
-
-class JobPlanner(ABC, Generic[Spec, AnyStatus]):
-    """Decides what one job needs next; a kind implements the abstract methods.
-
-    Attributes:
-        api_version: API version of the kind, for jobs of a cache that does not keep theirs.
-        kind: Name of the kind, which begins its reasons.
-        status_type: Type of its ``status``.
-        suspend_field: Path of the field that suspends a job.
-        default_policy: Run policy of a job whose spec cannot be decoded.
-        containers: The containers that the kind names; see `programs`.
-        releasing: Whether pods are to be created or deleted as soon as this plan's status is
-            stored.
-    """
-
-    api_version: str
-    kind: str
-    status_type: type[AnyStatus]
-    suspend_field: str
-    default_policy: CommonPolicy
-    containers: tuple[str, ...] = ()
+class JobPlanner(JobFacts[Spec, AnyStatus]):
+    """Decides what one job needs next."""
 
     def __init__(self, observed: Observed, now: datetime, options: Options) -> None:
-        self.now, self.options = now, options
-        self.metadata = observed.job.metadata
-        self.stored = self.read(observed.job.status)
-        progress, positions = advancing.observe(observed, self.stored.progress)
-        self.observed = msgspec.structs.replace(
-            _with_logs(observed), progress=progress, positions=positions
-        )
+        super().__init__(observed, now, options)
         self._deadline: int | None = None
         self._advance_left: float | None = None
-        self.releasing = False
-        self.owner = Owner(
-            api_version=observed.job.api_version or self.api_version,
-            kind=self.kind,
-            name=self.metadata.name,
-            namespace=self.metadata.namespace,
-            uid=self.metadata.uid,
-            labels=self.metadata.labels,
-        )
 
-    # -- implemented by a kind ----------------------------------------------------------------
-
-    @abstractmethod
-    def decode(self, spec: dict[str, Any]) -> Spec:
-        """Decode a stored ``spec``; raises `msgspec.ValidationError`."""
-
-    @abstractmethod
-    def policy(self, spec: Spec) -> CommonPolicy:
-        """Return the run policy, which kinds have in different places."""
-
-    @abstractmethod
-    def problems(self, spec: Spec) -> list[Problem]:
-        """Return what is invalid in the spec."""
-
-    @property
-    @abstractmethod
-    def has_started(self) -> bool:
-        """Whether the job has started, so that a spec that becomes invalid does not fail it."""
-
-    @abstractmethod
-    def status_with_counts(self, spec: Spec | None, *, wanted: bool = True) -> AnyStatus:
-        """Return the stored status with the pod counts of this reconcile.
-
-        Args:
-            spec: The desired state; None if it no longer matters.
-            wanted: Whether the job should have pods at all.
-        """
-
-    def read(self, status: Mapping[str, Any]) -> AnyStatus:
-        """Decode a stored status; the inverse of `document`."""
-        return lifecycle.read(status, self.status_type)
-
-    def document(self, status: AnyStatus) -> dict[str, Any]:
-        """Return the whole status as plain data."""
-        return lifecycle.document(status)
-
-    @abstractmethod
-    def outcome(self, spec: Spec, found: list[Problem]) -> Outcome | None:
-        """Return how the job has ended, if it has."""
-
-    @abstractmethod
-    def plan_active(self, spec: Spec, found: list[Problem]) -> Plan:
-        """Plan for a job that is neither finished nor suspended."""
-
-    @abstractmethod
-    def clean_up(self, plan: Plan, policy: CommonPolicy) -> None:
-        """Add to the plan what is deleted when the job has finished."""
-
-    @abstractmethod
-    def suspend(self, plan: Plan, spec: Spec) -> None:
-        """Add to the plan what deletes the pods."""
-
-    def unseen(self, spec: Spec) -> tuple[ChildKey, ...]:  # noqa: ARG002 - likewise
-        """Return children that exist according to the stored status, but are not in the caches."""
-        return ()
-
-    def needs_confirmation(self, spec: Spec) -> bool:  # noqa: ARG002 - of interest to some kinds
-        """Return whether the pods must be listed from the API server before any decision."""
-        return False
-
-    def transitions(self, status: AnyStatus) -> list[Event]:
-        """Return events for the changes since the stored status."""
-        return lifecycle.transition_events(self.stored, status)
-
-    @abstractmethod
-    def events_on_spec_change(self, spec: Spec) -> list[Event]:
-        """Return events for a version of the spec that takes effect now."""
-
-    def progress_deadline(self, spec: Spec) -> int | None:
-        """Return for how many seconds the reports of the program may not advance."""
-        return self.policy(spec).progress_deadline_seconds
-
-    def spec_patch(self, spec: Spec) -> dict[str, Any]:  # noqa: ARG002 - of interest to some kinds
-        """Return a merge patch of the job's ``spec``; empty if nothing has to be written there.
-
-        The ``spec`` is the user's. Defaults are in the schema or decided by the plan, so a kind
-        overrides this only if the contract of its predecessor wants a field written.
-        """
-        return {}
-
-    def refusal_reason(self, key: ChildKey) -> str:  # noqa: ARG002 - of interest to some kinds
-        """Return the reason that reports the refusal of a child by the API."""
-        return FAILED_SYNCED
-
-    # -- the decision -------------------------------------------------------------------------
-
-    def plan(self) -> Plan:
-        """Return what has to be done."""
+    def plan(self) -> Decision:
+        """Return what has to be done, or read or stored before that can be decided."""
         if self.metadata.deletion_timestamp is not None:
             return Plan(status=self.observed.job.status)
         try:
             spec = self.decode(self.observed.job.spec)
         except msgspec.ValidationError as error:
             if self.stored.finished:
-                return self._plan_finished(self.default_policy)
+                return self._plan_finished(self._default_policy)
             return self._plan_invalid([Problem("spec", str(error))])
-        policy = self.policy(spec)
         self._deadline = self.progress_deadline(spec)
         if self.stored.finished:
-            return self._plan_finished(policy)
+            return self._plan_finished(self.policy(spec))
         found = self.problems(spec)
         if not self.has_started:  # a job that runs with one does not stop for it
             found = [*placeholders.problems(self.observed.job.spec, "spec"), *found]
         if found and not self.has_started:
             return self._plan_invalid(found)
         if not found and (patch := self.spec_patch(spec)):
-            return Plan(spec=patch, status=self.observed.job.status)
+            return SpecPatch(patch)
         if not found and not self.observed.confirmed and self.needs_confirmation(spec):
-            unseen = self.unseen(spec)
-            return Plan(confirm=True, unseen=unseen, status=self.observed.job.status)
+            return Confirm(unseen=self.unseen(spec))
         if logs := self._unread_logs():
-            return Plan(logs=logs, status=self.observed.job.status)
-        if (outcome := self.outcome(spec, found)) is not None:
-            return self.plan_end(spec, outcome)
-        if policy.suspend:
+            return LogQuery(logs)
+        if (outcome := self._outcome(spec, found)) is not None:
+            return self._plan_end(spec, outcome)
+        if self.policy(spec).suspend:
             return self._plan_suspended(spec)
-        return self.plan_active(spec, found)
+        return self._plan_active(spec, found)
+
+    @property
+    def _default_policy(self) -> CommonPolicy:
+        return default_policy(self.definition.spec)
+
+    @property
+    def _policy_field(self) -> str:
+        """Path of the run policy, for messages."""
+        return "spec" if issubclass(self.definition.spec, CommonPolicy) else "spec.runPolicy"
 
     def _unread_logs(self) -> tuple[LogKey, ...]:
         """Return logs to read of the first pods that failed; others probably failed as a result."""
         left = _MAX_LOGS_READ - len(self.observed.logs)
         if left <= 0:
             return ()
-        failed = sorted(self.observed.pods, key=lambda pod: pods.ended_at(pod, self.containers))
+        named = self.definition.containers
+        failed = sorted(self.observed.pods, key=lambda pod: pods.ended_at(pod, named))
         unread = [
             key for pod in failed for key in pods.logs_to_read(pod) if key not in self.observed.logs
         ]
         return tuple(unread[:left])
 
-    def plan_end(self, spec: Spec, outcome: Outcome) -> Plan:
-        """Plan for a job that ends with this reconcile."""
-        numbers = self.status_with_counts(spec)
+    # -- the end ------------------------------------------------------------------------------
+
+    def _outcome(self, spec: Spec, found: list[Problem]) -> Outcome | None:
+        """Return how the job ends, if it does: by itself, or past a limit of its policy."""
+        if self.delegates_limits:
+            return self.outcome(spec, found)
+        if self.stored.holds(lifecycle.SUSPENDED):
+            return None  # its pods were ended by us
+        return (
+            self.outcome(spec, found)
+            or self._past_backoff_limit(spec, found)
+            or self._past_deadline(spec)
+        )
+
+    def _past_backoff_limit(self, spec: Spec, found: list[Problem]) -> Outcome | None:
+        attempts = self.attempts(spec, found)
+        if not runpolicy.past_backoff_limit(
+            attempts.limit, failures=attempts.failures, restarts=attempts.restarts
+        ):
+            return None
+        times = pods.quantity(attempts.failures + attempts.restarts, "time")
+        limit = f"{self._policy_field}.backoffLimit: {attempts.limit}"
+        text = attempts.message or f"The program has failed {times} ({limit})."
+        if attempts.stalled:
+            return self.failure(
+                Cause.NO_PROGRESS, f"{lifecycle.reported_stall(self.stored)}; {text}"
+            )
+        return self.failure(Cause.BACKOFF_LIMIT, text)
+
+    def _past_deadline(self, spec: Spec) -> Outcome | None:
+        policy = self.policy(spec)
+        left = runpolicy.time_left(self.stored, policy, self.now)
+        if left is None or left > timedelta(0):
+            return None
+        return self.failure(Cause.DEADLINE, self.deadline_text(policy))
+
+    def deadline_text(self, policy: CommonPolicy) -> str:
+        """Return what is said of a job that exceeded its deadline."""
+        seconds = policy.active_deadline_seconds
+        field = f"{self._policy_field}.activeDeadlineSeconds"
+        return f"The job was active for {seconds} s ({field})."
+
+    def _plan_end(self, spec: Spec, outcome: Outcome, numbers: AnyStatus | None = None) -> Plan:
+        """Plan for a job that ends with this reconcile.
+
+        Args:
+            spec: The desired state.
+            outcome: How it ends.
+            numbers: The status with counts, if more was counted than the kind counts by itself.
+        """
+        if numbers is None:
+            numbers = self.status_with_counts(spec)
         numbers.pod_records = {}  # restarts are no longer counted
-        status = self.advance(numbers, outcome=outcome)
+        status = self._advance(numbers, outcome=outcome)
         plan = self._cleaned_up(status, self.policy(spec))
         plan.events = self.transitions(status)
+        self.at_end(plan, spec, outcome)
         return plan
 
     def _plan_invalid(self, found: list[Problem]) -> Plan:
         """Plan for a job that fails because its spec is invalid and it has not started."""
         text = "; ".join(str(problem) for problem in found)
-        outcome = Outcome(
-            succeeded=False,
-            reason=FAILED_VALIDATION,
-            message=f"{text}. Correct the manifest, delete the job and create it again.",
-        )
-        status = self.advance(self.status_with_counts(None), outcome=outcome)
-        plan = self._cleaned_up(status, self.default_policy)
+        text = f"{text}. Correct the manifest, delete the job and create it again."
+        outcome = self.failure(Cause.INVALID, text)
+        status = self._advance(self.status_with_counts(None), outcome=outcome)
+        plan = self._cleaned_up(status, self._default_policy)
         plan.events = [
-            Event("Warning", FAILED_SYNCED, problem.event or str(problem)) for problem in found
+            Event("Warning", Cause.REFUSED.value, problem.event or str(problem))
+            for problem in found
         ]
         return plan
+
+    # -- afterwards ---------------------------------------------------------------------------
 
     @property
     def is_at_rest(self) -> bool:
@@ -316,90 +254,120 @@ class JobPlanner(ABC, Generic[Spec, AnyStatus]):
     def _plan_suspended(self, spec: Spec) -> Plan:
         numbers = self.status_with_counts(spec, wanted=False)
         active = sum(pod.active for pod in self.observed.pods)
-        status = self.advance(numbers, suspend=self.suspend_field, active_pods=active)
+        field = f"{self._policy_field}.suspend"
+        status = self._advance(numbers, suspend=field, active_pods=active)
         plan = Plan(status=self.document(status))
         self.suspend(plan, spec)
         plan.events = self.transitions(status)
-        return self.complete(plan)
+        return self._complete(plan)
 
     def _cleaned_up(self, status: AnyStatus, policy: CommonPolicy) -> Plan:
         plan = Plan(status=self.document(status))
         self.clean_up(plan, policy)
-        return self.complete(plan)
+        return self._complete(plan)
 
-    def knowledge_for(self, verdict: stall.Verdict | None) -> Plan | None:
-        """Return the plan that finds out what a verdict about the job's progress depends on.
+    # -- progress -----------------------------------------------------------------------------
 
-        None if nothing more has to be known.
-        """
-        status = self.observed.job.status
-        if isinstance(verdict, OutputQuery):
-            return Plan(outputs=verdict, status=status)
-        return Plan(confirm=True, status=status) if isinstance(verdict, stall.Confirm) else None
+    def _plan_active(self, spec: Spec, found: list[Problem]) -> Plan | Question:
+        """Plan for a job that is neither finished nor suspended."""
+        numbers = self.status_with_counts(spec)
+        verdict = None
+        if not found and self._deadline is not None and self.can_stall(spec, numbers):
+            in_order = self.in_reading_order(spec)
+            verdict = stall.assess(self.observed, self.policy(spec), self.now, in_order)
+        if isinstance(verdict, Confirm | OutputQuery):
+            return verdict
+        restart = ""
+        if isinstance(verdict, stall.Stalled):
+            what = self.retry(spec, numbers, verdict)
+            if isinstance(what, Outcome):
+                return self._plan_end(spec, what, numbers)
+            restart = f"{verdict.message}; {what}" if what else ""
+            self.releasing = True
+        progress = self._progress_of(spec, numbers, found, restart)
+        left = self.seconds_to_start(spec, numbers, progress)
+        if (outcome := self._not_starting(spec, progress, left)) is not None:
+            return self._plan_end(spec, outcome)
+        plan = Plan()
+        waits = [left, *self.waits(spec, numbers)]
+        if found or self.observed.leftovers:
+            self.hold(plan)
+        else:
+            waits += self.write(plan, spec, numbers)
+        status = self._advance(numbers, progress=progress)
+        plan.status = self.document(status)
+        plan.events = [*self.news(found), *self.transitions(status)]
+        if restart and self.stored.holds(lifecycle.RESTARTING):  # no transition that reports it
+            plan.events.append(Event("Warning", stall.NO_PROGRESS, restart))
+        plan.events += self._sync_events(spec, status, progress)
+        if isinstance(verdict, stall.Wait):
+            waits.append(verdict.seconds)
+        if progress.sync_reason == Cause.FOREIGN.value:
+            waits.append(RESOURCE_EXISTS_RETRY_SECONDS)
+        if not self.delegates_limits:
+            time_left = runpolicy.time_left(status, self.policy(spec), self.now)
+            waits.append(time_left.total_seconds() if time_left is not None else None)
+        plan.requeue_after = _first(waits)
+        return self._complete(plan)
 
-    # -- the time to start --------------------------------------------------------------------
-
-    def time_left_to_start(self, policy: SchedulingPolicy, restarted_at: str = "") -> float:
-        """Return the seconds that the pods have left to become ready.
+    def _progress_of(
+        self, spec: Spec, numbers: AnyStatus, found: list[Problem], restart: str
+    ) -> Progress:
+        """Return the state of the job.
 
         Args:
-            policy: The limit.
-            restarted_at: When all pods were recreated last; empty if they were not.
+            spec: The desired state.
+            numbers: The status with the counts of this reconcile.
+            found: What is invalid in the spec.
+            restart: Why the attempt was ended for making no progress, and what is restarted; empty
+                if it was not.
         """
-        since = runpolicy.waiting_since(self.stored) or self.now
-        if restarted_at:
-            since = max(since, parse_time(restarted_at))
-        return policy.schedule_timeout_seconds - (self.now - since).total_seconds()
-
-    def not_started_in_time(self, policy: SchedulingPolicy, progress: Progress) -> Outcome:
-        """Return the outcome of a job whose workers were not ready in time."""
-        reason, message = "WorkersNotReady", progress.message
-        before = self.stored.condition(lifecycle.SYNCED)
-        if before is not None:  # the workers were not the reason
-            reason, message = before.reason, before.message
-        text = f"Not started within {policy.schedule_timeout_seconds} s: {message}"
-        return Outcome(succeeded=False, reason=reason, message=text)
-
-    # -- refused writes -----------------------------------------------------------------------
-
-    def sync_problem(self, found: list[Problem]) -> tuple[str, str] | None:
-        """Return why the spec has not taken effect: reason and message."""
-        if found:
-            return FAILED_SYNCED, "; ".join(str(problem) for problem in found)
-        for key, refusal in self.observed.refusals.items():
-            if refusal.foreign:
-                text = f'Resource "{key.name}" already exists and is not managed by {self.kind}'
-                if refusal.owner.startswith(f"{self.kind}."):  # the same kind in another group
-                    text = f"{text}; its owner is {refusal.owner}"
-                return RESOURCE_EXISTS, text
-            if refusal.leftover:
-                return WAITING_FOR_DELETION, self._leftover_text(key)
-            return self.refusal_reason(key), self._refusal_text(key, refusal)
-        for key in sorted(self.observed.leftovers):
-            return WAITING_FOR_DELETION, self._leftover_text(key)
-        return None
-
-    def _leftover_text(self, key: ChildKey) -> str:
-        return (
-            f"{key.kind} {key.name} of an earlier {self.kind} of this name is still being deleted"
+        reason, message = self.sync_problem(found) or ("", None)
+        progress = msgspec.structs.replace(
+            self.progress(spec, numbers, found), sync_reason=reason, sync_problem=message
+        )
+        if not restart:
+            return progress
+        return msgspec.structs.replace(
+            progress, reason=stall.NO_PROGRESS, message=restart, running=False, restarting=True
         )
 
-    def permanent_refusal(self) -> Outcome | None:
-        """Return the outcome of a job whose children the API will never accept."""
+    def _not_starting(self, spec: Spec, progress: Progress, left: float | None) -> Outcome | None:
+        """Return the outcome of a job whose pods will not start, if that is certain.
+
+        Args:
+            spec: The desired state.
+            progress: Its state.
+            left: The seconds that the pods have left to become ready; None if they need none.
+        """
+        policy = self.policy(spec)
+        if left is not None and left <= 0 and isinstance(policy, RunPolicy):
+            return self.not_started_in_time(policy, progress)
+        if self.is_training:
+            return None
         for key, refusal in self.observed.refusals.items():
             if refusal.permanent:
-                text = self._refusal_text(key, refusal, 1000)
-                return Outcome(succeeded=False, reason=self.refusal_reason(key), message=text)
+                text = refusal_text(key, refusal, 1000)
+                return self.failure(Cause.REFUSED, text, child=key.kind)
         return None
 
-    def _refusal_text(self, key: ChildKey, refusal: Refusal, limit: int = 300) -> str:
-        return f"{key.kind} {key.name}: {pods.shorten(refusal.message, limit)}"
+    def not_started_in_time(self, policy: RunPolicy, progress: Progress) -> Outcome:
+        """Return the outcome of a job whose pods were not ready in time."""
+        reason, message = self.definition.reasons.word(Cause.NOT_STARTED), progress.message
+        before = self.stored.condition(lifecycle.SYNCED)
+        if before is not None:  # the pods were not the reason
+            reason, message = before.reason, before.message
+        seconds = policy.scheduling_policy.schedule_timeout_seconds
+        text = f"Not started within {seconds} s: {message}"
+        return Outcome(succeeded=False, reason=reason, message=text)
 
-    def sync_events(self, spec: Spec, status: AnyStatus, progress: Progress) -> list[Event]:
+    # -- a spec that has not taken effect -----------------------------------------------------
+
+    def _sync_events(self, spec: Spec, status: AnyStatus, progress: Progress) -> list[Event]:
         """Return events for a spec that has taken effect, or that could not."""
         if progress.sync_problem is not None:
             before = self.stored.condition(lifecycle.SYNCED)
-            if progress.sync_reason == WAITING_FOR_DELETION or (
+            if progress.sync_reason == Cause.LEFTOVER.value or (
                 before is not None and before.message == progress.sync_problem
             ):
                 return []
@@ -411,7 +379,7 @@ class JobPlanner(ABC, Generic[Spec, AnyStatus]):
 
     # -- assembling the plan ------------------------------------------------------------------
 
-    def advance(
+    def _advance(
         self,
         numbers: AnyStatus,
         *,
@@ -426,7 +394,7 @@ class JobPlanner(ABC, Generic[Spec, AnyStatus]):
         advance = self._assess_reports(progress) if progress is not None else None
         return lifecycle.advance(
             msgspec.structs.replace(numbers, progress=self.observed.progress),
-            kind=self.kind,
+            kind=self.definition.kind,
             generation=generation,
             now=self.now,
             outcome=outcome,
@@ -451,21 +419,18 @@ class JobPlanner(ABC, Generic[Spec, AnyStatus]):
         self._advance_left = advance.seconds if advance is not None else None
         return advance
 
-    def complete(self, plan: Plan) -> Plan:
+    def _complete(self, plan: Plan) -> Plan:
         """Set what follows from the rest of the plan."""
         before = self.observed.job.status
         plan.urgent = self.releasing or lifecycle.is_urgent(before, plan.status, self.status_type)
-        begins = beginning.is_beginning(before, plan.status, self.status_type)
+        begins = lifecycle.is_beginning(before, plan.status, self.status_type)
         plan.patient = not self.releasing and (begins or not plan.urgent)
-        waits = [
-            plan.requeue_after,
-            self._advance_left,
-            pods.seconds_until_late(self.observed.pods, self.now),
-        ]
+        late = pods.seconds_until_late(self.observed.pods, self.now)
+        waits = [plan.requeue_after, self._advance_left, late]
         if plan.missing and (left := self._controller_lag()) > 0:
             plan.missing = {}
             waits.append(left)
-        plan.requeue_after = min((wait for wait in waits if wait is not None), default=None)
+        plan.requeue_after = _first(waits)
         return plan
 
     def _controller_lag(self) -> float:
@@ -479,13 +444,5 @@ class JobPlanner(ABC, Generic[Spec, AnyStatus]):
         return max(0.0, left.total_seconds())
 
 
-def _with_logs(observed: Observed) -> Observed:
-    """Put the logs that were read into the termination messages of the pods."""
-    if not any(observed.logs.values()):
-        return observed
-    updated = {pod.metadata.name: pods.with_logs(pod, observed.logs) for pod in observed.pods}
-    children = {
-        key: updated[key.name] if isinstance(view, PodView) and key.name in updated else view
-        for key, view in observed.children.items()
-    }
-    return msgspec.structs.replace(observed, pods=tuple(updated.values()), children=children)
+def _first(waits: list[float | None]) -> float | None:
+    return min((wait for wait in waits if wait is not None), default=None)

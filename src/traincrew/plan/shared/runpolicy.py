@@ -10,7 +10,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from traincrew.api.meta import parse_time
-from traincrew.plan.shared.lifecycle import CREATED, SUSPENDED, Outcome, Status
+from traincrew.api.reasons import PAST_BACKOFF_LIMIT, PAST_DEADLINE
+from traincrew.plan.shared.lifecycle import CREATED, SUSPENDED, Status
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from traincrew.api.runpolicy import CommonPolicy
     from traincrew.plan.shared.model import PodView
 
-JOB_FAILED = "JobFailed"
-"""Reason of a job that failed by its run policy, as in kubeflow/common."""
 FIRST_BACKOFF = timedelta(seconds=10)
 LONGEST_BACKOFF = timedelta(minutes=6)
 _ENOUGH = 16
@@ -60,24 +59,22 @@ def time_left(status: Status, policy: CommonPolicy, now: datetime) -> timedelta 
     return end - now
 
 
-def deadline_exceeded(name: str) -> Outcome:
-    """Return the outcome of a job that exceeded its deadline."""
-    text = f"Job {name} has failed because it was active longer than specified deadline"
-    return Outcome(succeeded=False, reason=JOB_FAILED, message=text)
+def deadline_text(name: str) -> str:
+    """Return the message of a job that exceeded its deadline, as in kubeflow/common."""
+    return f"Job {name} has failed because it {PAST_DEADLINE}"
 
 
-def past_backoff_limit(policy: CommonPolicy, *, failures: int, restarts: int) -> bool:
+def past_backoff_limit(limit: int | None, *, failures: int, restarts: int = 0) -> bool:
     """Return whether a job has reached its back-off limit.
 
     As in the Job API, the number of failed pods may reach the limit, and the number of container
     restarts in their pods must stay below it, or be 0 if the limit is 0.
 
     Args:
-        policy: The run policy; it may have no limit.
+        limit: The limit; None for none.
         failures: Number of failed pods that were, or are to be, recreated.
         restarts: Number of container restarts in the existing pods.
     """
-    limit = policy.backoff_limit
     if limit is None:
         return False
     return failures > limit or restarts >= max(limit, 1)
@@ -113,10 +110,9 @@ def backoff_words(wait: timedelta) -> str:
     return f" in {wait.total_seconds():.0f} s" if wait > timedelta(0) else ""
 
 
-def backoff_limit_reached(name: str) -> Outcome:
-    """Return the outcome of a job that reached its back-off limit."""
-    text = f"Job {name} has failed because it has reached the specified backoff limit"
-    return Outcome(succeeded=False, reason=JOB_FAILED, message=text)
+def backoff_limit_text(name: str) -> str:
+    """Return the message of a job that reached its back-off limit, as in kubeflow/common."""
+    return f"Job {name} has failed because it {PAST_BACKOFF_LIMIT}"
 
 
 def is_cleaned(policy: CommonPolicy, pod: PodView) -> bool:

@@ -25,9 +25,10 @@ import msgspec
 from msgspec import Struct
 
 from traincrew.api.meta import parse_time
+from traincrew.api.reasons import Cause
 from traincrew.plan.shared import advancing
 from traincrew.plan.shared import progress as reported
-from traincrew.plan.shared.model import LogKey, Output, OutputQuery
+from traincrew.plan.shared.model import Confirm, LogKey, Output, OutputQuery
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from traincrew.plan.shared.model import Observed, PodView
     from traincrew.plan.shared.progress import ReportedProgress
 
-NO_PROGRESS = "NoProgress"
+NO_PROGRESS = Cause.NO_PROGRESS.value
 """Reason of conditions and events."""
 RETRY_SECONDS = 30.0
 """Seconds until output that could not be read is read again."""
@@ -78,10 +79,6 @@ class Wait(Struct, frozen=True):
     """
 
     seconds: float
-
-
-class Confirm(Struct, frozen=True):
-    """The pods must be listed from the API server first: set `Plan.confirm`."""
 
 
 Verdict = Stalled | Wait | OutputQuery | Confirm
@@ -219,7 +216,6 @@ def output_after(before: Output | None, text: str | None, read_at: datetime) -> 
 __all__ = [
     "NO_PROGRESS",
     "RETRY_SECONDS",
-    "Confirm",
     "Stalled",
     "Verdict",
     "Wait",

@@ -27,6 +27,7 @@ from traincrew.api.kinds.chainerjob.types import (
     VERSION,
     ChainerJobSpec,
 )
+from traincrew.api.reasons import Cause, Reasons
 
 _NOT_DISTRIBUTED = "!has(self.{0}workerSets) || size(self.{0}workerSets) == 0"
 SPEC_RULES = rules(
@@ -83,6 +84,7 @@ DEFINITION = Kind(
     ),
     spec=ChainerJobSpec,
     containers=(CONTAINER,),
+    reasons=Reasons({Cause.PROGRAM: f"{KIND}Failed"}),
     spec_rules=SPEC_RULES,
     rules=JOB_RULES,
     columns=(

@@ -27,6 +27,7 @@ from traincrew.api.kinds.elasticjob.types import (
     KIND,
     MAX_NAME_AND_TYPE,
     PLURAL,
+    REASONS,
     VERSION,
     WORKER,
     ElasticJobSpec,
@@ -134,6 +135,7 @@ DEFINITION = Kind(
     ),
     spec=ElasticJobSpec,
     containers=(CONTAINER,),
+    reasons=REASONS,
     spec_rules=SPEC_RULES,
     rules=JOB_RULES,
     columns=(

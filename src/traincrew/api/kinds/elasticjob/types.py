@@ -19,6 +19,7 @@ from msgspec import Meta, Struct, structs
 from traincrew.api import placeholders, podtemplate
 from traincrew.api.kind import Rule, rules
 from traincrew.api.podtemplate import completed
+from traincrew.api.reasons import Cause, Reasons
 from traincrew.api.runpolicy import CleanPodPolicy, CommonPolicy, NonNegative, Positive, Seconds
 
 GROUP = "elastic.pytorch.org"
@@ -42,6 +43,17 @@ MAX_NAME_AND_TYPE = 57
 
 JOB_NAME = "^[a-z]([-a-z0-9]*[a-z0-9])?$"
 TYPE_NAME = "^[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?$"
+
+_JOB_FAILED = "JobFailed"
+REASONS = Reasons(
+    {
+        Cause.DEADLINE: _JOB_FAILED,
+        Cause.BACKOFF_LIMIT: _JOB_FAILED,
+        Cause.REFUSED: "FailedCreate{kind}",
+        Cause.PROGRAM: f"{KIND}Failed",
+    }
+)
+"""The reasons of TorchElastic's controller, which are those of kubeflow/common at its time."""
 
 RestartPolicy = Literal["Always", "OnFailure", "Never", "ExitCode"]
 
@@ -216,7 +228,7 @@ class ElasticJobSpec(CommonPolicy, kw_only=True, frozen=True):
         Meta(
             description=(
                 "Number of seconds that the job may be active, counted from status.startTime,"
-                " before it fails with reason JobFailed. The time while the job is suspended"
+                f" before it fails with reason {_JOB_FAILED}. The time while the job is suspended"
                 " does not count."
             ),
         ),
@@ -228,11 +240,11 @@ class ElasticJobSpec(CommonPolicy, kw_only=True, frozen=True):
                 "Number of seconds that running workers may show no sign of life: no container has"
                 " written a line of output, the status of no pod has changed, and the program has"
                 " reported no advance. Then all running"
-                " workers are recreated with reason NoProgress, which counts as one failure. The"
-                " job fails instead past backoffLimit, if restartPolicy is Never, or if a worker"
-                " has already succeeded. Fewer than minReplicas workers wait for the others and are"
-                " left alone. Nothing is ended as long as the output of any running pod cannot be"
-                " read. If it is not set, there is no such deadline."
+                f" workers are recreated with reason {Cause.NO_PROGRESS.value}, which counts as"
+                " one failure. The job fails instead past backoffLimit, if restartPolicy is Never,"
+                " or if a worker has already succeeded. Fewer than minReplicas workers wait for"
+                " the others and are left alone. Nothing is ended as long as the output of any"
+                " running pod cannot be read. If it is not set, there is no such deadline."
             ),
         ),
     ] = None
@@ -241,7 +253,7 @@ class ElasticJobSpec(CommonPolicy, kw_only=True, frozen=True):
         Meta(
             description=(
                 "Number of times that failed pods are recreated, and containers restarted in"
-                " their pods, before the job fails with reason JobFailed. Evicted and deleted"
+                f" their pods, before the job fails with reason {_JOB_FAILED}. Evicted and deleted"
                 " pods do not count. If it is not set, there is no limit."
             ),
         ),

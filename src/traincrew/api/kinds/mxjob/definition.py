@@ -31,6 +31,7 @@ from traincrew.api.kinds.mxjob.types import (
     MAX_NAME_AND_ID,
     OLDER_GROUP,
     PLURAL,
+    REASONS,
     SCHEDULER,
     TYPES,
     VERSION,
@@ -255,6 +256,7 @@ DEFINITION = Kind(
     ),
     spec=MxJobSpec,
     containers=(CONTAINER,),
+    reasons=REASONS,
     spec_rules=SPEC_RULES,
     rules=JOB_RULES,
     columns=(

@@ -18,6 +18,7 @@ from msgspec import Meta, Struct, field, structs
 
 from traincrew.api.kind import Rule, rules
 from traincrew.api.podtemplate import completed, has_container
+from traincrew.api.reasons import Cause, Reasons
 from traincrew.api.runpolicy import NonNegative, RunPolicy
 
 GROUP = "mxnet.mlkube.io"
@@ -67,6 +68,9 @@ AnyObject = Annotated[
 RuntimeId = Annotated[str, Meta(pattern=RUNTIME_ID, max_length=MAX_ID)]
 
 
+REASONS = Reasons({Cause.PROGRAM: "ReplicaFailed"})
+
+
 class MxRunPolicy(RunPolicy, kw_only=True, frozen=True):
     """The run policy of an MxJob."""
 
@@ -75,7 +79,8 @@ class MxRunPolicy(RunPolicy, kw_only=True, frozen=True):
         Meta(
             description=(
                 "Number of restarts of all replicas, after one of them failed with an exit code of"
-                " 128 or more (killed by a signal), before the job fails. The loss of a node and"
+                " 128 or more (killed by a signal), before the job fails with reason"
+                f" {Cause.BACKOFF_LIMIT.value}. The loss of a node and"
                 f" evictions do not count. Defaults to {DEFAULT_BACKOFF_LIMIT}."
             )
         ),

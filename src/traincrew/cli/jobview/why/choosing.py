@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 from msgspec.structs import replace
 
+from traincrew.api.reasons import Cause
 from traincrew.cli.display.text import duration
 from traincrew.cli.jobview.why import advancing, creating, ending, placing, starting
 from traincrew.cli.jobview.why.facts import SHOWN, Explanation, brief
@@ -128,58 +129,77 @@ def _late_edit(facts: Facts) -> Explanation | None:
 def _failed(facts: Facts, condition: Condition) -> Explanation:
     if late := _late_edit(facts):
         return late
-    reason, quoted = condition.reason, _quoted(condition)
-    message = brief(condition.message)
+    quoted, message = _quoted(condition), brief(condition.message)
     program = _worst(facts, ending.failed_pod)
     evidence = (quoted, *(program.evidence if program is not None else ()))
-    if reason == "FailedValidation":
-        return Explanation(
-            cause="invalid-spec",
-            text=f"{facts.title} failed because its spec is invalid: {message}",
-            evidence=(quoted,),
-            fix="correct the field, delete the job and create it again",
-        )
-    if reason == "DeadlineExceeded":
-        return Explanation(
-            cause="deadline",
-            text=f"{facts.title} failed because it ran longer than activeDeadlineSeconds.",
-            evidence=evidence,
-            fix="raise activeDeadlineSeconds (runPolicy), or make the program faster; save"
-            " checkpoints to continue from",
-        )
-    if reason == "NoProgress":
-        return Explanation(
-            cause="no-progress",
-            text=f"{facts.title} failed because it made no progress: {message}",
-            evidence=evidence,
-            fix=f"look at the end of the logs (traincrew logs {facts.job.metadata.name}), or raise"
-            " progressDeadlineSeconds",
-        )
-    if reason == "ErrResourceExists":
-        return _foreign(facts, message, quoted)
-    if reason in {"WorkersNotReady", "FailedSynced"}:
-        words = f"{facts.title} failed because its pods did not start in time"
-        below = creating.refused(facts, [condition.message], words) or _worst_of_all(facts)
-        if below is not None:
-            return replace(below, evidence=(*below.evidence, quoted))
-        return Explanation(
-            cause="not-started-in-time",
-            text=f"{words}: {message}",
-            evidence=(quoted,),
-            fix="the message names the pods and their reasons; allow more time with"
-            " schedulingPolicy.scheduleTimeoutSeconds",
-        )
+    cause = facts.kind.definition.reasons.cause(condition.reason, condition.message)
+    match cause:
+        case Cause.INVALID:
+            return Explanation(
+                cause="invalid-spec",
+                text=f"{facts.title} failed because its spec is invalid: {message}",
+                evidence=(quoted,),
+                fix="correct the field, delete the job and create it again",
+            )
+        case Cause.DEADLINE:
+            return Explanation(
+                cause="deadline",
+                text=f"{facts.title} failed because it ran longer than activeDeadlineSeconds.",
+                evidence=evidence,
+                fix="raise activeDeadlineSeconds (runPolicy), or make the program faster; save"
+                " checkpoints to continue from",
+            )
+        case Cause.NO_PROGRESS:
+            return Explanation(
+                cause="no-progress",
+                text=f"{facts.title} failed because it made no progress: {message}",
+                evidence=evidence,
+                fix=f"look at the end of the logs (traincrew logs {facts.job.metadata.name}), or"
+                " raise progressDeadlineSeconds",
+            )
+        case Cause.FOREIGN:
+            return _foreign(facts, message, quoted)
+        case Cause.LEFTOVER:
+            return _leftover(facts, message, quoted)
+        case Cause.NOT_STARTED | Cause.REFUSED:
+            return _not_started(facts, condition, quoted)
+        case Cause.BACKOFF_LIMIT | Cause.PROGRAM:
+            return _program_failed(facts, cause, condition, program)
+        case _:
+            assert_never(cause)
+
+
+def _not_started(facts: Facts, condition: Condition, quoted: str) -> Explanation:
+    words = f"{facts.title} failed because its pods did not start in time"
+    below = creating.refused(facts, [condition.message], words) or _worst_of_all(facts)
+    if below is not None:
+        return replace(below, evidence=(*below.evidence, quoted))
+    return Explanation(
+        cause="not-started-in-time",
+        text=f"{words}: {brief(condition.message)}",
+        evidence=(quoted,),
+        fix="the message names the pods and their reasons; allow more time with"
+        " schedulingPolicy.scheduleTimeoutSeconds",
+    )
+
+
+def _program_failed(
+    facts: Facts, cause: Cause, condition: Condition, program: Explanation | None
+) -> Explanation:
+    """Explain the failure of a program that is not tried again."""
+    quoted = _quoted(condition)
+    out_of_retries = cause is Cause.BACKOFF_LIMIT
     if (taken := _worst(facts, starting.port_taken)) is not None:
         text = f"{facts.title} has failed. {taken.text}"
-        return replace(taken, text=text, evidence=(*taken.evidence, *evidence))
+        evidence = (*taken.evidence, quoted, *(program.evidence if program is not None else ()))
+        return replace(taken, text=text, evidence=evidence)
     if program is not None:
-        retries = " and has no retries left" if reason == "BackoffLimitExceeded" else ""
+        retries = " and has no retries left" if out_of_retries else ""
         text = f"{facts.title} has failed{retries}. {program.text}"
         return replace(program, text=text, evidence=(*program.evidence, quoted))
-    cause = "retries-exhausted" if reason == "BackoffLimitExceeded" else "failed"
     return Explanation(
-        cause=cause,
-        text=f"{facts.title} failed: {message}",
+        cause="retries-exhausted" if out_of_retries else "failed",
+        text=f"{facts.title} failed: {brief(condition.message)}",
         evidence=(quoted,),
         fix="correct the program, delete the job and create it again",
     )
@@ -192,6 +212,16 @@ def _foreign(facts: Facts, message: str, quoted: str) -> Explanation:
         f"{message}",
         evidence=(quoted,),
         fix="delete or rename the other object, or give the job another name",
+    )
+
+
+def _leftover(facts: Facts, message: str, quoted: str) -> Explanation:
+    return Explanation(
+        cause="waiting-for-deletion",
+        text=f"{facts.title} waits until an object of an earlier job of the name is gone: "
+        f"{message}",
+        evidence=(quoted,),
+        fix="wait; if it stays, look at the finalizers of the object",
     )
 
 
@@ -219,16 +249,11 @@ def _unfinished(facts: Facts) -> Explanation:
 
 def _not_synced(facts: Facts, condition: Condition) -> Explanation:
     quoted, message = _quoted(condition), brief(condition.message)
-    if condition.reason == "ErrResourceExists":
+    cause = facts.kind.definition.reasons.cause(condition.reason)
+    if cause is Cause.FOREIGN:
         return _foreign(facts, message, quoted)
-    if condition.reason == "WaitingForDeletion":
-        return Explanation(
-            cause="waiting-for-deletion",
-            text=f"{facts.title} waits until an object of an earlier job of the name is gone: "
-            f"{message}",
-            evidence=(quoted,),
-            fix="wait; if it stays, look at the finalizers of the object",
-        )
+    if cause is Cause.LEFTOVER:
+        return _leftover(facts, message, quoted)
     subject = f"{facts.title} cannot create one of its objects"
     below = creating.refused(facts, [condition.message], subject)
     if below is not None:
@@ -251,7 +276,7 @@ def _restarting(facts: Facts, condition: Condition, trouble: Explanation | None)
 
 def _restart(facts: Facts, condition: Condition, trouble: Explanation | None) -> Explanation:
     quoted = _quoted(condition)
-    if condition.reason == "NoProgress":
+    if condition.reason == Cause.NO_PROGRESS.value:
         return Explanation(
             cause="restarted-for-no-progress",
             text=f"{facts.title} is restarted, because it made no progress: "

@@ -1,0 +1,83 @@
+"""Why jobs fail: a closed list of causes, and the reason by which a status states each of them.
+
+Plans end a job with the reason of a `Cause`, the descriptions of fields promise it, and
+`traincrew why` reads the cause back. So none of the three has a reason that another does not know.
+
+The reasons are those of batch Jobs and of kubeflow/common. A kind has others only where the
+contract of its predecessor demands them (`Reasons.words`).
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+from msgspec import Struct, field
+
+
+class Cause(Enum):
+    """Why a job has failed; the value is the reason in its status, unless its kind has another."""
+
+    INVALID = "FailedValidation"
+    """The spec is invalid."""
+    DEADLINE = "DeadlineExceeded"
+    """The job was active for longer than ``activeDeadlineSeconds``."""
+    BACKOFF_LIMIT = "BackoffLimitExceeded"
+    """It failed more often than ``backoffLimit`` allows."""
+    NO_PROGRESS = "NoProgress"
+    """It made no progress within ``progressDeadlineSeconds``, and is not tried again."""
+    NOT_STARTED = "WorkersNotReady"
+    """Its pods were not ready within ``scheduleTimeoutSeconds``."""
+    FOREIGN = "ErrResourceExists"
+    """Until then, the name of a child was in use by somebody else's object."""
+    LEFTOVER = "WaitingForDeletion"
+    """Until then, the name of a child was in use by that of an earlier job."""
+    REFUSED = "FailedSynced"
+    """The API refuses a child."""
+    PROGRAM = "ProgramFailed"
+    """The program failed. Each kind has a word of its own; it is also that of unknown reasons."""
+
+
+PAST_DEADLINE: Final = "was active longer than specified deadline"
+PAST_BACKOFF_LIMIT: Final = "has reached the specified backoff limit"
+"""Messages of batch Jobs and of kubeflow/common. They distinguish causes that share a reason."""
+_PHRASES = {Cause.DEADLINE: PAST_DEADLINE, Cause.BACKOFF_LIMIT: PAST_BACKOFF_LIMIT}
+
+
+class Reasons(Struct, frozen=True):
+    """The reasons of one kind.
+
+    Attributes:
+        words: Its own reasons; ``{kind}`` in that of `Cause.REFUSED` is the kind of the child.
+    """
+
+    words: dict[Cause, str] = field(default_factory=dict)
+
+    def word(self, cause: Cause, child: str = "") -> str:
+        """Return the reason of a cause.
+
+        Args:
+            cause: The cause.
+            child: Kind of the child that was refused.
+        """
+        return self.words.get(cause, cause.value).format(kind=child)
+
+    def cause(self, reason: str, message: str = "") -> Cause:
+        """Return the cause that the condition ``Failed`` of a job states.
+
+        Args:
+            reason: Its reason.
+            message: Its message, which decides where the kind has one reason for several causes.
+        """
+        found = [each for each in Cause if self._states(reason, each)]
+        phrased = (each for each in found if _PHRASES.get(each, "\0") in message)
+        return next(phrased, found[0] if found else Cause.PROGRAM)
+
+    def _states(self, reason: str, cause: Cause) -> bool:
+        before, for_child, after = self.words.get(cause, cause.value).partition("{kind}")
+        if not for_child:
+            return reason == before
+        return reason.startswith(before) and reason.endswith(after)
+
+
+__all__ = ["PAST_BACKOFF_LIMIT", "PAST_DEADLINE", "Cause", "Reasons"]
