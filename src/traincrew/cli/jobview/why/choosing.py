@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from traincrew.cli.display.failures import explaining, failure_of, place_of
 from traincrew.cli.display.text import duration
 from traincrew.cli.jobview.why import advancing, creating, ending, placing, starting
 from traincrew.cli.jobview.why.facts import SHOWN, Explanation, brief
@@ -130,7 +131,7 @@ def _failed(facts: Facts, condition: Condition) -> Explanation:
         return late
     reason, quoted = condition.reason, _quoted(condition)
     message = brief(condition.message)
-    program = _worst(facts, ending.failed_pod)
+    program = _failed_pod(facts)
     evidence = (quoted, *(program.evidence if program is not None else ()))
     if reason == "FailedValidation":
         return Explanation(
@@ -338,17 +339,30 @@ def _worst_of_all(facts: Facts) -> Explanation | None:
         if found is not None:
             return found
     gone = [pod for pod in facts.pods if pod.status.phase != "Succeeded"]
-    return (
-        _worst(facts, ending.failed_pod) if gone and facts.job.status.true("Restarting") else None
-    )
+    return _failed_pod(facts) if gone and facts.job.status.true("Restarting") else None
+
+
+def _failed_pod(facts: Facts) -> Explanation | None:
+    """Explain the pod by which the job has failed, as all views do; else any that has failed."""
+    pods = sorted(facts.pods, key=lambda pod: pod.metadata.creation_timestamp)
+    first = explaining(facts.kind, facts.job, [(pod, pod, failure_of(pod)) for pod in pods])
+    return _worst(facts, ending.failed_pod, first)
 
 
 def _worst(
-    facts: Facts, check: Callable[[Facts, Pod, str], Explanation | None]
+    facts: Facts,
+    check: Callable[[Facts, Pod, str], Explanation | None],
+    first: Pod | None = None,
 ) -> Explanation | None:
-    """Explain the first pod with a trouble, and count those with the same one."""
+    """Explain the first pod with a trouble, and count those with the same one.
+
+    Args:
+        facts: The job and its pods.
+        check: Explains the trouble of a pod.
+        first: The pod to begin with, before the others in the order of their places.
+    """
     found = []
-    for pod in sorted(facts.pods, key=lambda pod: _place(facts, pod)):
+    for pod in sorted(facts.pods, key=lambda pod: (pod is not first, _place(facts, pod))):
         explanation = check(facts, pod, f"Pod {pod.metadata.name} of {facts.title}")
         if explanation is not None:
             found.append(explanation)
@@ -363,7 +377,7 @@ def _worst(
 
 def _place(facts: Facts, pod: Pod) -> tuple[int, int, str]:
     """Return a sort key: roles in the order of the kind, newest pods of a place first."""
-    place = facts.kind.place(pod.metadata.labels)
+    place = place_of(facts.kind, pod)
     roles = list(facts.kind.roles(facts.job.spec))
     number = roles.index(place.role) if place.role in roles else len(roles)
     return number, place.rank, pod.metadata.name

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from traincrew.cli.display.text import moment
-from traincrew.cli.jobview.model import about, one_line, summary
+from traincrew.cli.display.text import moment, one_line
+from traincrew.cli.jobview.model import about, summary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
