@@ -20,7 +20,7 @@ from traincrew.plan.shared.pods import termination_text
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from traincrew.cli.display.objects import Pod, TrainingJob
+    from traincrew.cli.display.objects import Job, Pod
     from traincrew.plan.shared.kind import Kind, PodPlace
 
 __all__ = ["explaining", "failure_of", "kind_of", "place_of"]
@@ -30,7 +30,7 @@ T = TypeVar("T")
 _KINDS = {(kind.definition.api_version, kind.definition.kind): kind for kind in KINDS}
 
 
-def kind_of(job: TrainingJob) -> Kind | None:
+def kind_of(job: Job) -> Kind | None:
     """Return the kind of a training job; None for a Job, a Pod and other objects."""
     return _KINDS.get((job.api_version, job.kind))
 
@@ -69,7 +69,7 @@ def failure_of(pod: Pod) -> Failure | None:
 
 
 def explaining(
-    kind: Kind | None, job: TrainingJob, pods: Iterable[tuple[T, Pod, Failure | None]]
+    kind: Kind | None, job: Job, pods: Iterable[tuple[T, Pod, Failure | None]]
 ) -> T | None:
     """Return the pod that explains why a job has failed; None if none does.
 

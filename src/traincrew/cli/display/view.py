@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from traincrew.cli.display.metrics import Reading
-    from traincrew.cli.display.objects import Event, Pod, TrainingJob, Workload
+    from traincrew.cli.display.objects import Event, Job, Pod, Workload
 
 TAIL_LINES = 150
 """Number of log lines kept per container, to show them again if it fails.
@@ -89,7 +89,7 @@ class View:
         self.jobs.append(record)
         return []
 
-    def job(self, job: TrainingJob, now: float, *, deleted: bool = False) -> list[Line]:
+    def job(self, job: Job, now: float, *, deleted: bool = False) -> list[Line]:
         """Record a new state of a job that is followed."""
         metadata = job.metadata
         record = next(
@@ -116,7 +116,7 @@ class View:
         # If the job itself is a pod, it is reported as a pod already.
         return [] if job.kind == "Pod" else lines
 
-    def _phase(self, record: JobRecord, job: TrainingJob, now: float) -> list[Line]:
+    def _phase(self, record: JobRecord, job: Job, now: float) -> list[Line]:
         phase, message = _state(job)
         before, record.phase, record.message = (record.phase, record.message), phase, message
         record.has_run = record.has_run or phase == "Running"
@@ -143,7 +143,7 @@ class View:
         record.not_advancing = text
         return lines
 
-    def _finish(self, record: JobRecord, job: TrainingJob, now: float) -> None:
+    def _finish(self, record: JobRecord, job: Job, now: float) -> None:
         true = {c.type: c for c in job.status.conditions if c.status == "True"}
         failed = true.get("Failed")
         if failed is not None or job.status.phase == "Failed":
@@ -310,7 +310,7 @@ def _has_failed(pod: Pod, name: str) -> bool:
     return False
 
 
-def _state(job: TrainingJob) -> tuple[str, str]:
+def _state(job: Job) -> tuple[str, str]:
     """Return phase and message of a job; for a batch Job, of its most important condition."""
     status = job.status
     if status.phase:
@@ -322,7 +322,7 @@ def _state(job: TrainingJob) -> tuple[str, str]:
     return "", ""
 
 
-def _false(job: TrainingJob, kind: str) -> str:
+def _false(job: Job, kind: str) -> str:
     """Return the message of a condition that is false; empty if it is not."""
     found = next((one for one in job.status.conditions if one.type == kind), None)
     return "" if found is None or found.status == "True" else one_line(found.message)

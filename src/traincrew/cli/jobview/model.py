@@ -17,8 +17,7 @@ from traincrew.cli.jobview.behind import behind, not_progressing
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from traincrew.cli.display.objects import Event, Ranks, Workload
-    from traincrew.cli.jobview.objects import Job, Pod
+    from traincrew.cli.display.objects import Event, Job, Pod, Ranks, Workload
     from traincrew.engine.objects import HasMetadata
     from traincrew.plan.shared.kind import Kind, PodPlace
 

@@ -14,15 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec import Struct, structs
 
 from traincrew.cli.display.failures import explaining, failure_of
-from traincrew.cli.display.objects import Workload
+from traincrew.cli.display.objects import Event, Job, Pod, Workload
 from traincrew.cli.display.text import moment, one_line
 from traincrew.cli.jobview import model
 from traincrew.cli.jobview.attention import Attention, attention
-from traincrew.cli.jobview.objects import Job
 from traincrew.cli.page.feed import Feed, problem_of
 from traincrew.cli.page.lives import Life, lived
 from traincrew.cli.page.logs import JobLogs
-from traincrew.cli.page.objects import Event, Pod
 from traincrew.cli.page.series import Recorder
 from traincrew.engine.cache import Informer
 from traincrew.engine.resources import EVENTS, JOBS, PODS, STATEFUL_SETS

@@ -15,8 +15,7 @@ from traincrew.cli.jobview.why.facts import SHOWN, Explanation, brief
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from traincrew.cli.display.objects import Pod
-    from traincrew.cli.jobview.objects import Condition
+    from traincrew.cli.display.objects import Condition, Pod
     from traincrew.cli.jobview.why.facts import Facts
 
 __all__ = ["explain"]

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from traincrew.cli.display.objects import Event, Pod, Workload
-    from traincrew.cli.jobview.objects import Job, Node, Quota
+    from traincrew.cli.display.objects import Event, Job, Pod, Workload
+    from traincrew.cli.jobview.objects import Node, Quota
     from traincrew.plan.shared.kind import Kind
 
 __all__ = ["Explanation", "Facts", "brief"]
