@@ -75,7 +75,7 @@ async def _prepare(kubeconfig: str) -> None:
 
 async def _change(kubeconfig: str) -> tuple[dict[str, float], dict[str, float]]:
     """Change jobs; return when each change was sent, and when a bare watch reported it."""
-    from traincrew.cli.jobview.objects import Job
+    from traincrew.cli.display.objects import Job
     from traincrew.engine.cache import Informer
 
     sent: dict[str, float] = {}

@@ -154,7 +154,7 @@ async def _change(kubeconfig: str, job: str) -> tuple[dict[str, float], dict[str
     """Change a pod; return when each change was sent, and when a bare watch reported it."""
     from suites.page.many_pods import failed, pod_name, set_status
 
-    from traincrew.cli.page.objects import Pod
+    from traincrew.cli.display.objects import Pod
     from traincrew.engine.cache import Informer
 
     sent: dict[str, float] = {}

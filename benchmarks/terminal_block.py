@@ -14,7 +14,7 @@ from typing import Any
 from unittest import mock
 
 from traincrew.cli.display.block import block
-from traincrew.cli.display.objects import Pod, TrainingJob, decode
+from traincrew.cli.display.objects import Job, Pod, decode
 from traincrew.cli.watching.interrupt import Interrupt
 from traincrew.cli.watching.live import Live
 from traincrew.plan.elasticjob.children import Place, labels
@@ -34,7 +34,7 @@ class _Stream(io.StringIO):
         return self._terminal
 
 
-def _job(workers: int) -> TrainingJob:
+def _job(workers: int) -> Job:
     template: dict[str, Any] = {}
     document = {
         "apiVersion": "elastic.pytorch.org/v1alpha1",
@@ -43,7 +43,7 @@ def _job(workers: int) -> TrainingJob:
         "spec": {"replicaSpecs": {"Worker": {"replicas": workers, "template": template}}},
         "status": {"conditions": [{"type": "Running", "status": "True"}]},
     }
-    return decode(document, TrainingJob)
+    return decode(document, Job)
 
 
 def _pod(rank: int, *, running: bool) -> Pod:

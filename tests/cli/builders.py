@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from traincrew.cli.display.objects import Event, Pod, TrainingJob, Workload, decode
+from traincrew.cli.display.objects import Event, Job, Pod, Workload, decode
 
 
 def owner(kind: str, name: str) -> dict[str, Any]:
@@ -11,7 +11,7 @@ def owner(kind: str, name: str) -> dict[str, Any]:
 
 def job(phase: str = "", *, conditions: list[dict[str, str]] | None = None, name: str = "digits",
         kind: str = "ChainerJob", message: str = "", progress: Any = None,
-        spec: dict[str, Any] | None = None, version: str = "") -> TrainingJob:  # fmt: skip
+        spec: dict[str, Any] | None = None, version: str = "") -> Job:  # fmt: skip
     document: dict[str, Any] = {
         "kind": kind,
         "apiVersion": version,
@@ -21,7 +21,7 @@ def job(phase: str = "", *, conditions: list[dict[str, str]] | None = None, name
     }
     if progress is not None:
         document["status"]["progress"] = progress
-    return decode(document, TrainingJob)
+    return decode(document, Job)
 
 
 def condition(type_: str, *, status: str = "True", reason: str = "", message: str = "") -> Any:

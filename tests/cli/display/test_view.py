@@ -260,6 +260,43 @@ def test_the_newest_attempt_of_the_master_explains_the_failure() -> None:
     assert exit_code(view) == 4
 
 
+def failed_workers(kind: str, message: str, *ends: tuple[str, int, int]) -> View:
+    """A failed job of two workers: their names, exit codes and the second when each ended."""
+    version, labels = PLACES[kind]
+    view = View()
+    view.follow(kind, "default", "digits", 0.0)
+    for rank, (name, code, second) in enumerate(ends):
+        of_rank = {key: value.format(rank=rank) for key, value in labels.items()}
+        view.pod(pod(name, "Failed", ended(code, seconds=second, name="mxnet"), app=["mxnet"],
+                     owned_by=(kind, "digits"), labels=of_rank), 1)  # fmt: skip
+    view.job(job("Failed", kind=kind, version=version, message=message), 9)
+    return view
+
+
+PLACES = {
+    "MxJob": ("mxnet.mlkube.io/v1beta1", {"job_type": "WORKER", "task_index": "{rank}"}),
+    "ElasticJob": (
+        "elastic.pytorch.org/v1alpha1",
+        {"replica-type": "worker", "replica-index": "{rank}"},
+    ),
+    "Job": ("batch/v1", {"batch.kubernetes.io/job-completion-index": "{rank}"}),
+}
+
+
+@pytest.mark.parametrize("kind", PLACES)
+def test_the_first_worker_to_end_explains_the_failure(kind: str) -> None:
+    assert exit_code(failed_workers(kind, "it failed", ("a", 3, 2), ("b", 4, 5))) == 3
+    assert exit_code(failed_workers(kind, "it failed", ("a", 3, 5), ("b", 4, 2))) == 4
+    assert exit_code(failed_workers(kind, "it failed", ("a", 3, 2), ("b", 4, 2))) == 3
+
+
+def test_the_pod_that_the_status_names_explains_the_failure() -> None:
+    told = "Worker 1 failed: pod b on node n1: container mxnet exited with code 4; worker 0 failed:"
+    view = failed_workers("MxJob", f"{told} pod a: container mxnet", ("a", 3, 2), ("b", 4, 5))
+    assert exit_code(view) == 4
+    assert "Pod b, container mxnet: exit code 4" in texts(summary(view, 9))
+
+
 def test_out_of_memory_is_named() -> None:
     view = followed()
     shown = view.pod(master("Failed", ended(137, reason="OOMKilled")), 2)

@@ -115,6 +115,7 @@ def test_pods_that_are_gone_come_last(tone: str) -> None:
     gone = structs.replace(pod, tone=tone)
     assert attention(gone, gone=True) == max(Attention)
     assert attention(gone) < max(Attention)
+    assert attention(gone, gone=True, explains=True) == min(Attention)
 
 
 def test_a_list_says_what_a_running_job_waits_for() -> None:

@@ -7,10 +7,9 @@ import pytest
 
 from cli import builders
 from cli.builders import ended, event, running, waiting
-from traincrew.cli.display.objects import Event, decode
+from traincrew.cli.display.objects import Event, Job, decode
 from traincrew.cli.display.text import moment
 from traincrew.cli.jobview.model import JobView, summary, view
-from traincrew.cli.jobview.objects import Job
 from traincrew.cli.jobview.tables import age
 from traincrew.plan.kinds import KINDS
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from traincrew.cli.display.objects import Event, Pod, Progress, Workload, decode
-from traincrew.cli.jobview.objects import Job, Node, Quota
+from traincrew.cli.display.objects import Event, Job, Pod, Progress, Workload, decode
+from traincrew.cli.jobview.objects import Node, Quota
 from traincrew.cli.jobview.why import Explanation, Facts, explain
 from traincrew.plan.kinds import KINDS
 

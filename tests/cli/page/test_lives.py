@@ -4,9 +4,8 @@ from typing import Any
 
 from msgspec import structs
 
-from traincrew.cli.display.objects import decode
+from traincrew.cli.display.objects import Pod, decode
 from traincrew.cli.page.lives import MOST_RUNS, Life, Run, lived
-from traincrew.cli.page.objects import Pod
 
 CREATED = "2026-01-02T03:00:00Z"
 

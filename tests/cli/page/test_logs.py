@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from traincrew.cli.display.objects import decode
-from traincrew.cli.jobview import objects as page_jobs
+from traincrew.cli.display.objects import Job, Pod, decode
 from traincrew.cli.page import logs as page_logs
 from traincrew.cli.page.jobfeed import JobFeed
 from traincrew.cli.page.logs import JobLogs
-from traincrew.cli.page.objects import Pod
 from traincrew.cli.page.series import Recorder
 from traincrew.cli.page.streams import JobCursor
 from traincrew.cli.watching.kinds import ALL
@@ -176,7 +174,7 @@ async def test_a_browser_gets_what_is_kept_and_how_much_is_missing() -> None:
 async def test_a_burst_of_pods_is_derived_once_in_an_interval() -> None:
     """Else 1,000 pods that start together would keep the server busy, once for each browser."""
     feed = JobFeed(Client(), ALL[0], "default", "digits")  # type: ignore[arg-type]
-    feed._job_changed(None, decode({"metadata": {"name": "digits"}}, page_jobs.Job))
+    feed._job_changed(None, decode({"metadata": {"name": "digits"}}, Job))
     for number in range(1000):
         feed._pod_changed(None, pending(f"p{number}"))
     await until(lambda: len(feed.rows) == 1000)

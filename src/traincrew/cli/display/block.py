@@ -7,19 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from traincrew.cli.display.failures import kind_of, place_of
 from traincrew.cli.display.rows import GAP, Row
 from traincrew.cli.display.standing import standing
 from traincrew.cli.display.text import clock
 from traincrew.engine.objects import controller_of
-from traincrew.plan.kinds import KINDS
 
 if TYPE_CHECKING:
     from traincrew.cli.display.records import JobRecord
     from traincrew.cli.display.view import View
 
 __all__ = ["block"]
-
-_KINDS = {(kind.definition.api_version, kind.definition.kind): kind for kind in KINDS}
 
 
 def block(view: View, now: float) -> tuple[Row, ...]:
@@ -59,12 +57,12 @@ def _headline(view: View, job: JobRecord, now: float) -> Row:
 def _roles(view: View, job: JobRecord) -> dict[str, tuple[int, int]]:
     """Return for each role how many pods run, and how many the job asks for."""
     document = job.job
-    kind = _KINDS.get((document.api_version, document.kind)) if document is not None else None
+    kind = kind_of(document) if document is not None else None
     if document is None or kind is None:
         return _owners(view, job)
     found = {role: (0, wanted) for role, wanted in kind.roles(document.spec).items()}
     for record in view.pods_of(job):
-        role = kind.place(record.pod.metadata.labels).role
+        role = place_of(kind, record.pod).role
         if not record.gone and record.state.word == "running":
             running, wanted = found.get(role, (0, 0))
             found[role] = (running + 1, wanted)

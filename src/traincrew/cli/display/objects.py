@@ -1,6 +1,7 @@
-"""Views of Kubernetes objects for the display: pods, events and jobs, decoded from watch events.
+"""Views of Kubernetes objects for all that is shown: pods, events and jobs.
 
-Views are read-only and have only the fields that are displayed; they are never written back.
+Views are read-only and have only the fields that are shown; they are never written back. Containers
+and conditions are those of the plans.
 """
 
 from __future__ import annotations
@@ -11,58 +12,33 @@ import msgspec
 from msgspec import field
 
 from traincrew.engine.objects import ObjectMeta, View
+from traincrew.plan.shared.model import ContainerState, ContainerStatus, PodCondition
+
+__all__ = [
+    "Condition",
+    "Container",
+    "ContainerState",
+    "ContainerStatus",
+    "Event",
+    "Job",
+    "JobStatus",
+    "Metric",
+    "Pod",
+    "PodSpec",
+    "PodStatus",
+    "Progress",
+    "Rank",
+    "Ranks",
+    "Reference",
+    "Replicas",
+    "Workload",
+    "decode",
+]
 
 T = TypeVar("T", bound=View)
 
-
-class Terminated(View, frozen=True, gc=False, kw_only=True):
-    """How a container terminated."""
-
-    exit_code: int = 0
-    reason: str = ""
-    message: str = ""
-    started_at: str | None = None
-    finished_at: str | None = None
-
-
-class Waiting(View, frozen=True, gc=False, kw_only=True):
-    """Why a container is waiting."""
-
-    reason: str = ""
-    message: str = ""
-
-
-class Running(View, frozen=True, gc=False, kw_only=True):
-    """Since when a container is running."""
-
-    started_at: str | None = None
-
-
-class ContainerState(View, frozen=True, gc=False, kw_only=True):
-    """One of three states; if none is set, the state is not known yet."""
-
-    waiting: Waiting | None = None
-    running: Running | None = None
-    terminated: Terminated | None = None
-
-
-class ContainerStatus(View, frozen=True, gc=False, kw_only=True):
-    """The state of one container."""
-
-    name: str = ""
-    ready: bool = False
-    restart_count: int = 0
-    state: ContainerState = field(default_factory=ContainerState)
-    last_state: ContainerState = field(default_factory=ContainerState)
-
-
-class Condition(View, frozen=True, gc=False, kw_only=True):
-    """A condition of a pod, Job or training job."""
-
-    type: str = ""
-    status: str = "Unknown"
-    reason: str = ""
-    message: str = ""
+Condition = PodCondition
+"""A condition of a pod, a node, a Job or a training job."""
 
 
 class Container(View, frozen=True, gc=False, kw_only=True):
@@ -167,10 +143,19 @@ class JobStatus(View, frozen=True, gc=False, kw_only=True):
     start_time: str | None = None
     completion_time: str | None = None
     progress: Progress | None = None
+    observed_generation: int = 0
+    restarts: int = 0
+    replica_statuses: Any = None
+    """A mapping or a list of counts, one for each role."""
+
+    def true(self, kind: str) -> Condition | None:
+        """Return a condition if it is true."""
+        found = (one for one in self.conditions if one.type == kind and one.status == "True")
+        return next(found, None)
 
 
-class TrainingJob(View, frozen=True, gc=False, kw_only=True):
-    """The object that a user submitted and waits for: a training job, a Job or a Pod."""
+class Job(View, frozen=True, gc=False, kw_only=True):
+    """The object that a user submitted and waits for: a training job, a batch Job or a Pod."""
 
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     kind: str = ""
@@ -190,7 +175,7 @@ class Reference(View, frozen=True, gc=False, kw_only=True):
 
 
 class Event(View, frozen=True, gc=False, kw_only=True):
-    """A Kubernetes event."""
+    """A Kubernetes event, with its times; which of them are set depends on the component."""
 
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     involved_object: Reference = field(default_factory=Reference)
@@ -198,6 +183,14 @@ class Event(View, frozen=True, gc=False, kw_only=True):
     reason: str = ""
     message: str = ""
     count: int | None = None
+    first_timestamp: str | None = None
+    last_timestamp: str | None = None
+    event_time: str | None = None
+
+    @property
+    def at(self) -> str:
+        """When it happened last, RFC 3339; empty if it does not say."""
+        return self.last_timestamp or self.event_time or self.first_timestamp or ""
 
 
 def decode(document: object, view: type[T]) -> T:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections import deque
 
     from traincrew.cli.display.metrics import Reading
-    from traincrew.cli.display.objects import Pod, Progress, TrainingJob
+    from traincrew.cli.display.objects import Job, Pod, Progress
 
 
 class Line(NamedTuple):
@@ -93,7 +93,7 @@ class JobRecord:
         self.phase = ""
         self.has_run = False
         """Whether it has been seen running."""
-        self.job: TrainingJob | None = None
+        self.job: Job | None = None
         self.outcome: Outcome | None = None
         self.started = 0.0
         self.finished: float | None = None

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from traincrew.cli.display.metrics import COUNTERS
 from traincrew.cli.display.rows import cut
-from traincrew.cli.display.text import clock
-from traincrew.plan.shared.text import printable
+from traincrew.cli.display.text import clock, one_line
 
 if TYPE_CHECKING:
     from traincrew.cli.display.metrics import Reading
@@ -85,7 +84,7 @@ def standing(job: JobRecord, reading: Reading | None, now: float) -> Standing:
         remaining = None if seconds is None else max(0.0, seconds - (now - job.reported_at))
     if progress is not None and progress.metrics:
         metrics = {
-            cut(_word(one.name), LONGEST_NAME): cut(_value(one.value), LONGEST_VALUE)
+            cut(one_line(one.name), LONGEST_NAME): cut(_value(one.value), LONGEST_VALUE)
             for one in progress.metrics
         }
     estimated = remaining is None and done is not None and 0 < done < 1
@@ -99,8 +98,4 @@ def _value(text: str) -> str:
     try:
         return f"{float(text):.4g}"
     except ValueError:
-        return _word(text)
-
-
-def _word(text: str) -> str:
-    return " ".join(printable(text).split())
+        return one_line(text)

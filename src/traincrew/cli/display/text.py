@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from traincrew.cli.display.programs import by_importance, that_can_fail
+from traincrew.plan.shared.text import printable
 
 if TYPE_CHECKING:
     from traincrew.cli.display.objects import ContainerStatus, Pod
@@ -58,6 +59,11 @@ def plain(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() else "?" for each in text)
+
+
+def one_line(text: str) -> str:
+    """Return a text as one printable line."""
+    return " ".join(printable(text).split())
 
 
 def clock(seconds: float) -> str:

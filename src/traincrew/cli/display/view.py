@@ -11,22 +11,20 @@ import re
 from collections import deque
 from typing import TYPE_CHECKING
 
+from traincrew.cli.display.failures import explaining, failure_of, kind_of
 from traincrew.cli.display.metrics import MetricReader, together
-from traincrew.cli.display.programs import program, that_can_fail
-from traincrew.cli.display.records import Failure, JobRecord, Line, Outcome, PodRecord, Warned
+from traincrew.cli.display.records import JobRecord, Line, Outcome, PodRecord, Warned
 from traincrew.cli.display.repeats import RepeatFilter
 from traincrew.cli.display.rows import GAP
 from traincrew.cli.display.standing import standing
-from traincrew.cli.display.text import Tone, clean, how_it_ended, moment, pod_state
+from traincrew.cli.display.text import Tone, clean, one_line, pod_state
 from traincrew.engine.objects import controller_of
-from traincrew.plan.shared.pods import termination_text
-from traincrew.plan.shared.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from traincrew.cli.display.metrics import Reading
-    from traincrew.cli.display.objects import ContainerStatus, Event, Pod, TrainingJob, Workload
+    from traincrew.cli.display.objects import Event, Job, Pod, Workload
 
 TAIL_LINES = 150
 """Number of log lines kept per container, to show them again if it fails.
@@ -49,7 +47,6 @@ _TONES: dict[str, Tone] = {
     "Failed": "bad",
     "Restarting": "bad",
 }
-_MASTER_ROLES = {"master", "launcher", "chief", "scheduler"}
 
 
 class View:
@@ -92,7 +89,7 @@ class View:
         self.jobs.append(record)
         return []
 
-    def job(self, job: TrainingJob, now: float, *, deleted: bool = False) -> list[Line]:
+    def job(self, job: Job, now: float, *, deleted: bool = False) -> list[Line]:
         """Record a new state of a job that is followed."""
         metadata = job.metadata
         record = next(
@@ -119,7 +116,7 @@ class View:
         # If the job itself is a pod, it is reported as a pod already.
         return [] if job.kind == "Pod" else lines
 
-    def _phase(self, record: JobRecord, job: TrainingJob, now: float) -> list[Line]:
+    def _phase(self, record: JobRecord, job: Job, now: float) -> list[Line]:
         phase, message = _state(job)
         before, record.phase, record.message = (record.phase, record.message), phase, message
         record.has_run = record.has_run or phase == "Running"
@@ -146,13 +143,13 @@ class View:
         record.not_advancing = text
         return lines
 
-    def _finish(self, record: JobRecord, job: TrainingJob, now: float) -> None:
+    def _finish(self, record: JobRecord, job: Job, now: float) -> None:
         true = {c.type: c for c in job.status.conditions if c.status == "True"}
         failed = true.get("Failed")
         if failed is not None or job.status.phase == "Failed":
             reason = ""
             if failed is not None:
-                reason = ": ".join(filter(None, (failed.reason, _one_line(failed.message))))
+                reason = ": ".join(filter(None, (failed.reason, one_line(failed.message))))
             record.finished, record.phase = now, "Failed"
             record.outcome = Outcome(False, 1, reason)
         elif _FINISHED_WELL & true.keys() or job.status.phase == "Succeeded":
@@ -175,8 +172,8 @@ class View:
             record = self.pods[uid] = PodRecord(pod, now)
         leaving = deleted or pod.metadata.deletion_timestamp is not None
         record.pod = pod
-        if not leaving:
-            self._note_failure(record)
+        if not deleted:
+            record.failure = failure_of(pod) or record.failure
         if deleted:
             record.gone = True
             return []
@@ -187,32 +184,13 @@ class View:
         text = f"{record.name}: {state.word}"
         if restarts and state.word == "running":
             text += f" again (restart {restarts})"
-        detail = _one_line(state.detail)
+        detail = one_line(state.detail)
         if (text, detail) == record.announced or (leaving and not self.verbose):
             return []
         record.announced = (text, detail)
         if detail and (new := self._repeats.new_part(detail)):
             text += f": {new}"
         return [Line(text, state.tone, at=now)]
-
-    def _note_failure(self, record: PodRecord) -> None:
-        own = program(record.pod)
-        for container in that_can_fail(record.pod):
-            ended = container.state.terminated or container.last_state.terminated
-            if ended is not None and ended.exit_code != 0:
-                words = how_it_ended(_with_end(container))
-                text = words[0] if words else f"exit code {ended.exit_code}"
-                if said := termination_text(ended.message):
-                    text += f": {_one_line(said)}"
-                is_own = own is not None and container.name == own.name
-                record.failure = Failure(
-                    container=container.name,
-                    exit_code=ended.exit_code if is_own else 1,
-                    text=text,
-                    at=ended.finished_at or "",
-                    own=is_own,
-                )
-                return
 
     def event(self, event: Event, now: float) -> list[Line]:
         """Record an event; Warnings are shown once, and counted."""
@@ -221,7 +199,7 @@ class View:
             return []
         self._events[event.metadata.uid] = count
         about = f"{event.involved_object.kind.lower()} {event.involved_object.name}"
-        message = _one_line(event.message)
+        message = one_line(event.message)
         if event.type != "Warning":
             if not self.verbose:
                 return []
@@ -246,7 +224,7 @@ class View:
 
     def pull(self, image: str, message: str, now: float) -> list[Line]:
         """Record progress in preparing an image."""
-        message = _one_line(message)
+        message = one_line(message)
         if not message or self.pulling.get(image) == message:
             return []
         self.pulling[image] = message
@@ -302,13 +280,12 @@ class View:
         return names
 
     def failing_pod(self, job: JobRecord) -> PodRecord | None:
-        """Return the pod that explains a failure: the newest of the master, else the first."""
-        failed = [record for record in self.pods_of(job) if record.failure is not None]
-        masters = [record for record in failed if _role(record.pod) in _MASTER_ROLES]
-        newest = sorted(masters, key=_failed_at)
-        if newest:
-            return newest[-1]
-        return min(failed, key=_failed_at, default=None)
+        """Return the pod that explains why a job has failed; None if no program has failed."""
+        if job.job is None:
+            return None
+        known = [(record, record.pod, record.failure) for record in self.pods_of(job)]
+        found = explaining(kind_of(job.job), job.job, known)
+        return found if found is not None and found.failure is not None else None
 
     def reading_of(self, job: JobRecord) -> Reading | None:
         """Return what the program of a job that printed last has printed of its progress."""
@@ -333,44 +310,19 @@ def _has_failed(pod: Pod, name: str) -> bool:
     return False
 
 
-def _state(job: TrainingJob) -> tuple[str, str]:
+def _state(job: Job) -> tuple[str, str]:
     """Return phase and message of a job; for a batch Job, of its most important condition."""
     status = job.status
     if status.phase:
-        return status.phase, _one_line(status.message)
+        return status.phase, one_line(status.message)
     true = {c.type: c.message for c in status.conditions if c.status == "True"}
     for type_ in _CONDITIONS:
         if type_ in true:
-            return type_, _one_line(true[type_])
+            return type_, one_line(true[type_])
     return "", ""
 
 
-def _false(job: TrainingJob, kind: str) -> str:
+def _false(job: Job, kind: str) -> str:
     """Return the message of a condition that is false; empty if it is not."""
     found = next((one for one in job.status.conditions if one.type == kind), None)
-    return "" if found is None or found.status == "True" else _one_line(found.message)
-
-
-def _role(pod: Pod) -> str:
-    for key, value in pod.metadata.labels.items():
-        if key.endswith("/role"):
-            return value.lower()
-    owner = controller_of(pod)
-    return "master" if owner is not None and owner.kind == "Job" else ""
-
-
-def _failed_at(record: PodRecord) -> float:
-    when = moment(record.failure.at) if record.failure is not None else None
-    return when.timestamp() if when is not None else 0.0
-
-
-def _with_end(container: ContainerStatus) -> ContainerStatus:
-    if container.state.terminated is not None:
-        return container
-    from msgspec.structs import replace
-
-    return replace(container, state=container.last_state)
-
-
-def _one_line(text: str) -> str:
-    return " ".join(printable(text).split())
+    return "" if found is None or found.status == "True" else one_line(found.message)

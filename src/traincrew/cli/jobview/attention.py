@@ -17,6 +17,8 @@ __all__ = ["Attention", "attention"]
 class Attention(IntEnum):
     """How soon somebody should look at a pod: the smallest first."""
 
+    EXPLAINS = -1
+    """It explains why its job has failed."""
     FAILED = 0
     """Or it waits for what may never come: a node, an image, a configuration."""
     BEHIND = 1
@@ -28,13 +30,16 @@ class Attention(IntEnum):
     GONE = 7
 
 
-def attention(pod: PodView, *, gone: bool = False) -> Attention:
+def attention(pod: PodView, *, gone: bool = False, explains: bool = False) -> Attention:
     """Return how soon somebody should look at a pod.
 
     Args:
         pod: The pod; if it is gone, as it was last seen.
         gone: Whether it has been deleted.
+        explains: Whether it explains why its job has failed.
     """
+    if explains:
+        return Attention.EXPLAINS
     if gone:
         return Attention.GONE
     if pod.tone == "bad":

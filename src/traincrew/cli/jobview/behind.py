@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from traincrew.plan.shared.advancing import named_rank
 
 if TYPE_CHECKING:
-    from traincrew.cli.jobview.objects import Condition, Job
+    from traincrew.cli.display.objects import Condition, Job
 
 __all__ = ["Behind", "behind", "not_progressing"]
 

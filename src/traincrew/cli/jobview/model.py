@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
 
+from traincrew.cli.display.failures import place_of
 from traincrew.cli.display.programs import program
-from traincrew.cli.display.text import pod_state
+from traincrew.cli.display.text import one_line, pod_state
 from traincrew.cli.jobview.behind import behind, not_progressing
-from traincrew.plan.shared.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from traincrew.cli.display.objects import Event, Ranks, Workload
-    from traincrew.cli.jobview.objects import Job, Pod
+    from traincrew.cli.display.objects import Event, Job, Pod, Ranks, Workload
     from traincrew.engine.objects import HasMetadata
     from traincrew.plan.shared.kind import Kind, PodPlace
 
@@ -309,7 +308,7 @@ def _roles(kind: Kind, job: Job, pods: Sequence[Pod]) -> tuple[RoleView, ...]:
     for pod in sorted(pods, key=_age):
         if late is not None and pod.metadata.name == late.pod:
             late_uid = pod.metadata.uid  # of those of this name, the newest
-        place = kind.place(pod.metadata.labels)
+        place = place_of(kind, pod)
         found.setdefault(place.role, []).append((place, pod))
     roles = []
     for name, members in found.items():
@@ -400,8 +399,3 @@ def _warnings(about: About, events: Iterable[Event]) -> tuple[Warned, ...]:
         Warned(about=name, reason=reason, message=message, count=count)
         for (name, reason, message), count in newest
     )
-
-
-def one_line(text: str) -> str:
-    """Return a text as one printable line."""
-    return " ".join(printable(text).split())

@@ -1,7 +1,4 @@
-"""Typed views of the API objects that the view model and explanations are made of.
-
-Those of `traincrew.cli.display.objects`, and what a list, a model or an explanation needs besides.
-"""
+"""Typed views of the nodes and quotas by which a job is explained."""
 
 from __future__ import annotations
 
@@ -9,48 +6,10 @@ from typing import Any
 
 from msgspec import field
 
-from traincrew.cli.display import objects
-from traincrew.cli.display.objects import ContainerStatus, Event, Pod, Progress
+from traincrew.cli.display.objects import Condition  # noqa: TC001  # msgspec reads it
 from traincrew.engine.objects import ObjectMeta, View
 
-__all__ = [
-    "Condition",
-    "ContainerStatus",
-    "Event",
-    "Job",
-    "Node",
-    "Pod",
-    "Progress",
-    "Quota",
-    "Status",
-]
-
-
-class Condition(objects.Condition, frozen=True, gc=False, kw_only=True):
-    """A condition, with the time of its last transition."""
-
-    last_transition_time: str | None = None
-
-
-class Status(objects.JobStatus, frozen=True, gc=False, kw_only=True):
-    """``status``, as far as all kinds share it."""
-
-    conditions: list[Condition] = field(default_factory=list)  # type: ignore[assignment]
-    observed_generation: int = 0
-    restarts: int = 0
-    replica_statuses: Any = None
-    """A mapping or a list of counts, one for each role."""
-
-    def true(self, kind: str) -> Condition | None:
-        """Return a condition if it is true."""
-        found = (one for one in self.conditions if one.type == kind and one.status == "True")
-        return next(found, None)
-
-
-class Job(objects.TrainingJob, frozen=True, gc=False, kw_only=True):
-    """A training job of any kind."""
-
-    status: Status = field(default_factory=Status)
+__all__ = ["Node", "Quota"]
 
 
 class Taint(View, frozen=True, gc=False, kw_only=True):

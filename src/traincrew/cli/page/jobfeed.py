@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct, structs
 
-from traincrew.cli.display.objects import Workload
-from traincrew.cli.display.text import moment
+from traincrew.cli.display.failures import explaining, failure_of
+from traincrew.cli.display.objects import Event, Job, Pod, Workload
+from traincrew.cli.display.text import moment, one_line
 from traincrew.cli.jobview import model
 from traincrew.cli.jobview.attention import Attention, attention
-from traincrew.cli.jobview.objects import Job
 from traincrew.cli.page.feed import Feed, problem_of
 from traincrew.cli.page.lives import Life, lived
 from traincrew.cli.page.logs import JobLogs
-from traincrew.cli.page.objects import Event, Pod
 from traincrew.cli.page.series import Recorder
 from traincrew.engine.cache import Informer
 from traincrew.engine.resources import EVENTS, JOBS, PODS, STATEFUL_SETS
@@ -218,11 +217,11 @@ class JobFeed(Feed):
 
     def _derive_job(self, job: Job) -> None:
         view = model.view(self._served.kind, job, [known.pod for known in self._pods.values()])
-        rows, roles = {}, []
+        rows, roles, first = {}, [], self._explaining(job)
         for role in view.roles:
             ready = 0
             for pod in role.pods:
-                row = self._row(role.name, pod)
+                row = self._row(role.name, pod, explains=pod.uid == first)
                 ready += row.pod.ready
                 known = self.rows.get(pod.uid)
                 same = known is not None and known[1] == row
@@ -242,13 +241,21 @@ class JobFeed(Feed):
             self._events_stale = False
             self.events = self._derive_events(job)
 
-    def _row(self, role: str, pod: model.PodView) -> PodRow:
+    def _explaining(self, job: Job) -> str | None:
+        """Return the UID of the pod that explains why the job has failed, if it has."""
+        if job.status.true("Failed") is None:
+            return None
+        pods = [(uid, known.pod, failure_of(known.pod)) for uid, known in self._pods.items()]
+        return explaining(self._served.kind, job, pods)
+
+    def _row(self, role: str, pod: model.PodView, *, explains: bool) -> PodRow:
         known = self._pods[pod.uid]
         if known.gone:
             pod = structs.replace(
                 pod, state=_GONE, tone="plain", ready=False, detail=pod.state, behind=""
             )
-        return PodRow(role, pod, known.life, attention(pod, gone=known.gone))
+        level = attention(pod, gone=known.gone, explains=explains)
+        return PodRow(role, pod, known.life, level)
 
     def _derive_events(self, job: Job) -> list[EventRow]:
         pods = [known.pod for known in self._pods.values()]
@@ -259,9 +266,9 @@ class JobFeed(Feed):
             EventRow(
                 at=event.at,
                 kind=event.type,
-                about=f"{event.involved_object.kind} {model.one_line(event.involved_object.name)}",
-                reason=model.one_line(event.reason),
-                message=model.one_line(event.message),
+                about=f"{event.involved_object.kind} {one_line(event.involved_object.name)}",
+                reason=one_line(event.reason),
+                message=one_line(event.message),
                 count=event.count or 1,
             )
             for event in reversed(newest)
@@ -283,7 +290,7 @@ class JobFeed(Feed):
         if self._desired is not None and desired != self._desired:
             self.recorder.mark(time.time(), f"{self._desired} → {desired} pods")
         self._desired = desired
-        phase = model.one_line(job.status.phase)
+        phase = one_line(job.status.phase)
         if self._phase and phase != self._phase:
             self.recorder.mark(time.time(), phase)
         self._phase = phase
@@ -301,7 +308,7 @@ class JobFeed(Feed):
             with contextlib.suppress(ValueError):
                 value = float(metric.value)
                 if math.isfinite(value):
-                    self.recorder.add(model.one_line(metric.name), REPORTED, at, value)
+                    self.recorder.add(one_line(metric.name), REPORTED, at, value)
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         pod = new or old

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from traincrew.cli.display.objects import Job
 from traincrew.cli.jobview.model import JobSummary, summary
-from traincrew.cli.jobview.objects import Job
 from traincrew.cli.page.feed import Feed, Message, problem_of
 from traincrew.cli.watching.kinds import ALL, Served
 from traincrew.engine.cache import Informer

@@ -14,8 +14,7 @@ from traincrew.cli.display.programs import program
 from traincrew.cli.display.text import was_stopped
 
 if TYPE_CHECKING:
-    from traincrew.cli.display.objects import ContainerState
-    from traincrew.cli.page.objects import Pod
+    from traincrew.cli.display.objects import ContainerState, Pod
 
 MOST_RUNS = 50
 """Runs that are kept of one pod; of a container that crashes all the time, the last ones."""

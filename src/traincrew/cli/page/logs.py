@@ -22,7 +22,7 @@ from traincrew.cli.watching.loglines import split_stamp
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from traincrew.cli.page.objects import Pod
+    from traincrew.cli.display.objects import Pod
     from traincrew.cli.page.series import Recorder
     from traincrew.engine.client import Client
 

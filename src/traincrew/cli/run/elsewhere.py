@@ -14,15 +14,13 @@ import click
 from traincrew.cli.display.records import Line
 from traincrew.cli.display.text import plain
 from traincrew.cli.errors import BadInput, CommandFailed
-from traincrew.cli.run.readiness import until_ready
-from traincrew.cli.run.scaling import require_scalable, scale_while_running
+from traincrew.cli.run.lifecycle import Lifecycle, served
+from traincrew.cli.run.scaling import require_scalable
 from traincrew.cli.run.submit import Submitter, jobs_among
 from traincrew.cli.watching.ending import Early, until_end
 from traincrew.cli.watching.interrupt import Interrupt
-from traincrew.cli.watching.kinds import ALL
 from traincrew.cli.watching.live import Live, Scope
 from traincrew.cli.watching.rights import credentials_refused, missing_right, refused
-from traincrew.cli.watching.waiting import explain_waiting
 from traincrew.cli.watching.watch import scope_of
 from traincrew.engine.client import Client
 from traincrew.engine.errors import (
@@ -36,10 +34,9 @@ from traincrew.engine.errors import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from traincrew.cli.display.records import JobRecord
     from traincrew.cli.manifest.documents import Document
+    from traincrew.cli.run.lifecycle import Created
     from traincrew.cli.run.scaling import Scaling
-    from traincrew.cli.watching.kinds import Served
     from traincrew.cli.watching.target import Target
     from traincrew.engine.resources import Resource
 
@@ -98,20 +95,6 @@ def require_possible(given: Sequence[str]) -> None:
         raise BadInput("\n".join(problems))
 
 
-class Created(NamedTuple):
-    """An object that the run has created, or whose fields it has set."""
-
-    resource: Resource
-    namespace: str | None
-    name: str
-    is_new: bool
-
-    @property
-    def title(self) -> str:
-        """Kind and name."""
-        return f"{self.resource.kind} {self.name}"
-
-
 async def run_elsewhere(
     documents: Sequence[Document],
     target: Target,
@@ -158,6 +141,8 @@ async def run_elsewhere(
         async with Client(target.config, user_agent="traincrew-run") as client:
             run = _Run(client, live, target, namespace)
             try:
+                for job in jobs:  # whether the cluster takes them, before anything is created
+                    await run.submit(job, dry_run=True)
                 await run.create(documents, jobs)
                 if ending.detach:
                     run.show_next_steps()
@@ -168,46 +153,30 @@ async def run_elsewhere(
                 live.console.close()
 
 
-class _Run:
+class _Run(Lifecycle):
     def __init__(self, client: Client, live: Live, target: Target, namespace: str | None) -> None:
-        self._client = client
-        self._live = live
-        self._target = target
-        self._submitter = Submitter(
+        submitter = Submitter(
             client,
             namespace,
             self._say_created,
             own_cluster=False,
             default_namespace=target.config.namespace,
         )
-        self._created: list[Created] = []
-        self._jobs: list[Created] = []
+        super().__init__(client, live, submitter)
+        self._target = target
 
     def _say_created(self, kind: str, name: str) -> None:
         self._live.say(f"{kind} {name} created on {self._target.name}")
 
     # -- creating -------------------------------------------------------------------------------
 
-    async def create(self, documents: Sequence[Document], jobs: Sequence[Document]) -> None:
-        """Create all objects, jobs last, after asking whether the cluster takes the jobs."""
-        for job in jobs:
-            await self._submit(job, dry_run=True)
-        pods = []
-        for document in documents:
-            if not any(document is job for job in jobs):
-                made = await self._submit(document, again=True)
-                if made.resource.kind == "Pod":
-                    pods.append((made.namespace or "", made.name))
-        await until_ready(self._client, pods, self._live.say)
-        for job in jobs:
-            self._jobs.append(await self._submit(job))
-
-    async def _submit(
+    async def submit(
         self, document: Document, *, again: bool = False, dry_run: bool = False
     ) -> Created:
+        """Create one object; see `Submitter.submit`."""
         resource = await self._resource(document)
         try:
-            made = await self._submitter.submit(document, again=again, dry_run=dry_run)
+            return await super().submit(document, again=again, dry_run=dry_run)
         except BadInput as error:
             cause = error.__cause__
             if isinstance(cause, ForbiddenError):
@@ -215,16 +184,6 @@ class _Run:
             if isinstance(cause, UnreachableError):
                 raise refused(cause, "create", resource, None) from cause
             raise BadInput(f"{error.message}{self._leftovers()}") from error
-        metadata = made["metadata"]
-        created = Created(
-            resource,
-            metadata.get("namespace"),
-            metadata["name"],
-            self._submitter.made_new,
-        )
-        if not dry_run:
-            self._created.append(created)
-        return created
 
     async def _resource(self, document: Document) -> Resource:
         try:
@@ -237,9 +196,9 @@ class _Run:
             raise credentials_refused(error) from error
 
     def _leftovers(self) -> str:
-        if not self._created:
+        if not self.created:
             return ""
-        return f"\ncreated before that: {', '.join(each.title for each in self._created)}"
+        return f"\ncreated before that: {', '.join(each.title for each in self.created)}"
 
     # -- watching -------------------------------------------------------------------------------
 
@@ -266,27 +225,14 @@ class _Run:
 
     async def _work(self, scalings: Sequence[Scaling]) -> int:
         live = self._live
-        for job in self._jobs:
-            live.follow(job.resource.kind, job.namespace or "", job.name)
-        await live.watch(self._client, [(job.resource, _scope(job)) for job in self._jobs])
+        await live.watch(self._client, [(job.resource, _scope(job)) for job in self.jobs])
         live.begin()
-        scaling = asyncio.create_task(
-            scale_while_running(self._client, live, self._jobs[0].resource, scalings)
-        )
-        explaining = asyncio.create_task(explain_waiting(self._client, live, self._explainable()))
+        attending = self.attend(scalings)
         try:
             return await live.until_shown(self._client)
         finally:
-            scaling.cancel()
-            explaining.cancel()
-
-    def _explainable(self) -> list[tuple[str, JobRecord]]:
-        """Return ``KIND/NAME`` and record of each job of a kind that `why` knows."""
-        return [
-            (f"{job.resource.plural}.{job.resource.group}/{job.name}", record)
-            for job, record in zip(self._jobs, self._live.view.jobs, strict=True)
-            if _served(job) is not None
-        ]
+            for task in attending:
+                task.cancel()
 
     # -- an early end ---------------------------------------------------------------------------
 
@@ -294,7 +240,7 @@ class _Run:
         """Ask whether to delete what was created; Ctrl-C again means no."""
         if not (sys.stdin.isatty() and sys.stdout.isatty()):
             return False
-        names = ", ".join(each.title for each in self._created if each.is_new)
+        names = ", ".join(each.title for each in self.created if each.is_new)
         self._live.console.show([Line(f"Delete {names}? [y/N]")])
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[bytes] = loop.create_future()
@@ -316,7 +262,7 @@ class _Run:
 
     async def _delete(self) -> None:
         lines = []
-        for each in reversed([one for one in self._created if one.is_new]):
+        for each in reversed([one for one in self.created if one.is_new]):
             try:
                 await self._client.delete(each.resource, each.name, each.namespace)
             except NotFoundError:
@@ -336,7 +282,7 @@ class _Run:
         given: dict[str, Any] = click.get_current_context().params
         options = [word for option in ("kubeconfig", "context") if given.get(option)
                    for word in (f"--{option}", given[option])]  # fmt: skip
-        for job in self._jobs:
+        for job in self.jobs:
             where = ["-n", job.namespace or "default"]
             kind = f"{job.resource.plural}.{job.resource.group}"
             see = ["traincrew", "watch", f"{job.resource.kind.lower()}/{job.name}", *options]
@@ -351,14 +297,9 @@ class _Run:
             )
 
 
-def _served(job: Created) -> Served | None:
-    """Return the kind of a job; None for a plain Job."""
-    return next((served for served in ALL if served.resource == job.resource), None)
-
-
 def _scope(job: Created) -> Scope:
     """Return what to watch for one job."""
-    namespace, served = job.namespace or "", _served(job)
-    if served is not None:
-        return scope_of(served, namespace, job.name)
+    namespace, kind = job.namespace or "", served(job)
+    if kind is not None:
+        return scope_of(kind, namespace, job.name)
     return Scope(namespace, job.name, f"batch.kubernetes.io/job-name={job.name}")

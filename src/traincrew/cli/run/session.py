@@ -15,16 +15,14 @@ from traincrew.cli.cluster.selection import program
 from traincrew.cli.display.records import Line
 from traincrew.cli.display.text import duration
 from traincrew.cli.errors import BadInput
-from traincrew.cli.manifest.documents import training_resources
+from traincrew.cli.run.lifecycle import Lifecycle
 from traincrew.cli.run.preflight import check_bare, check_images, prepare_images
-from traincrew.cli.run.readiness import until_ready
 from traincrew.cli.run.results import Results
-from traincrew.cli.run.scaling import require_scalable, scale_while_running
+from traincrew.cli.run.scaling import require_scalable
 from traincrew.cli.run.submit import Submitter, jobs_among
 from traincrew.cli.watching.interrupt import Interrupt
-from traincrew.cli.watching.live import EVERYTHING, Live
+from traincrew.cli.watching.live import Live
 from traincrew.cli.watching.outcome import TIMED_OUT, exit_code, with_outputs
-from traincrew.cli.watching.waiting import explain_waiting
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -173,20 +171,16 @@ class Session:
         self._live.say(f"cluster ready: {self._describe_cluster()}")
         if text := await asyncio.to_thread(warn_of_pretended, self._chosen.gpus):
             self._live.show([Line(text, "bad", at=self._live.now())])
-        following = await self._create()
+        submitter = Submitter(self._client, self._namespace, self._created)
+        lifecycle = Lifecycle(self._client, self._live, submitter)
+        await lifecycle.create(self._documents, self._jobs, watch=True)
+        self._live.begin()
+        first = lifecycle.jobs[0].resource
         if self._page:
-            await self._serve_page(following[0])
+            await self._serve_page(first)
         if not self._library:
             self._announce()
-        scaling = scale_while_running(self._client, self._live, following[0], self._scalings)
-        self._tasks.append(asyncio.create_task(scaling, name="scale"))
-        jobs = [
-            (f"{resource.plural}.{resource.group}/{job.name}", job)
-            for resource, job in zip(following, self._view.jobs, strict=True)
-            if resource in training_resources()
-        ]
-        explaining = explain_waiting(self._client, self._live, jobs, _FIXES)
-        self._tasks.append(asyncio.create_task(explaining, name="explain"))
+        self._tasks += lifecycle.attend(self._scalings, _FIXES)
         waiting = asyncio.create_task(self._live.until_finished())
         preparing = asyncio.create_task(
             prepare_images(self._documents, self._embedded.cluster.images, self._pulled),
@@ -214,7 +208,7 @@ class Session:
             limit = duration(self._timeout or 0)
             self._console.show([Line(f"Ended by --timeout after {limit}.", "bad")])
         if self._keep:
-            await self._stay(following)
+            await self._stay(first)
         return code
 
     def _removed(self, text: str) -> None:
@@ -259,15 +253,14 @@ class Session:
         job = "" if others else f"{resource.kind}.{resource.group}/{first.namespace}/{first.name}"
         self._live.say(f"page: {self._server.address(job)}")
 
-    async def _stay(self, following: Sequence[Resource]) -> None:
+    async def _stay(self, resource: Resource) -> None:
         path = shlex.quote(self._embedded.cluster.kubeconfig_path)
-        kind = following[0].plural if following else "pods"
         self._console.show(
             [
                 Line(""),
                 Line("The cluster stays until Ctrl-C. In another terminal:"),
                 Line(f"  export KUBECONFIG={path}"),
-                Line(f"  kubectl get {kind},pods"),
+                Line(f"  kubectl get {resource.plural},pods"),
             ]
         )
         self._live.end_block()
@@ -296,31 +289,11 @@ class Session:
         self._console.show([Line(text, "bad")])
         return self._interrupt.exit_code
 
-    # -- objects --------------------------------------------------------------------------------
-
-    async def _create(self) -> list[Resource]:
-        """Create all objects, jobs last; return the resources of the jobs."""
-        submitter = Submitter(self._client, self._namespace, self._created)
-        pods = []
-        for document in self._documents:
-            if not any(document is job for job in self._jobs):
-                metadata = (await submitter.submit(document, again=True))["metadata"]
-                if (document.api_version, document.kind) == ("v1", "Pod"):
-                    pods.append((metadata["namespace"], metadata["name"]))
-        await until_ready(self._client, pods, self._live.say)
-        resources = [await submitter.resource(job) for job in self._jobs]
-        await self._live.watch(self._client, [(each, EVERYTHING) for each in resources])
-        for job in self._jobs:
-            metadata = (await submitter.submit(job))["metadata"]
-            self._live.follow(job.kind, metadata["namespace"], metadata["name"])
-        self._live.begin()
-        return resources
+    # -- showing --------------------------------------------------------------------------------
 
     def _created(self, kind: str, name: str) -> None:
         self._created_any = True
         self._live.say(f"{kind} {name} created")
-
-    # -- showing --------------------------------------------------------------------------------
 
     def _pulled(self, image: str, message: str) -> None:
         from traincrew.local.images import Measurement

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from traincrew.cli.display.console import Console, wants_colour
 from traincrew.cli.display.folding import say
-from traincrew.cli.display.objects import Pod, decode
+from traincrew.cli.display.objects import Job, Pod, decode
 from traincrew.cli.display.text import plain
 from traincrew.cli.display.view import View
 from traincrew.cli.errors import BadInput, CommandFailed
-from traincrew.cli.jobview.objects import Job
 from traincrew.cli.watching.follow import LogFollower, Position, has_run
 from traincrew.cli.watching.interrupt import Interrupt
 from traincrew.cli.watching.kinds import find

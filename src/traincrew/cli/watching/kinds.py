@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from traincrew.cli.display.objects import Job
 from traincrew.cli.display.text import plain
 from traincrew.cli.errors import BadInput, CommandFailed
-from traincrew.cli.jobview.objects import Job
 from traincrew.cli.watching.rights import refused
 from traincrew.engine.cache.views import ViewDecoder
 from traincrew.engine.client import Pages

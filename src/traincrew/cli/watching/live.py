@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from traincrew.cli.display.block import block
 from traincrew.cli.display.console import Console, ConsoleStream, wants_colour
-from traincrew.cli.display.objects import Event, Pod, Workload
+from traincrew.cli.display.objects import Event, Job, Pod, Workload
 from traincrew.cli.display.records import Line
 from traincrew.cli.display.summary import summary
 from traincrew.cli.display.text import moment
 from traincrew.cli.display.view import View
 from traincrew.cli.jobview import model
-from traincrew.cli.jobview.objects import Job
 from traincrew.cli.watching.catch_up import catch_up
 from traincrew.cli.watching.logs import Logs
 from traincrew.cli.watching.outcome import exit_code

@@ -22,7 +22,7 @@ from traincrew.cli.watching.live import Live, Scope, seconds_ago
 from traincrew.engine.client import Client
 
 if TYPE_CHECKING:
-    from traincrew.cli.jobview.objects import Job
+    from traincrew.cli.display.objects import Job
     from traincrew.cli.watching.kinds import Served
     from traincrew.cli.watching.target import Target
 

@@ -50,4 +50,5 @@ KIND = Kind(
     has_peers=lambda spec: bool(spec.get("workerSets")),
     roles=_roles,
     place=_place,
+    decides=(ROLE_MASTER,),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from traincrew.api.kinds.elasticjob.definition import DEFINITION
+from traincrew.api.kinds.elasticjob.types import WORKER
 from traincrew.plan.elasticjob.children import (
     GROUP_NAME,
     LABEL_GROUP,
@@ -45,4 +46,5 @@ KIND = Kind(
     written=written,
     roles=_roles,
     place=_place,
+    decides=(WORKER,),
 )

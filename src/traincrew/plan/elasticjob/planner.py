@@ -38,7 +38,7 @@ from traincrew.plan.elasticjob.observed import (
 )
 from traincrew.plan.elasticjob.scaling import Scaling
 from traincrew.plan.elasticjob.status import ElasticJobStatus, document, status_with_counts
-from traincrew.plan.shared import lifecycle, podrecords, pods, runpolicy, stall
+from traincrew.plan.shared import failing, lifecycle, podrecords, pods, runpolicy, stall
 from traincrew.plan.shared.facts import Attempts
 from traincrew.plan.shared.lifecycle import Flag, Outcome, Progress
 from traincrew.plan.shared.model import ChildKey, Decision, Event, Observed, Plan, Write
@@ -227,9 +227,9 @@ class _Planner(JobPlanner[ElasticJobSpec, ElasticJobStatus]):
             f"{api.KIND} {self.owner.name} is failed because {len(failed)} {WORKER} replica(s)"
             " failed."
         )
-        lost = [pod for place in failed if (pod := current.pod(place)) is not None]
-        lost.sort(key=lambda pod: pods.ended_at(pod, NAMED))  # the first one explains the others
-        why = pods.first_few([pods.failure(pod, NAMED) for pod in lost])
+        lost = [(place, pod) for place in failed if (pod := current.pod(place)) is not None]
+        lost.sort(key=lambda each: failing.order(pods.ended_at(each[1], NAMED), *each[0]))
+        why = pods.first_few([pods.failure(pod, NAMED) for _, pod in lost])
         return self.failure(Cause.PROGRAM, f"{text} {why}")
 
     def at_end(self, plan: Plan, spec: ElasticJobSpec, outcome: Outcome) -> None:  # noqa: ARG002

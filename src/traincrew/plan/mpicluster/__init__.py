@@ -50,6 +50,7 @@ KIND = Kind(
     mounts=OWN_MOUNTS,
     has_peers=lambda spec: _workers(spec) != 0,
     roles=lambda spec: {"master": 1, "worker": _workers(spec)},
+    decides=("master",),
 )
 
 

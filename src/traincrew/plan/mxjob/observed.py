@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from traincrew.api.kinds.mxjob.types import CONTAINER, SCHEDULER, SERVER
 from traincrew.plan.mxjob.children import LABEL_ATTEMPT, Place, places
-from traincrew.plan.shared import pods, programs
+from traincrew.plan.shared import failing, pods, programs
 from traincrew.plan.shared.model import ChildKey, JobView, Observed, PodView
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class Failure(Struct, frozen=True, kw_only=True):
     code: int | None = None
     disrupted: bool = False
     hopeless: bool = False
-    at: str = "~"
+    at: str = failing.UNKNOWN
 
     @property
     def permanent(self) -> bool:
@@ -150,7 +150,7 @@ class ObservedJob:
     def failures(self) -> list[Failure]:
         """How replicas failed, the first one first: it explains the others."""
         found = [_failure(replica) for replica in self.of(State.FAILED)]
-        return sorted(found, key=lambda failure: (failure.at, failure.place))
+        return sorted(found, key=lambda failure: failing.order(failure.at, *failure.place))
 
 
 def describe(place: Place) -> str:
@@ -213,7 +213,7 @@ def _failure(replica: Replica) -> Failure:
         code=code,
         disrupted=_is_disrupted(pod),
         hopeless=ended is not None and ended.reason in _HOPELESS,
-        at=(ended.finished_at if ended is not None else None) or "~",
+        at=(ended.finished_at if ended is not None else None) or failing.UNKNOWN,
     )
 
 
@@ -238,14 +238,14 @@ def _failure_of_job(replica: Replica, who: str) -> Failure:
         text=f"{who} failed: Job {replica.name}: {pods.shorten(message)}",
         code=code,
         disrupted=code in _DELETED or _DISRUPTION in message,
-        at=condition.get("lastTransitionTime") or "~",
+        at=condition.get("lastTransitionTime") or failing.UNKNOWN,
     )
 
 
 def _ended_at(replica: Replica) -> str:
     pod = replica.pod
-    ended = pods.ended_at(pod, NAMED) if pod is not None else "~"
-    if ended != "~":
+    ended = pods.ended_at(pod, NAMED) if pod is not None else failing.UNKNOWN
+    if ended != failing.UNKNOWN:
         return ended
     done = replica.job.status.get("completionTime") if replica.job is not None else None
     return done or ""

@@ -17,7 +17,7 @@ from traincrew.api.meta import format_time, parse_time
 from traincrew.api.reasons import Cause
 from traincrew.plan.mxjob.children import heartbeat_timeout
 from traincrew.plan.mxjob.observed import Failure, State, describe
-from traincrew.plan.shared import pods, runpolicy, stall
+from traincrew.plan.shared import failing, pods, runpolicy, stall
 from traincrew.plan.shared.model import Event
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def decide(
     if alone is None:
         return again
     # A worker that is being deleted sends heartbeats until its grace period is over.
-    ending = timedelta(seconds=0 if first.at != "~" else GRACE_SECONDS)
+    ending = timedelta(seconds=0 if first.at != failing.UNKNOWN else GRACE_SECONDS)
     wait = timedelta(seconds=heartbeat_timeout(spec)) + _ROUNDING + ending
     return msgspec.structs.replace(again, wait=max(again.wait, wait))
 

@@ -142,6 +142,8 @@ class Kind(Struct, frozen=True, kw_only=True):
         roles: Returns the number of pods of each role that a job with this ``spec``, which may be
             invalid, asks for, in the order in which they are shown.
         place: Returns the place of a pod of a job with these labels.
+        decides: The roles whose pods decide whether the job fails; all if empty. See
+            `traincrew.plan.shared.failing`.
     """
 
     definition: api.Kind
@@ -158,3 +160,4 @@ class Kind(Struct, frozen=True, kw_only=True):
     has_peers: Callable[[dict[str, Any]], bool] = lambda _spec: True
     roles: Callable[[dict[str, Any]], dict[str, int]] = lambda _spec: {}
     place: Callable[[Mapping[str, str]], PodPlace] = labelled_place
+    decides: tuple[str, ...] = ()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from traincrew.api.meta import parse_time
-from traincrew.plan.shared import programs, torchrun
+from traincrew.plan.shared import failing, programs, torchrun
 from traincrew.plan.shared.model import LogKey
 from traincrew.plan.shared.text import exceptions_in, printable
 
@@ -293,7 +293,7 @@ def _with_message(container: ContainerStatus, previous: bool, text: str) -> Cont
 
 
 def ended_at(pod: PodView, named: Collection[str] = ()) -> str:
-    """Return when the program of a pod terminated; a text that sorts last if unknown.
+    """Return when the program of a pod terminated; `failing.UNKNOWN` if that is not known.
 
     If that of the program is not known, it is the time of the first of its containers.
 
@@ -309,7 +309,7 @@ def ended_at(pod: PodView, named: Collection[str] = ()) -> str:
         for status in pod.status.container_statuses
         if status.state.terminated is not None and status.state.terminated.finished_at
     ]
-    return min(ends, default="~")
+    return min(ends, default=failing.UNKNOWN)
 
 
 def failure(pod: PodView, named: Collection[str] = ()) -> str:

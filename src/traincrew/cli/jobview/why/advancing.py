@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from traincrew.cli.display.failures import place_of
+from traincrew.cli.display.text import one_line
 from traincrew.cli.jobview.behind import behind, not_progressing
-from traincrew.cli.jobview.model import one_line
 from traincrew.cli.jobview.why.facts import Explanation, brief
 
 if TYPE_CHECKING:
@@ -60,6 +61,6 @@ def _logs(facts: Facts, name: str) -> str:
     command = f"traincrew logs {facts.job.metadata.name}"
     for pod in facts.pods:
         if pod.metadata.name == name:
-            place = facts.kind.place(pod.metadata.labels)
+            place = place_of(facts.kind, pod)
             return f"{command} --role {place.role} --rank {place.rank}"
     return command

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, assert_never
 from msgspec.structs import replace
 
 from traincrew.api.reasons import Cause
+from traincrew.cli.display.failures import explaining, failure_of, place_of
 from traincrew.cli.display.text import duration
 from traincrew.cli.jobview.why import advancing, creating, ending, placing, starting
 from traincrew.cli.jobview.why.facts import SHOWN, Explanation, brief
@@ -15,8 +16,7 @@ from traincrew.cli.jobview.why.facts import SHOWN, Explanation, brief
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from traincrew.cli.display.objects import Pod
-    from traincrew.cli.jobview.objects import Condition
+    from traincrew.cli.display.objects import Condition, Pod
     from traincrew.cli.jobview.why.facts import Facts
 
 __all__ = ["explain"]
@@ -130,7 +130,7 @@ def _failed(facts: Facts, condition: Condition) -> Explanation:
     if late := _late_edit(facts):
         return late
     quoted, message = _quoted(condition), brief(condition.message)
-    program = _worst(facts, ending.failed_pod)
+    program = _failed_pod(facts)
     evidence = (quoted, *(program.evidence if program is not None else ()))
     cause = facts.kind.definition.reasons.cause(condition.reason, condition.message)
     match cause:
@@ -363,17 +363,30 @@ def _worst_of_all(facts: Facts) -> Explanation | None:
         if found is not None:
             return found
     gone = [pod for pod in facts.pods if pod.status.phase != "Succeeded"]
-    return (
-        _worst(facts, ending.failed_pod) if gone and facts.job.status.true("Restarting") else None
-    )
+    return _failed_pod(facts) if gone and facts.job.status.true("Restarting") else None
+
+
+def _failed_pod(facts: Facts) -> Explanation | None:
+    """Explain the pod by which the job has failed, as all views do; else any that has failed."""
+    pods = sorted(facts.pods, key=lambda pod: pod.metadata.creation_timestamp)
+    first = explaining(facts.kind, facts.job, [(pod, pod, failure_of(pod)) for pod in pods])
+    return _worst(facts, ending.failed_pod, first)
 
 
 def _worst(
-    facts: Facts, check: Callable[[Facts, Pod, str], Explanation | None]
+    facts: Facts,
+    check: Callable[[Facts, Pod, str], Explanation | None],
+    first: Pod | None = None,
 ) -> Explanation | None:
-    """Explain the first pod with a trouble, and count those with the same one."""
+    """Explain the first pod with a trouble, and count those with the same one.
+
+    Args:
+        facts: The job and its pods.
+        check: Explains the trouble of a pod.
+        first: The pod to begin with, before the others in the order of their places.
+    """
     found = []
-    for pod in sorted(facts.pods, key=lambda pod: _place(facts, pod)):
+    for pod in sorted(facts.pods, key=lambda pod: (pod is not first, _place(facts, pod))):
         explanation = check(facts, pod, f"Pod {pod.metadata.name} of {facts.title}")
         if explanation is not None:
             found.append(explanation)
@@ -388,7 +401,7 @@ def _worst(
 
 def _place(facts: Facts, pod: Pod) -> tuple[int, int, str]:
     """Return a sort key: roles in the order of the kind, newest pods of a place first."""
-    place = facts.kind.place(pod.metadata.labels)
+    place = place_of(facts.kind, pod)
     roles = list(facts.kind.roles(facts.job.spec))
     number = roles.index(place.role) if place.role in roles else len(roles)
     return number, place.rank, pod.metadata.name

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from traincrew.cli.display.text import moment
-from traincrew.cli.jobview.model import about, one_line, summary
+from traincrew.cli.display.text import moment, one_line
+from traincrew.cli.jobview.model import about, summary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from traincrew.cli.display.objects import Event, Pod, Workload
-    from traincrew.cli.jobview.objects import Job, Node, Quota
+    from traincrew.cli.display.objects import Event, Job, Pod, Workload
+    from traincrew.cli.jobview.objects import Node, Quota
     from traincrew.plan.shared.kind import Kind
 
 __all__ = ["Explanation", "Facts", "brief"]

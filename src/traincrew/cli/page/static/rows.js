@@ -9,7 +9,7 @@ import { seconds } from "./format.js";
  * @typedef {{name: string, uid: string, rank: number, attempt: number, node: string, state: string,
  *   detail: string, tone: string, ready: boolean, restarts: number, behind: string}} Pod
  * @typedef {{role: string, pod: Pod, life: Life, level: number}} PodRow as the server sends it; `level` is how soon somebody
- *   should look at the pod, 0 is first
+ *   should look at the pod, the smallest is first
  * @typedef {{created: number | null, scheduled: number | null, ready: number | null, ended: number | null,
  *   runs: {from: number | null, to: number | null, exitCode: number | null, stopped: boolean}[]}} Times in seconds since 1970
  * @typedef {PodRow & {times: Times, text: string}} Row

@@ -1,0 +1,94 @@
+"""How pods have failed, and which of them explains why their job has: the same for every view.
+
+The rule is that of the plans, `traincrew.plan.shared.failing`; role and rank are those of the kind.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from msgspec.structs import replace
+
+from traincrew.cli.display.programs import program, that_can_fail
+from traincrew.cli.display.records import Failure
+from traincrew.cli.display.text import how_it_ended, one_line
+from traincrew.plan.kinds import KINDS
+from traincrew.plan.shared import failing
+from traincrew.plan.shared.kind import labelled_place
+from traincrew.plan.shared.pods import termination_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from traincrew.cli.display.objects import Job, Pod
+    from traincrew.plan.shared.kind import Kind, PodPlace
+
+__all__ = ["explaining", "failure_of", "kind_of", "place_of"]
+
+T = TypeVar("T")
+
+_KINDS = {(kind.definition.api_version, kind.definition.kind): kind for kind in KINDS}
+
+
+def kind_of(job: Job) -> Kind | None:
+    """Return the kind of a training job; None for a Job, a Pod and other objects."""
+    return _KINDS.get((job.api_version, job.kind))
+
+
+def place_of(kind: Kind | None, pod: Pod) -> PodPlace:
+    """Return role and rank of a pod, as its kind has them."""
+    return (labelled_place if kind is None else kind.place)(pod.metadata.labels)
+
+
+def failure_of(pod: Pod) -> Failure | None:
+    """Return how the last run of a pod's containers failed; None if it did not.
+
+    A pod that is being deleted is ended for that, whatever the exit codes of its containers are.
+    """
+    if pod.metadata.deletion_timestamp is not None:
+        return None
+    own = program(pod)
+    for container in that_can_fail(pod):
+        state = container.state if container.state.terminated is not None else container.last_state
+        ended = state.terminated
+        if ended is None or ended.exit_code == 0:
+            continue
+        words = how_it_ended(replace(container, state=state))
+        text = words[0] if words else f"exit code {ended.exit_code}"
+        if said := termination_text(ended.message):
+            text += f": {one_line(said)}"
+        is_own = own is not None and container.name == own.name
+        return Failure(
+            container=container.name,
+            exit_code=ended.exit_code if is_own else 1,
+            text=text,
+            at=ended.finished_at or "",
+            own=is_own,
+        )
+    return None
+
+
+def explaining(
+    kind: Kind | None, job: Job, pods: Iterable[tuple[T, Pod, Failure | None]]
+) -> T | None:
+    """Return the pod that explains why a job has failed; None if none does.
+
+    Args:
+        kind: Its kind; None for a Job, a Pod and other objects.
+        job: The job.
+        pods: Its pods, the older ones first: what the caller knows each by, the pod itself, and how
+            it failed.
+    """
+    pods = list(pods)
+    true = {one.type: one.message for one in job.status.conditions if one.status == "True"}
+    by_name = {pod.metadata.name: subject for subject, pod, _ in pods}
+    name = failing.named(true.get("Failed", job.status.message), by_name)
+    if name is not None:
+        return by_name[name]
+    failed = []
+    for subject, pod, failure in pods:
+        if failure is not None:
+            place = place_of(kind, pod)
+            created, ended = pod.metadata.creation_timestamp, failure.at or failing.UNKNOWN
+            failed.append(failing.Failed(subject, *place, created, ended))
+    return failing.explaining(failed, kind.decides if kind is not None else ())
