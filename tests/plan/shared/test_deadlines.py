@@ -12,8 +12,7 @@ from plan.mpicluster.manifests import one_shot
 from plan.mpicluster.world import MPIWorld
 from plan.mxjob.manifests import local
 from plan.mxjob.world import MxWorld
-from traincrew.cli.display.objects import Pod, decode
-from traincrew.cli.jobview.objects import Job
+from traincrew.cli.display.objects import Job, Pod, decode
 from traincrew.cli.jobview.why import Explanation, Facts, explain
 from traincrew.plan.kinds import KINDS
 

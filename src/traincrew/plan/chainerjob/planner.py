@@ -21,7 +21,8 @@ from traincrew.plan.chainerjob.grants import grant
 from traincrew.plan.chainerjob.observed import MASTER_RESTARTS, WATCH_LAG_SECONDS, ObservedJob
 from traincrew.plan.chainerjob.status import document, status_with_counts
 from traincrew.plan.chainerjob.writes import Writes
-from traincrew.plan.shared import lifecycle, master, podrecords
+from traincrew.plan.shared import lifecycle, podrecords
+from traincrew.plan.shared.facts import master_progress
 from traincrew.plan.shared.lifecycle import Outcome, Progress, Status
 from traincrew.plan.shared.model import ChildKey, Decision, Event, Observed, Plan
 from traincrew.plan.shared.planner import JobPlanner
@@ -197,7 +198,7 @@ class _Planner(JobPlanner[api.ChainerJobSpec, Status]):
     def progress(self, spec: ChainerJobSpec, numbers: Status, found: list[Problem]) -> Progress:
         self._waiting_for = self.current.waiting_for(spec)
         started = self.current.started
-        return master.progress(
+        return master_progress(
             self._state_of_master(spec, numbers),
             problem=self.sync_problem(found),
             waiting_for=self._waiting_for,

@@ -23,8 +23,8 @@ from traincrew.plan.mpicluster import attempts, counts, events, keys, status
 from traincrew.plan.mpicluster.observed import MASTER_RESTARTS, ObservedCluster, failure_text
 from traincrew.plan.mpicluster.status import MPIClusterStatus
 from traincrew.plan.mpicluster.writes import Writes, wants_all_workers
-from traincrew.plan.shared import lifecycle, master, podrecords, runpolicy
-from traincrew.plan.shared.facts import Attempts
+from traincrew.plan.shared import lifecycle, podrecords, runpolicy
+from traincrew.plan.shared.facts import Attempts, master_progress
 from traincrew.plan.shared.lifecycle import Outcome, Progress
 from traincrew.plan.shared.model import ChildKey, Decision, Event, Observed, Plan
 from traincrew.plan.shared.planner import JobPlanner
@@ -174,7 +174,7 @@ class _Planner(JobPlanner[MPIClusterSpec, MPIClusterStatus]):
         numbers: MPIClusterStatus,
         found: list[Problem],
     ) -> Progress:
-        return master.progress(
+        return master_progress(
             self.current.progress(numbers.failures) if self.current.started else None,
             problem=self.sync_problem(found),
             waiting_for=self.current.waiting_for(),
