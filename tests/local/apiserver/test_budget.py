@@ -1,6 +1,7 @@
 """One request never holds up the whole server: the loop goes on, and memory stays where it was.
 
-The time is processor time of the thread of the loop, so that a busy machine does not matter.
+The time is processor time of the thread of the loop, so that a busy machine does not matter. It is
+compared with that of a fixed computation, so that a slow one does not matter either.
 """
 
 import asyncio
@@ -31,7 +32,8 @@ from local.apiserver.support import (
 )
 from traincrew.local.apiserver.cel import schemas
 
-SECONDS = 0.25
+UNITS = 30.0
+"""Time of a request in that of `_unit`: 0.25 s on a machine where that takes 8 ms."""
 BYTES = 64 * 1024 * 1024
 
 
@@ -62,13 +64,24 @@ def _send(port: int, attack: Attack, body: bytes) -> tuple[int, bytes]:
         connection.close()
 
 
+def _unit() -> float:
+    """Return the processor time of a fixed computation, in seconds."""
+    spent = []
+    for _ in range(3):
+        begin = time.thread_time()
+        sum(number * number for number in range(200_000))
+        spent.append(time.thread_time() - begin)
+    return sorted(spent)[1]
+
+
 async def _cost(attack: Attack) -> tuple[float, int]:
-    """The longest time that the loop was held (s), and the memory that was added (bytes)."""
+    """The longest time that the loop was held (units), and the memory that was added (bytes)."""
     async with running_server() as api:
         for path, document in attack.stored:
             (await api.post(path, document())).ok(201)
         body = attack.body()
         assert len(body) <= LIMIT
+        unit = _unit()
         before = _settle()
         sending = asyncio.ensure_future(asyncio.to_thread(_send, api.server.port, attack, body))
         longest, last = 0.0, time.thread_time()
@@ -79,7 +92,7 @@ async def _cost(attack: Attack) -> tuple[float, int]:
         code, answer = await sending
         grown = _memory("VmHWM") - before
     assert code in attack.codes, answer[:1000]
-    return longest, grown
+    return longest / unit, grown
 
 
 EVERY = ATTACKS | RULE_ATTACKS
@@ -104,9 +117,9 @@ async def test_one_request_holds_nobody_up(name: str, monkeypatch: pytest.Monkey
     costs = []
     for _ in range(3):
         costs.append(await _cost(attack))
-        if costs[-1][0] < SECONDS and costs[-1][1] < BYTES:
+        if costs[-1][0] < UNITS and costs[-1][1] < BYTES:
             return
-    pytest.fail(", ".join(f"{seconds:.3f} s and {grown >> 20} MiB" for seconds, grown in costs))
+    pytest.fail(", ".join(f"{units:.1f} units and {grown >> 20} MiB" for units, grown in costs))
 
 
 @pytest.mark.parametrize("value", ["x" * 2_000_000, [1] * 45_000], ids=["bytes", "values"])
