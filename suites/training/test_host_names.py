@@ -62,7 +62,7 @@ RANKS = """\
 import sys
 from mpi4py import MPI
 world = MPI.COMM_WORLD
-text = f"sum {world.allreduce(world.Get_rank())}\n"
+text = f"sum {world.allreduce(world.Get_rank())}\\n"
 sys.stdout.write(text)  # at once, so that the lines of two ranks do not mix
 """
 
