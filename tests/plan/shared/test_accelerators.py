@@ -219,6 +219,15 @@ containers = st.fixed_dictionaries(
     {"name": "mxnet", "resources": {"limits": {"gpu": 1}}},
     [],
 )
+@example(
+    Accelerators((("gpu", Accelerator(variables=(("a", "/x"), ("b", "/x")))),)),
+    {
+        "name": "mxnet",
+        "env": [{"name": "a", "value": "mine"}],
+        "resources": {"limits": {"gpu": 1}},
+    },
+    [],
+)
 @given(configurations, containers, st.lists(names, unique=True))
 def test_nothing_twice_and_nothing_of_the_user_lost(
     configured: Accelerators, container: dict[str, Any], volumes: list[str]
@@ -236,7 +245,9 @@ def test_nothing_twice_and_nothing_of_the_user_lost(
     ):
         keys = [entry[key] for entry in node]
         assert len(keys) == len(set(keys))
-        assert node[: len(was)] == was
+        # Variables of the user come last, so that they can refer to the others.
+        kept = node[len(node) - len(was) :] if node is found.get("env") else node[: len(was)]
+        assert kept == was
     present = {volume["name"] for volume in after["spec"]["volumes"]}
     added = found.get("volumeMounts", [])[len(container.get("volumeMounts", [])) :]
     assert {entry["name"] for entry in added} <= present
