@@ -94,9 +94,10 @@ class _Decision:
         self._replicas = spec.workers.replicas
         self._kept = {RENDEZVOUS_HOST.number} if spec.hosted else set()
         self._waits_for_host = waits_for_host(current, spec)
+        given = indexes.parse(stored.given_up_indexes, MAX_REPLICAS) - self._kept
+        self._before = {index for index in given if index < self._replicas}
         # Those that are no longer desired count too: their pods were ended on purpose.
-        self._gone = indexes.parse(stored.given_up_indexes, MAX_REPLICAS) - {stored.retry_index}
-        self._before = indexes.parse(stored.given_up_indexes, self._replicas) - self._kept
+        self._gone = given - {stored.retry_index}
         states = list(current.workers().values())
         self._ending = State.SUCCEEDED in states
         # Workers that failed for good do not train, so they do not count towards minReplicas.
@@ -179,7 +180,7 @@ class _Decision:
     def _result(self, new: list[int]) -> Scaling:
         released = frozenset(
             Place(WORKER, index).key
-            for index in self._gone - self._kept
+            for index in self._gone
             if not self._stays(Place(WORKER, index))
         )
         if not self._given:

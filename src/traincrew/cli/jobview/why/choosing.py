@@ -164,7 +164,7 @@ def _failed(facts: Facts, condition: Condition) -> Explanation:
         case Cause.NOT_STARTED | Cause.REFUSED:
             return _not_started(facts, condition, quoted)
         case Cause.BACKOFF_LIMIT | Cause.PROGRAM:
-            return _program_failed(facts, cause, condition, program)
+            return _program_failed(facts, cause, condition, program, evidence)
         case _:
             assert_never(cause)
 
@@ -184,15 +184,18 @@ def _not_started(facts: Facts, condition: Condition, quoted: str) -> Explanation
 
 
 def _program_failed(
-    facts: Facts, cause: Cause, condition: Condition, program: Explanation | None
+    facts: Facts,
+    cause: Cause,
+    condition: Condition,
+    program: Explanation | None,
+    evidence: tuple[str, ...],
 ) -> Explanation:
     """Explain the failure of a program that is not tried again."""
     quoted = _quoted(condition)
     out_of_retries = cause is Cause.BACKOFF_LIMIT
     if (taken := _worst(facts, starting.port_taken)) is not None:
         text = f"{facts.title} has failed. {taken.text}"
-        evidence = (*taken.evidence, quoted, *(program.evidence if program is not None else ()))
-        return replace(taken, text=text, evidence=evidence)
+        return replace(taken, text=text, evidence=(*taken.evidence, *evidence))
     if program is not None:
         retries = " and has no retries left" if out_of_retries else ""
         text = f"{facts.title} has failed{retries}. {program.text}"

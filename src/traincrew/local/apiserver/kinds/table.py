@@ -9,16 +9,13 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from traincrew.local.apiserver.values.documents import Document
 from traincrew.local.apiserver.values.durations import age
 from traincrew.local.apiserver.values.jsonpath import compile_path, text
 
 if TYPE_CHECKING:
-    from .strategy import ResourceType
-
-
-if TYPE_CHECKING:
     from traincrew.local.apiserver.values.documents import Document
+
+    from .strategy import ResourceType
 
 __all__ = ["columns", "row"]
 
