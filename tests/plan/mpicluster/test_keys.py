@@ -178,6 +178,24 @@ def test_a_suspension_does_not_end_a_rotation() -> None:
     assert shown(world) == ([2], 2, False)
 
 
+def test_a_rotation_asked_for_meanwhile_follows_also_after_a_suspension() -> None:
+    """The master that the suspension deletes may still have the pair before the first rotation."""
+    world = started()
+    rotate(world, 2)
+    world.edit(runPolicy={"suspend": True}, ssh={"keyGeneration": 3})
+    world.step()
+    world.edit(runPolicy={"suspend": False})
+    world.step()
+    assert shown(world) == ([2, 1], 2, True)
+    world.start()
+    world.pass_time(OVERLAP)
+    world.settle()
+    assert shown(world) == ([3, 2], 3, True)
+    world.pass_time(OVERLAP)
+    world.settle()
+    assert shown(world) == ([3], 3, False)
+
+
 def test_a_status_without_a_generation_is_the_first_pair() -> None:
     world = started()
     del world.job["status"]["sshKeyGeneration"]

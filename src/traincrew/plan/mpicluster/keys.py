@@ -79,6 +79,8 @@ def keys(current: ObservedCluster, spec: MPIClusterSpec, owner: Owner, now: date
         return Keys(secret=secret)
     generation, since = stored.ssh_key_generation, stored.ssh_key_rotation_time
     wanted = max(spec.ssh.key_generation, generation)
+    if since is not None:
+        wanted = max(generation, 1)  # pods that are left may have no newer pair than the one before
     if not stored.ssh_key_secret_name:
         # If there is a Secret of an earlier generation, its pair is replaced.
         if wanted > max(generation, 1):
