@@ -124,3 +124,34 @@ def test_plain_jobs_and_pods_run_too(tmp_path: Path, environment: dict[str, str]
     result = run(environment, "-f", path)
     assert result.returncode == 4
     assert "alone | hi" in result.stdout
+
+
+def test_the_next_run_removes_what_a_killed_one_left_and_says_so(
+    started: subprocess.Popen[str], tmp_path: Path, environment: dict[str, str]
+) -> None:
+    started.send_signal(signal.SIGKILL)
+    started.communicate(timeout=20)
+    (left,) = Path(environment["TMPDIR"]).iterdir()
+    said = subprocess.run(
+        [PROGRAM, "doctor"], env=environment, capture_output=True, text=True, check=False
+    )
+    assert f"left by killed runs: {left}" in said.stdout
+    result = run(environment, "-f", manifest(tmp_path, "true"))
+    assert result.returncode == 0
+    assert result.stderr == ""
+    (line,) = [each for each in result.stdout.splitlines() if "killed" in each]
+    assert "removed what 1 killed process had left in" in line
+    assert line.rstrip().endswith("MiB")
+    assert nothing_is_left(environment)
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_pods_have_the_administrators_kubeconfig_only_on_request(
+    tmp_path: Path, environment: dict[str, str], *, asked: bool
+) -> None:
+    path = manifest(tmp_path, 'grep -c clusters "${KUBECONFIG:-/dev/null}"')
+    options = ["--admin-in-pods"] if asked else []
+    result = run(environment, "-f", path, *options)
+    logs = [line.partition(" | ")[2] for line in result.stdout.splitlines() if " | " in line]
+    assert (logs[-1] != "0") is asked, result.stdout
+    assert result.returncode == (0 if asked else 1)

@@ -51,7 +51,7 @@ STREAMED = {
     "networkpolicies",
 }
 """Listed only where the API server's feature WatchList is off, which it is not here. The test of
-the embedded cluster (`tests/operator/test_manifests_rbac.py`) has one without it."""
+the embedded cluster (`suites/install/test_permissions.py`) has one without it."""
 
 SYSTEM = "kube-system"
 CHILD: Document = {"apiVersion": "v1", "metadata": {"name": "attack"}}

@@ -1,12 +1,5 @@
-from collections.abc import AsyncIterator
+"""Fixtures of the embedded cluster's tests."""
 
-import pytest
+from local.apiserver.support import api
 
-from local.apiserver.support import Api, running_server
-
-
-@pytest.fixture
-async def api() -> AsyncIterator[Api]:
-    """A fresh API server in memory and a thin HTTP client for it."""
-    async with running_server() as client:
-        yield client
+__all__ = ["api"]

@@ -1,40 +1,5 @@
-"""An API server, its controllers and the operator in one event loop; tests simulate pods."""
+"""Fixtures of the operator's tests."""
 
-from __future__ import annotations
+from clusters import cluster, impatient, served
 
-from datetime import timedelta
-from typing import TYPE_CHECKING
-
-import pytest
-import pytest_asyncio
-
-from harness import Cluster
-from traincrew.local.controllers.job import backoff
-from traincrew.operator import reconciler
-from traincrew.plan.mpicluster import planner as mpicluster
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-
-@pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Counters of statuses are written and failed pods replaced soon, so that tests wait less."""
-    monkeypatch.setattr(reconciler, "STATUS_INTERVAL", 0.1)
-    monkeypatch.setattr(backoff, "FIRST", 1.0)
-    monkeypatch.setattr(mpicluster, "MIN_RECREATE_AGE", timedelta(seconds=1))
-
-
-@pytest.fixture
-async def cluster() -> AsyncIterator[Cluster]:
-    """A cluster with the ChainerJob definition and without an operator."""
-    async with Cluster() as started:
-        yield started
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def served() -> AsyncIterator[Cluster]:
-    """One cluster with an operator for all tests of a module."""
-    async with Cluster() as started:
-        await started.start_operator()
-        yield started
+__all__ = ["cluster", "impatient", "served"]

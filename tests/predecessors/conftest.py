@@ -1,19 +1,5 @@
-"""An API server and its controllers; the tests play the operator."""
+"""Fixtures of the tests of migration; they play the operator."""
 
-from __future__ import annotations
+from clusters import cluster
 
-from typing import TYPE_CHECKING
-
-import pytest
-
-from harness import Cluster
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-
-@pytest.fixture
-async def cluster() -> AsyncIterator[Cluster]:
-    """A cluster without an operator."""
-    async with Cluster() as started:
-        yield started
+__all__ = ["cluster"]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import pytest
 
 from traincrew.local.apiserver.http.faults import AuditRecord
 from traincrew.local.apiserver.http.server import ApiServer
@@ -184,6 +185,13 @@ async def running_server(
         finally:
             await server.stop()
             storage.close()
+
+
+@pytest.fixture
+async def api() -> AsyncIterator[Api]:
+    """A fresh API server in memory and a thin HTTP client for it."""
+    async with running_server() as client:
+        yield client
 
 
 def config_map(name: str, data: dict[str, str] | None = None, **metadata: Any) -> Document:

@@ -171,7 +171,7 @@ def _without_nulls(value: Any) -> Any:
 
 def _finisher(resource: Resource, type: type[Any]) -> Callable[[Any], None] | None:  # noqa: A002
     """Return a function that fills in kind and API version, if the type has either."""
-    fields = {f.name for f in msgspec.structs.fields(type)}
+    fields = type.__struct_fields__
     kind = intern(resource.kind) if "kind" in fields else None
     api_version = intern(resource.api_version) if "api_version" in fields else None
 

@@ -26,11 +26,14 @@ from local.apiserver.support import (
     MAPS,
     WIDGETS,
     Api,
+    api,
     config_map,
     running_server,
     widget,
 )
 from traincrew.local.apiserver.cel import schemas
+
+__all__ = ["api"]
 
 UNITS = 30.0
 """Time of a request in that of `_unit`: 0.25 s on a machine where that takes 8 ms."""

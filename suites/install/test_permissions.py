@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from authorization import Judgement, Permission, implied, judge, of_account, of_http, of_rules
+from clusters import cluster, impatient
 from harness import CHAINER_JOBS, ELASTIC_JOBS, OPERATOR_AGENT, Cluster
 from plan.chainerjob.world import distributed, plain
 from plan.elasticjob.world import elastic
@@ -43,6 +44,8 @@ from traincrew.operator.options import OperatorOptions
 
 if TYPE_CHECKING:
     from traincrew.local.apiserver.http.faults import Fault
+
+__all__ = ["cluster", "impatient"]
 
 Document = dict[str, Any]
 pytestmark = pytest.mark.usefixtures("impatient")

@@ -8,7 +8,7 @@ from pathlib import Path
 from cli.programs import PROGRAM, manifest, nothing_is_left
 from cli.seccomp import needs_filter, refuse_namespaces
 
-EXAMPLES = Path(__file__).parents[3] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 FIX = "--security-opt seccomp=unconfined"
 
 
