@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import aiohttp
 
+from local.apiserver.recordings import texts_of
 from traincrew.engine.config import load_config
 from traincrew.local.apiserver.http.server import ApiServer
 from traincrew.local.apiserver.storage import Storage
@@ -48,25 +49,27 @@ class Server:
         return Server(self.name, self._url, self._session, headers=headers, **self._options)
 
     async def send(
-        self, method: str, path: str, body: bytes | None = None, content_type: str = ""
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        content_type: str = "",
+        *,
+        accept: str = "",
     ) -> Answer:
         headers = self._headers
+        if accept:
+            headers = headers | {"Accept": accept}
         if content_type and body is not None:
             headers = headers | {"Content-Type": content_type}
         try:
             async with self._session.request(
                 method, self._url + path, data=body, headers=headers, **self._options
             ) as response:
-                warnings = tuple(map(_warning_text, response.headers.getall("Warning", [])))
+                warnings = tuple(texts_of(response.headers.getall("Warning", [])))
                 return Answer(response.status, await response.text(), warnings)
         except aiohttp.ServerDisconnectedError:
             return Answer(HUNG_UP, "")
-
-
-def _warning_text(header: str) -> str:
-    """Return the quoted text of ``299 - "text"``."""
-    text = header.partition('"')[2].rpartition('"')[0]
-    return text.replace('\\"', '"').replace("\\\\", "\\")
 
 
 class Pair:

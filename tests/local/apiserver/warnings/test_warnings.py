@@ -1,8 +1,6 @@
-"""Warnings, revisions and errors as upstream's; each case was observed on a real server."""
+"""Warnings, revisions and errors as upstream's, in several requests; single ones are recorded."""
 
 from typing import Any
-
-import pytest
 
 from local.apiserver.support import APPLY, DEFINITIONS, JSON_PATCH, WIDGETS, Api, definition, pod
 
@@ -26,80 +24,8 @@ def deployment(**spec: Any) -> dict[str, Any]:
     }
 
 
-def service(**spec: Any) -> dict[str, Any]:
-    return {"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]} | spec}
-
-
 SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
 HERE = "spec.template.spec"
-
-
-@pytest.mark.parametrize(
-    ("plural", "body", "warnings"),
-    [
-        (
-            "services",
-            service(externalIPs=["192.0.2.1"]),
-            ["spec.externalIPs is deprecated and may no longer be implemented in some clusters"],
-        ),
-        (
-            "services",
-            service(clusterIP="None", externalIPs=["192.0.2.1"], sessionAffinity="ClientIP"),
-            [
-                "spec.externalIPs is ignored for headless services",
-                "spec.SessionAffinity is ignored for headless services",
-            ],
-        ),
-        (
-            "deployments",
-            deployment(topologySpreadConstraints=[SPREAD]),
-            [
-                (
-                    f"{HERE}.topologySpreadConstraints[0].labelSelector: a null labelSelector "
-                    "results in matching no pod"
-                )
-            ],
-        ),
-        (
-            "deployments",
-            deployment(main={"ports": [{"containerPort": 80}, {"containerPort": 80}]}),
-            [
-                (
-                    f"{HERE}.containers[0].ports[1]: duplicate port definition with "
-                    f"{HERE}.containers[0].ports[0]"
-                )
-            ],
-        ),
-        (
-            "deployments",
-            deployment(main={"env": [{"name": "A", "value": "x"}, {"name": "A", "value": "y"}]}),
-            [
-                (
-                    f'{HERE}.containers[0].env[1]: hides previous definition of "A", which may be '
-                    "dropped when using apply"
-                )
-            ],
-        ),
-        (
-            "deployments",
-            deployment(main={"resources": {"limits": {"memory": "100m"}}}),
-            [
-                (
-                    f"{HERE}.containers[0].resources.limits[memory]: fractional byte value "
-                    '"100m" is invalid, must be an integer'
-                )
-            ],
-        ),
-    ],
-)
-async def test_warnings_about_an_object(
-    api: Api, plural: str, body: dict[str, Any], warnings: list[str]
-) -> None:
-    base = CORE if plural == "services" else APPS
-    answer = await api.post(f"{base}/{plural}", body)
-    answer.ok(201)
-    quoted = [each.replace('"', '\\"') for each in warnings]
-    assert answer.warnings == [f'299 - "{each}"' for each in quoted]
 
 
 async def test_warnings_about_a_template_come_with_its_changes_only(api: Api) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from traincrew.local.apiserver.values import causes as why
 
-from .shared.meta import object_meta, object_meta_update
+from .shared.meta import object_meta, object_meta_update, standard_finalizers
 
 if TYPE_CHECKING:
     from traincrew.local.apiserver.values.causes import Cause
@@ -28,6 +28,7 @@ def validate(strategy: Strategy, obj: Document, old: Document | None = None) -> 
     found = why.Causes()
     if strategy.name_fault is not None:
         object_meta(found, obj["metadata"], strategy.name_fault)
+        standard_finalizers(found, obj["metadata"])
         if old is not None:
             object_meta_update(found, obj["metadata"], old["metadata"])
     if strategy.validate is not None:

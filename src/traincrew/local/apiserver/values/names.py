@@ -60,7 +60,7 @@ _NAME_PART_TEXT = (
     f" validation is '{_QUALIFIED}')"
 )
 _QUALIFIED_TEXT = (
-    "a qualified name must consist of alphanumeric characters, '-', '_' or '.', and must start and"
+    "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and"
     " end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used"
     f" for validation is '{_QUALIFIED}') with an optional DNS subdomain prefix and '/'"
     " (e.g. 'example.com/MyName')"
@@ -76,8 +76,8 @@ _KEY_TEXT = (
 )
 
 
-def _too_long(limit: int) -> str:
-    return f"must be no more than {limit} bytes"
+def _too_long(limit: int, unit: str = "characters") -> str:
+    return f"must be no more than {limit} {unit}"
 
 
 @lru_cache(maxsize=4096)
@@ -123,7 +123,7 @@ def qualified_name_fault(value: str) -> str:
     if not name:
         return "name part must be non-empty"
     if len(name) > 63:
-        return f"name part {_too_long(63)}"
+        return f"name part {_too_long(63, 'bytes')}"
     return "" if _QUALIFIED_RE.fullmatch(name) else f"name part {_NAME_PART_TEXT}"
 
 
@@ -140,7 +140,7 @@ def qualified_name_faults(value: str) -> tuple[str, ...]:
     if not name:
         found.append("name part must be non-empty")
     elif len(name) > 63:
-        found.append(f"name part {_too_long(63)}")
+        found.append(f"name part {_too_long(63, 'bytes')}")
     if not _QUALIFIED_RE.fullmatch(name):
         found.append(f"name part {_NAME_PART_TEXT}")
     return tuple(found)
@@ -150,7 +150,7 @@ def qualified_name_faults(value: str) -> tuple[str, ...]:
 def label_value_fault(value: str) -> str:
     """Check the value of a label."""
     if len(value) > 63:
-        return _too_long(63)
+        return _too_long(63, "bytes")
     return "" if _LABEL_VALUE_RE.fullmatch(value) else _LABEL_VALUE_TEXT
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from traincrew.local.apiserver.kinds.shared.cells import age_of, name_of
 from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field, items
@@ -13,6 +14,11 @@ if TYPE_CHECKING:
     from traincrew.local.apiserver.values.documents import Document
 
 __all__ = ["STRATEGY"]
+
+
+def _row(obj: Document, now: float) -> list[Any]:
+    """Return the cells of a configuration of webhooks."""
+    return [name_of(obj), len(obj.get("webhooks") or ()), age_of(obj, now)]
 
 
 def _default(obj: Document) -> None:
@@ -95,6 +101,8 @@ STRATEGY = Strategy(
             unconditional_update=False,
         ),
     ),
+    columns="Name Webhooks Age",
+    row=_row,
     default=_default,
     validate=_validate,
 )

@@ -113,7 +113,8 @@ def _validate(found: list[Cause], obj: Document, old: Document | None) -> None:
     kind = strategy.get("type", "RollingUpdate")
     here = "spec.updateStrategy"
     if kind not in ("RollingUpdate", "OnDelete"):
-        found.append(why.invalid(here, strategy, "must be 'RollingUpdate' or 'OnDelete'"))
+        shown = {"Type": kind, "RollingUpdate": strategy.get("rollingUpdate")}
+        found.append(why.invalid(here, shown, "must be 'RollingUpdate' or 'OnDelete'"))
     elif "rollingUpdate" in strategy:
         rolling = strategy["rollingUpdate"]
         if kind == "OnDelete":

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from traincrew.local.apiserver.kinds.podspec.containers import container_names
 from traincrew.local.apiserver.kinds.shared.fields import non_negative
+from traincrew.local.apiserver.schema.unversioned import form
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.causes import Cause
 from traincrew.local.apiserver.values.documents import field, items
@@ -87,7 +88,8 @@ def success_policy(found: list[Cause], spec: Document, mode: str, path: str) -> 
     """Validate when a Job has succeeded although indexes are missing."""
     if mode != "Indexed":
         detail = "requires indexed completion mode"
-        found.append(why.invalid(path, spec["successPolicy"], detail))
+        shown = form("batch.SuccessPolicy", spec["successPolicy"])
+        found.append(why.invalid(path, shown, detail))
         return
     rules = list(items(spec, "successPolicy", "rules"))
     if not rules:

@@ -107,11 +107,12 @@ class Addresses:
         try:
             address = IPv4Address(wanted)
         except AddressValueError:
-            problem = "must be a valid IP address, (e.g. 10.9.8.7)"
+            detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+            self._refuse(new, causes.invalid("spec.clusterIPs[0]", wanted, detail))
         else:
             if address not in self.network:
                 problem = (
-                    "failed to allocate IP: the provided IP "
+                    f"failed to allocate IP {wanted}: the provided IP "
                     f"({wanted}) is not in the valid range. The range of valid IPs is "
                     f"{self.network}"
                 )

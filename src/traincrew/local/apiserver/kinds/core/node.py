@@ -57,14 +57,14 @@ def _default(obj: Document) -> None:
         status["allocatable"] = dict(status["capacity"])
 
 
-_EFFECTS = ("NoExecute", "NoSchedule", "PreferNoSchedule")
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
 def _validate(found: list[Cause], obj: Document, _old: Document | None) -> None:
     """Validate a Node."""
     seen: set[tuple[str, str]] = set()
     for index, taint in enumerate(items(obj, "spec", "taints")):
-        here = f"spec.taints[{index}]"
+        here = f"metadata.taints[{index}]"  # as upstream
         key, effect = taint.get("key", ""), taint.get("effect", "")
         fault = qualified_name_fault(key)
         if fault:

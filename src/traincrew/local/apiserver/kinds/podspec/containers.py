@@ -125,12 +125,12 @@ def _mounts(found: list[Cause], container: Document, known: dict[str, Document],
         places.add(place)
         inner, expression = mount.get("subPath"), mount.get("subPathExpr")
         if inner:
-            descending_path(found, inner, f"{here}.subPath")
+            descending_path(found, inner, f"{path}.volumeMounts.subPath")
         if expression:
             if inner:
                 detail = "subPathExpr and subPath are mutually exclusive"
                 found.append(why.invalid(f"{here}.subPathExpr", expression, detail))
-            descending_path(found, expression, f"{here}.subPathExpr")
+            descending_path(found, expression, f"{path}.volumeMounts.subPathExpr")
 
 
 def _container(

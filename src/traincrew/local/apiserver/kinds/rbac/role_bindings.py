@@ -66,7 +66,9 @@ def _validate(found: list[Cause], obj: Document, old: Document | None) -> None:
     for index, subject in enumerate(items(obj, "subjects")):
         _subject(found, subject, f"subjects[{index}]", namespaced=namespaced)
     if old is not None and reference != field(old, "roleRef"):
-        found.append(why.invalid("roleRef", reference, "cannot change roleRef"))
+        keys = {"APIGroup": "apiGroup", "Kind": "kind", "Name": "name"}
+        shown = {name: reference.get(key, "") for name, key in keys.items()}
+        found.append(why.invalid("roleRef", shown, "cannot change roleRef"))
 
 
 def _subject(found: list[Cause], subject: Document, path: str, *, namespaced: bool) -> None:

@@ -33,6 +33,7 @@ __all__ = [
     "operator_values",
     "path_segment_fault",
     "selects",
+    "standard_finalizers",
     "template_labels",
     "well_formed",
 ]
@@ -87,6 +88,14 @@ def _common(found: list[Cause], metadata: Document) -> None:
     if all(each in finalizers for each in _FINALIZERS):
         detail = "finalizer orphan and foregroundDeletion cannot be both set"
         found.append(why.invalid("metadata.finalizers", finalizers, detail))
+
+
+def standard_finalizers(found: list[Cause], metadata: Document) -> None:
+    """Refuse finalizers of a built-in kind that are neither Kubernetes' own nor have a domain."""
+    for index, finalizer in enumerate(metadata.get("finalizers") or ()):
+        if "/" not in finalizer and finalizer not in ("kubernetes", *_FINALIZERS):
+            detail = "name is neither a standard finalizer name nor is it fully qualified"
+            found.append(why.invalid(f"metadata.finalizers[{index}]", finalizer, detail))
 
 
 _EMPTY = "must not be empty"

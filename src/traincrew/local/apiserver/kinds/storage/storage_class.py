@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from traincrew.local.apiserver.kinds.shared.cells import age_of, name_with_default
+from traincrew.local.apiserver.kinds.shared.fields import immutable
 from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
-from traincrew.local.apiserver.values import causes as why
 
 if TYPE_CHECKING:
     from traincrew.local.apiserver.values.causes import Cause
@@ -36,11 +36,8 @@ def _validate(found: list[Cause], obj: Document, old: Document | None) -> None:
     """Validate a StorageClass."""
     if old is None:
         return
-    found.extend(
-        why.forbidden(key, f"updates to {key} are forbidden.")
-        for key in ("provisioner", "parameters", "reclaimPolicy", "volumeBindingMode")
-        if obj.get(key) != old.get(key)
-    )
+    for key in ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"):
+        immutable(found, key, obj.get(key), old.get(key))
 
 
 STRATEGY = Strategy(
