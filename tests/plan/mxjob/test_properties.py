@@ -56,6 +56,8 @@ class History(JobHistory):
         wanted = sum(each["replicas"] for each in self.world.job["spec"]["replicaSpecs"])
         if status["phase"] == "Suspended":
             assert (self.world.pods, self.world.jobs) == ({}, [])
+        elif status.get("recreateAfter", "") > self.world.stamp():
+            assert self.world.pods == {}  # all replicas are restarted later
         elif status["phase"] in {"Creating", "Running"}:
             assert len(self.world.jobs) == wanted
             done = sum(map(self.is_complete, self.world.children.values()))
