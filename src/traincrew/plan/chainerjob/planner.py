@@ -57,6 +57,7 @@ class _Planner(JobPlanner[api.ChainerJobSpec, Status]):
         super().__init__(observed, now, options)
         self.current = ObservedJob(observed, self.stored, now)
         self.writes = Writes(observed, self.owner, options)
+        self._found_edits: Edits | None = None
         self._waiting_for: str | None = None
         self._master_state: tuple[str, str, str] | None = None
 
@@ -88,7 +89,10 @@ class _Planner(JobPlanner[api.ChainerJobSpec, Status]):
         return status_with_counts(self.current, replicas, self._edits(spec), slots)
 
     def _edits(self, spec: ChainerJobSpec) -> Edits:
-        return Edits(self.current, spec, suspended=bool(self.policy(spec).suspend))
+        if self._found_edits is None:
+            suspended = bool(self.policy(spec).suspend)
+            self._found_edits = Edits(self.current, spec, suspended=suspended)
+        return self._found_edits
 
     def needs_confirmation(self, spec: ChainerJobSpec) -> bool:
         return bool(self.unseen(spec)) or self._edits(spec).needs_confirmation
