@@ -62,6 +62,14 @@ ALERTS = (
         "The operator's log, and the Lease in its namespace: kubectl get lease -o yaml.",
     ),
     Alert(
+        "TraincrewLeadershipLost",
+        "sum(increase(traincrew_leadership_lost_total[15m])) > 2",
+        0,
+        "warning",
+        "Leaders could not renew their Lease in time, again and again: jobs are served with gaps.",
+        "How long the API server and etcd take to answer; the CPU limit of the operator.",
+    ),
+    Alert(
         "TraincrewReconcilesFail",
         f"sum by (controller) (rate(controller_runtime_reconcile_errors_total{_OURS}[5m])) > 0.1",
         15,
