@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from local.node.support import CAPABILITIES
 from test_ports import TOGETHER, listed
 from traincrew.cli.cluster.embedded import Embedded
 from traincrew.cli.cluster.options import Options
 from traincrew.cli.page.server import PageServer
 from traincrew.engine.resources import PODS, SERVICES
 from traincrew.engine.serving.accepting import listening
-from traincrew.local.node.machine.capabilities import detect
 from traincrew.local.node.network import addresses
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def sockets() -> Iterator[Socket]:
             yield Socket(fields[7] if len(fields) > 7 else "", 0, "unix")
 
 
-@pytest.mark.skipif(not detect().namespaces, reason=f"no namespaces: {detect().reason}")
+@pytest.mark.skipif(not CAPABILITIES.namespaces, reason=f"no namespaces: {CAPABILITIES.reason}")
 async def test_every_open_port_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRAINCREW_HOME", str(tmp_path))
     before = set(sockets())

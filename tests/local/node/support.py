@@ -35,8 +35,10 @@ Document = dict[str, Any]
 Answer = TypeVar("Answer")
 DEADLINE = 60.0
 
+CAPABILITIES = detect()
+"""What this machine can do; to find it out takes a tenth of a second."""
 needs_own_proc = pytest.mark.skipif(
-    not detect().own_proc, reason="the kernel refuses pods a /proc of their own: a container's?"
+    not CAPABILITIES.own_proc, reason="the kernel refuses pods a /proc of their own: a container's?"
 )
 
 

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from local.node.support import CAPABILITIES
 from traincrew.engine.resources import PODS, SERVICE_ACCOUNTS
 from traincrew.local import credentials
 from traincrew.local.cluster import ClusterOptions, LocalCluster
 from traincrew.local.node import PodOptions
-from traincrew.local.node.machine.capabilities import detect
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -67,7 +67,7 @@ print("FOUND", os.listdir(sys.argv[1]))
 """
 
 needs_namespaces = pytest.mark.skipif(
-    not detect().namespaces, reason=f"no namespaces: {detect().reason}"
+    not CAPABILITIES.namespaces, reason=f"no namespaces: {CAPABILITIES.reason}"
 )
 
 

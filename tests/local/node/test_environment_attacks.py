@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from local.node.test_sandbox import CAPABILITIES, Sandboxes, needs_namespaces
+from local.node.support import CAPABILITIES
+from local.node.test_sandbox import Sandboxes, needs_namespaces
 from traincrew.local.directories import remove_tree
 from traincrew.local.images.trees import Marker, Seals, finish
 from traincrew.local.node.runtime.forkserver import ForkServer

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from local.node.support import World, node_world, shell
+from local.node.support import CAPABILITIES, World, node_world, shell
 from local.node.test_service_proxy import free_port
 from traincrew.engine.objects import AnyObject
 from traincrew.engine.resources import ENDPOINT_SLICES, SERVICES
 from traincrew.local.node.machine import sockets
-from traincrew.local.node.machine.capabilities import detect
 from traincrew.local.node.machine.loopback import can_use, is_taken
 from traincrew.local.node.machine.specs import NodeSpec
 from traincrew.local.node.network.addresses import PodAddresses
@@ -27,7 +26,6 @@ from traincrew.local.node.network.serviceproxy import Backend, Listener, Served
 if TYPE_CHECKING:
     from pathlib import Path
 
-CAPABILITIES = detect()
 needs_own_ports = pytest.mark.skipif(
     not CAPABILITIES.namespaces or not CAPABILITIES.own_ports,
     reason=f"no ports of their own: {CAPABILITIES.reason or CAPABILITIES.why_no_own_ports}",

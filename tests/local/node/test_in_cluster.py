@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 from aiohttp import ClientSession
 
+from local.node.support import CAPABILITIES
 from traincrew.engine.resources import CONFIG_MAPS, PODS, ROLE_BINDINGS, ROLES
 from traincrew.local.cluster import ClusterOptions, LocalCluster
 from traincrew.local.images import kubectl
-from traincrew.local.node.machine.capabilities import detect
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,7 +51,7 @@ async def _let_read_pods(cluster: LocalCluster) -> None:
     await cluster.client.create(ROLE_BINDINGS, binding, "default")
 
 
-@pytest.mark.skipif(not detect().namespaces, reason=f"no namespaces: {detect().reason}")
+@pytest.mark.skipif(not CAPABILITIES.namespaces, reason=f"no namespaces: {CAPABILITIES.reason}")
 async def test_programs_in_a_pod_read_their_own_pod(tmp_path: Path) -> None:
     catalog = tmp_path / "images.yaml"
     catalog.write_text('{"environments": [{"name": "any", "images": ["any"]}]}')

@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from local.node.support import needs_own_proc, node_world, shell
-from traincrew.local.node.machine.capabilities import detect
+from local.node.support import CAPABILITIES, needs_own_proc, node_world, shell
 from traincrew.local.node.sandbox import syscalls
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 ROOT = os.geteuid() == 0
-CAPABILITIES = detect()
 pytestmark = pytest.mark.skipif(not CAPABILITIES.namespaces, reason=CAPABILITIES.reason)
 needs_root = pytest.mark.skipif(not ROOT, reason="only of a cluster that root runs")
 WRITABLE = """

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from local.node.support import World, needs_own_proc, node_world, shell
-from traincrew.local.node.machine.capabilities import detect
+from local.node.support import CAPABILITIES, World, needs_own_proc, node_world, shell
 from traincrew.local.node.runtime import memory
 from traincrew.local.node.runtime.memory import size_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-CAPABILITIES = detect()
 pytestmark = [
     pytest.mark.skipif(not CAPABILITIES.namespaces, reason=CAPABILITIES.reason),
     needs_own_proc,

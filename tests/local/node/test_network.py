@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from local.node.support import World, node_world, shell
+from local.node.support import CAPABILITIES, World, node_world, shell
 from traincrew.engine.resources import ENDPOINT_SLICES, PODS, SERVICES
 from traincrew.local.node import node
-from traincrew.local.node.machine.capabilities import Capabilities, detect
+from traincrew.local.node.machine.capabilities import Capabilities
 from traincrew.local.node.machine.loopback import can_use
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from traincrew.local.node import Node
 
-CAPABILITIES = detect()
 pytestmark = [
     pytest.mark.skipif(not CAPABILITIES.namespaces, reason=f"no namespaces: {CAPABILITIES.reason}"),
     pytest.mark.skipif(not can_use("127.42.0.1"), reason="pods have no addresses here"),

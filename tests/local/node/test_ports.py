@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from traincrew.local.node.machine.capabilities import detect
+from local.node.support import CAPABILITIES
 from traincrew.local.node.machine.loopback import can_use
 from traincrew.local.node.runtime.commands import run_command
 from traincrew.local.node.runtime.forkserver import ForkServer
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-CAPABILITIES = detect()
 pytestmark = [
     pytest.mark.skipif(not CAPABILITIES.namespaces, reason=f"no namespaces: {CAPABILITIES.reason}"),
     pytest.mark.skipif(not can_use("127.42.0.1"), reason="pods have no addresses here"),

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from local.node.support import DEADLINE, needs_own_proc
+from local.node.support import CAPABILITIES, DEADLINE, needs_own_proc
 from traincrew.local.apiserver.http.node_backend import LogOptions
 from traincrew.local.node.containers.bare import mount_variable
-from traincrew.local.node.machine.capabilities import Capabilities, detect
+from traincrew.local.node.machine.capabilities import Capabilities
 from traincrew.local.node.runtime.forkserver import ForkServer
 from traincrew.local.node.runtime.instances import Instance, Launch
 from traincrew.local.node.runtime.logs import read_log, tail_of
@@ -35,7 +35,6 @@ from traincrew.local.node.sandbox import files, mirror, syscalls
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-CAPABILITIES = detect()
 needs_namespaces = pytest.mark.skipif(
     not CAPABILITIES.namespaces, reason=f"no namespaces: {CAPABILITIES.reason}"
 )
