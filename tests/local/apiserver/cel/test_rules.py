@@ -75,6 +75,7 @@ TRUE = [
     "self.port == '80%' || self.port == 80",
     "type(self.port) == string",
     "self.a__dash__b == 'x' && self.__namespace__ == 'y'",
+    "has(self.namespace) && self.namespace == 'y' && self.?namespace.orValue('') == 'y'",
     "self.people.all(p, p.age > 17)",
     "self.people.map(p, p.name).isSorted()",
     "self.n == 3 ? true : false",

@@ -25,6 +25,7 @@ from .celtypes import (
     UINT,
     Type,
     assignable,
+    escape,
     join,
 )
 from .conversions import CONVERSIONS, TypeName
@@ -122,6 +123,10 @@ class _Compiler:
         found: Type | None = None
         if kind.name == "object":
             found = kind.field(name)
+            escaped = escape(name)
+            if found is None and escaped == f"__{name}__":
+                # A reserved word is a name of a field, too (recognizeKeywordAsFieldName).
+                name, found = escaped, kind.field(escaped)
         elif kind.name == "map":
             found = kind.of[1]
         elif kind.name == "dyn":
