@@ -1,8 +1,4 @@
-"""Checks of documents that are made here, and by a chart: what is wrong at which field.
-
-A field has ``[]`` for the index of a list and ``[*]`` for the key of a mapping that `Each` goes
-over, from the outermost to the innermost.
-"""
+"""Checks of documents that are made here, and by a chart: what is wrong at which field."""
 
 from __future__ import annotations
 
@@ -11,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from traincrew.api.expressions import Get, Node, text
+from traincrew.api.expressions import Get, Node, Not, get, misses, text
 from traincrew.api.meta import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping
 
     from traincrew.api.expressions import Scope
-
 
 Checks = tuple["Check | First | Each", ...]
 
@@ -42,16 +37,9 @@ class Find(Struct, frozen=True):
 
 
 class Check(Struct, frozen=True):
-    """What a field must not be.
+    """What a field must not be, and what is said then; something may be looked for before."""
 
-    Attributes:
-        field: The field.
-        wrong: Whether it is wrong.
-        says: What is wrong, and the fix.
-        find: What is looked for first.
-    """
-
-    field: str
+    field: Get
     wrong: Node
     says: Node
     find: Find | None = None
@@ -66,11 +54,7 @@ class First(Struct, frozen=True):
 class Each(Struct, frozen=True):
     """Checks of each entry of a list, or of each value of a mapping.
 
-    Attributes:
-        over: The list or mapping.
-        variable: The name of an entry in the checks.
-        checks: The checks.
-        mapping: Whether it is a mapping; then the key is the variable ``<variable>Key``.
+    The index or key is another variable, ``<variable>Key``.
     """
 
     over: Get
@@ -78,55 +62,56 @@ class Each(Struct, frozen=True):
     checks: Checks
     mapping: bool = False
 
-    @property
-    def at(self) -> str:
-        """Name of the variable that is the index or key."""
-        return f"{self.variable}Key"
+    def path(self, paths: Mapping[str, str], place: Any) -> str:
+        """Return the path of the entry at an index or key."""
+        path = path_of(self.over, paths)
+        return f"{path}.{place}" if self.mapping else f"{path}[{place}]"
 
 
 def check(field: str, wrong: Node, *says: str | Node, find: Find | None = None) -> Check:
     """Return a check; what it says may have several parts."""
-    return Check(field, wrong, text(*says), find)
+    return Check(get(field), wrong, text(*says), find)
+
+
+def required(field: str, says: str) -> Check:
+    """Return the check that a field is not empty."""
+    return check(field, Not(get(field)), says)
+
+
+def matching(field: str, pattern: str, says: str) -> Check:
+    """Return the check that a field is empty, or a pattern matches it."""
+    return check(field, misses(get(field), pattern), says)
+
+
+def path_of(field: Get, paths: Mapping[str, str]) -> str:
+    """Return the path of a field, by those of the variables; that of a document is empty."""
+    return ".".join((paths.get(field.variable, ""), *field.keys)).lstrip(".")
 
 
 def problems(checks: Checks, scope: Scope) -> Iterator[Problem]:
     """Yield what is wrong."""
-    return _problems(checks, scope, ())
+    return _problems(checks, scope, {}, 0)
 
 
-def _problems(checks: Checks, scope: Scope, places: tuple[Any, ...]) -> Iterator[Problem]:
+def _problems(
+    checks: Checks, scope: Scope, paths: Mapping[str, str], index: int
+) -> Iterator[Problem]:
     for each in checks:
         match each:
-            case Each():
-                given = each.over.value(scope) or ()
-                for place, entry in given.items() if isinstance(given, dict) else enumerate(given):
-                    inside = {**scope, each.variable: entry, each.at: place}
-                    yield from _problems(each.checks, inside, (*places, place))
+            case Each(over, variable, inner, mapping):
+                given = over.value(scope) or {}
+                for place, entry in given.items() if mapping else enumerate(given):
+                    within = {**scope, variable: entry, f"{variable}Key": place}
+                    inside = {**paths, variable: each.path(paths, place)}
+                    yield from _problems(inner, within, inside, 0 if mapping else place)
             case First(several):
-                yield from islice(_problems(several, scope, places), 1)
+                yield from islice(_problems(several, scope, paths, index), 1)
             case Check(field, wrong, says, find):
-                seen = scope
-                if find is not None:
-                    seen = {**scope, find.found: _found(find, scope, places)}
+                seen = scope if find is None else {**scope, find.found: _found(find, scope, index)}
                 if wrong.value(seen):
-                    yield Problem(at(field, places), says.value(seen))
+                    yield Problem(path_of(field, paths), says.value(seen))
 
 
-def _found(find: Find, scope: Scope, places: tuple[Any, ...]) -> Any:
-    entries = find.over.value(scope) or ()
-    return next(
-        (
-            entry
-            for entry in (entries[: places[-1]] if find.before else entries)
-            if find.test.value({**scope, find.variable: entry})
-        ),
-        None,
-    )
-
-
-def at(field: str, places: Sequence[Any]) -> str:
-    """Return a field with indexes and keys in the place of ``[]`` and ``[*]``."""
-    for place in places:
-        mark = min((mark for mark in ("[]", ".[*]") if mark in field), key=field.index)
-        field = field.replace(mark, f"[{place}]" if mark == "[]" else f".{place}", 1)
-    return field
+def _found(find: Find, scope: Scope, index: int) -> Any:
+    entries = (find.over.value(scope) or [])[: index if find.before else None]
+    return next((each for each in entries if find.test.value({**scope, find.variable: each})), None)

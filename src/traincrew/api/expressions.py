@@ -10,18 +10,17 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
 Scope = Mapping[str, Any]
 """Variables by name."""
-
 KINDS: dict[str, type] = {"string": str, "map": dict, "invalid": type(None)}
 """Go's kinds of values, and what has them here; what is not set is ``invalid``."""
 
@@ -58,9 +57,9 @@ class Get(Node, frozen=True):
 
 
 class Constant(Node, frozen=True):
-    """A text or a boolean."""
+    """A text, a number or a boolean."""
 
-    content: str | bool
+    content: str | int
 
     def value(self, scope: Scope) -> Any:  # noqa: ARG002 - it is the same in every scope
         return self.content
@@ -71,7 +70,7 @@ class Constant(Node, frozen=True):
 
 
 class Text(Node, frozen=True):
-    """A text of parts."""
+    """A text of parts, which are set."""
 
     parts: tuple[Node, ...]
 
@@ -79,273 +78,61 @@ class Text(Node, frozen=True):
         return "".join(_text(part.value(scope)) for part in self.parts)
 
     def go(self) -> str:
-        return printed(self.parts)
+        known, rest = "", []
+        for part in self.parts:
+            if isinstance(part, Constant):
+                known += str(part.content).replace("%", "%%")
+            else:
+                known += "%v"
+                rest.append(part.go())
+        if not rest:
+            return Constant(known.replace("%%", "%")).go()
+        return f"(printf {Constant(known).go()} {' '.join(rest)})"
 
 
-class Number(Node, frozen=True):
-    """A whole number that may be written as a text; in Helm, of its type of all numbers."""
+class Applied(Node, frozen=True):
+    """An operation on other nodes; the constants below make them.
 
-    of: Node
+    Attributes:
+        meaning: The operation here.
+        action: The same in Helm, with the operands in braces.
+        of: The operands.
+        on_texts: Whether the operands are taken as texts.
+        lazy: Whether the operation takes an iterator of the operands, to stop when it knows enough.
+    """
 
-    def value(self, scope: Scope) -> int | None:
-        found = self.of.value(scope)
-        return None if found is None else int(found)
-
-    def go(self) -> str:
-        text = self.of.go()
-        return f'(ternary nil (float64 {text}) (kindIs "invalid" {text}))'
-
-
-class Either(Node, frozen=True):
-    """Something, or a text if it is empty."""
-
-    of: Node
-    other: str
+    meaning: Callable[..., Any]
+    action: str
+    of: tuple[Node, ...]
+    on_texts: bool = False
+    lazy: bool = False
 
     def value(self, scope: Scope) -> Any:
-        return self.of.value(scope) or self.other
+        if self.lazy:
+            return self.meaning(each.value(scope) for each in self.of)
+        if self.on_texts:
+            return self.meaning(*[_text(each.value(scope)) for each in self.of])
+        return self.meaning(*[each.value(scope) for each in self.of])
 
     def go(self) -> str:
-        return f'({self.of.go()} | default "{self.other}")'
-
-
-class Encoded(Node, frozen=True):
-    """A text in base64."""
-
-    of: Node
-
-    def value(self, scope: Scope) -> str:
-        return b64encode(_text(self.of.value(scope)).encode()).decode()
-
-    def go(self) -> str:
-        return f"(b64enc {self.of.go()})"
-
-
-class Shortened(Node, frozen=True):
-    """The beginning of a text, at most so many bytes, and no ``-`` at its end."""
-
-    of: Node
-    most: int
-
-    def value(self, scope: Scope) -> str:
-        found = _text(self.of.value(scope)).encode()[: self.most]
-        return found.decode(errors="replace").removesuffix("-")
-
-    def go(self) -> str:
-        return f'({go_text(self.of)} | trunc {self.most} | trimSuffix "-")'
-
-
-class Stripped(Node, frozen=True):
-    """A text without what a pattern matches at its ends, such as a ``/``."""
-
-    of: Node
-    pattern: str
-
-    def value(self, scope: Scope) -> str:
-        return compiled(self.pattern).sub("", _text(self.of.value(scope)))
-
-    def go(self) -> str:
-        return f'(regexReplaceAll `{self.pattern}` {go_text(self.of)} "")'
-
-
-class Without(Node, frozen=True):
-    """A text without another one at its beginning."""
-
-    of: Node
-    prefix: Node
-
-    def value(self, scope: Scope) -> str:
-        return _text(self.of.value(scope)).removeprefix(_text(self.prefix.value(scope)))
-
-    def go(self) -> str:
-        return f"(trimPrefix {go_text(self.prefix)} {go_text(self.of)})"
-
-
-# -- what is true or false ------------------------------------------------------------------------
-
-
-class Filled(Node, frozen=True):
-    """Whether something is set, and not empty, false or 0."""
-
-    of: Node
-
-    def value(self, scope: Scope) -> bool:
-        return bool(self.of.value(scope))
-
-    def go(self) -> str:
-        return self.of.go()
-
-
-class Matches(Node, frozen=True):
-    """Whether a pattern matches somewhere in a text."""
-
-    of: Node
-    pattern: str
-
-    def value(self, scope: Scope) -> bool:
-        return bool(compiled(self.pattern).search(_text(self.of.value(scope))))
-
-    def go(self) -> str:
-        return f"(regexMatch `{self.pattern}` {go_text(self.of)})"
-
-
-class Same(Node, frozen=True):
-    """Whether two texts are the same."""
-
-    one: Node
-    other: Node
-
-    def value(self, scope: Scope) -> bool:
-        return _text(self.one.value(scope)) == _text(self.other.value(scope))
-
-    def go(self) -> str:
-        return f"(eq {go_text(self.one)} {go_text(self.other)})"
-
-
-class Within(Node, frozen=True):
-    """Whether a text begins with another one."""
-
-    of: Node
-    prefix: Node
-
-    def value(self, scope: Scope) -> bool:
-        return _text(self.of.value(scope)).startswith(_text(self.prefix.value(scope)))
-
-    def go(self) -> str:
-        return f"(hasPrefix {go_text(self.prefix)} {go_text(self.of)})"
-
-
-class HasKind(Node, frozen=True):
-    """Whether something is of a kind of Go."""
-
-    of: Node
-    kind: str
-
-    def value(self, scope: Scope) -> bool:
-        found = self.of.value(scope)
-        return isinstance(found, KINDS[self.kind])
-
-    def go(self) -> str:
-        return f'(kindIs "{self.kind}" {self.of.go()})'
-
-
-class Less(Node, frozen=True):
-    """Whether a `Number` of a document is set, and less than another one."""
-
-    of: Node
-    than: int
-
-    def value(self, scope: Scope) -> bool:
-        found = self.of.value(scope)
-        return found is not None and found < self.than
-
-    def go(self) -> str:
-        return f'(and (kindIs "float64" {self.of.go()}) (lt {self.of.go()} (float64 {self.than})))'
-
-
-class Greater(Node, frozen=True):
-    """Whether a `Number` of a document is set, and greater than another one."""
-
-    of: Node
-    than: int
-
-    def value(self, scope: Scope) -> bool:
-        found = self.of.value(scope)
-        return found is not None and found > self.than
-
-    def go(self) -> str:
-        return f'(and (kindIs "float64" {self.of.go()}) (gt {self.of.go()} (float64 {self.than})))'
-
-
-class Longer(Node, frozen=True):
-    """Whether a text has more characters than a number."""
-
-    of: Node
-    than: int
-
-    def value(self, scope: Scope) -> bool:
-        return len(self.of.value(scope) or "") > self.than
-
-    def go(self) -> str:
-        return f'(gt (len (splitList "" {go_text(self.of)})) {self.than})'
-
-
-class More(Node, frozen=True):
-    """Whether a list has more entries than a number."""
-
-    of: Node
-    than: int
-
-    def value(self, scope: Scope) -> bool:
-        return len(self.of.value(scope) or ()) > self.than
-
-    def go(self) -> str:
-        return f"(gt (len ({self.of.go()} | default list)) {self.than})"
-
-
-class Not(Node, frozen=True):
-    """Whether something is not so."""
-
-    of: Node
-
-    def value(self, scope: Scope) -> bool:
-        return not self.of.value(scope)
-
-    def go(self) -> str:
-        return f"(not {self.of.go()})"
-
-
-class All(Node, frozen=True):
-    """Whether all of several things are so."""
-
-    of: tuple[Node, ...]
-
-    def value(self, scope: Scope) -> bool:
-        return all(each.value(scope) for each in self.of)
-
-    def go(self) -> str:
-        return f"(and {' '.join(each.go() for each in self.of)})"
-
-
-class Some(Node, frozen=True):
-    """Whether one of several things is so, at least."""
-
-    of: tuple[Node, ...]
-
-    def value(self, scope: Scope) -> bool:
-        return any(each.value(scope) for each in self.of)
-
-    def go(self) -> str:
-        return f"(or {' '.join(each.go() for each in self.of)})"
-
-
-# -- short ----------------------------------------------------------------------------------------
-
-
-def get(path: str) -> Get:
-    """Return the expression of a variable with keys below it, such as ``code.mountPath``."""
-    variable, *keys = path.split(".")
-    return Get(variable, tuple(keys))
-
-
-def text(*parts: str | Node) -> Node:
-    """Return the expression of a text of parts."""
-    return Text(tuple(each if isinstance(each, Node) else Constant(each) for each in parts))
-
-
-def every(*nodes: Node) -> Node:
-    """Return whether all of several things are so."""
-    return nodes[0] if len(nodes) == 1 else All(nodes)
-
-
-def some(*nodes: Node) -> Node:
-    """Return whether one of several things is so, at least."""
-    return Some(nodes)
-
-
-def misses(of: Node, pattern: str) -> Node:
-    """Return whether a text is not empty, and a pattern does not match it."""
-    return All((Filled(of), Not(Matches(of, pattern))))
+        found = [
+            f'(toString ({each.go()} | default ""))'
+            if self.on_texts and isinstance(each, Get)
+            else each.go()
+            for each in self.of
+        ]
+        return self.action.format(*found, all=" ".join(found))
+
+
+def _operation(
+    meaning: Callable[..., Any], action: str, *, on_texts: bool = False, lazy: bool = False
+) -> Callable[..., Node]:
+    return lambda *of: Applied(meaning, action, tuple(map(node, of)), on_texts, lazy)
+
+
+def node(given: Node | str | int) -> Node:
+    """Return a constant as a node."""
+    return given if isinstance(given, Node) else Constant(given)
 
 
 @cache
@@ -354,31 +141,79 @@ def compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern.replace("$", r"\Z"), re.ASCII)
 
 
+def _shortened(text: str, most: str) -> str:
+    return text.encode()[: int(most)].decode(errors="replace").removesuffix("-")
+
+
+# Whether something is set, and not empty, false or 0; and what is true of several.
+Filled = _operation(bool, "{0}")
+Not = _operation(lambda of: not of, "(not {0})")
+All = _operation(all, "(and {all})", lazy=True)
+Some = _operation(any, "(or {all})", lazy=True)
+HasKind = _operation(lambda of, kind: isinstance(of, KINDS[kind]), "(kindIs {1} {0})")
+"""Whether something is of one of `KINDS`."""
+Either = _operation(lambda of, other: of or other, "({0} | default {1})")
+"""Something, or something else if it is empty."""
+
+# Texts. A pattern matches anywhere, and what it matches is stripped.
+Matches = _operation(
+    lambda text, pattern: bool(compiled(pattern).search(text)),
+    "(regexMatch {1} {0})",
+    on_texts=True,
+)
+Stripped = _operation(
+    lambda text, pattern: compiled(pattern).sub("", text),
+    '(regexReplaceAll {1} {0} "")',
+    on_texts=True,
+)
+Same = _operation(lambda one, other: one == other, "(eq {0} {1})", on_texts=True)
+Within = _operation(str.startswith, "(hasPrefix {1} {0})", on_texts=True)
+Without = _operation(str.removeprefix, "(trimPrefix {1} {0})", on_texts=True)
+Longer = _operation(
+    lambda text, than: len(text) > int(than), '(gt (len (splitList "" {0})) {1})', on_texts=True
+)
+Encoded = _operation(lambda text: b64encode(text.encode()).decode(), "(b64enc {0})", on_texts=True)
+Shortened = _operation(_shortened, '({0} | trunc {1} | trimSuffix "-")', on_texts=True)
+"""The beginning of a text, at most so many bytes, without a ``-`` at its end."""
+
+# Numbers, which may be written as texts. In Helm those of values are of Go's type float64.
+Number = _operation(
+    lambda of: None if of is None else int(of), '(ternary nil (float64 {0}) (kindIs "invalid" {0}))'
+)
+Less = _operation(
+    lambda of, than: of is not None and of < than,
+    '(and (kindIs "float64" {0}) (lt {0} (float64 {1})))',
+)
+Greater = _operation(
+    lambda of, than: of is not None and of > than,
+    '(and (kindIs "float64" {0}) (gt {0} (float64 {1})))',
+)
+More = _operation(lambda of, than: len(of or ()) > than, "(gt (len ({0} | default list)) {1})")
+"""Whether a list has more entries than a number."""
+
+
+def get(path: str) -> Get:
+    """Return the expression of a variable with keys below it, such as ``code.mountPath``."""
+    variable, *keys = path.split(".")
+    return Get(variable, tuple(keys))
+
+
+def text(*parts: str | Node) -> Text:
+    """Return the expression of a text of parts."""
+    return Text(tuple(map(node, parts)))
+
+
+def misses(of: Node, pattern: str) -> Node:
+    """Return whether a text is not empty, and a pattern does not match it."""
+    return All(of, Not(Matches(of, pattern)))
+
+
 def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
     if isinstance(value, bool):
         return str(value).lower()
     return "" if value is None else str(value)
-
-
-def go_text(node: Node) -> str:
-    """Return the operand of a text, which is empty if it is not set."""
-    if isinstance(node, Get):
-        return f'(toString ({node.go()} | default ""))'
-    return node.go()
-
-
-def printed(parts: Iterable[Node]) -> str:
-    """Return the operand of a text of parts, which are set."""
-    known, rest = "", []
-    for part in parts:
-        if isinstance(part, Constant):
-            known += str(part.content).replace("%", "%%")
-        else:
-            known += "%v"
-            rest.append(part.go())
-    if not rest:
-        return Constant(known.replace("%%", "%")).go()
-    return f"(printf {Constant(known).go()} {' '.join(rest)})"
 
 
 def gets(part: Any) -> Iterator[Get]:

@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from traincrew.api.checks import Check, Each, Find, First, at
+from traincrew.api.checks import Check, Each, Find, First, path_of
 from traincrew.api.expressions import (
     Constant,
     ForEach,
+    Get,
     Node,
     Text,
     When,
     get,
     gets,
-    printed,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from traincrew.api.checks import Checks
 
 _VARIABLE = re.compile(r"(\$\w+)")
+_Wording = tuple[Callable[[str], str], Callable[[str], str]]
 _NO_WORD = re.compile(r"\W")
 
 
@@ -135,41 +136,46 @@ class Writer:
             key_of: What a problem says for a field, which has variables in brackets.
             worded: What it says for a text.
         """
-        self._checks(checks, (), key_of, worded)
+        self._checks(checks, {}, "", (key_of, worded))
 
     def _checks(
-        self,
-        checks: Checks,
-        places: tuple[str, ...],
-        key_of: Callable[[str], str],
-        worded: Callable[[str], str],
+        self, checks: Checks, paths: Mapping[str, str], index: str, wording: _Wording
     ) -> None:
-        def says(each: Check) -> None:
-            parts = [*_parts(f"{key_of(at(each.field, places))}: "), *_said(each.says, worded)]
-            self.line(f"$problems = append $problems {printed(parts)}")
-
         for each in checks:
             match each:
-                case Each():
-                    place = f"${each.at}"
-                    over = f"{each.over.go()} | default {'dict' if each.mapping else 'list'}"
-                    with self.block(f"range {place}, ${each.variable} := {over}"):
-                        self._checks(each.checks, (*places, place), key_of, worded)
+                case Each(over, variable, inner, mapping):
+                    place, empty = f"${variable}Key", "dict" if mapping else "list"
+                    with self.block(f"range {place}, ${variable} := {over.go()} | default {empty}"):
+                        inside = {**paths, variable: each.path(paths, place)}
+                        self._checks(inner, inside, place, wording)
                 case First((one, *others)):
                     with self.block(f"if {_bare(one.wrong)}"):
-                        says(one)
+                        self._say(one, paths, wording)
                         for other in others:
                             self.otherwise(f"if {_bare(other.wrong)}")
-                            says(other)
+                            self._say(other, paths, wording)
                 case Check(_, wrong, _, find):
                     if find is not None:
-                        self._find(find, places)
+                        self._find(find, index)
                     with self.block(f"if {_bare(wrong)}"):
-                        says(each)
+                        self._say(each, paths, wording)
 
-    def _find(self, find: Find, places: tuple[str, ...]) -> None:
+    def _say(self, check: Check, paths: Mapping[str, str], wording: _Wording) -> None:
+        key_of, worded = wording
+        key = _VARIABLE.split(f"{key_of(path_of(check.field, paths))}: ")
+        says = check.says.parts if isinstance(check.says, Text) else (check.says,)
+        parts = (
+            *(Get(each[1:]) if each.startswith("$") else Constant(each) for each in key),
+            *(
+                Constant(worded(str(each.content))) if isinstance(each, Constant) else each
+                for each in says
+            ),
+        )
+        self.line(f"$problems = append $problems {Text(parts).go()}")
+
+    def _find(self, find: Find, place: str) -> None:
         found, index = f"${find.found}", f"${find.variable}Index"
-        before = f" (lt {index} {places[-1]})" if find.before else ""
+        before = f" (lt {index} {place})" if find.before else ""
         self.line(f"{found} := dict")
         over = f"{find.over.go()} | default list"
         with (
@@ -177,26 +183,6 @@ class Writer:
             self.block(f"if and (empty {found}){before} {find.test.go()}"),
         ):
             self.line(f"{found} = ${find.variable}")
-
-
-class _Variable(Node, frozen=True):
-    """A variable of the template."""
-
-    name: str
-
-    def go(self) -> str:
-        return self.name
-
-
-def _parts(key: str) -> Iterator[Node]:
-    """Yield the parts of a key with variables in it."""
-    for index, each in enumerate(_VARIABLE.split(key)):
-        yield _Variable(each) if index % 2 else Constant(each)
-
-
-def _said(node: Node, worded: Callable[[str], str]) -> Iterator[Node]:
-    for part in node.parts if isinstance(node, Text) else (node,):
-        yield Constant(worded(str(part.content))) if isinstance(part, Constant) else part
 
 
 def _bare(node: Node) -> str:

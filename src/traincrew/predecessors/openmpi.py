@@ -1,7 +1,7 @@
 """The chart of kube-openmpi, with its values: it renders one MPICluster.
 
 Its templates are generated from what `traincrew mpi` makes of values, and from the same checks:
-`traincrew.api.kinds.mpicluster.convert` and `traincrew.api.kinds.mpicluster.valueschecks`. By hand
+`traincrew.api.kinds.mpicluster.convert` and `traincrew.api.kinds.mpicluster.valuesrules`. By hand
 are the helpers below, and what Helm says after an installation.
 
 Helm prints a value that does not match a pattern of the schema, and a value may be a private key or
@@ -14,7 +14,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from traincrew.api import placeholders
-from traincrew.api.kinds.mpicluster import convert, valueschecks
+from traincrew.api.kinds.mpicluster import convert, valuesrules
 from traincrew.api.kinds.mpicluster.types import KIND
 from traincrew.api.kinds.mpicluster.values import ChartValues, defaults
 from traincrew.api.kinds.mpicluster.valuescheck import NAME, in_values, key_of
@@ -76,14 +76,14 @@ def _schema() -> str:
 
 def _cluster() -> str:
     """Return the template of the MPICluster; it fails with all problems of a kind at once."""
-    of_cluster = (valueschecks.limits(), valueschecks.of_cluster())
-    writer = _writer((valueschecks.OF_VALUES, convert.CLUSTER))
+    of_cluster = (valuesrules.limits(), valuesrules.of_cluster())
+    writer = _writer((valuesrules.OF_VALUES, convert.CLUSTER))
     writer.line("$problems := list")
     lines = '(include "kube-openmpi.placeholders" (list "" $values) | splitList "\\n" | compact)'
     writer.line(f"$problems = concat $problems {lines}")
     _failing(writer)
     writer.comment("What is wrong in the values.")
-    writer.checks(valueschecks.OF_VALUES)
+    writer.checks(valuesrules.OF_VALUES)
     _failing(writer)
     writer.comment("What becomes of them.")
     writer.assign("cluster", convert.CLUSTER)

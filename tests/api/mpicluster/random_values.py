@@ -21,20 +21,8 @@ NUMBERS = [
     *("0", "1", "010", "08", "9" * 25),
 ]
 TEXTS = [
-    *(
-        "",
-        " ",
-        "\t",
-        "\v",
-        "a b",
-        "-x",
-        "x\n",
-        "é" * 64,
-        "a\u00a0b",
-        "a" * 64,
-        "a" * 62 + "-b",
-        "-",
-    ),
+    *("", " ", "\t", "\v", "a b", "-x", "x\n", "a\u00a0b", "-", "é" * 64, "a" * 64),
+    "a" * 62 + "-b",
     *("a" * 300, "a" * 1100, "A", "a.b_c", "a%sb", "a`b", 'a"b', "a\\b", "{{ x }}", "5", "true"),
     *("..", "x/../..", "examples/../a", "examples", "/examples/x/", "/x/", "/", "//", "/a:b"),
     *("https://me:pw@h/x", "https://me@h/x", "HTTPS://a@b/c", "ssh://git@h:99999/x", "h:x"),
@@ -49,7 +37,8 @@ TEXTS = [
 def everything() -> Document:
     """Values with every key, and keys of ssh."""
     found: Document = yaml.safe_load((DIRECTORY / "everything.yaml").read_text())
-    return found | yaml.safe_load((DIRECTORY / "ssh-key.yaml").read_text())
+    found |= yaml.safe_load((DIRECTORY / "ssh-key.yaml").read_text())
+    return found
 
 
 def values(chance: random.Random) -> Document:

@@ -9,22 +9,19 @@ from functools import cache
 
 from traincrew.api.checks import Checks, Each, Find, First, check
 from traincrew.api.expressions import (
-    Constant,
-    Filled,
-    Get,
+    All,
     HasKind,
     Longer,
     Matches,
     Node,
     Not,
     Same,
+    Some,
     Stripped,
     Within,
     Without,
-    every,
     get,
     misses,
-    some,
     text,
 )
 from traincrew.api.kinds.mpicluster import codesync
@@ -43,43 +40,34 @@ WRONG_NAME = (
     " digits and '-'"
 )
 BLANK = r"^[\t\n\v\f\r ]*$"
-IS_EXEC = Same(get("cluster.spec.transport"), Constant(EXEC))
+IS_EXEC = Same(get("cluster.spec.transport"), EXEC)
 _TRANSPORTS = {SSH: Not(IS_EXEC), EXEC: IS_EXEC}
 CODES = get("cluster.spec.codeSync")
 
-_NAME = get("cluster.metadata.name")
 NAME: Checks = (
-    check("metadata.name", Not(Matches(_NAME, CLUSTER_NAME)), WRONG_NAME, "; choose another name"),
     check(
-        "metadata.name",
-        Longer(_NAME, MAX_NAME),
+        "cluster.metadata.name",
+        Not(Matches(get("cluster.metadata.name"), CLUSTER_NAME)),
+        f"{WRONG_NAME}; choose another name",
+    ),
+    check(
+        "cluster.metadata.name",
+        Longer(get("cluster.metadata.name"), MAX_NAME),
         f"at most {MAX_NAME} characters are possible, because the StatefulSet is named"
         " <name>-worker; choose a shorter name",
     ),
 )
-
-_ONE_SHOT = get("cluster.spec.master.oneShot")
+_COMMAND = "cluster.spec.master.oneShot.command"
 COMMAND: Checks = (
     check(
-        "spec.master.oneShot.command",
-        every(
-            HasKind(_ONE_SHOT, "map"), Matches(get("cluster.spec.master.oneShot.command"), BLANK)
-        ),
+        _COMMAND,
+        All(HasKind(get("cluster.spec.master.oneShot"), "map"), Matches(get(_COMMAND), BLANK)),
         "it is empty; write what the master is to run",
     ),
 )
-
-TRANSPORT: Checks = (
-    check(
-        "spec.ssh.gateway.enabled",
-        every(IS_EXEC, Filled(get("cluster.spec.ssh.gateway.enabled"))),
-        GATEWAY_NEEDS_SSH,
-    ),
-    check(
-        "spec.ssh.keySecretName",
-        every(IS_EXEC, Filled(get("cluster.spec.ssh.keySecretName"))),
-        KEYS_NEED_SSH,
-    ),
+TRANSPORT: Checks = tuple(
+    check(f"cluster.spec.ssh.{field}", All(IS_EXEC, get(f"cluster.spec.ssh.{field}")), says)
+    for field, says in (("gateway.enabled", GATEWAY_NEEDS_SSH), ("keySecretName", KEYS_NEED_SSH))
 )
 
 
@@ -88,61 +76,18 @@ def _directory(of: Node) -> Node:
     return Stripped(of, "/+$")
 
 
-def _own_mounts(field: str, path: Get, what: str) -> Checks:
-    """Return the checks that a path is no directory of ours, or in one."""
+def _own_mounts(field: str, what: str) -> Checks:
+    """Return the checks that a field is no directory of ours, or in one."""
     found = []
     for own in OWN_MOUNTS:
         only = {SSH: own not in MOUNTS[EXEC], EXEC: own not in MOUNTS[SSH]}
         needed = [is_so for transport, is_so in _TRANSPORTS.items() if only[transport]]
-        is_there = every(*needed, Matches(path, f"^{own}(/|$)"))
+        is_there = All(*needed, Matches(get(field), f"^{own}(/|$)"))
         found.append(check(field, is_there, f"{own} is taken; mount {what} somewhere else"))
     return tuple(found)
 
 
 # -- templates ------------------------------------------------------------------------------------
-
-
-def volumes(role: str) -> Each:
-    """Return the checks of the volumes of a role's template."""
-    pod = f"spec.{role}.template.spec"
-    return Each(
-        get(f"cluster.{pod}.volumes"),
-        "volume",
-        (
-            check(
-                f"{pod}.volumes[].name",
-                Within(get("volume.name"), Constant(OWN_PREFIX)),
-                f"names that begin with '{OWN_PREFIX}' are taken; choose another one",
-            ),
-        ),
-    )
-
-
-def mounts(role: str, containers: str, main: str) -> Each:
-    """Return the checks of the mounts of a role's containers.
-
-    Args:
-        role: The field of the role.
-        containers: The field of the containers.
-        main: The container that the code is mounted in.
-    """
-    pod = f"spec.{role}.template.spec"
-    field = f"{pod}.{containers}[].volumeMounts[].mountPath"
-    path = get("mount.mountPath")
-    there = Find(CODES, "code", Same(_directory(get("code.mountPath")), _directory(path)), "there")
-    is_main = Matches(get("container.name"), f"^({main})?$")
-    checks: Checks = (
-        *_own_mounts(field, path, "the volume"),
-        check(
-            field,
-            every(is_main, Filled(get("there"))),
-            get("there.mountPath"),
-            " of spec.codeSync is taken; mount the volume somewhere else",
-            find=there,
-        ),
-    )
-    each_mount = Each(get("container.volumeMounts"), "mount", checks)
-    return Each(get(f"cluster.{pod}.{containers}"), "container", (each_mount,))
 
 
 @cache
@@ -153,88 +98,84 @@ def pod(role: str, main: str) -> Checks:
         role: The field of the role.
         main: The container that the code is mounted in.
     """
+    taken = f"names that begin with '{OWN_PREFIX}' are taken; choose another one"
+    prefix = check("volume.name", Within(get("volume.name"), OWN_PREFIX), taken)
+    path = get("mount.mountPath")
+    there = Find(CODES, "code", Same(_directory(get("code.mountPath")), _directory(path)), "there")
+    code = check(
+        "mount.mountPath",
+        All(Matches(get("container.name"), f"^({main})?$"), get("there")),
+        get("there.mountPath"),
+        " of spec.codeSync is taken; mount the volume somewhere else",
+        find=there,
+    )
+    mount = (*_own_mounts("mount.mountPath", "the volume"), code)
+    mounts = (Each(get("container.volumeMounts"), "mount", mount),)
+    template = f"cluster.spec.{role}.template.spec"
     return (
-        volumes(role),
-        mounts(role, "initContainers", main),
-        mounts(role, "containers", main),
+        Each(get(f"{template}.volumes"), "volume", (prefix,)),
+        Each(get(f"{template}.initContainers"), "container", mounts),
+        Each(get(f"{template}.containers"), "container", mounts),
     )
 
 
 # -- code -----------------------------------------------------------------------------------------
 
+_NAME = get("code.name")
 _REPOSITORY = get("code.repository")
 _PATH = get("code.mountPath")
 _SUB_PATH = get("code.subPath")
-_BELOW = Without(Stripped(_SUB_PATH, "^/+|/+$"), text(get("code.name"), "/"))
-_HAS_LOGIN = some(Matches(_REPOSITORY, codesync.HTTP_LOGIN), Matches(_REPOSITORY, codesync.LOGIN))
-_HAS_SERVER = every(
+_IS_BELOW = Within(text(_SUB_PATH, "/"), text(_NAME, "/"))
+_BELOW = Without(Stripped(_SUB_PATH, "^/+|/+$"), text(_NAME, "/"))
+_HAS_LOGIN = Some(Matches(_REPOSITORY, codesync.HTTP_LOGIN), Matches(_REPOSITORY, codesync.LOGIN))
+_HAS_SERVER = All(
     Matches(_REPOSITORY, codesync.SERVER),
-    some(Not(Matches(_REPOSITORY, "://")), Matches(_REPOSITORY, codesync.URL_SERVER)),
+    Some(Not(Matches(_REPOSITORY, "://")), Matches(_REPOSITORY, codesync.URL_SERVER)),
 )
+_NO_URL = All(Matches(_REPOSITORY, "^[^:/]+://"), misses(_REPOSITORY, codesync.URL))
+_SAME_NAME = Find(CODES, "other", Same(get("other.name"), _NAME), "before", before=True)
+_SAME_PLACE = Same(_directory(get("other.mountPath")), _directory(_PATH))
 
-
-def _before(test: Node) -> Find:
-    return Find(CODES, "other", test, "before", before=True)
-
-
-_CODE_CHECK = Each(
-    CODES,
-    "code",
-    (
-        check(
-            "spec.codeSync[].name",
-            Filled(get("before")),
-            "another entry has this name; give each its own name",
-            find=_before(Same(get("other.name"), get("code.name"))),
-        ),
-        First(
-            (
-                check("spec.codeSync[].repository", _HAS_LOGIN, codesync.NO_SECRETS),
-                check("spec.codeSync[].repository", Not(_HAS_SERVER), codesync.NO_SERVER),
-                check(
-                    "spec.codeSync[].repository",
-                    every(Matches(_REPOSITORY, "^[^:/]+://"), misses(_REPOSITORY, codesync.URL)),
-                    "it is not a URL: what follows the host's ':' is not a number; correct the"
-                    " port",
-                ),
-            )
-        ),
-        check(
-            "spec.codeSync[].updateSeconds",
-            every(Filled(get("code.updateSeconds")), Matches(get("code.branch"), codesync.COMMIT)),
-            "it has no use, because the branch is a commit, which never changes; remove it, or"
-            " write the name of a branch",
-        ),
-        check(
-            "spec.codeSync[].subPath",
-            every(
-                HasKind(_SUB_PATH, "string"),
-                Not(Within(text(_SUB_PATH, "/"), text(get("code.name"), "/"))),
-            ),
-            f"{codesync.SUB_PATH_NEEDS}; write ",
-            get("code.name"),
-            "/",
-            _BELOW,
-        ),
-        check(
-            "spec.codeSync[].subPath",
-            Matches(_SUB_PATH, r"(^|/)\.\.(/|$)"),
-            "'..' is not possible; name a directory of the code",
-        ),
-        *_own_mounts("spec.codeSync[].mountPath", _PATH, "the code"),
-        check(
-            "spec.codeSync[].mountPath",
-            Matches(_PATH, "^/*$|:"),
-            "neither / nor a path with ':' can be a mount; name a directory",
-        ),
-        check(
-            "spec.codeSync[].mountPath",
-            Filled(get("before")),
-            "'",
-            get("before.name"),
-            "' is mounted there, too; choose another directory",
-            find=_before(Same(_directory(get("other.mountPath")), _directory(_PATH))),
-        ),
+_CODE: Checks = (
+    check(
+        "code.name",
+        get("before"),
+        "another entry has this name; give each its own name",
+        find=_SAME_NAME,
+    ),
+    First(
+        (
+            check("code.repository", _HAS_LOGIN, codesync.NO_SECRETS),
+            check("code.repository", Not(_HAS_SERVER), codesync.NO_SERVER),
+            check("code.repository", _NO_URL, codesync.NO_PORT),
+        )
+    ),
+    check(
+        "code.updateSeconds",
+        All(get("code.updateSeconds"), Matches(get("code.branch"), codesync.COMMIT)),
+        codesync.COMMIT_NEEDS_NO_UPDATES,
+    ),
+    check(
+        "code.subPath",
+        All(HasKind(_SUB_PATH, "string"), Not(_IS_BELOW)),
+        *(f"{codesync.SUB_PATH_NEEDS}; write ", _NAME, "/", _BELOW),
+    ),
+    check(
+        "code.subPath",
+        Matches(_SUB_PATH, r"(^|/)\.\.(/|$)"),
+        "'..' is not possible; name a directory of the code",
+    ),
+    *_own_mounts("code.mountPath", "the code"),
+    check(
+        "code.mountPath",
+        Matches(_PATH, "^/*$|:"),
+        "neither / nor a path with ':' can be a mount; name a directory",
+    ),
+    check(
+        "code.mountPath",
+        get("before"),
+        *("'", get("before.name"), "' is mounted there, too; choose another directory"),
+        find=Find(CODES, "other", _SAME_PLACE, "before", before=True),
     ),
 )
-CODE: Checks = (_CODE_CHECK,)
+CODE: Checks = (Each(CODES, "code", _CODE),)

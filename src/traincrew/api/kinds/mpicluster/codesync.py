@@ -50,11 +50,16 @@ NO_SERVER = (
     "repository has no server: write an address such as https://git.example.com/me/code or"
     " git@git.example.com:me/code"
 )
+NO_PORT = "it is not a URL: what follows the host's ':' is not a number; correct the port"
 COMMIT = "^([0-9a-f]{40}|[0-9a-f]{64})$"
 """A commit with all of its digits."""
 COMMIT_STAYS = (
     "updateSeconds has no use, because branch is a commit, which never changes: remove"
     " updateSeconds, or write the name of a branch"
+)
+COMMIT_NEEDS_NO_UPDATES = (
+    "it has no use, because the branch is a commit, which never changes; remove it, or write the"
+    " name of a branch"
 )
 SUB_PATH_NEEDS = "subPath must be the name of the entry, or begin with it and '/'"
 

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from traincrew.api.expressions import (
-    Constant,
+    All,
     Either,
     Encoded,
     Filled,
@@ -23,7 +23,6 @@ from traincrew.api.expressions import (
     Shortened,
     When,
     built,
-    every,
     get,
     gets,
     text,
@@ -56,12 +55,12 @@ NAME = get("name")
 APP_NAME = Shortened(value("nameOverride"), MAX_APP_NAME)
 """The name as kube-openmpi shortens it; empty if it is the default."""
 SECRET_NAME = text(NAME, "-ssh-key")
-HAS_KEYS = every(Filled(value("sshKey.id_rsa")), Filled(value("sshKey.id_rsa_pub")))
-IS_EXEC = Same(value("transport"), Constant(EXEC))
+HAS_KEYS = All(value("sshKey.id_rsa"), value("sshKey.id_rsa_pub"))
+IS_EXEC = Same(value("transport"), EXEC)
 
 
 def _if_enabled(section: str, part: Any) -> When:
-    return When(Filled(value(f"{section}.enabled")), part)
+    return When(value(f"{section}.enabled"), part)
 
 
 def _unless_0(node: Node) -> When:

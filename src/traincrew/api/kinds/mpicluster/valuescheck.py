@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from traincrew.api import checks, placeholders
-from traincrew.api.kinds.mpicluster import valueschecks
+from traincrew.api.kinds.mpicluster import valuesrules
 from traincrew.api.kinds.mpicluster.convert import cluster, fields
 from traincrew.api.kinds.mpicluster.rules import problems as problems_of_cluster
 from traincrew.api.kinds.mpicluster.types import decode
@@ -43,7 +43,7 @@ def problems(values: dict[str, Any], name: str) -> list[Problem]:
     """
     found = [*_shape(values, ChartValues, ""), *placeholders.problems(values, "")]
     if not found:
-        found = list(checks.problems(valueschecks.OF_VALUES, {"values": values}))
+        found = list(checks.problems(valuesrules.OF_VALUES, {"values": values}))
     return found or list(_of_cluster(values, name))
 
 
@@ -169,7 +169,7 @@ def _list(words: list[str]) -> str:
 
 def _of_cluster(values: dict[str, Any], name: str) -> Iterator[Problem]:
     document = cluster(values, name)
-    found = list(checks.problems(valueschecks.limits(), {"cluster": document}))
+    found = list(checks.problems(valuesrules.limits(), {"cluster": document}))
     if not found:
         found = problems_of_cluster(ObjectMeta(name=name), decode(document["spec"]))
     for problem in found:

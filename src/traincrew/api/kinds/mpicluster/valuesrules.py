@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import inspect
 
-from traincrew.api.checks import Check, Checks, Each, Find, First, check
+from traincrew.api.checks import Check, Checks, Each, Find, First, check, matching, required
 from traincrew.api.expressions import (
-    Filled,
+    All,
     Get,
     Greater,
     HasKind,
@@ -23,9 +23,9 @@ from traincrew.api.expressions import (
     Longer,
     Matches,
     More,
+    Node,
     Not,
     Same,
-    every,
     get,
     misses,
 )
@@ -61,34 +61,26 @@ PATTERNS = {
 _REPOSITORY = value("image.repository")
 IMAGE: Checks = (
     *(
-        check(
-            f"image.{key}",
-            Not(Filled(value(f"image.{key}"))),
-            f"it is required; write the {key} of your image",
-        )
+        required(f"values.image.{key}", f"it is required; write the {key} of your image")
         for key in ("repository", "tag")
     ),
     First(
         (
             check(
-                "image.repository",
-                every(misses(_REPOSITORY, REPOSITORY), Matches(_REPOSITORY, HAS_TAG)),
+                "values.image.repository",
+                All(misses(_REPOSITORY, REPOSITORY), Matches(_REPOSITORY, HAS_TAG)),
                 f"{WRONG_REPOSITORY}; what follows the name belongs to image.tag",
             ),
-            check("image.repository", misses(_REPOSITORY, REPOSITORY), WRONG_REPOSITORY),
+            matching("values.image.repository", REPOSITORY, WRONG_REPOSITORY),
         )
     ),
-    check(
-        "image.tag",
-        misses(value("image.tag"), TAG),
-        "expected letters, digits, '_', '.' and '-' only",
-    ),
+    matching("values.image.tag", TAG, "expected letters, digits, '_', '.' and '-' only"),
     Each(
         value("image.pullSecrets"),
         "secret",
         (
             check(
-                "image.pullSecrets[].name",
+                "secret.name",
                 Not(Matches(get("secret.name"), OBJECT_NAME)),
                 "expected the name of a Secret: lower case letters, digits, '-' and '.'",
             ),
@@ -98,130 +90,95 @@ IMAGE: Checks = (
 KEYS: Checks = (
     *(
         check(
-            f"sshKey.{key}",
-            every(Filled(value(f"sshKey.{other}")), Not(Filled(value(f"sshKey.{key}")))),
+            f"values.sshKey.{key}",
+            All(value(f"sshKey.{other}"), Not(value(f"sshKey.{key}"))),
             f"it is required beside sshKey.{other}; write it, or remove both",
         )
         for key, other in (("id_rsa", "id_rsa_pub"), ("id_rsa_pub", "id_rsa"))
     ),
-    check(
-        "sshKey.id_rsa",
-        misses(value("sshKey.id_rsa"), PRIVATE_KEY),
+    matching(
+        "values.sshKey.id_rsa",
+        PRIVATE_KEY,
         "it is no private key, which begins with -----BEGIN … PRIVATE KEY-----; write the contents"
         " of the file id_rsa",
     ),
-    check(
-        "sshKey.id_rsa_pub",
-        misses(value("sshKey.id_rsa_pub"), PUBLIC_KEY),
+    matching(
+        "values.sshKey.id_rsa_pub",
+        PUBLIC_KEY,
         "it is no public key, which is one line such as 'ssh-rsa AAAA…'; write the contents of the"
         " file id_rsa.pub",
     ),
 )
+_COMMAND = "mpiMaster.oneShot.command"
 COMMAND = check(
-    "mpiMaster.oneShot.command",
-    every(
-        Filled(value("mpiMaster.oneShot.enabled")),
-        Matches(value("mpiMaster.oneShot.command"), clusterchecks.BLANK),
-    ),
+    f"values.{_COMMAND}",
+    All(value("mpiMaster.oneShot.enabled"), Matches(value(_COMMAND), clusterchecks.BLANK)),
     "it is required if oneShot.enabled is true; write what the master is to run",
 )
+_CODE = {
+    "name": "the name of the entry",
+    "gitRepo": "the URL of a repository",
+    "mountPath": "a directory of the containers",
+}
 CODE = Each(
     value("appCodesToSync"),
     "code",
-    tuple(
-        check(
-            f"appCodesToSync[].{key}",
-            Not(Filled(get(f"code.{key}"))),
-            f"it is empty; write {what}",
-        )
-        for key, what in (
-            ("name", "the name of the entry"),
-            ("gitRepo", "the URL of a repository"),
-            ("mountPath", "a directory of the containers"),
-        )
-    ),
+    tuple(required(f"code.{key}", f"it is empty; write {what}") for key, what in _CODE.items()),
 )
 
 
 # -- what belongs to pods: else only their API would refuse it, later and without the key ----------
 
 
-def _not_text(field: str, of: Get) -> Check:
-    return check(field, every(Filled(of), Not(HasKind(of, "string"))), "expected text")
+def _text(field: str) -> Check:
+    of = get(field)
+    return check(field, All(of, Not(HasKind(of, "string"))), "expected text; write it in quotes")
+
+
+def _is_set_but_no(kind: str, of: Get) -> Node:
+    return All(Not(HasKind(of, kind)), Not(HasKind(of, "invalid")))
 
 
 def _pod(role: str) -> Checks:
     """Return the checks of a role's values."""
-    kind = get("resourceKey")
-    given = get("resource")
-    resources = Each(
-        value(f"{role}.resources"),
-        "resource",
-        (
-            check(
-                f"{role}.resources.[*]",
-                Not(Matches(kind, "^(limits|requests|claims)$")),
-                f"a container has no such resources; write {role}.resources.limits or requests",
-            ),
-            check(
-                f"{role}.resources.[*]",
-                every(
-                    Matches(kind, "^(limits|requests)$"),
-                    Not(HasKind(given, "map")),
-                    Not(HasKind(given, "invalid")),
-                ),
-                "it does not fit a pod: expected a mapping",
-            ),
+    key, volumes = get("resourceKey"), value(f"{role}.volumes")
+    resource = (
+        check(
+            "resource",
+            Not(Matches(key, "^(limits|requests|claims)$")),
+            f"a container has no such resources; write {role}.resources.limits or requests",
         ),
-        mapping=True,
+        check(
+            "resource",
+            All(Matches(key, "^(limits|requests)$"), _is_set_but_no("map", get("resource"))),
+            "it does not fit a pod: expected a mapping",
+        ),
     )
-    label = get("label")
-    selector = Each(
-        value(f"{role}.nodeSelector"),
+    label = check(
         "label",
-        (
-            check(
-                f"{role}.nodeSelector.[*]",
-                every(Not(HasKind(label, "string")), Not(HasKind(label, "invalid"))),
-                "expected text; write it in quotes, because true and 1 are not text in YAML",
-            ),
-        ),
-        mapping=True,
+        _is_set_but_no("string", get("label")),
+        "expected text; write it in quotes, because true and 1 are not text in YAML",
     )
-    volumes = Each(
-        value(f"{role}.volumes"),
-        "volume",
-        (
-            check(
-                f"{role}.volumes[].name",
-                Not(Filled(get("volume.name"))),
-                "it is required; write the name that volumeMounts use",
-            ),
-            _not_text(f"{role}.volumes[].name", get("volume.name")),
+    volume = (
+        required("volume.name", "it is required; write the name that volumeMounts use"),
+        _text("volume.name"),
+    )
+    mount = (
+        required("mount.mountPath", "it is required; write a directory of the container"),
+        _text("mount.mountPath"),
+        check(
+            "mount.name",
+            Not(get("there")),
+            f"there is no volume of this name in {role}.volumes; add it, or correct the name",
+            find=Find(volumes, "volume", Same(get("volume.name"), get("mount.name")), "there"),
         ),
     )
-    same = Find(
-        value(f"{role}.volumes"), "volume", Same(get("volume.name"), get("mount.name")), "there"
+    return (
+        Each(value(f"{role}.resources"), "resource", resource, mapping=True),
+        Each(value(f"{role}.nodeSelector"), "label", (label,), mapping=True),
+        Each(volumes, "volume", volume),
+        Each(value(f"{role}.volumeMounts"), "mount", mount),
     )
-    mounts = Each(
-        value(f"{role}.volumeMounts"),
-        "mount",
-        (
-            check(
-                f"{role}.volumeMounts[].mountPath",
-                Not(Filled(get("mount.mountPath"))),
-                "it is required; write a directory of the container",
-            ),
-            _not_text(f"{role}.volumeMounts[].mountPath", get("mount.mountPath")),
-            check(
-                f"{role}.volumeMounts[].name",
-                Not(Filled(get("there"))),
-                f"there is no volume of this name in {role}.volumes; add it, or correct the name",
-                find=same,
-            ),
-        ),
-    )
-    return (resources, selector, volumes, mounts)
 
 
 OF_VALUES: Checks = (*IMAGE, *KEYS, COMMAND, *_pod("mpiMaster"), *_pod("mpiWorkers"), CODE)
@@ -257,27 +214,20 @@ def _plain(kind: inspect.Type) -> inspect.Type:
             return kind
 
 
-def _limits(field: str, of: Get) -> Iterator[Check]:
-    """Yield the checks that a field is within the limits of its type."""
-    kind, at = _type_of(field), f"spec.{field}"
+def _limits(field: str, at: str) -> Iterator[Check]:
+    """Yield the checks that a field, which is a variable with keys, is within its type's limits."""
+    kind, of = _type_of(field), get(at)
     if isinstance(kind, inspect.IntType):
         if kind.ge is not None:
             yield check(at, Less(of, kind.ge), f"expected a whole number >= {kind.ge}")
         if kind.le is not None:
             yield check(at, Greater(of, kind.le), f"expected a whole number <= {kind.le}")
-    if isinstance(kind, inspect.StrType):
-        if kind.pattern is not None:
-            yield check(at, misses(of, kind.pattern), f"expected {PATTERNS[kind.pattern]}")
-        if kind.max_length is not None:
-            yield check(
-                at,
-                Longer(of, kind.max_length),
-                f"at most {kind.max_length} characters are possible",
-            )
-    if isinstance(kind, inspect.ListType) and kind.max_length is not None:
-        yield check(
-            at, More(of, kind.max_length), f"at most {kind.max_length} entries are possible"
-        )
+    if isinstance(kind, inspect.StrType) and kind.pattern is not None:
+        yield matching(at, kind.pattern, f"expected {PATTERNS[kind.pattern]}")
+    if isinstance(kind, inspect.StrType | inspect.ListType) and (most := kind.max_length):
+        entries = isinstance(kind, inspect.ListType)
+        what, more = ("entries", More) if entries else ("characters", Longer)
+        yield check(at, more(of, most), f"at most {most} {what} are possible")
 
 
 @cache
@@ -288,9 +238,9 @@ def limits() -> Checks:
     for field in dict.fromkeys(field for each in fields().values() for field in each):
         above, inside, below = field.partition("[].")
         if not inside:
-            found += _limits(field, get(f"cluster.spec.{field}"))
+            found += _limits(field, f"cluster.spec.{field}")
         elif _type_of(field) is not None:
-            entries.setdefault(above, []).extend(_limits(field, get(f"entry.{below}")))
+            entries.setdefault(above, []).extend(_limits(field, f"entry.{below}"))
     found += [
         Each(get(f"cluster.spec.{above}"), "entry", tuple(each)) for above, each in entries.items()
     ]
