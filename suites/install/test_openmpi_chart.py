@@ -9,6 +9,7 @@ import os
 import random
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,12 @@ import yaml
 from suites.helm import BOTH, built
 
 import variation
-from api.mpicluster.broken_values import BROKEN, CODE, BrokenValues
+from api.mpicluster import random_values
+from api.mpicluster.broken_values import BROKEN, CODE, PRIVATE, PUBLIC, BrokenValues
+from api.mpicluster.random_values import everything
+from traincrew.api.kinds.mpicluster.convert import documents
+from traincrew.api.kinds.mpicluster.values import merged
+from traincrew.api.kinds.mpicluster.valuescheck import problems
 from traincrew.api.placeholders import EDIT_ME
 
 from .support import ROOT, Document, Run, load_all, runner
@@ -145,35 +151,50 @@ def test_files_and_settings_are_merged_the_same_way(
     assert load_all(by_flags)[0]["spec"]["workers"]["replicas"] == 5
 
 
-def some_of(values: Document, chance: random.Random) -> Document:
-    """A part of values: some keys are missing, some null, and some switches the other way."""
-    found: Document = {}
-    for key, value in values.items():
-        draw = chance.random()
-        if draw < 0.1:
-            found[key] = None
-        elif draw < 0.7:
-            found[key] = value
-            if isinstance(value, dict) and chance.random() < 0.8:
-                found[key] = some_of(value, chance)
-            elif isinstance(value, bool):
-                found[key] = chance.random() < 0.5
-    return found
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_parts_of_all_values(helm: Run, traincrew: Run, tmp_path: Path, seed: int) -> None:
-    """Both render the same, or both refuse: an image or command, or one of two keys, is missing."""
-    everything = yaml.safe_load((VALUES / "everything.yaml").read_text())
-    everything |= yaml.safe_load(KEYS.read_text())
-    path = tmp_path / "values.yaml"
-    path.write_text(yaml.safe_dump(some_of(everything, random.Random(seed))))
+def compare(helm: Run, directory: Path, given: Document) -> str:
+    """Compare what the chart and `traincrew mpi` say of values; return which of three it was."""
+    path = directory / "values.yaml"
+    path.write_text(json.dumps(given))  # text stays text in Go as well
+    values = merged(given)
     by_helm = helm("template", "mine", CHART, f"--values={path}", code=None)
-    by_us = traincrew("mpi", "--name", "mine", str(path), code=None)
+    by_us = [str(problem) for problem in problems(values, "mine")]
+    if "specifications of the schema" in by_helm.stderr:
+        assert by_us, by_helm.stderr
+        return "refused by the schema"
+    if by_helm.returncode:
+        lines = re.search(r"error at \(\S+\): (.+?)\n\nUse --debug", by_helm.stderr, re.DOTALL)
+        assert lines is not None, by_helm.stderr
+        assert sorted(lines[1].split("\n")) == sorted(by_us)
+        return "refused"
+    assert by_us == []
+    assert by_kind(load_all(by_helm.stdout)) == by_kind(documents(values, "mine"))
+    return "rendered"
 
-    assert bool(by_helm.returncode) == bool(by_us.returncode), by_helm.stderr + by_us.stderr
-    if not by_us.returncode:
-        assert by_kind(load_all(by_helm.stdout)) == by_kind(load_all(by_us.stdout))
+
+def test_parts_of_all_values(helm: Run, tmp_path: Path) -> None:
+    """Both render the same, or both refuse: an image or command, or one of two keys, is missing."""
+    found = Counter(
+        compare(helm, tmp_path, random_values.part(everything(), random.Random(seed)))
+        for seed in range(20)
+    )
+
+    assert found["rendered"]
+    assert found["refused"]
+
+
+def test_random_values(helm: Run, tmp_path: Path) -> None:
+    """Both render the same, or refuse with the same lines."""
+    found: Counter[str] = Counter()
+    for seed in range(60):
+        values = random_values.values(random.Random(f"{variation.NUMBER} {seed}"))
+        try:
+            found[compare(helm, tmp_path, values)] += 1
+        except AssertionError as error:
+            error.add_note(json.dumps(values))
+            raise
+
+    assert found["rendered"]
+    assert found["refused"]
 
 
 def where(broken: BrokenValues) -> list[str]:
@@ -204,6 +225,22 @@ def test_what_the_command_refuses_is_refused_with_the_same_key(
         full = hint[1].replace("[0]", "[]")
         near = re.escape(full) + "|" + re.escape(full.rpartition(".")[2])
         assert re.search(rf"left out: no such key; did you mean ({near})\?'", said), said
+
+
+@pytest.mark.parametrize("name", ["1mine", "x" * 46, "1" + "x" * 46])
+def test_a_name_that_no_cluster_can_have_is_refused_with_the_same_lines(
+    helm: Run, name: str
+) -> None:
+    said = helm("template", name, CHART, code=1).stderr
+
+    for problem in problems(merged({}), name):
+        assert f"the release's name: {problem.message}" in said
+
+
+def test_keys_without_ssh_are_refused(helm: Run, tmp_path: Path) -> None:
+    keys = {"id_rsa": PRIVATE, "id_rsa_pub": PUBLIC}
+
+    assert compare(helm, tmp_path, {"transport": "exec", "sshKey": keys}) == "refused"
 
 
 def test_other_unknown_keys_are_refused_with_those_that_exist(helm: Run) -> None:
@@ -250,18 +287,11 @@ def test_a_token_in_an_address_is_not_in_the_error(helm: Run, tmp_path: Path) ->
     assert "hidden" not in said
 
 
-@pytest.mark.parametrize("name", ["1mine", "x" * 46])
-def test_a_name_that_no_cluster_can_have_is_refused(helm: Run, name: str) -> None:
-    said = helm("template", name, CHART, code=1).stderr
-
-    assert "the release's name: " in said
-
-
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
         ("image.tag=_EDIT_ME_", "image.tag: replace _EDIT_ME_ by a value of your own"),
-        ("nameOverride=_EDIT_ME_", "replace _EDIT_ME_ in your values by values of your own"),
+        ("nameOverride=_EDIT_ME_", "nameOverride: replace _EDIT_ME_ by a value of your own"),
         ("image.repository=", "image.repository: it is required"),
         ("image=null", "image.repository: it is required"),
         ("sshKey.id_rsa=x", "sshKey.id_rsa_pub: it is required beside sshKey.id_rsa"),
@@ -273,10 +303,6 @@ def test_a_name_that_no_cluster_can_have_is_refused(helm: Run, name: str) -> Non
         (
             "transport=exec,sshGateway.enabled=true",
             "sshGateway.enabled: there is no sshd with transport: exec; remove one of the two",
-        ),
-        (
-            "transport=exec,sshKey.id_rsa=x,sshKey.id_rsa_pub=x",
-            "sshKey.id_rsa: no keys are used with transport: exec; remove one of the two",
         ),
         ("transport=kubectl", "one of 'exec', 'ssh'"),
         ("image.tag=1.5", "at '/image/tag': got number, want string"),

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 EDIT_ME = "_EDIT_ME_"
 """What the oldest examples have in place of values that users must write."""
-_PLACEHOLDER = re.compile(rf"{EDIT_ME}|<your[_-][^<>\s]*>")
+PATTERN = rf"{EDIT_ME}|<your[_-][^<>\s]*>"
+"""A placeholder, in Go as well."""
 
 NONE_IN_IMAGES = "^[^<>]*$"
 """Pattern of names of images: none of them has one of these characters."""
@@ -41,5 +42,5 @@ def problems(value: Any, path: str) -> Iterator[Problem]:
     elif isinstance(value, list):
         for index, inner in enumerate(value):
             yield from problems(inner, f"{path}[{index}]")
-    elif isinstance(value, str) and (found := _PLACEHOLDER.search(value)) is not None:
+    elif isinstance(value, str) and (found := re.search(PATTERN, value)) is not None:
         yield Problem(path, f"replace {found[0]} by a value of your own")

@@ -1,7 +1,11 @@
 """The chart of kube-openmpi, with its values: it renders one MPICluster.
 
-The templates do in Helm's language what `traincrew.api.kinds.mpicluster.convert` does for
-`traincrew mpi`; the suite ``suites/install`` compares the two.
+Its templates are generated from what `traincrew mpi` makes of values, and from the same checks:
+`traincrew.api.kinds.mpicluster.convert` and `traincrew.api.kinds.mpicluster.valuesrules`. By hand
+are the helpers below, and what Helm says after an installation.
+
+Helm prints a value that does not match a pattern of the schema, and a value may be a private key or
+a token: so patterns are in the template, whose errors have the key and a text of ours only.
 """
 
 from __future__ import annotations
@@ -9,20 +13,16 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from traincrew.api.kinds.mpicluster.convert import CHART_LABEL, HERITAGE, MAX_APP_NAME
-from traincrew.api.kinds.mpicluster.transport import EXEC
-from traincrew.api.kinds.mpicluster.types import (
-    API_VERSION,
-    DEFAULT_APP_NAME,
-    KIND,
-    MASTER_CONTAINER,
-    WORKER_CONTAINER,
-)
+from traincrew.api import placeholders
+from traincrew.api.kinds.mpicluster import convert, valuesrules
+from traincrew.api.kinds.mpicluster.types import KIND
 from traincrew.api.kinds.mpicluster.values import ChartValues, defaults
+from traincrew.api.kinds.mpicluster.valuescheck import NAME, in_values, key_of
 from traincrew.operator.manifests.chartvalues import schema_text, values_text
 from traincrew.operator.manifests.yamltext import dump
 from traincrew.operator.options import VERSION
-from traincrew.predecessors import openmpichecks
+from traincrew.predecessors import openmpihints
+from traincrew.predecessors.gotemplate import Writer
 
 if TYPE_CHECKING:
     from traincrew.operator.manifests.template import Document
@@ -38,11 +38,10 @@ def files() -> dict[str, str]:
         "Chart.yaml": dump(_chart()),
         "values.yaml": values_text(ChartValues, defaults()),
         "values.schema.json": _schema(),
-        "templates/NOTES.txt": _filled(_NOTES),
-        "templates/_helpers.tpl": _filled(_HELPERS),
-        "templates/checks.yaml": openmpichecks.template(),
-        "templates/mpi-cluster.yaml": _filled(_CLUSTER),
-        "templates/ssh-key.yaml": _filled(_SSH_KEY),
+        "templates/NOTES.txt": _NOTES,
+        "templates/_helpers.tpl": _HELPERS.replace("@PLACEHOLDER@", placeholders.PATTERN),
+        "templates/mpi-cluster.yaml": _cluster(),
+        "templates/ssh-key.yaml": _secret(),
     }
 
 
@@ -66,209 +65,93 @@ def _schema() -> str:
     schema = json.loads(schema_text(CHART, ChartValues))
     for name, node in (("", schema), *schema["definitions"].items()):
         known = [key for key in node["properties"] if key != "global"]
-        node["patternProperties"] = openmpichecks.hints(known, misplaced=name in _OFTEN_MISTAKEN)
+        node["patternProperties"] = openmpihints.hints(known, misplaced=name in _OFTEN_MISTAKEN)
         there = ", ".join(known)
         node["additionalProperties"] = {"const": f"left out: no such key; there are {there}"}
     return json.dumps(schema, indent=2) + "\n"
 
 
-_WORDS: dict[str, Any] = {
-    "@API_VERSION@": API_VERSION,
-    "@APP_NAME@": DEFAULT_APP_NAME,
-    "@CHART_LABEL@": CHART_LABEL,
-    "@EXEC@": EXEC,
-    "@HERITAGE@": HERITAGE,
-    "@KIND@": KIND,
-    "@MASTER@": MASTER_CONTAINER,
-    "@MAX_APP_NAME@": MAX_APP_NAME,
-    "@WORKER@": WORKER_CONTAINER,
-}
+# -- templates ------------------------------------------------------------------------------------
 
 
-def _filled(text: str) -> str:
-    for word, value in _WORDS.items():
-        text = text.replace(word, str(value))
-    return text
+def _cluster() -> str:
+    """Return the template of the MPICluster; it fails with all problems of a kind at once."""
+    of_cluster = (valuesrules.limits(), valuesrules.of_cluster())
+    writer = _writer((valuesrules.OF_VALUES, convert.CLUSTER))
+    writer.line("$problems := list")
+    lines = '(include "kube-openmpi.placeholders" (list "" $values) | splitList "\\n" | compact)'
+    writer.line(f"$problems = concat $problems {lines}")
+    _failing(writer)
+    writer.comment("What is wrong in the values.")
+    writer.checks(valuesrules.OF_VALUES)
+    _failing(writer)
+    writer.comment("What becomes of them.")
+    writer.assign("cluster", convert.CLUSTER)
+    writer.sections("cluster", of_cluster)
+    for checks in of_cluster:
+        writer.comment("What is wrong in that; a problem names the key.")
+        writer.checks(checks, _key, in_values)
+        _failing(writer)
+    writer.output("toYaml $cluster")
+    return writer.text()
 
 
-# -- templates; values that null has removed are taken for empty ------------------------------
+def _secret() -> str:
+    """Return the template of the Secret with the keys, if the values have some."""
+    writer = _writer((convert.HAS_KEYS, convert.SECRET))
+    with writer.block(f"if {convert.HAS_KEYS.go()}"):
+        writer.assign("secret", convert.SECRET)
+        writer.output("toYaml $secret")
+    return writer.text()
+
+
+def _writer(parts: Any) -> Writer:
+    """Return a writer of a template that has begun with the values that parts get."""
+    writer = Writer(CHART)
+    writer.line("$values := .Values")
+    writer.line("$name := .Release.Name")
+    writer.sections("values", parts)
+    return writer
+
+
+def _failing(writer: Writer) -> None:
+    with writer.block("if $problems"):
+        writer.line('fail (join "\\n" $problems)')
+
+
+def _key(field: str) -> str:
+    return key_of(field).replace(NAME, "the release's name")
+
 
 _HELPERS = """\
-{{- /* The label app; empty if it is the default. */}}
-{{- define "kube-openmpi.appName" -}}
-{{- .Values.nameOverride | default "" | trunc @MAX_APP_NAME@ | trimSuffix "-" -}}
-{{- end }}
+{{- /* Generated by `traincrew manifests`; change the program, not this file. */}}
+{{- /* Sets a key of a mapping, unless the value is empty: false and 0 are values. */}}
+{{- define "kube-openmpi.set" -}}
+{{- $value := index . 2 -}}
+{{- if or $value (kindIs "bool" $value) (kindIs "float64" $value) -}}
+{{- $_ := set (index . 0) (index . 1) $value -}}
+{{- end -}}
+{{- end -}}
 
-{{- /* The Secret with the keys; empty if the values have none. */}}
-{{- define "kube-openmpi.keySecretName" -}}
-{{- $keys := .Values.sshKey | default dict -}}
-{{- if and $keys.id_rsa $keys.id_rsa_pub }}{{ .Release.Name }}-ssh-key{{ end -}}
-{{- end }}
-
-{{- /* The spec of a pod: its role's values, those of the image, and the name of the container. */}}
-{{- define "kube-openmpi.pod" -}}
-{{- $given := index . 0 | default dict -}}
-{{- $image := index . 1 | default dict -}}
-{{- $scheduling := $given.customScheduling | default dict -}}
-{{- if and $scheduling.enabled $scheduling.schedulerName -}}
-schedulerName: {{ $scheduling.schedulerName | quote }}
-{{ end -}}
-{{- with $given.securityContext -}}
-securityContext:
-  {{- toYaml . | nindent 2 }}
-{{ end -}}
-{{- with $image.pullSecrets -}}
-imagePullSecrets:
-  {{- toYaml . | nindent 2 }}
-{{ end -}}
-{{- with $given.nodeSelector -}}
-nodeSelector:
-  {{- toYaml . | nindent 2 }}
-{{ end -}}
-{{- with $given.tolerations -}}
-tolerations:
-  {{- toYaml . | nindent 2 }}
-{{ end -}}
-{{- with $given.affinity -}}
-affinity:
-  {{- toYaml . | nindent 2 }}
-{{ end -}}
-{{- with $given.volumes -}}
-volumes:
-  {{- toYaml . | nindent 2 }}
-{{ end -}}
-containers:
-  - name: {{ index . 2 }}
-    image: "{{ $image.repository }}:{{ $image.tag }}"
-    {{- with $image.pullPolicy }}
-    imagePullPolicy: {{ . }}
-    {{- end }}
-    {{- with $given.resources }}
-    resources:
-      {{- toYaml . | nindent 6 }}
-    {{- end }}
-    {{- with $given.volumeMounts }}
-    volumeMounts:
-      {{- toYaml . | nindent 6 }}
-    {{- end }}
-{{- end }}
-"""
-
-_CLUSTER = """\
----
-{{- $image := .Values.image | default dict }}
-{{- $gateway := .Values.sshGateway | default dict }}
-{{- $master := .Values.mpiMaster | default dict }}
-{{- $update := $master.autoUpdateHostfile | default dict }}
-{{- $oneShot := $master.oneShot | default dict }}
-{{- $workers := .Values.mpiWorkers | default dict }}
-{{- $scheduling := $workers.customScheduling | default dict }}
-{{- $secret := include "kube-openmpi.keySecretName" . }}
-apiVersion: @API_VERSION@
-kind: @KIND@
-metadata:
-  name: {{ .Release.Name | quote }}
-spec:
-  {{- with include "kube-openmpi.appName" . }}
-  appName: {{ . | quote }}
-  {{- end }}
-  {{- if eq (.Values.transport | default "") "@EXEC@" }}
-  transport: @EXEC@
-  {{- end }}
-  {{- if or (hasKey $update "enabled") (hasKey $update "updateEvery") }}
-  hostfile:
-    {{- if hasKey $update "enabled" }}
-    autoUpdate: {{ $update.enabled }}
-    {{- end }}
-    {{- if hasKey $update "updateEvery" }}
-    updateSeconds: {{ $update.updateEvery | int }}
-    {{- end }}
-  {{- end }}
-  {{- if or $secret $gateway.enabled }}
-  ssh:
-    {{- with $secret }}
-    keySecretName: {{ . | quote }}
-    {{- end }}
-    {{- if $gateway.enabled }}
-    gateway:
-      enabled: true
-      {{- if hasKey $gateway "nodePort" }}
-      nodePort: {{ $gateway.nodePort | int }}
-      {{- end }}
-    {{- end }}
-  {{- end }}
-  {{- if (.Values.networkPolicy | default dict).enabled }}
-  networkPolicy:
-    enabled: true
-  {{- end }}
-  master:
-    {{- if $oneShot.enabled }}
-    oneShot:
-      command: {{ $oneShot.command | toJson }}
-      {{- if hasKey $oneShot "autoScaleDownWorkers" }}
-      scaleDownWorkers: {{ $oneShot.autoScaleDownWorkers }}
-      {{- end }}
-    {{- end }}
-    template:
-      spec:
-        {{- include "kube-openmpi.pod" (list $master $image "@MASTER@") | nindent 8 }}
-  workers:
-    {{- if hasKey $workers "num" }}
-    replicas: {{ $workers.num | int }}
-    {{- end }}
-    {{- with $workers.podManagementPolicy }}
-    podManagementPolicy: {{ . }}
-    {{- end }}
-    {{- if and $scheduling.enabled ($scheduling.podDisruptionBudget | default dict).enabled }}
-    podDisruptionBudget:
-      enabled: true
-    {{- end }}
-    template:
-      spec:
-        {{- include "kube-openmpi.pod" (list $workers $image "@WORKER@") | nindent 8 }}
-  {{- with .Values.appCodesToSync }}
-  codeSync:
-    {{- range . }}
-    - name: {{ .name | quote }}
-      repository: {{ .gitRepo | quote }}
-      {{- with .gitBranch }}
-      branch: {{ . | quote }}
-      {{- end }}
-      {{- with .fetchWaitSecond | int }}
-      timeoutSeconds: {{ . }}
-      {{- end }}
-      {{- with .updateEvery | int }}
-      updateSeconds: {{ . }}
-      {{- end }}
-      mountPath: {{ .mountPath | quote }}
-      {{- with .subPath }}
-      subPath: {{ . | quote }}
-      {{- end }}
-      {{- with .gitSecretName }}
-      secretName: {{ . | quote }}
-      {{- end }}
-    {{- end }}
-  {{- end }}
-"""
-
-_SSH_KEY = """\
-{{- with include "kube-openmpi.keySecretName" . }}
----
-apiVersion: v1
-kind: Secret
-metadata:
-  name: {{ . | quote }}
-  labels:
-    app: {{ include "kube-openmpi.appName" $ | default "@APP_NAME@" | quote }}
-    chart: @CHART_LABEL@
-    release: {{ $.Release.Name | quote }}
-    heritage: @HERITAGE@
-type: Opaque
-data:
-  id_rsa: {{ $.Values.sshKey.id_rsa | b64enc }}
-  id_rsa.pub: {{ $.Values.sshKey.id_rsa_pub | b64enc }}
-  authorized_keys: {{ $.Values.sshKey.id_rsa_pub | b64enc }}
-{{- end }}
+{{- /* A line for each placeholder below a path. */}}
+{{- define "kube-openmpi.placeholders" -}}
+{{- $path := index . 0 -}}
+{{- $found := index . 1 -}}
+{{- if kindIs "map" $found -}}
+{{- range $key, $inner := $found -}}
+{{- $inside := printf "%s.%s" $path $key | trimPrefix "." -}}
+{{- include "kube-openmpi.placeholders" (list $inside $inner) -}}
+{{- end -}}
+{{- else if kindIs "slice" $found -}}
+{{- range $index, $inner := $found -}}
+{{- include "kube-openmpi.placeholders" (list (printf "%s[%d]" $path $index) $inner) -}}
+{{- end -}}
+{{- else if kindIs "string" $found -}}
+{{- with regexFind `@PLACEHOLDER@` $found -}}
+{{- printf "%s: replace %s by a value of your own\\n" $path . -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 """
 
 _NOTES = """\

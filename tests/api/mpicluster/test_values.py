@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import random
 import re
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,13 @@ import msgspec
 import pytest
 import yaml
 
+from api.mpicluster import random_values
 from api.mpicluster.broken_values import BROKEN, BrokenValues
-from traincrew.api.kinds.mpicluster.convert import cluster, documents
+from traincrew.api.kinds.mpicluster.convert import cluster, documents, fields
 from traincrew.api.kinds.mpicluster.rules import problems as problems_of_cluster
 from traincrew.api.kinds.mpicluster.types import decode
 from traincrew.api.kinds.mpicluster.values import NO_EFFECT, ChartValues, defaults, merged
-from traincrew.api.kinds.mpicluster.valuescheck import described, key_of, paths, problems
+from traincrew.api.kinds.mpicluster.valuescheck import described, key_of, problems
 from traincrew.api.kinds.mpicluster.valuespage import page
 from traincrew.api.meta import ObjectMeta
 
@@ -125,10 +127,9 @@ def look_up(node: Any, path: str) -> Any:
 
 
 COMPARED = [
-    (path, becomes)
-    for path, becomes in paths().items()
-    if becomes
-    and not path.startswith(("image", "sshKey"))
+    (path, found[0])
+    for path, found in fields().items()
+    if not path.startswith(("image", "sshKey"))
     and path not in {"mpiMaster.oneShot.enabled", "appCodesToSync", "transport"}
 ]
 
@@ -146,13 +147,13 @@ def test_every_key_becomes_its_field(key: str, becomes: str) -> None:
 
 def test_the_file_has_a_value_for_every_key_but_other_ones_than_the_defaults() -> None:
     values, usual = load("everything.yaml") | load("ssh-key.yaml"), defaults()
-    for path, _, _ in described(ChartValues, ""):
+    for path, _ in described(ChartValues, ""):
         if "[]" not in path and path != "transport":  # it excludes other keys
             assert look_up(values, path) != look_up(usual, path), path
 
 
 @pytest.mark.parametrize(
-    "key", [path for path, about, _ in described(ChartValues, "") if about == NO_EFFECT]
+    "key", [path for path, about in described(ChartValues, "") if about == NO_EFFECT]
 )
 def test_keys_for_images_of_kube_openmpi_have_no_effect(key: str) -> None:
     values = load("everything.yaml")
@@ -248,10 +249,10 @@ def test_keys_become_a_secret() -> None:
 def test_every_key_is_on_the_reference_page() -> None:
     text = page()
 
-    for key, about, becomes in described(ChartValues, ""):
-        if becomes and about != NO_EFFECT:
-            assert f"| `{key}` |" in text
-            assert becomes in text
+    for key, about in described(ChartValues, ""):
+        if about != NO_EFFECT:
+            assert all(f"`{field}`" in text for field in fields().get(key, ()))
+            assert f"| `{key}` |" in text or key not in fields()
     assert "| `mpiWorkers.num` | `4` | `workers.replicas` | Number of workers. |" in text
     assert "| `kubectlImage` |" in text
     assert "| `mpiWorkers` |" not in text
@@ -280,6 +281,14 @@ def test_all_mistakes_are_named_at_once() -> None:
         "mpiWorkers.num",
         "mpiWorkers.nums",
     ]
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_random_values_are_refused_or_become_valid_clusters(seed: int) -> None:
+    given = merged(random_values.values(random.Random(seed)))
+    if not problems(given, "mine"):
+        spec = decode(cluster(given, "mine")["spec"])
+        assert problems_of_cluster(ObjectMeta(name="mine"), spec) == []
 
 
 def test_keys_are_not_in_messages() -> None:
@@ -321,7 +330,7 @@ def test_every_field_exists() -> None:
     """The fields that keys are said to become are those of the types."""
     schema = msgspec.json.schema(decode({}).__class__)
     known = re.sub(r"\s", "", msgspec.json.encode(schema).decode())
-    for key, becomes in paths().items():
+    for key, becomes in ((key, field) for key, found in fields().items() for field in found):
         for step in becomes.split(".template.", maxsplit=1)[0].split("."):
             name = step.removesuffix("[]")
             assert not name or f'"{name}":' in known, (key, becomes)

@@ -23,8 +23,11 @@ MAX_UPDATE_SECONDS = 86400
 
 DNS_LABEL = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 OBJECT_NAME = "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
-GIT_WORD = r"^[^-\s]\S*$"
-"""A repository or branch: git would take a leading '-' for an option."""
+GIT_WORD = r"^[^-\t\n\v\f\r ][^\t\n\v\f\r ]*$"
+"""A repository or branch: git would take a leading '-' for an option.
+
+Which characters are spaces is written out, because Python and Go have different ones.
+"""
 ABSOLUTE_PATH = "^/"
 HTTP_LOGIN = "(?i)^https?://[^/]*@"
 LOGIN = "^[^:/]+://[^/@]*:[^/]*@"
@@ -35,15 +38,28 @@ NO_SECRETS = (
 )
 SERVER = "^[^/]*:"
 """An address has a scheme, or a host before a ':'; git takes others for paths of its machine."""
+URL_SERVER = "^[^:/]+://[^/?#]|^(?i:file):"
+"""A URL with a host; a file needs none."""
+URL = (
+    r"^[^:/]+://([^/?#]*@)?(\[[^]]*\]|[^/?#:\[\]]*)"
+    "(:(0*([0-9]{1,4}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]))?)?"
+    "([/?#]|$)"
+)
+"""A URL whose port, if it has one, is a number up to 65535."""
 NO_SERVER = (
     "repository has no server: write an address such as https://git.example.com/me/code or"
     " git@git.example.com:me/code"
 )
+NO_PORT = "it is not a URL: what follows the host's ':' is not a number; correct the port"
 COMMIT = "^([0-9a-f]{40}|[0-9a-f]{64})$"
 """A commit with all of its digits."""
 COMMIT_STAYS = (
     "updateSeconds has no use, because branch is a commit, which never changes: remove"
     " updateSeconds, or write the name of a branch"
+)
+COMMIT_NEEDS_NO_UPDATES = (
+    "it has no use, because the branch is a commit, which never changes; remove it, or write the"
+    " name of a branch"
 )
 SUB_PATH_NEEDS = "subPath must be the name of the entry, or begin with it and '/'"
 

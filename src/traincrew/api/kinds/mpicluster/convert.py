@@ -1,13 +1,32 @@
 """Turns the values of the chart kube-openmpi into an MPICluster.
 
-The chart (`traincrew.predecessors.openmpi`) does the same with Helm's templates.
+The documents below are written once, and rendered twice: here for `traincrew mpi`, and by the chart
+(`traincrew.predecessors.openmpi`), whose templates are generated from them.
 """
 
 from __future__ import annotations
 
-from base64 import b64encode
+from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any
 
+from traincrew.api.expressions import (
+    All,
+    Either,
+    Encoded,
+    Filled,
+    ForEach,
+    Get,
+    Node,
+    Number,
+    Same,
+    Shortened,
+    When,
+    built,
+    get,
+    gets,
+    text,
+)
 from traincrew.api.kinds.mpicluster.transport import EXEC
 from traincrew.api.kinds.mpicluster.types import (
     API_VERSION,
@@ -25,6 +44,133 @@ MAX_APP_NAME = 63
 Document = dict[str, Any]
 
 
+def value(key: str) -> Get:
+    """Return the expression of a value by its key, such as ``mpiWorkers.num``."""
+    return get(f"values.{key}")
+
+
+# -- the documents; the variables are the values, and the name of the cluster ----------------------
+
+NAME = get("name")
+APP_NAME = Shortened(value("nameOverride"), MAX_APP_NAME)
+"""The name as kube-openmpi shortens it; empty if it is the default."""
+SECRET_NAME = text(NAME, "-ssh-key")
+HAS_KEYS = All(value("sshKey.id_rsa"), value("sshKey.id_rsa_pub"))
+IS_EXEC = Same(value("transport"), EXEC)
+
+
+def _if_enabled(section: str, part: Any) -> When:
+    return When(value(f"{section}.enabled"), part)
+
+
+def _unless_0(node: Node) -> When:
+    return When(Filled(Number(node)), Number(node))
+
+
+def _template(role: str, container: str) -> Document:
+    scheduling = f"{role}.customScheduling"
+    return {
+        "spec": {
+            "schedulerName": _if_enabled(scheduling, value(f"{scheduling}.schedulerName")),
+            "securityContext": value(f"{role}.securityContext"),
+            "imagePullSecrets": value("image.pullSecrets"),
+            "nodeSelector": value(f"{role}.nodeSelector"),
+            "tolerations": value(f"{role}.tolerations"),
+            "affinity": value(f"{role}.affinity"),
+            "volumes": value(f"{role}.volumes"),
+            "containers": [
+                {
+                    "name": container,
+                    "image": text(value("image.repository"), ":", value("image.tag")),
+                    "imagePullPolicy": value("image.pullPolicy"),
+                    "resources": value(f"{role}.resources"),
+                    "volumeMounts": value(f"{role}.volumeMounts"),
+                }
+            ],
+        }
+    }
+
+
+_BUDGET = "mpiWorkers.customScheduling.podDisruptionBudget"
+CLUSTER: Document = {
+    "apiVersion": API_VERSION,
+    "kind": KIND,
+    "metadata": {"name": NAME},
+    "spec": {
+        "appName": APP_NAME,
+        "transport": When(IS_EXEC, value("transport")),
+        "hostfile": {
+            "autoUpdate": value("mpiMaster.autoUpdateHostfile.enabled"),
+            "updateSeconds": Number(value("mpiMaster.autoUpdateHostfile.updateEvery")),
+        },
+        "ssh": {
+            "keySecretName": When(HAS_KEYS, SECRET_NAME),
+            "gateway": {
+                "enabled": _if_enabled("sshGateway", True),
+                "nodePort": _if_enabled("sshGateway", Number(value("sshGateway.nodePort"))),
+            },
+        },
+        "networkPolicy": {"enabled": _if_enabled("networkPolicy", True)},
+        "master": {
+            "oneShot": _if_enabled(
+                "mpiMaster.oneShot",
+                {
+                    "command": value("mpiMaster.oneShot.command"),
+                    "scaleDownWorkers": value("mpiMaster.oneShot.autoScaleDownWorkers"),
+                },
+            ),
+            "template": _template("mpiMaster", MASTER_CONTAINER),
+        },
+        "workers": {
+            "replicas": Number(value("mpiWorkers.num")),
+            "podManagementPolicy": value("mpiWorkers.podManagementPolicy"),
+            "podDisruptionBudget": {
+                "enabled": _if_enabled("mpiWorkers.customScheduling", _if_enabled(_BUDGET, True))
+            },
+            "template": _template("mpiWorkers", WORKER_CONTAINER),
+        },
+        "codeSync": ForEach(
+            value("appCodesToSync"),
+            "code",
+            {
+                "name": get("code.name"),
+                "repository": get("code.gitRepo"),
+                "branch": get("code.gitBranch"),
+                "timeoutSeconds": _unless_0(get("code.fetchWaitSecond")),
+                "updateSeconds": _unless_0(get("code.updateEvery")),
+                "mountPath": get("code.mountPath"),
+                "subPath": get("code.subPath"),
+                "secretName": get("code.gitSecretName"),
+            },
+        ),
+    },
+}
+
+SECRET: Document = {
+    "apiVersion": "v1",
+    "kind": "Secret",
+    "metadata": {
+        "name": SECRET_NAME,
+        "labels": {
+            "app": Either(APP_NAME, DEFAULT_APP_NAME),
+            "chart": CHART_LABEL,
+            "release": NAME,
+            "heritage": HERITAGE,
+        },
+    },
+    "type": "Opaque",
+    "data": {
+        "id_rsa": Encoded(value("sshKey.id_rsa")),
+        "id_rsa.pub": Encoded(value("sshKey.id_rsa_pub")),
+        "authorized_keys": Encoded(value("sshKey.id_rsa_pub")),
+    },
+}
+"""The Secret with the keys, if the values have some."""
+
+
+# -- what becomes of values -----------------------------------------------------------------------
+
+
 def documents(values: Document, name: str, namespace: str | None = None) -> list[Document]:
     """Return the MPICluster that values describe, behind the Secret if they have keys.
 
@@ -33,9 +179,10 @@ def documents(values: Document, name: str, namespace: str | None = None) -> list
         name: The name of the cluster: what a release is for Helm.
         namespace: The namespace, if it is to be in the documents.
     """
+    scope = {"values": values, "name": name}
     found = [cluster(values, name)]
-    if _has_keys(values):
-        found.insert(0, secret(values, name))
+    if HAS_KEYS.value(scope):
+        found.insert(0, built(SECRET, scope))
     if namespace:
         for document in found:
             metadata = document["metadata"]
@@ -43,163 +190,53 @@ def documents(values: Document, name: str, namespace: str | None = None) -> list
     return found
 
 
-def secret(values: Document, name: str) -> Document:
-    """Return the Secret with the keys that values have."""
-    keys = values["sshKey"]
-    public = _encoded(keys["id_rsa_pub"])
-    return {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {
-            "name": _secret_name(name),
-            "labels": {
-                "app": _app_name(values) or DEFAULT_APP_NAME,
-                "chart": CHART_LABEL,
-                "release": name,
-                "heritage": HERITAGE,
-            },
-        },
-        "type": "Opaque",
-        "data": {
-            "id_rsa": _encoded(keys["id_rsa"]),
-            "id_rsa.pub": public,
-            "authorized_keys": public,
-        },
-    }
-
-
 def cluster(values: Document, name: str) -> Document:
     """Return the MPICluster; what is not set, or empty, is left out."""
-    hostfile = values.get("mpiMaster", {}).get("autoUpdateHostfile", {})
-    gateway = values.get("sshGateway", {})
-    spec = {
-        "appName": _app_name(values),
-        "transport": EXEC if values.get("transport") == EXEC else None,
-        "hostfile": _filled(
-            {
-                "autoUpdate": hostfile.get("enabled"),
-                "updateSeconds": _number(hostfile.get("updateEvery")),
-            }
-        ),
-        "ssh": _filled(
-            {
-                "keySecretName": _secret_name(name) if _has_keys(values) else None,
-                "gateway": _filled({"enabled": True, "nodePort": _number(gateway.get("nodePort"))})
-                if gateway.get("enabled")
-                else None,
-            }
-        ),
-        "networkPolicy": {"enabled": True}
-        if values.get("networkPolicy", {}).get("enabled")
-        else None,
-        "master": _master(values),
-        "workers": _workers(values),
-        "codeSync": [_code(each) for each in values.get("appCodesToSync", [])],
-    }
-    return {
-        "apiVersion": API_VERSION,
-        "kind": KIND,
-        "metadata": {"name": name},
-        "spec": _filled(spec),
-    }
+    document: Document = built(CLUSTER, {"values": values, "name": name})
+    return document
 
 
-def _master(values: Document) -> Document:
-    given = values.get("mpiMaster", {})
-    one_shot = given.get("oneShot", {})
-    command = _filled(
-        {
-            "command": one_shot.get("command"),
-            "scaleDownWorkers": one_shot.get("autoScaleDownWorkers"),
-        }
-    )
-    return _filled(
-        {
-            "oneShot": command if one_shot.get("enabled") else None,
-            "template": _template(values, given, MASTER_CONTAINER),
-        }
-    )
+@cache
+def fields() -> dict[str, list[str]]:
+    """Return the fields of ``spec`` that each key of the values becomes, by its path."""
+    found: dict[str, list[str]] = {}
+    for key, field in _places(CLUSTER["spec"], "", {"values": ""}, ()):
+        found.setdefault(key, []).append(field)
+    return found
 
 
-def _workers(values: Document) -> Document:
-    given = values.get("mpiWorkers", {})
-    scheduling = given.get("customScheduling", {})
-    budget = scheduling.get("podDisruptionBudget", {})
-    return _filled(
-        {
-            "replicas": _number(given.get("num")),
-            "podManagementPolicy": given.get("podManagementPolicy"),
-            "podDisruptionBudget": {"enabled": True}
-            if scheduling.get("enabled") and budget.get("enabled")
-            else None,
-            "template": _template(values, given, WORKER_CONTAINER),
-        }
-    )
+def _places(
+    part: Any, field: str, prefixes: Mapping[str, str], tested: tuple[str, ...]
+) -> Iterator[tuple[str, str]]:
+    """Yield the keys in a part, each with its field.
+
+    Args:
+        part: A part of the document.
+        field: Its path.
+        prefixes: The variables, each with the path of what it stands for.
+        tested: The keys of the innermost condition: that is what a constant becomes, or a mapping.
+    """
+    match part:
+        case Node():
+            keys = _keys(part, prefixes) or tested
+            yield from ((key, field) for key in keys)
+        case When(test, inner):
+            yield from _places(inner, field, prefixes, _keys(test, prefixes))
+        case ForEach(over, variable, inner):
+            (key,) = _keys(over, prefixes)
+            yield key, field
+            yield from _places(inner, f"{field}[]", {**prefixes, variable: f"{key}[]."}, ())
+        case Mapping():
+            yield from ((key, field) for key in tested)
+            for name, inner in part.items():
+                yield from _places(inner, f"{field}.{name}".lstrip("."), prefixes, ())
+        case list():
+            for inner in part:
+                yield from _places(inner, f"{field}[]", prefixes, ())
+        case bool():
+            yield from ((key, field) for key in tested)
 
 
-def _template(values: Document, given: Document, container: str) -> Document:
-    image = values.get("image", {})
-    scheduling = given.get("customScheduling", {})
-    pod = {
-        "schedulerName": scheduling.get("schedulerName") if scheduling.get("enabled") else None,
-        "securityContext": given.get("securityContext"),
-        "imagePullSecrets": image.get("pullSecrets"),
-        "nodeSelector": given.get("nodeSelector"),
-        "tolerations": given.get("tolerations"),
-        "affinity": given.get("affinity"),
-        "volumes": given.get("volumes"),
-        "containers": [
-            _filled(
-                {
-                    "name": container,
-                    "image": f"{image.get('repository')}:{image.get('tag')}",
-                    "imagePullPolicy": image.get("pullPolicy"),
-                    "resources": given.get("resources"),
-                    "volumeMounts": given.get("volumeMounts"),
-                }
-            )
-        ],
-    }
-    return {"spec": _filled(pod)}
-
-
-def _code(given: Document) -> Document:
-    return _filled(
-        {
-            "name": given["name"],
-            "repository": given["gitRepo"],
-            "branch": given.get("gitBranch"),
-            "timeoutSeconds": _number(given.get("fetchWaitSecond")) or None,
-            "updateSeconds": _number(given.get("updateEvery")) or None,
-            "mountPath": given["mountPath"],
-            "subPath": given.get("subPath"),
-            "secretName": given.get("gitSecretName"),
-        }
-    )
-
-
-def _has_keys(values: Document) -> bool:
-    keys = values.get("sshKey", {})
-    return bool(keys.get("id_rsa") and keys.get("id_rsa_pub"))
-
-
-def _secret_name(name: str) -> str:
-    return f"{name}-ssh-key"
-
-
-def _app_name(values: Document) -> str:
-    """Return the name as kube-openmpi shortens it; empty if it is the default."""
-    return str(values.get("nameOverride", ""))[:MAX_APP_NAME].removesuffix("-")
-
-
-def _number(value: Any) -> int | None:
-    return None if value is None else int(value)
-
-
-def _encoded(text: str) -> str:
-    return b64encode(text.encode()).decode()
-
-
-def _filled(mapping: Document) -> Document:
-    """Return the entries that are set and not empty; false and 0 are values."""
-    return {key: value for key, value in mapping.items() if value not in (None, "", [], {})}
+def _keys(node: Node, prefixes: Mapping[str, str]) -> tuple[str, ...]:
+    found = (each for each in gets(node) if each.variable in prefixes)
+    return tuple(dict.fromkeys(prefixes[each.variable] + ".".join(each.keys) for each in found))

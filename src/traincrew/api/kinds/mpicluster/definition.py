@@ -19,7 +19,7 @@ from traincrew.api.kind import (
     StatusWords,
     rules,
 )
-from traincrew.api.kinds.mpicluster.rules import WRONG_NAME
+from traincrew.api.kinds.mpicluster.clusterchecks import WRONG_NAME
 from traincrew.api.kinds.mpicluster.transport import RULES as TRANSPORT_RULES
 from traincrew.api.kinds.mpicluster.types import (
     CLUSTER_NAME,

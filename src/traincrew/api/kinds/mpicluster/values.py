@@ -1,8 +1,8 @@
-"""The values of the chart kube-openmpi: their keys, defaults, and the fields that they become.
+"""The values of the chart kube-openmpi: their keys and defaults.
 
 The keys and defaults are those of the chart 0.7.0 of everpeace/kube-openmpi. The types are used for
-the chart's schema and its ``values.yaml``, for the reference page, and to check values files. In
-them ``extra["field"]`` is the field of an MPICluster's ``spec`` that a key becomes.
+the chart's schema and its ``values.yaml``, for the reference page, and to check values files.
+`traincrew.api.kinds.mpicluster.convert` has the field that each key becomes.
 """
 
 from __future__ import annotations
@@ -30,11 +30,8 @@ Mapping = dict[str, Any]
 Mappings = list[dict[str, Any]]
 
 
-def _about(description: str, becomes: str = "") -> Meta:
-    return Meta(
-        extra_json_schema={"description": description},
-        extra={"description": description, "field": becomes},
-    )
+def _about(description: str) -> Meta:
+    return Meta(extra_json_schema={"description": description}, extra={"description": description})
 
 
 class _Values(Struct, rename="camel", kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -50,26 +47,14 @@ class PullSecret(_Values, frozen=True):
 class Image(_Values, frozen=True):
     """The image of all pods."""
 
-    repository: Annotated[
-        str,
-        _about(
-            "Repository of the image of master and workers.", "template.spec.containers[].image"
-        ),
-    ] = "everpeace/kube-openmpi"
-    tag: Annotated[
-        str,
-        _about(
-            "Tag of the image, in quotes if it is a number.", "template.spec.containers[].image"
-        ),
-    ] = "0.7.0"
-    pull_policy: Annotated[
-        PullPolicy,
-        _about("When the image is pulled.", "template.spec.containers[].imagePullPolicy"),
-    ] = "IfNotPresent"
-    pull_secrets: Annotated[
-        list[PullSecret],
-        _about("Secrets to pull the image with.", "template.spec.imagePullSecrets"),
-    ] = field(default_factory=list)
+    repository: Annotated[str, _about("Repository of the image of master and workers.")] = (
+        "everpeace/kube-openmpi"
+    )
+    tag: Annotated[str, _about("Tag of the image, in quotes if it is a number.")] = "0.7.0"
+    pull_policy: Annotated[PullPolicy, _about("When the image is pulled.")] = "IfNotPresent"
+    pull_secrets: Annotated[list[PullSecret], _about("Secrets to pull the image with.")] = field(
+        default_factory=list
+    )
 
 
 class HelperImage(_Values, frozen=True):
@@ -85,66 +70,47 @@ class NetworkPolicyValues(_Values, frozen=True):
 
     enabled: Annotated[
         bool,
-        _about(
-            "Whether the pods accept connections of each other only; the master also others.",
-            "networkPolicy.enabled",
-        ),
+        _about("Whether the pods accept connections of each other only; the master also others."),
     ] = False
 
 
 class GatewayValues(_Values, frozen=True):
     """The Service for ssh from outside."""
 
-    enabled: Annotated[
-        bool,
-        _about("Whether the master is reached by ssh from outside.", "ssh.gateway.enabled"),
-    ] = False
-    node_port: Annotated[Whole, _about("Port of the nodes for it.", "ssh.gateway.nodePort")] = (
-        DEFAULT_NODE_PORT
-    )
+    enabled: Annotated[bool, _about("Whether the master is reached by ssh from outside.")] = False
+    node_port: Annotated[Whole, _about("Port of the nodes for it.")] = DEFAULT_NODE_PORT
 
 
 class SshKey(_Values, frozen=True):
     """The key pair, from ssh-key.yaml."""
 
     id_rsa: Annotated[
-        str,
-        _about(
-            "Private key that all pods share. Without keys, the operator makes some.",
-            "ssh.keySecretName",
-        ),
+        str, _about("Private key that all pods share. Without keys, the operator makes some.")
     ] = field(default="", name="id_rsa")
-    id_rsa_pub: Annotated[str, _about("Public key of it, in one line.", "ssh.keySecretName")] = (
-        field(default="", name="id_rsa_pub")
+    id_rsa_pub: Annotated[str, _about("Public key of it, in one line.")] = field(
+        default="", name="id_rsa_pub"
     )
 
 
 class AutoUpdate(_Values, frozen=True):
     """How the hostfile is kept."""
 
-    enabled: Annotated[
-        bool, _about("Whether the hostfile follows the workers.", "hostfile.autoUpdate")
-    ] = True
-    update_every: Annotated[
-        Whole, _about("Within how many seconds it does.", "hostfile.updateSeconds")
-    ] = DEFAULT_UPDATE_SECONDS
+    enabled: Annotated[bool, _about("Whether the hostfile follows the workers.")] = True
+    update_every: Annotated[Whole, _about("Within how many seconds it does.")] = (
+        DEFAULT_UPDATE_SECONDS
+    )
 
 
 class OneShotValues(_Values, frozen=True):
     """The command of a one-shot cluster."""
 
-    enabled: Annotated[
-        bool,
-        _about("Whether the master runs the command, and ends with it.", "master.oneShot"),
-    ] = False
+    enabled: Annotated[bool, _about("Whether the master runs the command, and ends with it.")] = (
+        False
+    )
     auto_scale_down_workers: Annotated[
-        bool,
-        _about(
-            "Whether the workers are scaled down to 0 when it succeeded.",
-            "master.oneShot.scaleDownWorkers",
-        ),
+        bool, _about("Whether the workers are scaled down to 0 when it succeeded.")
     ] = True
-    command: Annotated[str, _about("The command, for a shell.", "master.oneShot.command")] = """\
+    command: Annotated[str, _about("The command, for a shell.")] = """\
 mpiexec --allow-run-as-root \\
   --hostfile /kube-openmpi/generated/hostfile \\
   --display-map -n 4 -npernode 1 \\
@@ -156,20 +122,14 @@ class MasterScheduling(_Values, frozen=True):
     """Another scheduler for the master."""
 
     enabled: Annotated[bool, _about("Whether schedulerName is used.")] = False
-    scheduler_name: Annotated[
-        str, _about("Scheduler of the master.", "master.template.spec.schedulerName")
-    ] = ""
+    scheduler_name: Annotated[str, _about("Scheduler of the master.")] = ""
 
 
 class DisruptionBudgetValues(_Values, frozen=True):
     """Protection of the workers."""
 
     enabled: Annotated[
-        bool,
-        _about(
-            "Whether no worker may be evicted; used with customScheduling.enabled only.",
-            "workers.podDisruptionBudget.enabled",
-        ),
+        bool, _about("Whether no worker may be evicted; used with customScheduling.enabled only.")
     ] = False
 
 
@@ -179,9 +139,7 @@ class WorkerScheduling(_Values, frozen=True):
     enabled: Annotated[bool, _about("Whether schedulerName and podDisruptionBudget are used.")] = (
         False
     )
-    scheduler_name: Annotated[
-        str, _about("Scheduler of the workers.", "workers.template.spec.schedulerName")
-    ] = ""
+    scheduler_name: Annotated[str, _about("Scheduler of the workers.")] = ""
     pod_disruption_budget: Annotated[
         DisruptionBudgetValues, _about("Protection of the workers from evictions.")
     ] = DisruptionBudgetValues()
@@ -193,98 +151,77 @@ class MasterValues(_Values, frozen=True):
     auto_update_hostfile: Annotated[
         AutoUpdate, _about("How /kube-openmpi/generated/hostfile is kept.")
     ] = AutoUpdate()
-    security_context: Annotated[
-        Mapping, _about("securityContext of the pod.", "master.template.spec.securityContext")
-    ] = field(default_factory=dict)
+    security_context: Annotated[Mapping, _about("securityContext of the pod.")] = field(
+        default_factory=dict
+    )
     one_shot: Annotated[
         OneShotValues, _about("A command that the master runs; else it waits for kubectl exec.")
     ] = OneShotValues()
     custom_scheduling: Annotated[MasterScheduling, _about("Another scheduler for the master.")] = (
         MasterScheduling()
     )
-    resources: Annotated[
-        Mapping,
-        _about("Resources of the container.", "master.template.spec.containers[].resources"),
-    ] = field(default_factory=dict)
-    node_selector: Annotated[
-        Mapping, _about("Labels of the nodes for it.", "master.template.spec.nodeSelector")
-    ] = field(default_factory=dict)
-    tolerations: Annotated[
-        Mappings, _about("Tolerations of the pod.", "master.template.spec.tolerations")
-    ] = field(default_factory=list)
-    affinity: Annotated[
-        Mapping, _about("Affinity of the pod.", "master.template.spec.affinity")
-    ] = field(default_factory=dict)
-    volumes: Annotated[Mappings, _about("Volumes of the pod.", "master.template.spec.volumes")] = (
-        field(default_factory=list)
+    resources: Annotated[Mapping, _about("Resources of the container.")] = field(
+        default_factory=dict
     )
-    volume_mounts: Annotated[
-        Mappings,
-        _about("Where the container has them.", "master.template.spec.containers[].volumeMounts"),
-    ] = field(default_factory=list)
+    node_selector: Annotated[Mapping, _about("Labels of the nodes for it.")] = field(
+        default_factory=dict
+    )
+    tolerations: Annotated[Mappings, _about("Tolerations of the pod.")] = field(
+        default_factory=list
+    )
+    affinity: Annotated[Mapping, _about("Affinity of the pod.")] = field(default_factory=dict)
+    volumes: Annotated[Mappings, _about("Volumes of the pod.")] = field(default_factory=list)
+    volume_mounts: Annotated[Mappings, _about("Where the container has them.")] = field(
+        default_factory=list
+    )
 
 
 class WorkerValues(_Values, frozen=True):
     """The workers."""
 
-    num: Annotated[Whole, _about("Number of workers.", "workers.replicas")] = DEFAULT_REPLICAS
-    security_context: Annotated[
-        Mapping, _about("securityContext of the pods.", "workers.template.spec.securityContext")
-    ] = field(default_factory=dict)
+    num: Annotated[Whole, _about("Number of workers.")] = DEFAULT_REPLICAS
+    security_context: Annotated[Mapping, _about("securityContext of the pods.")] = field(
+        default_factory=dict
+    )
     custom_scheduling: Annotated[
         WorkerScheduling, _about("Another scheduler for the workers, such as one for gangs.")
     ] = WorkerScheduling()
-    resources: Annotated[
-        Mapping,
-        _about("Resources of the container.", "workers.template.spec.containers[].resources"),
-    ] = field(default_factory=dict)
+    resources: Annotated[Mapping, _about("Resources of the container.")] = field(
+        default_factory=dict
+    )
     pod_management_policy: Annotated[
-        PodManagementPolicy,
-        _about("Whether workers start all at once.", "workers.podManagementPolicy"),
+        PodManagementPolicy, _about("Whether workers start all at once.")
     ] = "Parallel"
-    node_selector: Annotated[
-        Mapping, _about("Labels of the nodes for them.", "workers.template.spec.nodeSelector")
-    ] = field(default_factory=dict)
-    tolerations: Annotated[
-        Mappings, _about("Tolerations of the pods.", "workers.template.spec.tolerations")
-    ] = field(default_factory=list)
-    affinity: Annotated[
-        Mapping, _about("Affinity of the pods.", "workers.template.spec.affinity")
-    ] = field(default_factory=dict)
-    volumes: Annotated[
-        Mappings, _about("Volumes of the pods.", "workers.template.spec.volumes")
-    ] = field(default_factory=list)
-    volume_mounts: Annotated[
-        Mappings,
-        _about("Where the container has them.", "workers.template.spec.containers[].volumeMounts"),
-    ] = field(default_factory=list)
+    node_selector: Annotated[Mapping, _about("Labels of the nodes for them.")] = field(
+        default_factory=dict
+    )
+    tolerations: Annotated[Mappings, _about("Tolerations of the pods.")] = field(
+        default_factory=list
+    )
+    affinity: Annotated[Mapping, _about("Affinity of the pods.")] = field(default_factory=dict)
+    volumes: Annotated[Mappings, _about("Volumes of the pods.")] = field(default_factory=list)
+    volume_mounts: Annotated[Mappings, _about("Where the container has them.")] = field(
+        default_factory=list
+    )
 
 
 class AppCode(_Values, frozen=True):
     """A git repository to fetch."""
 
-    name: Annotated[str, _about("Name of the entry.", "codeSync[].name")]
-    git_repo: Annotated[str, _about("URL of the repository.", "codeSync[].repository")]
-    mount_path: Annotated[str, _about("Where the containers have it.", "codeSync[].mountPath")]
-    git_branch: Annotated[str | None, _about("Branch to fetch.", "codeSync[].branch")] = None
+    name: Annotated[str, _about("Name of the entry.")]
+    git_repo: Annotated[str, _about("URL of the repository.")]
+    mount_path: Annotated[str, _about("Where the containers have it.")]
+    git_branch: Annotated[str | None, _about("Branch to fetch.")] = None
     fetch_wait_second: Annotated[
-        Whole | None,
-        _about("Seconds after which fetching is tried again.", "codeSync[].timeoutSeconds"),
+        Whole | None, _about("Seconds after which fetching is tried again.")
     ] = None
     update_every: Annotated[
         Whole | None,
-        _about(
-            "Seconds after which running pods look for new commits. Not in kube-openmpi.",
-            "codeSync[].updateSeconds",
-        ),
+        _about("Seconds after which running pods look for new commits. Not in kube-openmpi."),
     ] = None
-    sub_path: Annotated[
-        str | None,
-        _about("Directory to mount, beginning with the name.", "codeSync[].subPath"),
-    ] = None
+    sub_path: Annotated[str | None, _about("Directory to mount, beginning with the name.")] = None
     git_secret_name: Annotated[
-        str | None,
-        _about("Secret with the key (ssh) of a private repository.", "codeSync[].secretName"),
+        str | None, _about("Secret with the key (ssh) of a private repository.")
     ] = None
 
 
@@ -292,7 +229,7 @@ class ChartValues(_Values, frozen=True):
     """Values of the chart, spelled as kube-openmpi does."""
 
     name_override: Annotated[
-        str, _about(f"Label app of everything, if it is not {DEFAULT_APP_NAME}.", "appName")
+        str, _about(f"Label app of everything, if it is not {DEFAULT_APP_NAME}.")
     ] = ""
     fullname_override: Annotated[str, _about("No effect, as in kube-openmpi.")] = ""
     image: Annotated[Image, _about("Image of master and workers.")] = Image()
@@ -306,8 +243,7 @@ class ChartValues(_Values, frozen=True):
         Literal["ssh", "exec"],
         _about(
             "How mpiexec starts processes in other pods: by ssh, or by kubectl exec, which needs no"
-            " ssh in the image. kube-openmpi has no such key.",
-            "transport",
+            " ssh in the image. kube-openmpi has no such key."
         ),
     ] = SSH
     network_policy: Annotated[NetworkPolicyValues, _about("Which connections are allowed.")] = (
@@ -322,7 +258,7 @@ class ChartValues(_Values, frozen=True):
     mpi_master: Annotated[MasterValues, _about("The master, where mpiexec runs.")] = MasterValues()
     mpi_workers: Annotated[WorkerValues, _about("The workers.")] = WorkerValues()
     app_codes_to_sync: Annotated[
-        list[AppCode], _about("Git repositories that are fetched into every pod.", "codeSync")
+        list[AppCode], _about("Git repositories that are fetched into every pod.")
     ] = field(default_factory=list)
 
 

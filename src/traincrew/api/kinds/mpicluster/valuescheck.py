@@ -10,31 +10,26 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 import msgspec
 from msgspec import Meta, Struct
 
-from traincrew.api import placeholders
-from traincrew.api.kinds.mpicluster import podvalues
-from traincrew.api.kinds.mpicluster.codesync import ABSOLUTE_PATH, DNS_LABEL, GIT_WORD, OBJECT_NAME
-from traincrew.api.kinds.mpicluster.convert import cluster
+from traincrew.api import checks, placeholders
+from traincrew.api.kinds.mpicluster import valuesrules
+from traincrew.api.kinds.mpicluster.convert import cluster, fields
 from traincrew.api.kinds.mpicluster.rules import problems as problems_of_cluster
-from traincrew.api.kinds.mpicluster.types import (
-    LABEL_VALUE,
-    decode,
-)
+from traincrew.api.kinds.mpicluster.types import decode
 from traincrew.api.kinds.mpicluster.values import ChartValues
 from traincrew.api.meta import ObjectMeta, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+NAME = "the name of the cluster"
+"""What problems say for the name, which no key has."""
 _AT = re.compile(r" - at `\$\.?(.*)`$")
-PATTERNS = {
-    LABEL_VALUE: "letters, digits, '-', '_' and '.', with a letter or digit at both ends",
-    DNS_LABEL: "lower case letters, digits and '-', with a letter or digit at both ends",
-    OBJECT_NAME: "the name of an object: lower case letters, digits, '-' and '.'",
-    GIT_WORD: "text without spaces that does not begin with '-'",
-    ABSOLUTE_PATH: "a path that begins with '/'",
+_WORDS = {
+    "secretName": "gitSecretName",
+    "repository has": "gitRepo has",
+    "spec.codeSync": "appCodesToSync",
 }
-_FIELD_OF_BOTH = "template."
-"""Beginning of fields that both templates have."""
+"""What messages about fields say, and what they say about keys."""
 _HELM = frozenset({"global"})
 """Keys at the top that Helm has a use for."""
 
@@ -48,7 +43,7 @@ def problems(values: dict[str, Any], name: str) -> list[Problem]:
     """
     found = [*_shape(values, ChartValues, ""), *placeholders.problems(values, "")]
     if not found:
-        found = [*_missing(values), *podvalues.problems(values)]
+        found = list(checks.problems(valuesrules.OF_VALUES, {"values": values}))
     return found or list(_of_cluster(values, name))
 
 
@@ -65,7 +60,9 @@ def _shape(value: Any, kind: Any, path: str) -> Iterator[Problem]:
             yield from _shape(each, item, f"{path}[{index}]")
     else:
         try:
-            msgspec.convert(value, kind)
+            # For Helm 2.0 is a whole number.
+            is_whole = isinstance(value, float) and value.is_integer()
+            msgspec.convert(int(value) if is_whole else value, kind)
         except msgspec.ValidationError as error:
             yield Problem(path, _explanation(error, kind, value))
 
@@ -167,72 +164,41 @@ def _list(words: list[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-# -- what belongs together ------------------------------------------------------------------------
-
-
-def _missing(values: dict[str, Any]) -> Iterator[Problem]:
-    image = values.get("image", {})
-    for key in ("repository", "tag"):
-        if not image.get(key):
-            yield Problem(f"image.{key}", f"it is required; write the {key} of your image")
-    keys = values.get("sshKey", {})
-    names = ("id_rsa", "id_rsa_pub")
-    for key, other in (names, names[::-1]):
-        if keys.get(other) and not keys.get(key):
-            yield Problem(
-                f"sshKey.{key}", f"it is required beside sshKey.{other}; write it, or remove both"
-            )
-    one_shot = values.get("mpiMaster", {}).get("oneShot", {})
-    if one_shot.get("enabled") and not one_shot.get("command", "").strip():
-        text = "it is required if oneShot.enabled is true; write what the master is to run"
-        yield Problem("mpiMaster.oneShot.command", text)
-
-
 # -- what an MPICluster refuses -------------------------------------------------------------------
 
 
 def _of_cluster(values: dict[str, Any], name: str) -> Iterator[Problem]:
     document = cluster(values, name)
-    try:
-        spec = decode(document["spec"])
-    except msgspec.ValidationError as error:
-        at = _AT.search(str(error))
-        field = f"spec.{at[1]}" if at is not None else "spec"
-        yield Problem(key_of(field), _limit(_AT.sub("", str(error))))
-        return
-    for problem in problems_of_cluster(ObjectMeta(name=name), spec):
-        key = key_of(problem.field)
-        yield Problem(
-            key, _in_values(problem.message) if key.endswith("gitRepo") else problem.message
-        )
+    found = list(checks.problems(valuesrules.limits(), {"cluster": document}))
+    if not found:
+        found = problems_of_cluster(ObjectMeta(name=name), decode(document["spec"]))
+    for problem in found:
+        yield Problem(key_of(problem.field), in_values(problem.message))
 
 
-def _in_values(text: str) -> str:
+def in_values(text: str) -> str:
     """Return a message about fields in the words of the values."""
-    return text.replace("secretName", "gitSecretName").replace("repository has", "gitRepo has")
-
-
-def _limit(text: str) -> str:
-    """Return what msgspec says of a limit, in words."""
-    for pattern, words in PATTERNS.items():
-        if repr(pattern) in text:
-            return f"expected {words}"
-    text = text.replace("`str`", "text").replace("`int`", "a whole number").replace("`", "")
-    return f"{text[0].lower()}{text[1:]}"
+    for field, key in _WORDS.items():
+        text = text.replace(field, key)
+    return text
 
 
 def key_of(field: str) -> str:
-    """Return the key that became a field of an MPICluster; the field if there is none."""
+    """Return the key that became a field of an MPICluster; the field if there is none.
+
+    Args:
+        field: The field; what is in brackets, such as an index, is what the key has there, too.
+    """
     if field == "metadata.name":
-        return "the name of the cluster"
-    numbers = re.findall(r"\[\d+\]", field)
-    general = re.sub(r"\[\d+\]", "[]", field.removeprefix("spec."))
+        return NAME
+    numbers = re.findall(r"\[[^]]*\]", field)
+    general = re.sub(r"\[[^]]*\]", "[]", field.removeprefix("spec."))
     found = max(
         (
             (becomes, key)
-            for key, becomes in paths().items()
-            if becomes
-            and (general == becomes or general.startswith((f"{becomes}.", f"{becomes}[")))
+            for key, all_fields in fields().items()
+            for becomes in all_fields
+            if general == becomes or general.startswith((f"{becomes}.", f"{becomes}["))
         ),
         key=lambda pair: len(pair[0]),
         default=None,
@@ -249,24 +215,19 @@ def key_of(field: str) -> str:
 
 
 @cache
-def paths() -> dict[str, str]:
-    """Return all keys by their paths, each with the field of ``spec`` that it becomes."""
-    found = {}
-    for path, _, becomes in described(ChartValues, ""):
-        found[path] = becomes
-        if becomes.startswith(_FIELD_OF_BOTH):
-            found[path] = f"master.{becomes}"
-    return found
+def paths() -> tuple[str, ...]:
+    """Return all keys by their paths."""
+    return tuple(path for path, _ in described(ChartValues, ""))
 
 
-def described(kind: Any, path: str) -> Iterator[tuple[str, str, str]]:
-    """Yield path, description and field of each key of a type, in their order."""
+def described(kind: Any, path: str) -> Iterator[tuple[str, str]]:
+    """Yield path and description of each key of a type, in their order."""
     for each in msgspec.structs.fields(kind):
         inside = f"{path}.{each.encode_name}".lstrip(".")
         inner = _plain(each.type)
         (meta,) = (meta for meta in each.type.__metadata__ if isinstance(meta, Meta))
         assert meta.extra is not None
-        yield inside, str(meta.extra["description"]), str(meta.extra["field"])
+        yield inside, str(meta.extra["description"])
         if get_origin(inner) is list:
             inner, inside = get_args(inner)[0], f"{inside}[]"
         if isinstance(inner, type) and issubclass(inner, Struct):

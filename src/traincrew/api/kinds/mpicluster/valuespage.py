@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from traincrew.api.kinds.mpicluster.convert import fields
 from traincrew.api.kinds.mpicluster.values import NO_EFFECT, ChartValues, defaults
 from traincrew.api.kinds.mpicluster.valuescheck import described
 
 FILE = "mpicluster-values.md"
-_OF_BOTH = "template."
 
 _INTRODUCTION = """\
 # Values of kube-openmpi
@@ -37,10 +37,10 @@ def page() -> str:
     """Return the page, in Markdown."""
     usual = defaults()
     keys = list(described(ChartValues, ""))
-    sections = {key.rpartition(".")[0] for key, _, _ in keys}
+    sections = {key.rpartition(".")[0] for key, _ in keys}
     rows = "".join(
-        f"| `{key}` | {_default(usual, key)} | {_field(becomes)} | {about} |\n"
-        for key, about, becomes in keys
+        f"| `{key}` | {_default(usual, key)} | {_fields(key)} | {about} |\n"
+        for key, about in keys
         if _is_shown(key, about, sections)
     )
     return f"{_INTRODUCTION}{rows}{_REST}"
@@ -66,7 +66,5 @@ def _default(usual: dict[str, Any], key: str) -> str:
     return f"`{json.dumps(node)}`"
 
 
-def _field(becomes: str) -> str:
-    if becomes.startswith(_OF_BOTH):
-        return f"`master.{becomes}`, `workers.{becomes}`"
-    return f"`{becomes}`" if becomes else ""
+def _fields(key: str) -> str:
+    return ", ".join(f"`{field}`" for field in fields().get(key, ()))
