@@ -170,11 +170,10 @@ def pod_state(pod: Pod) -> PodState:
     status = pod.status
     if pod.metadata.deletion_timestamp is not None and status.phase in {"Pending", "Running"}:
         return PodState("stopping", settled=False)
-    if status.phase in {"Succeeded", "Failed"}:
+    if status.ended:
         return _finished(pod)
-    scheduled = next((c for c in status.conditions if c.type == "PodScheduled"), None)
-    if scheduled is not None and scheduled.status == "False":
-        return PodState("waiting for a node", scheduled.message, "bad")
+    if (unscheduled := status.false("PodScheduled")) is not None:
+        return PodState("waiting for a node", unscheduled.message, "bad")
     sidecars = {c.name for c in pod.spec.init_containers if c.restart_policy == "Always"}
     for number, init in enumerate(status.init_container_statuses, 1):
         waiting, ended = init.state.waiting, init.state.terminated

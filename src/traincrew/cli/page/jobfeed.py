@@ -243,7 +243,7 @@ class JobFeed(Feed):
 
     def _explaining(self, job: Job) -> str | None:
         """Return the UID of the pod that explains why the job has failed, if it has."""
-        if job.status.true("Failed") is None:
+        if job.status.end != "Failed":
             return None
         pods = [(uid, known.pod, failure_of(known.pod)) for uid, known in self._pods.items()]
         return explaining(self._served.kind, job, pods)

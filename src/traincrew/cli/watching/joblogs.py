@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from traincrew.cli.display.console import Console, wants_colour
+from traincrew.cli.display.failures import place_of
 from traincrew.cli.display.folding import say
 from traincrew.cli.display.objects import Job, Pod, decode
 from traincrew.cli.display.text import plain
@@ -31,12 +32,10 @@ if TYPE_CHECKING:
     from traincrew.cli.watching.kinds import Served
     from traincrew.cli.watching.target import Target
     from traincrew.engine.resources import Resource
-    from traincrew.plan.shared.kind import PodPlace
 
 __all__ = ["Choice", "show"]
 
 DRAIN_SECONDS = 3.0
-_FINISHED = {"Succeeded", "Failed"}
 
 
 class Choice(NamedTuple):
@@ -180,7 +179,7 @@ class _JobLogs:
             raise refused(error, "list", PODS, metadata.namespace) from error
         pods = [decode(item, Pod) for item in listed["items"]]
         roles = self._served.kind.roles(self._job.spec)
-        names = dict.fromkeys([*roles, *(self._place(pod).role for pod in pods)])
+        names = dict.fromkeys([*roles, *(place_of(self._served.kind, pod).role for pod in pods)])
         if choice.role is not None and choice.role.lower() not in {name.lower() for name in names}:
             raise BadInput(
                 f"--role {plain(choice.role)}: {self._name} has {plain(', '.join(names))}"
@@ -190,11 +189,8 @@ class _JobLogs:
             raise BadInput(f"--rank {choice.rank}: {self._name} has no pod of this rank now")
         return chosen
 
-    def _place(self, pod: Pod) -> PodPlace:
-        return self._served.kind.place(pod.metadata.labels)
-
     def _is_chosen(self, pod: Pod) -> bool:
-        place, choice = self._place(pod), self._choice
+        place, choice = place_of(self._served.kind, pod), self._choice
         return (choice.role is None or place.role.lower() == choice.role.lower()) and (
             choice.rank is None or place.rank == choice.rank
         )
@@ -250,7 +246,7 @@ class _JobLogs:
         ended = [
             task
             for (uid, _), (_, task) in self._followers.items()
-            if self._view.pods[uid].pod.status.phase in _FINISHED or self._view.pods[uid].gone
+            if self._view.pods[uid].pod.status.ended or self._view.pods[uid].gone
         ]
         if ended:
             await asyncio.wait(ended, timeout=DRAIN_SECONDS)
@@ -284,7 +280,7 @@ class _JobLogs:
         )
 
     def _job_changed(self, _old: Job | None, new: Job | None) -> None:
-        if new is None or new.status.true("Failed") or new.status.true("Succeeded"):
+        if new is None or new.status.end:
             self._over.set()
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 LAST_LINES_SECONDS = 1.0
 
-_FINISHED = {"Succeeded", "Failed"}
-
 
 class Logs:
     """Follows the containers of all pods, and orders their lines and ours.
@@ -98,7 +96,7 @@ class Logs:
             for (uid, _), (_, task) in self._followers.items()
             if uid == pod.metadata.uid and not task.done()
         ]
-        if pod.status.phase not in _FINISHED or not reading:
+        if not pod.status.ended or not reading:
             return False
         self._waiting.append(asyncio.create_task(self._wait_for_logs(reading)))
         self._holding += 1
@@ -120,7 +118,7 @@ class Logs:
         finished = [
             task
             for (uid, _), (_, task) in self._followers.items()
-            if self._view.pods[uid].pod.status.phase in _FINISHED
+            if self._view.pods[uid].pod.status.ended
         ]
         if finished:
             await asyncio.wait(finished, timeout=limit)
