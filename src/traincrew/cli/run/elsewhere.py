@@ -19,9 +19,10 @@ from traincrew.cli.run.scaling import require_scalable
 from traincrew.cli.run.submit import Submitter, jobs_among
 from traincrew.cli.watching.ending import Early, until_end
 from traincrew.cli.watching.interrupt import Interrupt
-from traincrew.cli.watching.live import Live, Scope
+from traincrew.cli.watching.jobwatch import Scope
+from traincrew.cli.watching.kinds import scope_of
+from traincrew.cli.watching.live import Live
 from traincrew.cli.watching.rights import credentials_refused, missing_right, refused
-from traincrew.cli.watching.watch import scope_of
 from traincrew.engine.client import Client
 from traincrew.engine.errors import (
     ApiError,

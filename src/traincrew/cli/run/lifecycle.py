@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from traincrew.cli.run.readiness import until_ready
 from traincrew.cli.run.scaling import scale_while_running
+from traincrew.cli.watching.jobwatch import EVERYTHING
 from traincrew.cli.watching.kinds import ALL
-from traincrew.cli.watching.live import EVERYTHING
 from traincrew.cli.watching.waiting import explain_waiting
 
 if TYPE_CHECKING:
