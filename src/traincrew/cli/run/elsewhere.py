@@ -228,12 +228,7 @@ class _Run(Lifecycle):
         live = self._live
         await live.watch(self._client, [(job.resource, _scope(job)) for job in self.jobs])
         live.begin()
-        attending = self.attend(scalings)
-        try:
-            return await live.until_shown(self._client)
-        finally:
-            for task in attending:
-                task.cancel()
+        return await self.until_shown(scalings)
 
     # -- an early end ---------------------------------------------------------------------------
 
