@@ -9,8 +9,6 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import click
-
 from traincrew.cli.display.records import Line
 from traincrew.cli.display.text import plain
 from traincrew.cli.errors import BadInput, CommandFailed
@@ -74,10 +72,12 @@ class Ending(NamedTuple):
     Attributes:
         delete: Delete what the run has created, without asking.
         detach: Only create the objects, and end.
+        options: Those by which another command finds the cluster, and their values.
     """
 
     delete: bool
     detach: bool
+    options: Sequence[str] = ()
 
 
 def require_possible(given: Sequence[str]) -> None:
@@ -146,7 +146,7 @@ async def run_elsewhere(
                     await run.submit(job, dry_run=True)
                 await run.create(documents, jobs)
                 if ending.detach:
-                    run.show_next_steps()
+                    run.show_next_steps(ending.options)
                     return 0
                 return await run.watch(interrupt, ending, timeout, scalings)
             finally:
@@ -221,7 +221,7 @@ class _Run(Lifecycle):
         if delete:
             await self._delete()
         else:
-            self.show_next_steps()
+            self.show_next_steps(ending.options)
         return end.code
 
     async def _work(self, scalings: Sequence[Scaling]) -> int:
@@ -273,11 +273,8 @@ class _Run(Lifecycle):
                 lines.append(Line(f"{each.title} deleted"))
         self._live.console.show(lines)
 
-    def show_next_steps(self) -> None:
+    def show_next_steps(self, options: Sequence[str]) -> None:
         """Show how to see the jobs, and how to delete them."""
-        given: dict[str, Any] = click.get_current_context().params
-        options = [word for option in ("kubeconfig", "context") if given.get(option)
-                   for word in (f"--{option}", given[option])]  # fmt: skip
         for job in self.jobs:
             where = ["-n", job.namespace or "default"]
             kind = f"{job.resource.plural}.{job.resource.group}"
