@@ -265,6 +265,6 @@ class _Recorder:
             name=record.name,
             node=record.pod.spec.node_name,
             exit_code=code,
-            restarts=record.restarts,
+            restarts=record.pod.status.restarts,
             logs=dict(self._lines.get(record.name, {})),
         )

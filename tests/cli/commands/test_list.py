@@ -132,7 +132,7 @@ async def test_a_missing_right_is_named(commands: Commands) -> None:
 
 
 async def test_many_jobs_come_in_pages(commands: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("traincrew.cli.watching.kinds.PAGE", 2)
+    monkeypatch.setattr("traincrew.cli.watching.jobwatch.PAGE", 2)
     for number in range(5):
         await commands.cluster.create(job(f"digits-{number}"))
     lines = (await commands("list")).stdout.splitlines()

@@ -114,3 +114,22 @@ async def test_a_job_that_exists_is_not_touched(commands: Commands, own_home: Pa
         "already exists; choose another name, or delete it first: "
         "kubectl delete chainerjobs.kubeflow.org/digits -n default"
     ) in caught.value.message
+
+
+async def test_what_comes_next_names_the_same_cluster(
+    commands: Commands, own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = await run_elsewhere(
+        load([write(own_home, job("digits"))]),
+        Target(commands.cluster.config, "test"),
+        None,
+        Ending(delete=False, detach=True, options=["--context", "lab"]),
+        timeout=None,
+        scalings=(),
+        verbose=False,
+        no_colour=True,
+    )
+    assert code == 0
+    shown = capsys.readouterr().out
+    assert "To see it: traincrew watch chainerjob/digits --context lab -n default\n" in shown
+    assert "kubectl delete chainerjobs.kubeflow.org/digits --context lab -n default\n" in shown

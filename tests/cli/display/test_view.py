@@ -113,7 +113,7 @@ def test_warnings_are_shown_once_and_counted() -> None:
     shown += view.event(event("back-off restarting", count=2), 2)
     shown += view.event(event("back-off restarting", count=2), 3)
     assert texts(shown) == [f"warning: pod {MASTER}: back-off restarting (BackOff)"]
-    assert next(iter(view.warnings.values())).times == 2
+    assert next(iter(view.warnings.values())).count == 2
 
 
 def test_normal_events_need_verbose() -> None:

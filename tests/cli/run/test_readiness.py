@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from traincrew.cli.display.objects import Pod, decode
 from traincrew.cli.run.readiness import is_ready_or_ended, obstacle, until_ready
 from traincrew.engine.errors import NotFoundError
 
@@ -56,7 +57,7 @@ async def lines(*states: Any) -> list[str]:
     ],
 )
 def test_a_pod_is_ready_or_has_ended(state: Any, ended: bool) -> None:
-    assert is_ready_or_ended(state) is ended
+    assert is_ready_or_ended(decode(state, Pod)) is ended
 
 
 @pytest.mark.parametrize(
@@ -70,7 +71,7 @@ def test_a_pod_is_ready_or_has_ended(state: Any, ended: bool) -> None:
     ],
 )
 def test_what_keeps_a_pod_from_becoming_ready(state: Any, why: str) -> None:
-    assert obstacle(state) == why
+    assert obstacle(decode(state, Pod)) == why
 
 
 async def test_a_pod_that_is_ready_at_once_is_not_mentioned() -> None:

@@ -6,9 +6,8 @@ import pytest
 
 from cli.anycluster import Commands, commands, job, own_home
 from traincrew.cli.errors import BadInput, CommandFailed
-from traincrew.cli.watching.kinds import ALL, Served, find, named
-from traincrew.cli.watching.live import Scope
-from traincrew.cli.watching.watch import scope_of
+from traincrew.cli.watching.jobwatch import Scope
+from traincrew.cli.watching.kinds import ALL, Served, find, named, scope_of
 from traincrew.engine.resources import CUSTOM_RESOURCE_DEFINITIONS
 
 __all__ = ["commands", "own_home"]

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
 
 import pytest
 
+from traincrew.cli.errors import CommandFailed
 from traincrew.cli.watching.watcherrors import WatchErrors
 from traincrew.engine.errors import ForbiddenError, UnreachableError
 from traincrew.engine.resources import EVENTS, JOBS, PODS
-
-if TYPE_CHECKING:
-    from traincrew.cli.errors import CommandFailed
 
 FORBIDDEN = ForbiddenError("no")
 
@@ -20,10 +18,7 @@ class Shown:
     def __init__(self) -> None:
         self.problems: list[str] = []
         self.recoveries: list[str] = []
-        self.failures: list[CommandFailed] = []
-        self.errors = WatchErrors(
-            self.problems.append, self.recoveries.append, self.failures.append
-        )
+        self.errors = WatchErrors(self.problems.append, self.recoveries.append)
 
 
 @pytest.fixture
@@ -42,16 +37,16 @@ def test_an_outage_is_one_line_however_many_watches_it_breaks(shown: Shown) -> N
     assert len(shown.problems) == 2
 
 
-def test_the_command_fails_without_a_right_that_it_needs(shown: Shown) -> None:
+async def test_the_command_fails_without_a_right_that_it_needs(shown: Shown) -> None:
     shown.errors.report(FORBIDDEN, PODS, "team")
-    (failure,) = shown.failures
-    assert "the right to watch pods in namespace team is missing" in str(failure)
+    with pytest.raises(CommandFailed, match="right to watch pods in namespace team is missing"):
+        await shown.errors.unless_failed(asyncio.Event().wait())
     assert not shown.problems
 
 
-def test_another_missing_right_is_one_line(shown: Shown) -> None:
+async def test_another_missing_right_is_one_line(shown: Shown) -> None:
     for _ in range(2):
         shown.errors.report(FORBIDDEN, EVENTS, "team", required=False)
     (problem,) = shown.problems
     assert problem.startswith("the right to watch events")
-    assert not shown.failures
+    await shown.errors.unless_failed(asyncio.sleep(0))

@@ -156,6 +156,8 @@ def run_command(  # noqa: PLR0917 - click passes by name
         from traincrew.cli.run.elsewhere import Ending, require_possible, run_elsewhere
         from traincrew.cli.watching.target import choose
 
+        cluster = ["--kubeconfig", kubeconfig] if kubeconfig else []
+        cluster += ["--context", context] if context else []
         sources = {name: ctx.get_parameter_source(name) for name in ctx.params}
         require_possible(
             [name for name, at in sources.items() if at is not ParameterSource.DEFAULT]
@@ -164,7 +166,7 @@ def run_command(  # noqa: PLR0917 - click passes by name
             load(paths),
             choose(kubeconfig, context),
             namespace,
-            Ending(delete_on_interrupt, detach),
+            Ending(delete_on_interrupt, detach, cluster),
             timeout=timeout,
             scalings=scalings,
             verbose=verbose,

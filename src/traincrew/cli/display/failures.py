@@ -80,9 +80,9 @@ def explaining(
             it failed.
     """
     pods = list(pods)
-    true = {one.type: one.message for one in job.status.conditions if one.status == "True"}
+    said = job.status.true("Failed") or job.status
     by_name = {pod.metadata.name: subject for subject, pod, _ in pods}
-    name = failing.named(true.get("Failed", job.status.message), by_name)
+    name = failing.named(said.message, by_name)
     if name is not None:
         return by_name[name]
     failed = []

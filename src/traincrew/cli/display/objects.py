@@ -16,6 +16,7 @@ from traincrew.plan.shared.model import ContainerState, ContainerStatus, PodCond
 
 __all__ = [
     "Condition",
+    "Conditions",
     "Container",
     "ContainerState",
     "ContainerStatus",
@@ -41,6 +42,26 @@ Condition = PodCondition
 """A condition of a pod, a node, a Job or a training job."""
 
 
+class Conditions(View, frozen=True, gc=False, kw_only=True):
+    """A status with conditions."""
+
+    conditions: list[Condition] = field(default_factory=list)
+
+    def condition(self, kind: str) -> Condition | None:
+        """Return a condition, whatever it says."""
+        return next((one for one in self.conditions if one.type == kind), None)
+
+    def true(self, kind: str) -> Condition | None:
+        """Return a condition if it is true."""
+        found = self.condition(kind)
+        return found if found is not None and found.status == "True" else None
+
+    def false(self, kind: str) -> Condition | None:
+        """Return a condition if it is false."""
+        found = self.condition(kind)
+        return found if found is not None and found.status == "False" else None
+
+
 class Container(View, frozen=True, gc=False, kw_only=True):
     """A container of a pod."""
 
@@ -57,16 +78,25 @@ class PodSpec(View, frozen=True, gc=False, kw_only=True):
     init_containers: list[Container] = field(default_factory=list)
 
 
-class PodStatus(View, frozen=True, gc=False, kw_only=True):
+class PodStatus(Conditions, frozen=True, gc=False, kw_only=True):
     """The part of a pod's status that is displayed."""
 
     phase: str = "Pending"
     reason: str = ""
     message: str = ""
     start_time: str | None = None
-    conditions: list[Condition] = field(default_factory=list)
     container_statuses: list[ContainerStatus] = field(default_factory=list)
     init_container_statuses: list[ContainerStatus] = field(default_factory=list)
+
+    @property
+    def ended(self) -> bool:
+        """Whether its containers have ended and are not started again."""
+        return self.phase in {"Succeeded", "Failed"}
+
+    @property
+    def restarts(self) -> int:
+        """Number of restarts of all its containers."""
+        return sum(container.restart_count for container in self.container_statuses)
 
 
 class Pod(View, frozen=True, gc=False, kw_only=True):
@@ -133,13 +163,12 @@ class Progress(View, frozen=True, gc=False, kw_only=True):
     ranks: Ranks | None = None
 
 
-class JobStatus(View, frozen=True, gc=False, kw_only=True):
+class JobStatus(Conditions, frozen=True, gc=False, kw_only=True):
     """Status fields that all training kinds and batch Jobs share."""
 
     phase: str = ""
     reason: str = ""
     message: str = ""
-    conditions: list[Condition] = field(default_factory=list)
     start_time: str | None = None
     completion_time: str | None = None
     progress: Progress | None = None
@@ -148,10 +177,13 @@ class JobStatus(View, frozen=True, gc=False, kw_only=True):
     replica_statuses: Any = None
     """A mapping or a list of counts, one for each role."""
 
-    def true(self, kind: str) -> Condition | None:
-        """Return a condition if it is true."""
-        found = (one for one in self.conditions if one.type == kind and one.status == "True")
-        return next(found, None)
+    @property
+    def end(self) -> str:
+        """``Succeeded`` or ``Failed``, also of a batch Job or a Pod; empty before its end."""
+        if self.true("Failed") or self.phase == "Failed":
+            return "Failed"
+        succeeded = self.true("Succeeded") or self.true("Complete") or self.phase == "Succeeded"
+        return "Succeeded" if succeeded else ""
 
 
 class Job(View, frozen=True, gc=False, kw_only=True):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec import Struct
+
 from traincrew.cli.display.text import PodState, Tone
 
 if TYPE_CHECKING:
@@ -33,7 +35,6 @@ class Outcome(NamedTuple):
     """How a job ended."""
 
     succeeded: bool
-    exit_code: int
     reason: str
 
 
@@ -76,11 +77,6 @@ class PodRecord:
         """Name of the pod."""
         return self.pod.metadata.name
 
-    @property
-    def restarts(self) -> int:
-        """Number of restarts of all its containers."""
-        return sum(status.restart_count for status in self.pod.status.container_statuses)
-
 
 class JobRecord:
     """The last observed state of a job that the run waits for."""
@@ -113,10 +109,10 @@ class JobRecord:
         return f"{self.kind.lower()} {self.name}"
 
 
-class Warned(NamedTuple):
-    """A Warning event, for the summary."""
+class Warned(Struct, frozen=True, kw_only=True):
+    """A Warning event about a job or one of its pods."""
 
     about: str
     reason: str
     message: str
-    times: int
+    count: int

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from traincrew.cli.display.programs import by_importance
 from traincrew.cli.display.records import Line
 from traincrew.cli.display.rows import GAP, cut
@@ -44,7 +46,7 @@ def summary(view: View, now: float, columns: int | None = None) -> list[Line]:
     if failed and warnings:
         lines.append(Line("Warnings:"))
         for warned in warnings[-WARNINGS_SHOWN:]:
-            times = f" (x{warned.times})" if warned.times > 1 else ""
+            times = f" (x{warned.count})" if warned.count > 1 else ""
             lines.append(Line(f"  {warned.about}: {warned.reason}: {warned.message}{times}"))
     return lines
 
@@ -59,8 +61,8 @@ def _newest(view: View) -> list[Warned]:
             newest[warned.about, warned.reason, warned.message] = warned
         elif job.outcome is None or warned.message not in job.outcome.reason:
             key = (warned.about, warned.reason, "")
-            before = newest.pop(key).times if key in newest else 0
-            newest[key] = warned._replace(times=before + warned.times)
+            before = newest.pop(key).count if key in newest else 0
+            newest[key] = replace(warned, count=before + warned.count)
     return list(newest.values())
 
 
@@ -118,7 +120,7 @@ def _aligned(rows: list[tuple[str, str, int, str, Tone]], titles: tuple[str, ...
 
 def _row(record: PodRecord, now: float) -> tuple[str, str, int, str, Tone]:
     how, tone = _ending(record)
-    return record.name, how, record.restarts, _ran(record, now), tone
+    return record.name, how, record.pod.status.restarts, _ran(record, now), tone
 
 
 def _ending(record: PodRecord) -> tuple[str, Tone]:

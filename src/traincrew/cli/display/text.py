@@ -162,7 +162,8 @@ def how_it_ended(status: ContainerStatus) -> tuple[str, Tone] | None:
     return f"exit code {ended.exit_code}" + (f" ({ended.reason})" if known else ""), "bad"
 
 
-_PASSING = {"", "ContainerCreating", "PodInitializing"}
+PASSING = {"", "ContainerCreating", "PodInitializing"}
+"""Reasons of containers that wait for what comes by itself."""
 
 
 def pod_state(pod: Pod) -> PodState:
@@ -170,17 +171,16 @@ def pod_state(pod: Pod) -> PodState:
     status = pod.status
     if pod.metadata.deletion_timestamp is not None and status.phase in {"Pending", "Running"}:
         return PodState("stopping", settled=False)
-    if status.phase in {"Succeeded", "Failed"}:
+    if status.ended:
         return _finished(pod)
-    scheduled = next((c for c in status.conditions if c.type == "PodScheduled"), None)
-    if scheduled is not None and scheduled.status == "False":
-        return PodState("waiting for a node", scheduled.message, "bad")
+    if (unscheduled := status.false("PodScheduled")) is not None:
+        return PodState("waiting for a node", unscheduled.message, "bad")
     sidecars = {c.name for c in pod.spec.init_containers if c.restart_policy == "Always"}
     for number, init in enumerate(status.init_container_statuses, 1):
         waiting, ended = init.state.waiting, init.state.terminated
         if ended is not None and ended.exit_code != 0 and init.name not in sidecars:
             return PodState(f"init container {init.name}: exit code {ended.exit_code}", tone="bad")
-        if waiting is not None and waiting.reason not in _PASSING:
+        if waiting is not None and waiting.reason not in PASSING:
             return _waiting(init, waiting.reason, waiting.message)
         if init.state.running is not None and init.name not in sidecars:
             step = f"init {number}/{len(pod.spec.init_containers)}: {init.name}"
@@ -188,7 +188,7 @@ def pod_state(pod: Pod) -> PodState:
     ordered = [one for one in by_importance(pod) if one in status.container_statuses]
     for container in ordered:
         waiting = container.state.waiting
-        if waiting is not None and waiting.reason not in _PASSING:
+        if waiting is not None and waiting.reason not in PASSING:
             return _waiting(container, waiting.reason, waiting.message)
     for container in ordered:
         words = how_it_ended(container)

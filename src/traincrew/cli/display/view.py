@@ -32,11 +32,10 @@ TAIL_LINES = 150
 More than are shown, because a launcher's report may follow the program's own output.
 """
 
-_FINISHED_WELL = {"Succeeded", "Complete"}
 _WAITING = {"Created", "Pending"}
 # The kubelet's second event about a waiting container; the first one contains the reason.
 _UNSPECIFIC = re.compile(r"Error: \w+")
-_SELF_EVIDENT = {"Running", *_FINISHED_WELL}
+_SELF_EVIDENT = {"Running", "Succeeded", "Complete"}
 _CONDITIONS = ("Failed", "Succeeded", "Complete", "Suspended", "Restarting", "Running")
 _TONES: dict[str, Tone] = {
     "Created": "busy",
@@ -107,7 +106,7 @@ class View:
             record.reported, record.reported_at = job.status.progress, now
         if deleted:
             record.finished, record.phase = now, "Deleted"
-            record.outcome = Outcome(False, 1, "it was deleted before it finished")
+            record.outcome = Outcome(False, "it was deleted before it finished")
             return [Line(f"{record.name}: deleted before it finished", "bad", at=now)]
         lines = self._phase(record, job, now)
         if self.progress:
@@ -144,17 +143,12 @@ class View:
         return lines
 
     def _finish(self, record: JobRecord, job: Job, now: float) -> None:
-        true = {c.type: c for c in job.status.conditions if c.status == "True"}
-        failed = true.get("Failed")
-        if failed is not None or job.status.phase == "Failed":
-            reason = ""
-            if failed is not None:
-                reason = ": ".join(filter(None, (failed.reason, one_line(failed.message))))
-            record.finished, record.phase = now, "Failed"
-            record.outcome = Outcome(False, 1, reason)
-        elif _FINISHED_WELL & true.keys() or job.status.phase == "Succeeded":
-            record.finished, record.phase = now, "Succeeded"
-            record.outcome = Outcome(True, 0, "")
+        end, failed, reason = job.status.end, job.status.true("Failed"), ""
+        if failed is not None:
+            reason = ": ".join(filter(None, (failed.reason, one_line(failed.message))))
+        if end:
+            record.finished, record.phase = now, end
+            record.outcome = Outcome(end == "Succeeded", reason)
 
     def workload(self, workload: Workload, _now: float, *, deleted: bool = False) -> list[Line]:
         """Record a Job or StatefulSet between a training job and its pods."""
@@ -177,7 +171,7 @@ class View:
         if deleted:
             record.gone = True
             return []
-        restarts = record.restarts
+        restarts = pod.status.restarts
         record.state = state = pod_state(pod)
         if not state.settled and not self.verbose:
             return []
@@ -208,7 +202,7 @@ class View:
             return []
         key = (about, event.reason, message)
         known = self.warnings.get(key)
-        self.warnings[key] = Warned(about, event.reason, message, count)
+        self.warnings[key] = Warned(about=about, reason=event.reason, message=message, count=count)
         new = self._repeats.new_part(message)
         if not self.verbose and (
             known is not None or new is None or self._is_reported(about, message)
@@ -315,14 +309,11 @@ def _state(job: Job) -> tuple[str, str]:
     status = job.status
     if status.phase:
         return status.phase, one_line(status.message)
-    true = {c.type: c.message for c in status.conditions if c.status == "True"}
-    for type_ in _CONDITIONS:
-        if type_ in true:
-            return type_, one_line(true[type_])
-    return "", ""
+    found = next((one for kind in _CONDITIONS if (one := status.true(kind))), None)
+    return ("", "") if found is None else (found.type, one_line(found.message))
 
 
 def _false(job: Job, kind: str) -> str:
     """Return the message of a condition that is false; empty if it is not."""
-    found = next((one for one in job.status.conditions if one.type == kind), None)
-    return "" if found is None or found.status == "True" else one_line(found.message)
+    found = job.status.false(kind)
+    return "" if found is None else one_line(found.message)

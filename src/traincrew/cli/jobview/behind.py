@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from traincrew.plan.shared.advancing import named_rank
 
 if TYPE_CHECKING:
-    from traincrew.cli.display.objects import Condition, Job
+    from traincrew.cli.display.objects import Job
 
-__all__ = ["Behind", "behind", "not_progressing"]
+__all__ = ["Behind", "behind"]
 
 
 class Behind(NamedTuple):
@@ -24,18 +24,12 @@ class Behind(NamedTuple):
     words: str
 
 
-def not_progressing(job: Job) -> Condition | None:
-    """Return the condition ``Progressing`` if it is false."""
-    found = (one for one in job.status.conditions if one.type == "Progressing")
-    return next((one for one in found if one.status == "False"), None)
-
-
 def behind(job: Job) -> Behind | None:
     """Return the rank that is far behind, or has stopped first; None if the operator names none.
 
     Its numbers are the newest ones, those of the condition are as they were when it was noticed.
     """
-    condition = not_progressing(job)
+    condition = job.status.false("Progressing")
     named = named_rank(condition.message) if condition is not None else None
     if named is None:
         return None

@@ -11,8 +11,9 @@ from msgspec import Struct
 
 from traincrew.cli.display.failures import place_of
 from traincrew.cli.display.programs import program
+from traincrew.cli.display.records import Warned
 from traincrew.cli.display.text import one_line, pod_state
-from traincrew.cli.jobview.behind import behind, not_progressing
+from traincrew.cli.jobview.behind import behind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -140,15 +141,6 @@ class RoleView(Plain, frozen=True, kw_only=True):
     pods: tuple[PodView, ...]
 
 
-class Warned(Plain, frozen=True, kw_only=True):
-    """A Warning event about the job or one of its pods."""
-
-    about: str
-    reason: str
-    message: str
-    count: int
-
-
 class RankView(Plain, frozen=True, kw_only=True):
     """How far one rank is.
 
@@ -206,7 +198,7 @@ class JobView(Plain, frozen=True, kw_only=True):
 def summary(kind: Kind, job: Job) -> JobSummary:
     """Return a job as a row of a list."""
     status, metadata, progress = job.status, job.metadata, job.status.progress
-    stalled = not_progressing(job)
+    stalled = status.false("Progressing")
     return JobSummary(
         kind=kind.definition.kind,
         api_version=kind.definition.api_version,
@@ -352,8 +344,8 @@ def _pod(pod: Pod, rank: int, attempt: int, words: str) -> PodView:
         state=one_line(state.word),
         detail=one_line(state.detail),
         tone=state.tone,
-        ready=any(one.type == "Ready" and one.status == "True" for one in status.conditions),
-        restarts=sum(container.restart_count for container in status.container_statuses),
+        ready=status.true("Ready") is not None,
+        restarts=status.restarts,
         started_at=min(starts, default=None),
         ended_at=max(ends, default=None) if finished else None,
         exit_code=end.exit_code if end is not None else None,

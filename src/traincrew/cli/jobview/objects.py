@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import field
 
-from traincrew.cli.display.objects import Condition  # noqa: TC001  # msgspec reads it
+from traincrew.cli.display.objects import Conditions
 from traincrew.engine.objects import ObjectMeta, View
 
 __all__ = ["Node", "Quota"]
@@ -26,11 +26,10 @@ class NodeSpec(View, frozen=True, gc=False, kw_only=True):
     taints: list[Taint] = field(default_factory=list)
 
 
-class NodeStatus(View, frozen=True, gc=False, kw_only=True):
+class NodeStatus(Conditions, frozen=True, gc=False, kw_only=True):
     """What a node offers, and whether it is ready."""
 
     allocatable: dict[str, Any] = field(default_factory=dict)
-    conditions: list[Condition] = field(default_factory=list)
 
 
 class Node(View, frozen=True, gc=False, kw_only=True):

@@ -7,14 +7,12 @@ import contextlib
 import heapq
 import math
 import time
-from collections import Counter
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct, structs
 
 from traincrew.cli.display.failures import explaining, failure_of
-from traincrew.cli.display.objects import Event, Job, Pod, Workload
 from traincrew.cli.display.text import moment, one_line
 from traincrew.cli.jobview import model
 from traincrew.cli.jobview.attention import Attention, attention
@@ -22,15 +20,14 @@ from traincrew.cli.page.feed import Feed, problem_of
 from traincrew.cli.page.lives import Life, lived
 from traincrew.cli.page.logs import JobLogs
 from traincrew.cli.page.series import Recorder
-from traincrew.engine.cache import Informer
-from traincrew.engine.resources import EVENTS, JOBS, PODS, STATEFUL_SETS
+from traincrew.cli.watching.jobwatch import JobWatch, stored
+from traincrew.cli.watching.kinds import scope_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from traincrew.cli.display.objects import Job, Pod
     from traincrew.cli.watching.kinds import Served
+    from traincrew.engine.cache import Informer
     from traincrew.engine.client import Client
-    from traincrew.plan.shared.kind import PodPlace
 
 __all__ = ["EventRow", "Head", "JobFeed", "PodRow", "RoleCount"]
 
@@ -117,10 +114,7 @@ class JobFeed(Feed):
 
     def __init__(self, client: Client, served: Served, namespace: str, name: str) -> None:
         super().__init__()
-        self._client = client
         self._served = served
-        self._namespace = namespace
-        self._name = name
         self.exists: bool | None = None
         self.head: Head | None = None
         self.rows: dict[str, tuple[int, PodRow]] = {}
@@ -131,12 +125,17 @@ class JobFeed(Feed):
         self._problems: dict[str, str] = {}
         self._job: Job | None = None
         self._pods: dict[str, _Known] = {}
-        self._places: Counter[PodPlace] = Counter()
-        self._workloads: dict[str, Workload] = {}
         self._desired: int | None = None
         self._phase = ""
         self._reported_at = ""
-        self._events = self._informer(EVENTS, Event, self._event_changed)
+        scope = scope_of(served, namespace, name)
+        self._watch = JobWatch(client, [(served.resource, scope)], self._watch_state)
+        self._watch.add_handlers(
+            job=self._job_changed,
+            child=self._around_changed,
+            pod=self._pod_changed,
+            event=self._around_changed,
+        )
         self._events_stale = False
         self._timer: asyncio.TimerHandle | None = None
         self._due = 0.0
@@ -148,19 +147,10 @@ class JobFeed(Feed):
 
     async def run(self) -> None:
         """Watch until cancelled."""
-        labels = self._served.selector_of(self._name)
-        jobs = self._informer(
-            self._served.resource, Job, self._job_changed, fields=f"metadata.name={self._name}"
-        )
-        pods = self._informer(PODS, Pod, self._pod_changed, labels=labels)
-        children = [
-            self._informer(each, Workload, self._workload_changed, labels=labels)
-            for each in (JOBS, STATEFUL_SETS)
-        ]
+        (jobs,) = self._watch.jobs
         try:
             async with asyncio.TaskGroup() as tasks:
-                for informer in (jobs, pods, self._events, *children):
-                    tasks.create_task(informer.run())
+                tasks.create_task(self._watch.run())
                 await jobs.wait_synced()
                 if self._job is None:
                     self.exists = False
@@ -170,32 +160,11 @@ class JobFeed(Feed):
                 self._timer.cancel()
             await self.logs.stop()
 
-    def _informer(
-        self,
-        resource: Any,
-        view: type[Any],
-        handler: Callable[[Any, Any], None],
-        *,
-        labels: str | None = None,
-        fields: str | None = None,
-    ) -> Informer[Any]:
-        def state(error: Exception | None) -> None:
-            text = problem_of(error, resource, self._namespace)
-            if text != self._problems.get(resource.plural, ""):
-                self._problems[resource.plural] = text
-                self._derive_soon()
-
-        informer: Informer[Any] = Informer(
-            self._client,
-            resource,
-            view,
-            namespace=self._namespace,
-            label_selector=labels,
-            field_selector=fields,
-            on_state=state,
-        )
-        informer.add_handler(handler)
-        return informer
+    def _watch_state(self, informer: Informer[Any], error: Exception | None) -> None:
+        text = problem_of(error, informer.resource, informer.namespace)
+        if text != self._problems.get(informer.resource.plural, ""):
+            self._problems[informer.resource.plural] = text
+            self._derive_soon()
 
     # -- what is shown ----------------------------------------------------------------------------
 
@@ -224,6 +193,8 @@ class JobFeed(Feed):
                 row = self._row(role.name, pod, explains=pod.uid == first)
                 ready += row.pod.ready
                 known = self.rows.get(pod.uid)
+                if known is None:
+                    self._mark_attempt(role.name, pod)
                 same = known is not None and known[1] == row
                 rows[pod.uid] = known if known is not None and same else (self.version, row)
             roles.append(RoleCount(role.name, role.desired, ready))
@@ -243,7 +214,7 @@ class JobFeed(Feed):
 
     def _explaining(self, job: Job) -> str | None:
         """Return the UID of the pod that explains why the job has failed, if it has."""
-        if job.status.true("Failed") is None:
+        if job.status.end != "Failed":
             return None
         pods = [(uid, known.pod, failure_of(known.pod)) for uid, known in self._pods.items()]
         return explaining(self._served.kind, job, pods)
@@ -259,8 +230,8 @@ class JobFeed(Feed):
 
     def _derive_events(self, job: Job) -> list[EventRow]:
         pods = [known.pod for known in self._pods.values()]
-        about = model.about(job, pods, self._workloads.values())
-        covered = (event for event in self._events.store.list() if about.covers(event))
+        about = model.about(job, pods, stored(self._watch.children))
+        covered = (event for event in stored(self._watch.events) if about.covers(event))
         newest = heapq.nlargest(MOST_EVENTS, covered, key=lambda event: event.at)
         return [
             EventRow(
@@ -320,7 +291,6 @@ class JobFeed(Feed):
         self._pods[uid] = _Known(pod, life, new is None)
         if before is None:
             self._events_stale = True
-            self._count(pod)
             if len(self._pods) > MOST_PODS:
                 self._forget_one()
         self.logs.update(pod, gone=new is None)
@@ -329,29 +299,17 @@ class JobFeed(Feed):
     def _forget_one(self) -> None:
         gone = next((uid for uid, known in self._pods.items() if known.gone), None)
         if gone is not None:
-            place = self._served.kind.place(self._pods.pop(gone).pod.metadata.labels)
-            self._places[place] -= 1
+            del self._pods[gone]
             self.logs.forget(gone)
 
-    def _count(self, pod: Pod) -> None:
-        """Count a new pod, and mark in the curves that it is not the first one of its place."""
-        place = self._served.kind.place(pod.metadata.labels)
-        self._places[place] += 1
-        attempt = self._places[place]
-        if attempt > 1 and self._job is not None:
-            at = moment(pod.metadata.creation_timestamp)
+    def _mark_attempt(self, role: str, pod: model.PodView) -> None:
+        """Mark in the curves that a new pod is not the first one of its place."""
+        if pod.attempt > 1:
+            at = moment(self._pods[pod.uid].life.created_at)
             when = at.timestamp() if at is not None else time.time()
-            self.recorder.mark(when, f"{place.role} {place.rank}: attempt {attempt}")
+            self.recorder.mark(when, f"{role} {pod.rank}: attempt {pod.attempt}")
 
-    def _event_changed(self, _old: Event | None, _new: Event | None) -> None:
-        self._events_stale = True
-        self._derive_soon()
-
-    def _workload_changed(self, old: Workload | None, new: Workload | None) -> None:
-        if new is not None:
-            self._workloads[new.metadata.uid] = new
-        elif old is not None:
-            self._workloads.pop(old.metadata.uid, None)
+    def _around_changed(self, _old: object, _new: object) -> None:
         self._events_stale = True
         self._derive_soon()
 

@@ -9,8 +9,6 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import click
-
 from traincrew.cli.display.records import Line
 from traincrew.cli.display.text import plain
 from traincrew.cli.errors import BadInput, CommandFailed
@@ -19,9 +17,10 @@ from traincrew.cli.run.scaling import require_scalable
 from traincrew.cli.run.submit import Submitter, jobs_among
 from traincrew.cli.watching.ending import Early, until_end
 from traincrew.cli.watching.interrupt import Interrupt
-from traincrew.cli.watching.live import Live, Scope
+from traincrew.cli.watching.jobwatch import Scope
+from traincrew.cli.watching.kinds import scope_of
+from traincrew.cli.watching.live import Live
 from traincrew.cli.watching.rights import credentials_refused, missing_right, refused
-from traincrew.cli.watching.watch import scope_of
 from traincrew.engine.client import Client
 from traincrew.engine.errors import (
     ApiError,
@@ -73,10 +72,12 @@ class Ending(NamedTuple):
     Attributes:
         delete: Delete what the run has created, without asking.
         detach: Only create the objects, and end.
+        options: Those by which another command finds the cluster, and their values.
     """
 
     delete: bool
     detach: bool
+    options: Sequence[str] = ()
 
 
 def require_possible(given: Sequence[str]) -> None:
@@ -145,7 +146,7 @@ async def run_elsewhere(
                     await run.submit(job, dry_run=True)
                 await run.create(documents, jobs)
                 if ending.detach:
-                    run.show_next_steps()
+                    run.show_next_steps(ending.options)
                     return 0
                 return await run.watch(interrupt, ending, timeout, scalings)
             finally:
@@ -220,19 +221,14 @@ class _Run(Lifecycle):
         if delete:
             await self._delete()
         else:
-            self.show_next_steps()
+            self.show_next_steps(ending.options)
         return end.code
 
     async def _work(self, scalings: Sequence[Scaling]) -> int:
         live = self._live
         await live.watch(self._client, [(job.resource, _scope(job)) for job in self.jobs])
         live.begin()
-        attending = self.attend(scalings)
-        try:
-            return await live.until_shown(self._client)
-        finally:
-            for task in attending:
-                task.cancel()
+        return await self.until_shown(scalings)
 
     # -- an early end ---------------------------------------------------------------------------
 
@@ -277,11 +273,8 @@ class _Run(Lifecycle):
                 lines.append(Line(f"{each.title} deleted"))
         self._live.console.show(lines)
 
-    def show_next_steps(self) -> None:
+    def show_next_steps(self, options: Sequence[str]) -> None:
         """Show how to see the jobs, and how to delete them."""
-        given: dict[str, Any] = click.get_current_context().params
-        options = [word for option in ("kubeconfig", "context") if given.get(option)
-                   for word in (f"--{option}", given[option])]  # fmt: skip
         for job in self.jobs:
             where = ["-n", job.namespace or "default"]
             kind = f"{job.resource.plural}.{job.resource.group}"

@@ -1,4 +1,4 @@
-"""The course of the jobs of a run on any cluster: create, follow, scale, explain.
+"""The course of the jobs of a run on any cluster: create, follow, scale, explain, until they end.
 
 Called by `session` with a cluster of the run's own, and by `elsewhere` with another one. Documents
 pass through, then the objects that were created. It must never know how a cluster is started, or
@@ -8,12 +8,12 @@ what happens when a run ends early.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from traincrew.cli.run.readiness import until_ready
 from traincrew.cli.run.scaling import scale_while_running
+from traincrew.cli.watching.jobwatch import EVERYTHING
 from traincrew.cli.watching.kinds import ALL
-from traincrew.cli.watching.live import EVERYTHING
 from traincrew.cli.watching.waiting import explain_waiting
 
 if TYPE_CHECKING:
@@ -109,21 +109,29 @@ class Lifecycle:
             self.created.append(created)
         return created
 
-    def attend(
+    async def until_shown(
         self, scalings: Sequence[Scaling], fixes: Mapping[str, str] | None = None
-    ) -> list[asyncio.Task[Any]]:
-        """Scale the jobs while they run, and explain those that do not, in tasks to be cancelled.
+    ) -> int:
+        """Show the jobs until they end, scale and explain them; return the exit code.
 
         Args:
             scalings: Worker counts to scale the only job to, and when.
             fixes: What to do on this cluster, by cause; others are those of `traincrew why`.
+
+        Raises:
+            CommandFailed: A watch is refused for good.
         """
         scaling = scale_while_running(self._client, self._live, self.jobs[0].resource, scalings)
         explaining = explain_waiting(self._client, self._live, self._explainable(), fixes)
-        return [
+        tasks = [
             asyncio.create_task(scaling, name="scale"),
             asyncio.create_task(explaining, name="explain"),
         ]
+        try:
+            return await self._live.until_shown(self._client)
+        finally:
+            for task in tasks:
+                task.cancel()
 
     def _explainable(self) -> list[tuple[str, JobRecord]]:
         """Return ``KIND/NAME`` and record of each job of a kind that `why` knows."""

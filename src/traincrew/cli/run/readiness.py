@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from traincrew.cli.display.objects import Pod, decode
+from traincrew.cli.display.text import PASSING
 from traincrew.engine.errors import NotFoundError
 from traincrew.engine.resources import PODS
 
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
 SECONDS = 60.0
 """How long a pod may run before it is ready."""
 _POLL_SECONDS = 0.1
-_STARTING = {"ContainerCreating", "PodInitializing"}
 
 
 async def until_ready(
@@ -45,7 +46,7 @@ async def _until_ready(
     reported = False
     while True:
         try:
-            pod = await client.get(PODS, name, namespace)
+            pod = decode(await client.get(PODS, name, namespace), Pod)
         except NotFoundError as error:
             if error.is_about(name):
                 return
@@ -53,7 +54,7 @@ async def _until_ready(
         if is_ready_or_ended(pod):
             return
         now = time.monotonic()
-        if running_since is None and pod.get("status", {}).get("phase") == "Running":
+        if running_since is None and pod.status.phase == "Running":
             running_since = now
         why = obstacle(pod)
         if not why and running_since is not None and now - running_since > SECONDS:
@@ -67,26 +68,18 @@ async def _until_ready(
         await asyncio.sleep(_POLL_SECONDS)
 
 
-def is_ready_or_ended(pod: dict[str, Any]) -> bool:
+def is_ready_or_ended(pod: Pod) -> bool:
     """Whether there is nothing to wait for."""
-    status = pod.get("status", {})
-    return status.get("phase") in {"Succeeded", "Failed"} or any(
-        condition["type"] == "Ready" and condition["status"] == "True"
-        for condition in status.get("conditions") or ()
-    )
+    return pod.status.ended or pod.status.true("Ready") is not None
 
 
-def obstacle(pod: dict[str, Any]) -> str:
+def obstacle(pod: Pod) -> str:
     """Return what keeps a pod from becoming ready until somebody acts; empty if nothing does."""
-    status = pod.get("status", {})
-    for condition in status.get("conditions") or ():
-        if condition["type"] == "PodScheduled" and condition["status"] == "False":
-            return str(condition.get("reason", "Unschedulable"))
-    for container in (
-        *(status.get("initContainerStatuses") or ()),
-        *(status.get("containerStatuses") or ()),
-    ):
-        reason = container.get("state", {}).get("waiting", {}).get("reason")
-        if reason and reason not in _STARTING:
-            return str(reason)
+    status = pod.status
+    if (unscheduled := status.false("PodScheduled")) is not None:
+        return unscheduled.reason or "Unschedulable"
+    for container in (*status.init_container_statuses, *status.container_statuses):
+        waiting = container.state.waiting
+        if waiting is not None and waiting.reason not in PASSING:
+            return waiting.reason
     return ""

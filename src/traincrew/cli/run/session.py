@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import shlex
 from typing import TYPE_CHECKING, Any, TextIO
@@ -13,16 +12,16 @@ from traincrew.cli.cluster.gpus import warn_of_pretended
 from traincrew.cli.cluster.runs import RunJob, announce
 from traincrew.cli.cluster.selection import program
 from traincrew.cli.display.records import Line
-from traincrew.cli.display.text import duration
 from traincrew.cli.errors import BadInput
 from traincrew.cli.run.lifecycle import Lifecycle
 from traincrew.cli.run.preflight import check_bare, check_images, prepare_images
 from traincrew.cli.run.results import Results
 from traincrew.cli.run.scaling import require_scalable
 from traincrew.cli.run.submit import Submitter, jobs_among
+from traincrew.cli.watching.ending import Early, until_end
 from traincrew.cli.watching.interrupt import Interrupt
 from traincrew.cli.watching.live import Live
-from traincrew.cli.watching.outcome import TIMED_OUT, exit_code, with_outputs
+from traincrew.cli.watching.outcome import with_outputs
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from traincrew.cli.page.server import PageServer
     from traincrew.cli.run.scaling import Scaling
     from traincrew.engine.client import Client
-    from traincrew.engine.resources import Resource
     from traincrew.local.node import PodOptions
 
 _FIXES = {
@@ -102,7 +100,6 @@ class Session:
         self._server: PageServer | None = None
         self._announced: Run | None = None
         self._interrupt = Interrupt()
-        self._staying = False
         self._created_any = False
         self._tasks: list[asyncio.Task[Any]] = []
         self._live = Live(self._interrupt, verbose=verbose, no_colour=no_colour, stream=stream)
@@ -110,6 +107,7 @@ class Session:
         self._console = self._live.console
         self._embedded = Embedded(chosen, None, self._pulled, pods, self._removed)
         self._client: Client
+        self._lifecycle: Lifecycle
         self._jobs: list[Document] = []
 
     # -- the run ------------------------------------------------------------------------------
@@ -134,25 +132,31 @@ class Session:
     async def _run(self) -> int:
         if not self._library:
             self._interrupt.listen()
-        work = asyncio.create_task(self._work())
-        interrupted = asyncio.create_task(self._interrupt.wait())
         try:
-            await asyncio.wait({work, interrupted}, return_when=asyncio.FIRST_COMPLETED)
-            if work.done() or self._staying:  # with --keep, the work ends by the signal itself
-                code = await work
-            else:
-                work.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await work
-                code = self._show_interrupted()
+            code = await self._work()
         finally:
-            interrupted.cancel()
             self._live.end_block("stopping")
             await self._end()
             self._console.close()
         return with_outputs(code, lost=bool(self._results.problem))
 
     async def _work(self) -> int:
+        """Do everything before the cluster ends; return the exit code of the jobs."""
+        end: int | Early | None
+        end = await until_end(self._start(), self._live, self._interrupt, None)
+        if end is None:
+            end = await until_end(self._follow(), self._live, self._interrupt, self._timeout)
+        if isinstance(end, Early):
+            removed = "; everything is removed" if self._interrupt.happened else ""
+            self._console.show([Line(f"Ended by {end.cause}{removed}.", "bad")])
+        elif self._at_end is not None:
+            await self._at_end(self._client)
+        if self._keep and not self._interrupt.happened:
+            await self._stay()
+        return end.code if isinstance(end, Early) else end
+
+    async def _start(self) -> None:
+        """Start the cluster, and create everything on it."""
         self._console.set_status("starting the cluster")
         self._jobs = jobs_among(self._documents)
         require_scalable(self._jobs, self._scalings)
@@ -166,50 +170,33 @@ class Session:
             gc.enable()
         self._results.require_own_files(namespaces=self._embedded.has_namespaces)
         self._client = self._embedded.cluster.client
-        serving = asyncio.create_task(self._embedded.run(), name="embedded")
-        self._tasks.append(serving)
+        self._tasks.append(asyncio.create_task(self._embedded.run(), name="embedded"))
         self._live.say(f"cluster ready: {self._describe_cluster()}")
         if text := await asyncio.to_thread(warn_of_pretended, self._chosen.gpus):
             self._live.show([Line(text, "bad", at=self._live.now())])
         submitter = Submitter(self._client, self._namespace, self._created)
-        lifecycle = Lifecycle(self._client, self._live, submitter)
-        await lifecycle.create(self._documents, self._jobs, watch=True)
+        self._lifecycle = Lifecycle(self._client, self._live, submitter)
+        await self._lifecycle.create(self._documents, self._jobs, watch=True)
         self._live.begin()
-        first = lifecycle.jobs[0].resource
         if self._page:
-            await self._serve_page(first)
+            await self._serve_page()
         if not self._library:
             self._announce()
-        self._tasks += lifecycle.attend(self._scalings, _FIXES)
-        waiting = asyncio.create_task(self._live.until_finished())
-        preparing = asyncio.create_task(
-            prepare_images(self._documents, self._embedded.cluster.images, self._pulled),
-            name="prepare images",
-        )
-        self._tasks += [waiting, preparing]
-        done, _ = await asyncio.wait(
-            {serving, waiting, preparing},
-            timeout=self._timeout,
-            return_when=asyncio.FIRST_COMPLETED,
-        )
-        if serving in done:
-            serving.result()
-        in_time = waiting in done
-        if in_time:
-            waiting.result()
-            await self._live.drain(self._client)
-            if self._at_end is not None:
-                await self._at_end(self._client)
-        elif preparing in done:
-            preparing.result()
-        code = exit_code(self._view) if in_time else TIMED_OUT
-        self._live.show_summary()
-        if not in_time:
-            limit = duration(self._timeout or 0)
-            self._console.show([Line(f"Ended by --timeout after {limit}.", "bad")])
-        if self._keep:
-            await self._stay(first)
-        return code
+
+    async def _follow(self) -> int:
+        """Show the jobs until they end, or the cluster or an image fails."""
+        showing = asyncio.create_task(self._lifecycle.until_shown(self._scalings, _FIXES))
+        images = self._embedded.cluster.images
+        preparing = prepare_images(self._documents, images, self._pulled)
+        self._tasks.append(asyncio.create_task(preparing, name="prepare images"))
+        try:
+            await asyncio.wait({showing, *self._tasks}, return_when=asyncio.FIRST_COMPLETED)
+            for task in self._tasks:
+                if task.done():
+                    task.result()
+            return await showing
+        finally:
+            showing.cancel()
 
     def _removed(self, text: str) -> None:
         self._live.show([Line(text, at=self._live.now())])
@@ -241,7 +228,7 @@ class Session:
             words = [program(), "ui", *option_for(self._announced)]
             self._live.say(f"to see it in a browser: {shlex.join(words)}")
 
-    async def _serve_page(self, resource: Resource) -> None:
+    async def _serve_page(self) -> None:
         from traincrew.cli.page.server import PageServer
 
         def say(address: str) -> None:
@@ -249,22 +236,21 @@ class Session:
 
         self._server = PageServer(self._client, "the cluster of this run", opened=say)
         await self._server.start()
-        (first, *others) = self._view.jobs
+        resource, (first, *others) = self._lifecycle.jobs[0].resource, self._view.jobs
         job = "" if others else f"{resource.kind}.{resource.group}/{first.namespace}/{first.name}"
         self._live.say(f"page: {self._server.address(job)}")
 
-    async def _stay(self, resource: Resource) -> None:
+    async def _stay(self) -> None:
         path = shlex.quote(self._embedded.cluster.kubeconfig_path)
         self._console.show(
             [
                 Line(""),
                 Line("The cluster stays until Ctrl-C. In another terminal:"),
                 Line(f"  export KUBECONFIG={path}"),
-                Line(f"  kubectl get {resource.plural},pods"),
+                Line(f"  kubectl get {self._lifecycle.jobs[0].resource.plural},pods"),
             ]
         )
         self._live.end_block()
-        self._staying = True
         await self._interrupt.wait()
 
     async def _end(self) -> None:
@@ -282,12 +268,6 @@ class Session:
         finally:
             self._results.remove()
             await self._embedded.stop()
-
-    def _show_interrupted(self) -> int:
-        self._live.show_summary()
-        text = f"Ended by {self._interrupt.name}; everything is removed."
-        self._console.show([Line(text, "bad")])
-        return self._interrupt.exit_code
 
     # -- showing --------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from traincrew.cli.display.text import duration
 from traincrew.cli.watching.outcome import TIMED_OUT
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from traincrew.cli.watching.live import Live
 
 __all__ = ["Early", "until_end"]
+
+T = TypeVar("T")
 
 
 class Early(NamedTuple):
@@ -30,25 +32,26 @@ class Early(NamedTuple):
 
 
 async def until_end(
-    work: Coroutine[Any, Any, int],
+    work: Coroutine[Any, Any, T],
     live: Live,
     interrupt: Interrupt,
     timeout: float | None,  # noqa: ASYNC109 - of the command, with an exit code of its own
-) -> int | Early:
+) -> T | Early:
     """Do the work of a view until it is done or ended; show how far the jobs are in that case.
 
     Args:
-        work: Shows the jobs; returns the exit code of the command.
+        work: Shows the jobs.
         live: The view.
         interrupt: Ends it.
-        timeout: Seconds after which it ends, if limited.
+        timeout: Seconds that the jobs may take, if limited; their last lines may take longer.
     """
     task = asyncio.create_task(work)
     interrupted = asyncio.create_task(interrupt.wait())
     try:
-        await asyncio.wait(
-            {task, interrupted}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED
-        )
+        both: set[asyncio.Task[Any]] = {task, interrupted}
+        await asyncio.wait(both, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        if live.view.finished:
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
         if task.done():
             return task.result()
     finally:

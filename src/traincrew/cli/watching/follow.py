@@ -233,7 +233,7 @@ class LogFollower:
         return next((one for one in everything if one.name == self._container), None)
 
     def _over(self) -> bool:
-        return self._pod.status.phase in {"Succeeded", "Failed"}
+        return self._pod.status.ended
 
     async def _wait(self, seconds: float | None) -> None:
         """Wait for a change of the pod, for a limited time."""

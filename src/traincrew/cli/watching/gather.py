@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import msgspec
 
 from traincrew.cli.display.objects import Event, Pod, Workload
 from traincrew.cli.jobview.objects import Node, Quota
 from traincrew.cli.jobview.why import Facts
+from traincrew.cli.watching.jobwatch import listed
 from traincrew.cli.watching.kinds import find
 from traincrew.cli.watching.rights import missing_right
-from traincrew.engine.cache.views import ViewDecoder
 from traincrew.engine.errors import ApiError, ForbiddenError
 from traincrew.engine.objects import View
 from traincrew.engine.resources import (
@@ -26,6 +27,8 @@ from traincrew.engine.resources import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
     from traincrew.engine.client import Client
     from traincrew.engine.resources import Resource
 
@@ -33,7 +36,6 @@ __all__ = ["Gathered", "gather"]
 
 T = TypeVar("T", bound=View)
 
-PAGE = 500
 MOST = 5000
 """Maximum number of objects read of a resource: an explanation needs a few of them."""
 
@@ -61,7 +63,7 @@ async def gather(client: Client, word: str, namespace: str) -> Gathered:
     ) -> list[T] | None:
         where = namespace if resource.namespaced else None
         try:
-            return await _all(client, resource, view, where, labels)
+            return await _first(listed(client, resource, view, where, labels))
         except ForbiddenError as error:
             notes.append(missing_right("list", resource, where, error=error))
         except (ApiError, msgspec.MsgspecError) as error:
@@ -90,26 +92,15 @@ async def gather(client: Client, word: str, namespace: str) -> Gathered:
     return Gathered(facts, notes)
 
 
-async def _all(
-    client: Client,
-    resource: Resource,
-    view: type[T],
-    namespace: str | None,
-    labels: str | None,
-) -> list[T]:
-    """Return the objects of a resource, page by page, up to a limit."""
-    decoder: ViewDecoder[Any] = ViewDecoder(resource, view)
+async def _first(objects: AsyncGenerator[T]) -> list[T]:
+    """Return at most `MOST` objects."""
     found: list[T] = []
-    token = ""
-    while True:
-        params = {"limit": PAGE, "continue": token or None, "labelSelector": labels}
-        items, raw, metadata = decoder.page(
-            await client.request("GET", resource.path(namespace), params=params)
-        )
-        found += [*items, *(decoder.object(one) for one in raw)]
-        token = metadata.continue_
-        if not token or len(found) >= MOST:
-            return found
+    async with contextlib.aclosing(objects):
+        async for each in objects:
+            found.append(each)
+            if len(found) >= MOST:
+                break
+    return found
 
 
 def _version(event: Event) -> int:

@@ -8,35 +8,35 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from traincrew.cli.display.console import Console, wants_colour
+from traincrew.cli.display.failures import place_of
 from traincrew.cli.display.folding import say
 from traincrew.cli.display.objects import Job, Pod, decode
 from traincrew.cli.display.text import plain
 from traincrew.cli.display.view import View
-from traincrew.cli.errors import BadInput, CommandFailed
-from traincrew.cli.watching.follow import LogFollower, Position, has_run
+from traincrew.cli.errors import BadInput
+from traincrew.cli.watching.follow import Position, has_run
 from traincrew.cli.watching.interrupt import Interrupt
-from traincrew.cli.watching.kinds import find
+from traincrew.cli.watching.jobwatch import JobWatch
+from traincrew.cli.watching.kinds import find, scope_of
 from traincrew.cli.watching.loglines import split_stamp
+from traincrew.cli.watching.logs import Logs
 from traincrew.cli.watching.merge import Reading, Source, merged
 from traincrew.cli.watching.rights import refused
 from traincrew.cli.watching.watcherrors import WatchErrors
-from traincrew.engine.cache import Informer
 from traincrew.engine.client import Client
 from traincrew.engine.errors import ApiError, ForbiddenError
 from traincrew.engine.resources import PODS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from traincrew.cli.watching.kinds import Served
     from traincrew.cli.watching.target import Target
-    from traincrew.engine.resources import Resource
-    from traincrew.plan.shared.kind import PodPlace
+    from traincrew.engine.cache import Informer
 
 __all__ = ["Choice", "show"]
 
 DRAIN_SECONDS = 3.0
-_FINISHED = {"Succeeded", "Failed"}
 
 
 class Choice(NamedTuple):
@@ -132,12 +132,16 @@ class _JobLogs:
         self._console = console
         self._view = View(colour=colour)
         self._unreadable = False
-        self._read: dict[tuple[str, str], Position] = {}
-        self._followers: dict[tuple[str, str], tuple[LogFollower, asyncio.Task[None]]] = {}
+        self._logs = Logs(
+            self._view,
+            console,
+            refused=self._log_refused,
+            begin=choice.begin,
+            timestamps=choice.timestamps,
+        )
         self._watches: list[asyncio.Task[None]] = []
         self._over = asyncio.Event()
-        self._failure: CommandFailed | None = None
-        self._errors = WatchErrors(_say, _say, self._fail)
+        self._errors = WatchErrors(_say, _say)
 
     async def run(self) -> int:
         """Show what there is, and follow if wanted."""
@@ -152,11 +156,11 @@ class _JobLogs:
         shown = False
         async for _, source, line in merged(self._client, sources, how, self._failed):
             shown = True
-            self._show(source.uid, source.container, self._text(line))
+            self._console.show(self._view.log(source.uid, source.container, self._text(line)))
             await self._console.room()
         if choice.previous and pods and not shown and not self._unreadable:
             say(f"traincrew: no container of {self._name} has an earlier log")
-        self._read = {(source.uid, source.container): source.position for source in sources}
+        self._logs.read = {(source.uid, source.container): source.position for source in sources}
         if self._choice.follow:
             await self._follow()
         return int(self._unreadable)
@@ -180,7 +184,7 @@ class _JobLogs:
             raise refused(error, "list", PODS, metadata.namespace) from error
         pods = [decode(item, Pod) for item in listed["items"]]
         roles = self._served.kind.roles(self._job.spec)
-        names = dict.fromkeys([*roles, *(self._place(pod).role for pod in pods)])
+        names = dict.fromkeys([*roles, *(place_of(self._served.kind, pod).role for pod in pods)])
         if choice.role is not None and choice.role.lower() not in {name.lower() for name in names}:
             raise BadInput(
                 f"--role {plain(choice.role)}: {self._name} has {plain(', '.join(names))}"
@@ -190,11 +194,8 @@ class _JobLogs:
             raise BadInput(f"--rank {choice.rank}: {self._name} has no pod of this rank now")
         return chosen
 
-    def _place(self, pod: Pod) -> PodPlace:
-        return self._served.kind.place(pod.metadata.labels)
-
     def _is_chosen(self, pod: Pod) -> bool:
-        place, choice = self._place(pod), self._choice
+        place, choice = place_of(self._served.kind, pod), self._choice
         return (choice.role is None or place.role.lower() == choice.role.lower()) and (
             choice.rank is None or place.rank == choice.rank
         )
@@ -223,110 +224,44 @@ class _JobLogs:
         text = line if self._choice.timestamps else split_stamp(line)[1]
         return text.decode(errors="replace")
 
-    def _show(self, uid: str, container: str, text: str) -> None:
-        self._console.show(self._view.log(uid, container, text))
-
     # -- following ------------------------------------------------------------------------------
 
     async def _follow(self) -> None:
         metadata = self._job.metadata
-        pods = self._informer(PODS, Pod, labels=self._served.selector_of(metadata.name))
+        scope = scope_of(self._served, metadata.namespace, metadata.name)
+        watch = JobWatch(self._client, [(self._served.resource, scope)], self._watch_state)
+        (pods,), (jobs,) = watch.pods, watch.jobs
         pods.add_handler(self._pod_changed)
-        jobs = self._informer(self._served.resource, Job, fields=f"metadata.name={metadata.name}")
-        for informer in (pods, jobs):
-            self._watches.append(asyncio.create_task(informer.run()))
-            waiting = asyncio.create_task(informer.wait_synced())
-            over = asyncio.create_task(self._over.wait())
-            await asyncio.wait({waiting, over}, return_when=asyncio.FIRST_COMPLETED)
-            waiting.cancel()
-            over.cancel()
-            self._raise_failure()
+        self._watches = [asyncio.create_task(informer.run()) for informer in (pods, jobs)]
+        await self._errors.unless_failed(watch.until_known())
         jobs.add_handler(self._job_changed)
         if not jobs.store.list():
             self._over.set()
-        await self._over.wait()
-        self._raise_failure()
+        await self._errors.unless_failed(self._over.wait())
         # Logs of ended pods are read to their end; pods that still run have lost their job.
-        ended = [
-            task
-            for (uid, _), (_, task) in self._followers.items()
-            if self._view.pods[uid].pod.status.phase in _FINISHED or self._view.pods[uid].gone
-        ]
-        if ended:
-            await asyncio.wait(ended, timeout=DRAIN_SECONDS)
+        await self._logs.drain(DRAIN_SECONDS)
 
-    def _fail(self, failure: CommandFailed) -> None:
-        self._failure = failure
-        self._over.set()
-
-    def _raise_failure(self) -> None:
-        if self._failure is not None:
-            raise self._failure
-
-    def _informer(
-        self,
-        resource: Resource,
-        view: type[Any],
-        *,
-        labels: str | None = None,
-        fields: str | None = None,
-    ) -> Informer[Any]:
-        namespace = self._job.metadata.namespace
-
-        return Informer(
-            self._client,
-            resource,
-            view,
-            namespace=namespace,
-            label_selector=labels,
-            field_selector=fields,
-            on_state=lambda error: self._errors.report(error, resource, namespace),
-        )
+    def _watch_state(self, informer: Informer[Any], error: Exception | None) -> None:
+        self._errors.report(error, informer.resource, informer.namespace)
 
     def _job_changed(self, _old: Job | None, new: Job | None) -> None:
-        if new is None or new.status.true("Failed") or new.status.true("Succeeded"):
+        if new is None or new.status.end:
             self._over.set()
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         pod = new or old
         assert pod is not None
-        if not self._is_chosen(pod):
-            return
-        uid = pod.metadata.uid
-        self._view.pod(pod, 0.0, deleted=new is None)
-        for container in self._view.containers_to_follow(pod):
-            if (uid, container) not in self._followers:
-                self._start(pod, container)
-        for (other, _), (follower, _) in self._followers.items():
-            if other == uid:
-                follower.update(pod, gone=new is None)
-
-    def _start(self, pod: Pod, container: str) -> None:
-        key = (pod.metadata.uid, container)
-        known = self._read.get(key)
-        follower = LogFollower(
-            self._client,
-            pod,
-            container,
-            self._deliver(*key),
-            self._console.room,
-            position=known or self._choice.begin(),
-            earlier=known is None,
-            timestamps=self._choice.timestamps,
-            refused=self._log_refused,
-        )
-        self._followers[key] = follower, asyncio.create_task(follower.run())
-
-    def _deliver(self, uid: str, container: str) -> Callable[[str], None]:
-        return lambda text: self._show(uid, container, text)
+        if self._is_chosen(pod):
+            self._view.pod(pod, 0.0, deleted=new is None)
+            self._logs.follow(self._client, pod, gone=new is None)
 
     def _log_refused(self, error: ForbiddenError) -> None:
         namespace = self._job.metadata.namespace
-        self._fail(refused(error, "get", PODS, namespace, "log"))
+        self._errors.fail(refused(error, "get", PODS, namespace, "log"))
 
     async def stop(self) -> None:
         """Stop watching and following."""
-        tasks = [*self._watches, *(task for _, task in self._followers.values())]
-        for task in tasks:
+        for task in self._watches:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*self._watches, return_exceptions=True)
+        await self._logs.stop()

@@ -10,9 +10,9 @@ import msgspec
 from traincrew.cli.display.objects import Job
 from traincrew.cli.display.text import plain
 from traincrew.cli.errors import BadInput, CommandFailed
+from traincrew.cli.watching.jobwatch import Scope, listed
 from traincrew.cli.watching.rights import refused
 from traincrew.engine.cache.views import ViewDecoder
-from traincrew.engine.client import Pages
 from traincrew.engine.errors import ApiError, BadAnswerError, GoneError, NotFoundError
 from traincrew.operator.kinds import RESOURCES
 from traincrew.plan.kinds import KINDS
@@ -24,10 +24,7 @@ if TYPE_CHECKING:
     from traincrew.engine.resources import Resource
     from traincrew.plan.shared.kind import Kind
 
-__all__ = ["Served", "find", "is_served", "jobs", "named", "not_installed", "read"]
-
-PAGE = 500
-"""Jobs in one answer of a list, which bounds the memory."""
+__all__ = ["Served", "find", "is_served", "jobs", "named", "not_installed", "read", "scope_of"]
 
 
 class Served(NamedTuple):
@@ -42,6 +39,11 @@ class Served(NamedTuple):
         parts = self.kind.selector.split(",")
         others = [part for part in parts if part not in {"", self.kind.label}]
         return ",".join([*others, own])
+
+
+def scope_of(served: Served, namespace: str, name: str) -> Scope:
+    """Return what to watch for one job."""
+    return Scope(namespace, name, served.selector_of(name))
 
 
 ALL = tuple(map(Served, KINDS, RESOURCES))
@@ -59,32 +61,17 @@ async def jobs(client: Client, served: Served, namespace: str | None) -> AsyncIt
         NotFoundError: The kind is not installed.
         CommandFailed: The request was refused; the message has the missing right.
     """
-    decoder = ViewDecoder(served.resource, Job)
-    path = served.resource.path(namespace)
-    token = ""
-    pages = Pages()
-    while True:
-        params = {"limit": PAGE, "continue": token or None}
-        try:
-            body = await client.request("GET", path, params=params)
-        except NotFoundError:
-            raise
-        except GoneError as error:
-            raise CommandFailed("the jobs changed while they were listed; try again") from error
-        except ApiError as error:
-            raise refused(error, "list", served.resource, namespace) from error
-        try:
-            items, raw, metadata = decoder.page(body)
-            pages.add(len(items) + len(raw), metadata.continue_)
-        except (msgspec.DecodeError, RecursionError, BadAnswerError) as error:
-            raise CommandFailed(f"cannot list {served.resource.plural}: {error}") from error
-        for item in items:
-            yield item
-        for one in raw:
-            yield decoder.object(one)
-        token = metadata.continue_
-        if not token:
-            return
+    try:
+        async for job in listed(client, served.resource, Job, namespace):
+            yield job
+    except NotFoundError:
+        raise
+    except GoneError as error:
+        raise CommandFailed("the jobs changed while they were listed; try again") from error
+    except (msgspec.DecodeError, RecursionError, BadAnswerError) as error:
+        raise CommandFailed(f"cannot list {served.resource.plural}: {error}") from error
+    except ApiError as error:
+        raise refused(error, "list", served.resource, namespace) from error
 
 
 async def is_served(client: Client, served: Served) -> bool:

@@ -8,34 +8,34 @@ import os
 import sys
 import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
+from functools import partial
+from typing import TYPE_CHECKING, Any, TextIO
 
 from traincrew.cli.display.block import block
 from traincrew.cli.display.console import Console, ConsoleStream, wants_colour
-from traincrew.cli.display.objects import Event, Job, Pod, Workload
 from traincrew.cli.display.records import Line
 from traincrew.cli.display.summary import summary
 from traincrew.cli.display.text import moment
 from traincrew.cli.display.view import View
-from traincrew.cli.jobview import model
 from traincrew.cli.watching.catch_up import catch_up
+from traincrew.cli.watching.jobwatch import JobWatch, stored
 from traincrew.cli.watching.logs import Logs
 from traincrew.cli.watching.outcome import exit_code
 from traincrew.cli.watching.redraw import Redraw
 from traincrew.cli.watching.rights import missing_right
 from traincrew.cli.watching.watcherrors import WatchErrors
-from traincrew.engine.cache import Informer
 from traincrew.engine.errors import ApiError, ForbiddenError
-from traincrew.engine.resources import EVENTS, JOBS, PODS, STATEFUL_SETS
+from traincrew.engine.resources import PODS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from traincrew.cli.errors import CommandFailed
+    from traincrew.cli.display.objects import Event, Job, Pod, Workload
     from traincrew.cli.watching.interrupt import Interrupt
+    from traincrew.cli.watching.jobwatch import Scope
+    from traincrew.engine.cache import Informer
     from traincrew.engine.client import Client
     from traincrew.engine.resources import Resource
-    from traincrew.plan.shared.kind import Kind
 
 DRAIN_SECONDS = 3.0
 STATUS_EVERY_SECONDS = 0.5
@@ -50,27 +50,6 @@ def seconds_ago(timestamp: str | None) -> float:
     """Return how long ago a time of the cluster was; 0 if it is missing, or in the future."""
     then = moment(timestamp)
     return 0.0 if then is None else max(0.0, (datetime.now(UTC) - then).total_seconds())
-
-
-class Scope(NamedTuple):
-    """What to watch.
-
-    Attributes:
-        namespace: The namespace; None for all of them.
-        name: Name of the only job; empty for all.
-        labels: Label selector of pods, Jobs and StatefulSets; None for all.
-    """
-
-    namespace: str | None = None
-    name: str = ""
-    labels: str | None = None
-
-
-EVERYTHING = Scope()
-
-
-def _stored(informers: Iterable[Informer[Any]]) -> list[Any]:
-    return [obj for informer in informers for obj in informer.store.list()]
 
 
 class Live:
@@ -110,16 +89,9 @@ class Live:
         self._started = time.monotonic()
         self._changed = asyncio.Event()
         self._redraw = Redraw(self._draw_block, BLOCK_SECONDS)
-        self._tasks: list[asyncio.Task[Any]] = []
-        self._jobs: list[Informer[Job]] = []
-        self._pods: list[Informer[Pod]] = []
-        self._events: list[Informer[Event]] = []
-        self._workloads: list[Informer[Workload]] = []
-        self._pods_refused = asyncio.Event()
-        self._namespace: str | None = None
-        self._failed = asyncio.Event()
-        self._failure: CommandFailed | None = None
-        self._errors = WatchErrors(self._show_problem, self.say, self._fail, on_note)
+        self.watched: JobWatch
+        self._watching: asyncio.Future[None] | None = None
+        self._errors = WatchErrors(self._show_problem, self.say, on_note)
         self._only_own_events = False
         self._early: dict[str, list[Event]] = {}
 
@@ -149,114 +121,37 @@ class Live:
         Raises:
             CommandFailed: The jobs may not be watched.
         """
-        jobs = list(dict.fromkeys(jobs))
-        scopes = [scope for _, scope in jobs]
-        self._only_own_events = all(scope.name for scope in scopes)
-        namespaces = list(dict.fromkeys(scope.namespace for scope in scopes))
-        self._namespace = namespaces[0] if len(namespaces) == 1 else None
-        self._jobs = [
-            self._informer(client, resource, Job, scope.namespace,
-                           fields=f"metadata.name={scope.name}" if scope.name else None)
-            for resource, scope in jobs
-        ]  # fmt: skip
-        for informer in self._jobs:
-            informer.add_handler(self._handler(self.view.job))
-        for namespace, labels in dict.fromkeys((each.namespace, each.labels) for each in scopes):
-            pods = self._informer(client, PODS, Pod, namespace, labels, required=False)
-            pods.add_handler(lambda old, new: self._pod_changed(client, old, new))
-            self._pods.append(pods)
-            for each in (JOBS, STATEFUL_SETS):
-                workloads = self._informer(
-                    client, each, Workload, namespace, labels, required=False
-                )
-                workloads.add_handler(self._workload_changed)
-                self._workloads.append(workloads)
-        for namespace in namespaces:
-            events = self._informer(client, EVENTS, Event, namespace, required=False)
-            events.add_handler(self._event_changed)
-            self._events.append(events)
-        for one in self._watched():
-            task = asyncio.create_task(one.run(), name=f"watch {one.resource.plural}")
-            self._tasks.append(task)
-        known = [
-            *(one.wait_synced() for one in self._jobs),
-            *(self._synced_or_refused(one) for one in self._pods),
-        ]
-        await self._unless_failed(asyncio.gather(*known))
+        jobs = list(jobs)
+        self._only_own_events = all(scope.name for _, scope in jobs)
+        self.watched = JobWatch(client, jobs, self._watch_state)
+        self.watched.add_handlers(
+            job=self._job_changed,
+            child=self._workload_changed,
+            pod=partial(self._pod_changed, client),
+            event=self._event_changed,
+        )
+        self._watching = asyncio.create_task(self.watched.run(), name="watch")
+        await self._errors.unless_failed(self.watched.until_known())
         self.logs.begin()
 
-    async def _synced_or_refused(self, informer: Informer[Any]) -> None:
-        synced = asyncio.ensure_future(informer.wait_synced())
-        refused_ = asyncio.ensure_future(self._pods_refused.wait())
-        try:
-            await asyncio.wait({synced, refused_}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            synced.cancel()
-            refused_.cancel()
-
-    def _watched(self) -> list[Informer[Any]]:
-        return [*self._jobs, *self._workloads, *self._pods, *self._events]
-
-    def _informer(
-        self,
-        client: Client,
-        resource: Resource,
-        view: type[Any],
-        namespace: str | None,
-        labels: str | None = None,
-        *,
-        fields: str | None = None,
-        required: bool = True,
-    ) -> Informer[Any]:
-        return Informer(
-            client,
-            resource,
-            view,
-            namespace=namespace,
-            label_selector=labels,
-            field_selector=fields,
-            on_state=lambda error: self._watch_state(error, resource, namespace, required=required),
-        )
-
-    def _watch_state(
-        self, error: Exception | None, resource: Resource, namespace: str | None, *, required: bool
-    ) -> None:
-        self._errors.report(error, resource, namespace, required=required)
-        if resource == PODS and isinstance(error, ForbiddenError):
+    def _watch_state(self, informer: Informer[Any], error: Exception | None) -> None:
+        required = informer in self.watched.jobs
+        self._errors.report(error, informer.resource, informer.namespace, required=required)
+        if isinstance(error, ForbiddenError) and informer in self.watched.pods:
             self.view.pods_known = False
-            self._pods_refused.set()
-
-    def _fail(self, failure: CommandFailed) -> None:
-        self._failure = failure
-        self._failed.set()
 
     def _show_problem(self, text: str) -> None:
         self.show([Line(text, "bad", at=self.now())])
 
     def _log_refused(self, error: ForbiddenError) -> None:
-        right = missing_right("get", PODS, self._namespace, "log", error=error)
+        namespaces = {informer.namespace for informer in self.watched.pods}
+        namespace = namespaces.pop() if len(namespaces) == 1 else None
+        right = missing_right("get", PODS, namespace, "log", error=error)
         self._errors.report_missing_right(f"no logs: {right}")
-
-    async def _unless_failed(self, work: asyncio.Future[Any]) -> None:
-        failed = asyncio.ensure_future(self._failed.wait())
-        try:
-            await asyncio.wait({work, failed}, return_when=asyncio.FIRST_COMPLETED)
-            if self._failure is not None:
-                raise self._failure
-            await work
-        finally:
-            failed.cancel()
-            work.cancel()
 
     def follow(self, kind: str, namespace: str, name: str, age: float = 0.0) -> None:
         """Wait for a job that has been created, or was `age` seconds ago."""
         self.view.follow(kind, namespace, name, self.now() - age)
-
-    def models(self, kind: Kind) -> list[model.JobView]:
-        """Return the view model of every job that exists, all of one kind."""
-        pods, events = _stored(self._pods), _stored(self._events)
-        workloads = _stored(self._workloads)
-        return [model.view(kind, job, pods, events, workloads) for job in _stored(self._jobs)]
 
     async def until_changed(self) -> None:
         """Wait until something has changed since the last call.
@@ -264,14 +159,14 @@ class Live:
         Raises:
             CommandFailed: A watch is refused for good.
         """
-        await self._unless_failed(asyncio.ensure_future(self._changed.wait()))
+        await self._errors.unless_failed(self._changed.wait())
         self._changed.clear()
 
     def begin(self) -> None:
         """Show the state of the jobs that are followed."""
         if len(self.view.jobs) == 1:
             self.console.abbreviate(f"{self.view.jobs[0].name}-")
-        for obj in _stored(self._jobs):
+        for obj in stored(self.watched.jobs):
             self.show(self.view.job(obj, self.now()))
 
     async def until_finished(self) -> None:
@@ -280,7 +175,7 @@ class Live:
         Raises:
             CommandFailed: A watch is refused for good.
         """
-        await self._unless_failed(asyncio.ensure_future(self._until_finished()))
+        await self._errors.unless_failed(self._until_finished())
 
     async def _until_finished(self) -> None:
         self._request_block()
@@ -298,7 +193,7 @@ class Live:
         """Wait for a limited time until the watches are up to date, and for the last log lines."""
         with contextlib.suppress(TimeoutError, ApiError):
             async with asyncio.timeout(DRAIN_SECONDS):
-                await catch_up(client, [one for one in self._watched() if one.synced])
+                await catch_up(client, [one for one in self.watched.all if one.synced])
         await self.logs.drain(DRAIN_SECONDS)
 
     async def until_shown(self, client: Client) -> int:
@@ -314,17 +209,16 @@ class Live:
 
     async def stop(self) -> None:
         """Stop watching and following logs."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.gather(self._watching, return_exceptions=True)
         await self.logs.stop()
         self._redraw.cancel()
 
-    def _handler(self, note: Callable[..., list[Line]]) -> Callable[[Any, Any], None]:
-        def handle(old: Any, new: Any) -> None:
-            self.show(note(new or old, self.now(), deleted=new is None))
-
-        return handle
+    def _job_changed(self, old: Job | None, new: Job | None) -> None:
+        job = new or old
+        assert job is not None
+        self.show(self.view.job(job, self.now(), deleted=new is None))
 
     def _event_changed(self, _old: Event | None, new: Event | None) -> None:
         if new is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from traincrew.cli.watching.follow import LogFollower
+from traincrew.cli.watching.follow import LogFollower, Position
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 LAST_LINES_SECONDS = 1.0
 
-_FINISHED = {"Succeeded", "Failed"}
-
 
 class Logs:
     """Follows the containers of all pods, and orders their lines and ours.
@@ -30,6 +28,11 @@ class Logs:
         console: Shows the lines.
         tail: Number of lines with which to begin each log that exists already; None for all.
         refused: Called if a log may not be read.
+        begin: Returns the position from which to read a log.
+        timestamps: Show the time of each line.
+
+    Attributes:
+        read: Positions up to which logs are shown already, by UID and container.
     """
 
     def __init__(
@@ -38,11 +41,17 @@ class Logs:
         console: Console,
         tail: int | None = None,
         refused: Callable[[ForbiddenError], None] | None = None,
+        *,
+        begin: Callable[[], Position] = Position,
+        timestamps: bool = False,
     ) -> None:
         self._view = view
         self._console = console
         self._tail = tail
         self._refused = refused
+        self._begin = begin
+        self._timestamps = timestamps
+        self.read: dict[tuple[str, str], Position] = {}
         self._followers: dict[tuple[str, str], tuple[LogFollower, asyncio.Task[None]]] = {}
         self._waiting: list[asyncio.Task[None]] = []
         self._holding = 0
@@ -65,6 +74,7 @@ class Logs:
 
     def _start(self, client: Client, pod: Pod, container: str) -> None:
         uid = pod.metadata.uid
+        known = self.read.get((uid, container))
 
         def deliver(text: str) -> None:
             self._console.show(self._view.log(uid, container, text))
@@ -75,8 +85,10 @@ class Logs:
             container,
             deliver,
             self._console.room,
-            earlier=self._tail is None,
+            position=known or self._begin(),
+            earlier=self._tail is None and known is None,
             tail=self._tail,
+            timestamps=self._timestamps,
             refused=self._refused,
         )
         task = asyncio.create_task(follower.run(), name=f"logs {pod.metadata.name}")
@@ -98,7 +110,7 @@ class Logs:
             for (uid, _), (_, task) in self._followers.items()
             if uid == pod.metadata.uid and not task.done()
         ]
-        if pod.status.phase not in _FINISHED or not reading:
+        if not pod.status.ended or not reading:
             return False
         self._waiting.append(asyncio.create_task(self._wait_for_logs(reading)))
         self._holding += 1
@@ -116,11 +128,11 @@ class Logs:
             self._held.clear()
 
     async def drain(self, limit: float) -> None:
-        """Wait at most `limit` seconds for the last lines of pods that have ended."""
+        """Wait at most `limit` seconds for the last lines of pods that have ended or are gone."""
         finished = [
             task
             for (uid, _), (_, task) in self._followers.items()
-            if self._view.pods[uid].pod.status.phase in _FINISHED
+            if self._view.pods[uid].gone or self._view.pods[uid].pod.status.ended
         ]
         if finished:
             await asyncio.wait(finished, timeout=limit)

@@ -17,8 +17,8 @@ from traincrew.cli.display.records import Line
 from traincrew.cli.display.text import seconds_between
 from traincrew.cli.watching.ending import Early, until_end
 from traincrew.cli.watching.interrupt import Interrupt
-from traincrew.cli.watching.kinds import find
-from traincrew.cli.watching.live import Live, Scope, seconds_ago
+from traincrew.cli.watching.kinds import find, scope_of
+from traincrew.cli.watching.live import Live, seconds_ago
 from traincrew.engine.client import Client
 
 if TYPE_CHECKING:
@@ -26,15 +26,10 @@ if TYPE_CHECKING:
     from traincrew.cli.watching.kinds import Served
     from traincrew.cli.watching.target import Target
 
-__all__ = ["age_of", "scope_of", "watch"]
+__all__ = ["age_of", "watch"]
 
 JSON_EVERY_SECONDS = 0.2
 """Shortest time between two models of a job that changes all the time."""
-
-
-def scope_of(served: Served, namespace: str, name: str) -> Scope:
-    """Return what to watch for one job."""
-    return Scope(namespace, name, served.selector_of(name))
 
 
 def age_of(job: Job) -> float:
@@ -112,7 +107,7 @@ async def _print_models(live: Live, served: Served) -> None:
     """Print the model of the job whenever it has changed, until it ends."""
     printed = None
     while True:
-        for found in live.models(served.kind):
+        for found in live.watched.models(served.kind):
             if found != printed:
                 printed = found
                 click.echo(json.dumps(msgspec.to_builtins(found), separators=(",", ":")))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from traincrew.cli.display.text import plain
@@ -9,7 +10,7 @@ from traincrew.cli.watching.rights import missing_right, refused
 from traincrew.engine.errors import ApiError, ForbiddenError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from traincrew.cli.errors import CommandFailed
     from traincrew.engine.resources import Resource
@@ -23,7 +24,6 @@ class WatchErrors:
     Args:
         problem: Shows a line about something that does not work.
         recovery: Shows a line about something that works again.
-        fail: Ends the command with an error.
         note: Called as well with each right that is missing.
     """
 
@@ -31,15 +31,37 @@ class WatchErrors:
         self,
         problem: Callable[[str], None],
         recovery: Callable[[str], None],
-        fail: Callable[[CommandFailed], None],
         note: Callable[[str], None] | None = None,
     ) -> None:
         self._problem = problem
         self._recovery = recovery
-        self._fail = fail
         self._note = note
         self._unreachable = False
         self._missing_rights: set[str] = set()
+        self._failed = asyncio.Event()
+        self._failure: CommandFailed | None = None
+
+    def fail(self, failure: CommandFailed) -> None:
+        """End the command: it cannot do without what it may not do."""
+        self._failure = failure
+        self._failed.set()
+
+    async def unless_failed(self, work: Awaitable[object]) -> None:
+        """Wait for the work of a command, as long as it has the rights that it needs.
+
+        Raises:
+            CommandFailed: A right is missing.
+        """
+        task = asyncio.ensure_future(work)
+        failed = asyncio.ensure_future(self._failed.wait())
+        try:
+            await asyncio.wait((task, failed), return_when=asyncio.FIRST_COMPLETED)
+            if self._failure is not None:
+                raise self._failure
+            await task
+        finally:
+            failed.cancel()
+            task.cancel()
 
     def report(
         self,
@@ -63,7 +85,7 @@ class WatchErrors:
                 self._recovery("the cluster answers again")
         elif isinstance(error, ForbiddenError):
             if required:
-                self._fail(refused(error, "watch", resource, namespace))
+                self.fail(refused(error, "watch", resource, namespace))
             else:
                 self.report_missing_right(missing_right("watch", resource, namespace, error=error))
         elif isinstance(error, ApiError) and not self._unreachable:

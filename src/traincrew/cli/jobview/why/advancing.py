@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from traincrew.cli.display.failures import place_of
 from traincrew.cli.display.text import one_line
-from traincrew.cli.jobview.behind import behind, not_progressing
+from traincrew.cli.jobview.behind import behind
 from traincrew.cli.jobview.why.facts import Explanation, brief
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ __all__ = ["not_advancing"]
 
 def not_advancing(facts: Facts) -> Explanation | None:
     """Explain a job by its condition ``Progressing``; None if it is not false."""
-    found = not_progressing(facts.job)
+    found = facts.job.status.false("Progressing")
     if found is None:
         return None
     evidence = [f"condition Progressing=False: {found.reason}: {brief(found.message)}"]

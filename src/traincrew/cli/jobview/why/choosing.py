@@ -115,8 +115,8 @@ def _succeeded(facts: Facts, condition: Condition) -> Explanation:
 
 
 def _late_edit(facts: Facts) -> Explanation | None:
-    synced = next((one for one in facts.job.status.conditions if one.type == "Synced"), None)
-    if synced is None or synced.status != "False" or synced.reason != "JobFinished":
+    synced = facts.job.status.false("Synced")
+    if synced is None or synced.reason != "JobFinished":
         return None
     return Explanation(
         cause="changed-too-late",
@@ -232,9 +232,8 @@ def _leftover(facts: Facts, message: str, quoted: str) -> Explanation:
 
 
 def _unfinished(facts: Facts) -> Explanation:
-    synced = next((one for one in facts.job.status.conditions if one.type == "Synced"), None)
-    if synced is not None and synced.status == "False":
-        return _not_synced(facts, synced)
+    if (unsynced := facts.job.status.false("Synced")) is not None:
+        return _not_synced(facts, unsynced)
     if facts.job.status.observed_generation < facts.job.metadata.generation:
         return _behind(facts)
     if (taken := _worst(facts, starting.port_taken)) is not None:

@@ -236,9 +236,7 @@ def failed_pod(facts: Facts, pod: Pod, subject: str) -> Explanation | None:
 
 def disrupted(pod: Pod, subject: str) -> Explanation | None:
     """Explain by whom a pod was ended, other than by its program (KEP-3329)."""
-    condition = next(
-        (one for one in pod.status.conditions
-         if one.type == "DisruptionTarget" and one.status == "True"), None)  # fmt: skip
+    condition = pod.status.true("DisruptionTarget")
     if condition is None:
         return None
     cause, words, fix = _DISRUPTIONS.get(

@@ -172,7 +172,7 @@ def unplaced(facts: Facts, pod: Pod, subject: str) -> Explanation | None:
     """Explain why a pod has no node; None if it has one, or may get one at once."""
     if pod.spec.node_name or pod.status.phase != "Pending":
         return None
-    condition = next((one for one in pod.status.conditions if one.type == "PodScheduled"), None)
+    condition = pod.status.condition("PodScheduled")
     if condition is None or condition.status != "False":
         return _unseen(facts, pod, subject) if condition is None else None
     evidence = [f"condition PodScheduled of pod {pod.metadata.name}: {brief(condition.message)}"]

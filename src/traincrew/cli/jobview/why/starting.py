@@ -321,7 +321,7 @@ def not_ready(facts: Facts, pod: Pod, subject: str) -> Explanation | None:
     """Explain why a pod that runs is not ready."""
     if pod.status.phase != "Running":
         return None
-    ready = next((one for one in pod.status.conditions if one.type == "Ready"), None)
+    ready = pod.status.condition("Ready")
     if ready is None or ready.status == "True":
         return None
     name, node = pod.metadata.name, pod.spec.node_name

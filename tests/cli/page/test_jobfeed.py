@@ -1,0 +1,40 @@
+"""What a page marks in the curves of a job whose pods are replaced."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cli.builders import job
+from cli.page.test_logs import Client, until
+from traincrew.cli.display.objects import Pod, decode
+from traincrew.cli.page.jobfeed import JobFeed
+from traincrew.cli.watching.kinds import ALL
+
+
+def worker(name: str, second: int) -> Pod:
+    metadata: dict[str, Any] = {"name": name, "uid": name, "namespace": "default"}
+    created = f"2026-01-02T03:00:0{second}Z"
+    labels = {"chainerjob.kubeflow.org/role": "workerset"}
+    return decode({"metadata": {**metadata, "creationTimestamp": created, "labels": labels}}, Pod)
+
+
+async def test_another_attempt_of_a_place_is_marked_once() -> None:
+    served = next(one for one in ALL if one.resource.kind == "ChainerJob")
+    feed = JobFeed(Client(), served, "default", "digits")  # type: ignore[arg-type]
+    feed._job_changed(None, job("Running"))
+    first, second = worker("digits-workerset-0", 1), worker("digits-workerset-0b", 5)
+    feed._pod_changed(None, first)
+    await until(lambda: len(feed.rows) == 1)
+    assert feed.recorder.marks == []
+    feed._pod_changed(first, None)
+    feed._pod_changed(None, second)
+    await until(lambda: len(feed.rows) == 2)
+    (mark,) = feed.recorder.marks
+    ((role, pod),) = [(row.role, row.pod) for _, row in feed.rows.values() if row.pod.attempt == 2]
+    assert mark.text == f"{role} {pod.rank}: attempt 2"
+    assert mark.at == 1767322805.0
+    version = feed.version
+    feed._job_changed(None, job("Running", message="still"))
+    await until(lambda: feed.version > version)
+    assert feed.recorder.marks == [mark]
+    await feed.logs.stop()
