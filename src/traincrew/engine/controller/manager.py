@@ -138,6 +138,18 @@ class Manager:
                 self._reflect(informer, self._group)
         return informer
 
+    def has_informer(
+        self, resource: Resource, *, indexers: Mapping[str, Indexer[AnyObject]] | None = None
+    ) -> bool:
+        """Return whether somebody has asked for the informer of all objects of a resource.
+
+        Args:
+            resource: The resource.
+            indexers: Further indices of the store.
+        """
+        indices = frozenset((indexers or {}).items())
+        return (resource, AnyObject, None, None, None, indices, False) in self._informers
+
     def _reflect(self, informer: Informer[Any], group: asyncio.TaskGroup) -> None:
         name = f"informer-{informer.resource.plural}"
         self._reflecting[informer] = group.create_task(informer.run(), name=name)
