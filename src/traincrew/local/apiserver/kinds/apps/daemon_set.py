@@ -1,4 +1,4 @@
-"""DaemonSets; no controller runs them here."""
+"""DaemonSets."""
 
 from __future__ import annotations
 
