@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from local.controlplane import add_node, control_plane, node, template
 from traincrew.engine.objects import AnyObject
@@ -342,6 +344,74 @@ def test_a_surge_leaves_a_node_when_another_one_has_taken_over() -> None:
 
     assert changes(decide(subject, old("n1"), pod("n2", "starting"), on=places)) == ([], [])
     assert changes(decide(subject, old("n1"), pod("n2"), on=places)) == ([], ["old-n1"])
+
+
+class Cluster:
+    """Pods of a DaemonSet as they come and go; each becomes ready a step after its creation."""
+
+    def __init__(self, subject: AnyObject, states: dict[str, list[str]]) -> None:
+        self.subject, self.made = subject, 0
+        self.pods = {
+            f"{name}-{number}": pod(name, state, revision, name=f"{name}-{number}")
+            for name, each in states.items()
+            for number, (revision, state) in enumerate(map(str.split, each))
+        }
+
+    def step(self) -> bool:
+        """Carry out a plan; return whether anything has changed."""
+        plan, starting = decide(self.subject, *self.pods.values()), len(self.pods)
+        starting -= len(self.available())
+        for name, each in self.pods.items():
+            if each.status["phase"] != "Failed":
+                revision = each.metadata.labels["controller-revision-hash"]
+                self.pods[name] = pod(target_of(each), "ready", revision, name=name)
+        created, deleted = changes(plan)
+        for name in deleted:
+            del self.pods[name]
+        for name in created:
+            self.made += 1
+            self.pods[f"made-{self.made}"] = pod(name, "starting", name=f"made-{self.made}")
+        return bool(created or deleted or starting)
+
+    def available(self) -> list[str]:
+        return [target_of(each) for each in self.pods.values() if each.status.get("conditions")]
+
+
+_STATES = st.sampled_from(
+    ["old ready", "old starting", "old waiting", "old Failed", "new ready", "new starting"]
+)
+_LIMITS = st.sampled_from(
+    [{"maxUnavailable": 1}, {"maxUnavailable": 2}, {"maxUnavailable": 0, "maxSurge": 1}]
+)
+
+
+@given(
+    _LIMITS,
+    st.fixed_dictionaries({name: st.lists(_STATES, max_size=3) for name in NODE_NAMES}),
+)
+def test_every_update_ends_with_one_new_pod_on_each_node(
+    rolling: dict[str, Any], states: dict[str, list[str]]
+) -> None:
+    cluster = Cluster(daemon_set(rolling=rolling), states)
+
+    steps = 0
+    while cluster.step():
+        steps += 1
+        assert steps < 40
+
+    labels = [each.metadata.labels["controller-revision-hash"] for each in cluster.pods.values()]
+    assert labels == ["new"] * 3
+    assert sorted(map(target_of, cluster.pods.values())) == list(NODE_NAMES)
+
+
+@given(_LIMITS)
+def test_an_update_keeps_its_limit(rolling: dict[str, Any]) -> None:
+    cluster = Cluster(daemon_set(rolling=rolling), {name: ["old ready"] for name in NODE_NAMES})
+    going_on = True
+    while going_on:
+        going_on = cluster.step()
+        assert len(set(cluster.available())) >= len(NODE_NAMES) - rolling["maxUnavailable"]
+        assert len(cluster.pods) <= len(NODE_NAMES) + rolling.get("maxSurge", 0)
 
 
 # -- status and revisions ------------------------------------------------------------------------

@@ -71,15 +71,15 @@ class CronJobReconciler:
         if not context.is_current(request):
             return NOT_CURRENT
         jobs = self._jobs.store.by_index(CONTROLLER, owner.metadata.uid)
-        known, gone = {job.metadata.uid for job in jobs}, set()
+        known: set[str] = {job.metadata.uid for job in jobs}
+        gone: set[str] = set()
         for each in owner.status.get("active") or ():
-            if each["uid"] in known:
+            name, uid = each.get("name"), each.get("uid", "")
+            if uid in known:
                 continue
-            if not await context.client.is_gone(
-                JOBS, each["name"], request.namespace, uid=each["uid"]
-            ):
+            if name and not await context.client.is_gone(JOBS, name, request.namespace, uid=uid):
                 return NOT_CURRENT  # the cache does not have it yet
-            gone.add(each["uid"])
+            gone.add(uid)
         plan = plan_cron_job(owner, jobs, gone, context.now())
         await self._carry_out(request, owner, plan)
         return requeue(plan.requeue_at, context.now())

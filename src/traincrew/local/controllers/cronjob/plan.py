@@ -163,9 +163,9 @@ class _Decision:
             if succeeded and ended and (self.last_success is None or ended > self.last_success):
                 self.last_success = ended
         for each in self.active:
-            if each.get("uid") in self.gone:
+            if each.get("uid", "") in self.gone:
                 self._event("MissingJob", f"Active job went missing: {each.get('name')}")
-        self.active = [each for each in self.active if each.get("uid") not in self.gone]
+        self.active = [each for each in self.active if each.get("uid", "") not in self.gone]
 
     # -- what is due -------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ from traincrew.local.apiserver.kinds.shared.fields import (
     at_most_everything,
     immutable,
     int_or_percent,
+    non_negative,
 )
 from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy, WriteContext
 from traincrew.local.apiserver.schema.decoding import annotated_number_fault
@@ -103,6 +104,30 @@ def _validate(found: list[Cause], obj: Document, old: Document | None) -> None:
         found.append(why.not_supported("spec.updateStrategy", strategy, supported))
     elif strategy.get("type", "RollingUpdate") == "RollingUpdate":
         _rollout(found, field(strategy, "rollingUpdate"))
+    non_negative(found, "spec.revisionHistoryLimit", spec.get("revisionHistoryLimit"))
+    if old is not None:
+        _status_rules(found, field(obj, "status"), field(old, "status"))
+
+
+_COUNTERS = (
+    "currentNumberScheduled",
+    "numberMisscheduled",
+    "desiredNumberScheduled",
+    "numberReady",
+    "observedGeneration",
+    "updatedNumberScheduled",
+    "numberAvailable",
+    "numberUnavailable",
+    "collisionCount",
+)
+
+
+def _status_rules(found: list[Cause], status: Document, old: Document) -> None:
+    for counter in _COUNTERS:
+        non_negative(found, f"status.{counter}", status.get(counter))
+    collisions, before = status.get("collisionCount", 0), old.get("collisionCount")
+    if before is not None and collisions < before:
+        found.append(why.invalid("status.collisionCount", collisions, "cannot be decremented"))
 
 
 def _rollout(found: list[Cause], rollout: Document) -> None:
