@@ -29,6 +29,7 @@ from traincrew.local.apiserver.kinds.shared.fields import (
 )
 from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy, WriteContext
 from traincrew.local.apiserver.schema.decoding import annotated_number_fault
+from traincrew.local.apiserver.schema.unversioned import form
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field
 from traincrew.local.apiserver.values.names import TEMPLATE_GENERATION
@@ -101,7 +102,8 @@ def _validate(found: list[Cause], obj: Document, old: Document | None) -> None:
     strategy = field(spec, "updateStrategy")
     if strategy.get("type", "RollingUpdate") not in ("RollingUpdate", "OnDelete"):
         supported = ("RollingUpdate", "OnDelete")
-        found.append(why.not_supported("spec.updateStrategy", strategy, supported))
+        shown = form("apps.DaemonSetUpdateStrategy", strategy)
+        found.append(why.not_supported("spec.updateStrategy", shown, supported))
     elif strategy.get("type", "RollingUpdate") == "RollingUpdate":
         _rollout(found, field(strategy, "rollingUpdate"))
     non_negative(found, "spec.revisionHistoryLimit", spec.get("revisionHistoryLimit"))
