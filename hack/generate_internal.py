@@ -25,6 +25,7 @@ ROOTS = (
     "batch.PodFailurePolicy",
     "batch.SuccessPolicy",
     "policy.PodDisruptionBudgetSpec",
+    "apps.DaemonSetUpdateStrategy",
     "apps.RollingUpdateStatefulSetStrategy",
 )
 GROUPS = ("core", "batch", "policy", "apps")

@@ -108,12 +108,40 @@ def _job(choice: RandomChoice) -> Document:
     )
 
 
+_SCHEDULES = (
+    *("@hourly", "@every 90s", "0,30 9-17/4 ? jan-Mar MON", "5/15 * 29 2 *"),
+    *("", "* * *", "60 * * * *", "* * * * 7", "1-2-3 * * * *", "*/0 * * * *", "9-3 * * * *"),
+    *("x * * * *", "*/2/3 * * * *", "@reboot", "@every x", "@every 5", "@every 5d", "@every 1h-"),
+    *(
+        "TZ=UTC * * * * *",
+        "CRON_TZ=Nowhere 0 * * * *",
+        "TZ=0",
+        "* * * TZ *",
+        ", 99999999999999999999",
+    ),
+    *("-1 * * * *", "+1 * * * *", "1.5 * * * *", "* * 0 * *", "*-5/2 * * * *", "*  * * *\t*"),
+)
+_ZONES = (
+    "Etc/UTC",
+    "Asia/Tokyo",
+    "",
+    "Local",
+    "local",
+    "Mars/Olympus",
+    "../UTC",
+    "/UTC",
+    "-x",
+    "a//b",
+)
+
+
 def _cron_job(choice: RandomChoice) -> Document:
-    return {"schedule": "*/5 * * * *", "jobTemplate": {"spec": _job(choice)}} | choice.part(
+    schedule = choice.one(_SCHEDULES) if choice.maybe() else "*/5 * * * *"
+    return {"schedule": schedule, "jobTemplate": {"spec": _job(choice)}} | choice.part(
         0.3,
         concurrencyPolicy=lambda: choice.one(["Forbid", "Replace"]),
         suspend=choice.maybe,
-        timeZone=lambda: "Etc/UTC",
+        timeZone=lambda: choice.one(_ZONES),
         successfulJobsHistoryLimit=lambda: choice.number(0, 3),
         startingDeadlineSeconds=lambda: 9,
     )

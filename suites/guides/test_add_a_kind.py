@@ -3,105 +3,31 @@
 from __future__ import annotations
 
 import json
-import os
-import re
-import shutil
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-ROOT = Path(__file__).parents[2]
-GUIDE = ROOT / "docs" / "guides" / "add-a-kind.md"
-FILE = re.compile(r"^```(?:python|yaml)\n# (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-BIN = Path(sys.executable).parent
-
-
-class Tree:
-    """A copy of the program with the files of the guide."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self.sources = directory / "src"
-        shutil.copytree(ROOT / "src", self.sources)
-        self.files = []
-        for name, text in FILE.findall(GUIDE.read_text()):
-            path = directory / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
-            self.files.append(path)
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """Return the environment in which the copy is imported."""
-        scratch = self.directory / "scratch"
-        scratch.mkdir(exist_ok=True)
-        return {
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join(map(str, (self.sources, ROOT / "tests"))),
-            "TMPDIR": str(scratch),
-            "TRAINCREW_CACHE": str(self.directory / "cache"),
-            "TRAINCREW_HOME": str(self.directory / "home"),
-            "XDG_CONFIG_HOME": str(self.directory / "config"),
-        }
-
-    def python(self, *words: object) -> str:
-        """Run Python and return its output."""
-        return self.program(sys.executable, *words)
-
-    def traincrew(self, *words: object) -> str:
-        """Run the program and return its output."""
-        return self.python("-m", "traincrew.cli", *words)
-
-    def program(self, *words: object) -> str:
-        result = subprocess.run(
-            list(map(str, words)),
-            cwd=self.directory,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=110,
-            check=False,
-        )
-        assert result.returncode == 0, result.stdout + result.stderr
-        return result.stdout
+from suites.guidetree import Tree
 
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Tree:
-    return Tree(tmp_path_factory.mktemp("tree"))
+    return Tree(tmp_path_factory.mktemp("tree"), "add-a-kind.md")
 
 
 def test_no_existing_file_is_edited(tree: Tree) -> None:
     """The files of the guide are new, in the two folders of the kind, and an example."""
-    folders = {str(path.relative_to(tree.directory).parent) for path in tree.files}
-
-    assert folders == {
+    assert tree.folders == {
         ".",
         "src/traincrew/api/kinds/sweepjob",
         "src/traincrew/plan/sweepjob",
     }
-    assert not any((ROOT / path.relative_to(tree.directory)).exists() for path in tree.files)
+    assert not tree.replaced
 
 
 def test_it_passes_the_projects_checks(tree: Tree) -> None:
-    modules = [path for path in tree.files if path.suffix == ".py"]
-
-    tree.program(BIN / "ruff", "check", "--no-cache", "--config", ROOT / "pyproject.toml", *modules)
-    tree.program(
-        BIN / "ruff", "format", "--check", "--no-cache", "--config", ROOT / "pyproject.toml",
-        *modules,
-    )  # fmt: skip
-    shutil.copy(ROOT / "pyproject.toml", tree.directory)
-    tree.program(BIN / "lint-imports", "--no-cache")
-    if (known := ROOT / ".mypy_cache").is_dir():  # what `make lint` knows of all other modules
-        shutil.copytree(known, tree.directory / "mypy")
-    # mypy considers modules in PYTHONPATH a second copy.
-    packages = ("-p", "traincrew.api.kinds.sweepjob", "-p", "traincrew.plan.sweepjob")
-    tree.program("env", "-u", "PYTHONPATH", BIN / "mypy", "--cache-dir", "mypy", *packages)
+    tree.check("traincrew.api.kinds.sweepjob", "traincrew.plan.sweepjob")
 
 
 def test_it_is_installed_by_manifests_kustomize_and_chart(tree: Tree) -> None:

@@ -48,6 +48,20 @@ class Process:
         await asyncio.gather(self.task, return_exceptions=True)
 
 
+def test_it_is_known_whether_somebody_caches_a_resource() -> None:
+    async def main() -> None:
+        manager = Manager(FakeServer().client())
+        index = {"x": lambda obj: [obj.metadata.name]}
+        manager.informer(PODS, indexers=index)
+        manager.informer(PODS, MetadataOnly, metadata_only=True)
+
+        assert manager.has_informer(PODS, indexers=index)
+        assert not manager.has_informer(PODS)
+        assert not manager.has_informer(JOBS, indexers=index)
+
+    simulate(main())
+
+
 def test_the_same_arguments_give_the_same_informer() -> None:
     async def main() -> None:
         manager = Manager(FakeServer().client())

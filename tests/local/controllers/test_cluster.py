@@ -26,7 +26,7 @@ from traincrew.engine.resources import (
     Resource,
 )
 
-DAEMON_SETS = Resource("apps", "v1", "daemonsets", "DaemonSet")
+NETWORK_POLICIES = Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy")
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -588,22 +588,19 @@ async def test_a_deleted_namespace_keeps_everything_while_it_has_pods(world: Wor
 
 
 async def test_kinds_that_are_only_stored_are_reported_once(world: World) -> None:
-    daemon_set = {
-        "metadata": {"name": "agent"},
-        "spec": {"selector": {"matchLabels": {"app": "a"}}, "template": template()},
-    }
-    await world.create(DAEMON_SETS, daemon_set)
+    policy = {"metadata": {"name": "closed"}, "spec": {"podSelector": {}}}
+    await world.create(NETWORK_POLICIES, policy)
     service = {"metadata": {"name": "web"}, "spec": {"type": "NodePort", "ports": [{"port": 80}]}}
     await world.create(SERVICES, service)
 
     async def reported() -> bool:
-        first, second = await world.events("agent"), await world.events("web")
+        first, second = await world.events("closed"), await world.events("web")
         return bool(first and second)
 
     await world.until(reported)
-    ((reason, message),) = await world.events("agent")
+    ((reason, message),) = await world.events("closed")
     assert reason == "NotEmulated"
-    assert message.startswith("the embedded cluster stores DaemonSet objects without acting")
+    assert message.startswith("the embedded cluster stores NetworkPolicy objects without acting")
     ((reason, message),) = await world.events("web")
     assert message.startswith("spec.type: NodePort gives no address outside the cluster")
 

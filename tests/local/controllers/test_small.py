@@ -208,11 +208,11 @@ def test_every_kind_that_is_only_stored_exists() -> None:
 
 
 def test_a_kind_that_is_only_stored_is_reported_with_an_alternative() -> None:
-    daemon_sets = Resource("apps", "v1", "daemonsets", "DaemonSet")
+    ingresses = Resource("networking.k8s.io", "v1", "ingresses", "Ingress")
 
-    assert stored_only(daemon_sets) == (
-        "the embedded cluster stores DaemonSet objects without acting on them: no pods are made; "
-        "use a Deployment"
+    assert stored_only(ingresses) == (
+        "the embedded cluster stores Ingress objects without acting on them: nothing listens; use "
+        "the Service's address"
     )
     assert not stored_only(Resource("", "v1", "pods", "Pod"))
 

@@ -110,15 +110,8 @@ class Manager:
         metadata_only: bool = False,
     ) -> Informer[Any]:
         """Return the informer with these arguments, one for all callers. See `Informer`."""
-        key = (
-            resource,
-            type,
-            namespace,
-            label_selector,
-            field_selector,
-            frozenset((indexers or {}).items()),
-            metadata_only,
-        )
+        selected = (namespace, label_selector, field_selector, metadata_only)
+        key = _key(resource, type, indexers, selected)
         informer = self._informers.get(key)
         if informer is None:
             informer = self._informers[key] = Informer(
@@ -137,6 +130,17 @@ class Manager:
             if self._group is not None:
                 self._reflect(informer, self._group)
         return informer
+
+    def has_informer(
+        self, resource: Resource, *, indexers: Mapping[str, Indexer[AnyObject]] | None = None
+    ) -> bool:
+        """Return whether somebody has asked for the informer of all objects of a resource.
+
+        Args:
+            resource: The resource.
+            indexers: Further indices of the store.
+        """
+        return _key(resource, AnyObject, indexers) in self._informers
 
     def _reflect(self, informer: Informer[Any], group: asyncio.TaskGroup) -> None:
         name = f"informer-{informer.resource.plural}"
@@ -283,6 +287,16 @@ class Manager:
         for informer in list(self._informers.values()):
             informer.expire()
             self._reflect(informer, group)
+
+
+def _key(
+    resource: Resource,
+    kind: Any,
+    indexers: Mapping[str, Indexer[Any]] | None,
+    selected: tuple[Any, ...] = (None, None, None, False),
+) -> tuple[Any, ...]:
+    """Return the key of an informer; by default of one with all objects, bodies included."""
+    return (resource, kind, frozenset((indexers or {}).items()), *selected)
 
 
 async def _run(run: Callable[[], Awaitable[None]]) -> None:

@@ -2,30 +2,33 @@
 
 Each has a pure part that plans (what to create, delete and report, given the objects and the time)
 and a small part that reads caches and writes. `context` is what the second parts share.
+
+A folder whose module `controller` has a function ``add(manager, events)`` is discovered; those that
+are given more, or are a single module, are named here.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
+from importlib.util import find_spec
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING
 
 from traincrew.local.controllers.aggregation import add_aggregation_controller
-from traincrew.local.controllers.deployment.controller import add_deployment_controller
 from traincrew.local.controllers.disruption import add_disruption_controller
-from traincrew.local.controllers.endpoints.controller import add_endpoints_controller
 from traincrew.local.controllers.garbage.controller import add_garbage_collector
-from traincrew.local.controllers.job.controller import add_job_controller
 from traincrew.local.controllers.quota.controller import add_quota_controller
-from traincrew.local.controllers.replicas.controller import add_replica_controllers
 from traincrew.local.controllers.service_accounts import (
     add_service_account_controller,
 )
-from traincrew.local.controllers.statefulset.controller import add_stateful_set_controller
 from traincrew.local.controllers.ttl import add_ttl_controller
 from traincrew.local.controllers.volumes.binder import add_binders
 from traincrew.local.controllers.volumes.ephemeral import add_ephemeral_controller
 from traincrew.local.controllers.volumes.protection import add_protection_controllers
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from traincrew.engine.controller import Manager
     from traincrew.engine.events import EventRecorder
 
@@ -38,11 +41,8 @@ def add_controllers(manager: Manager, events: EventRecorder, *, authority: str =
         events: Records their events.
         authority: CA bundle with which pods verify the API server (PEM); empty without TLS.
     """
-    add_job_controller(manager, events)
-    add_stateful_set_controller(manager, events)
-    add_replica_controllers(manager, events)
-    add_deployment_controller(manager, events)
-    add_endpoints_controller(manager, events)
+    for add in discovered():
+        add(manager, events)
     add_service_account_controller(manager, events, authority)
     quota = add_quota_controller(manager)
     add_garbage_collector(manager, events, quota.touch)
@@ -52,3 +52,13 @@ def add_controllers(manager: Manager, events: EventRecorder, *, authority: str =
     add_ephemeral_controller(manager, events)
     add_protection_controllers(manager, events)
     add_aggregation_controller(manager, events)
+
+
+def discovered() -> Iterator[Callable[[Manager, EventRecorder], None]]:
+    """Yield the function `add` of the module `controller` of each folder that has one."""
+    for folder in iter_modules(__path__, f"{__name__}."):
+        name = f"{folder.name}.controller"
+        if folder.ispkg and find_spec(name) is not None:
+            add = getattr(import_module(name), "add", None)
+            if add is not None:
+                yield add

@@ -4,30 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from traincrew.engine.controller import Request
 from traincrew.engine.objects import AnyObject, controller_of
-from traincrew.engine.resources import (
-    CLUSTER_ROLES,
-    CONTROLLER_REVISIONS,
-    DEPLOYMENTS,
-    ENDPOINT_SLICES,
-    ENDPOINTS,
-    JOBS,
-    NAMESPACES,
-    NODES,
-    PERSISTENT_VOLUME_CLAIMS,
-    PERSISTENT_VOLUMES,
-    POD_DISRUPTION_BUDGETS,
-    PODS,
-    REPLICA_SETS,
-    REPLICATION_CONTROLLERS,
-    RESOURCE_QUOTAS,
-    SERVICE_ACCOUNTS,
-    SERVICES,
-    STATEFUL_SETS,
-)
+from traincrew.engine.resources import PODS
+from traincrew.local.controllers.selectors import matches
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any
 
     from traincrew.engine.cache import Indexer, Informer
     from traincrew.engine.controller import Manager
@@ -61,36 +45,38 @@ _INDEXERS: Mapping[str, Indexer[AnyObject]] = {
     NAMESPACE: _namespace,
 }
 
-SHARED = frozenset(
-    {
-        CLUSTER_ROLES,
-        CONTROLLER_REVISIONS,
-        DEPLOYMENTS,
-        ENDPOINTS,
-        ENDPOINT_SLICES,
-        JOBS,
-        NAMESPACES,
-        NODES,
-        PERSISTENT_VOLUME_CLAIMS,
-        PERSISTENT_VOLUMES,
-        PODS,
-        POD_DISRUPTION_BUDGETS,
-        REPLICA_SETS,
-        REPLICATION_CONTROLLERS,
-        RESOURCE_QUOTAS,
-        SERVICES,
-        SERVICE_ACCOUNTS,
-        STATEFUL_SETS,
-    }
-)
-"""Resources that some controller needs with body; of all others only metadata is watched."""
-
 
 def informer(manager: Manager, resource: Resource) -> Informer[AnyObject]:
     """Return the shared cache of a resource, bodies included."""
     return manager.informer(resource, indexers=_INDEXERS)
 
 
+def is_shared(manager: Manager, resource: Resource) -> bool:
+    """Return whether a controller has asked for the objects of a resource, bodies included."""
+    return manager.has_informer(resource, indexers=_INDEXERS)
+
+
 def pods(manager: Manager) -> Informer[AnyObject]:
     """Return all pods."""
     return informer(manager, PODS)
+
+
+def possible_adopters(
+    owners: Informer[AnyObject],
+    selector_of: Callable[[AnyObject], Mapping[str, Any] | None],
+    obj: AnyObject,
+) -> list[Request]:
+    """Return the workloads that may adopt an object; none if it has a controller.
+
+    Args:
+        owners: The workloads.
+        selector_of: Returns the selector of one, as a `metav1.LabelSelector`.
+        obj: The object.
+    """
+    if controller_of(obj) is not None:
+        return []
+    return [
+        Request(item.metadata.namespace, item.metadata.name)
+        for item in owners.store.by_index(NAMESPACE, obj.metadata.namespace)
+        if matches(selector_of(item), obj.metadata.labels)
+    ]

@@ -30,9 +30,7 @@ if TYPE_CHECKING:
 REASON = "NotEmulated"
 
 STORED_ONLY: dict[tuple[str, str], str] = {
-    ("apps", "daemonsets"): "no pods are made; use a Deployment",
     ("autoscaling", "horizontalpodautoscalers"): "nothing is scaled; use kubectl scale",
-    ("batch", "cronjobs"): "no Jobs are made; use kubectl create job --from=cronjob/NAME",
     ("networking.k8s.io", "ingresses"): "nothing listens; use the Service's address",
     ("networking.k8s.io", "networkpolicies"): "all traffic is allowed",
 }

@@ -8,8 +8,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from traincrew.local.controllers.placement import matches_node, untolerated
 from traincrew.local.controllers.selectors import matches
-from traincrew.local.scheduler.filters import matches_node, untolerated
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

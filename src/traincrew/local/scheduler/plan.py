@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct, field
 
-from traincrew.local.scheduler.filters import matches_term, untolerated, why_not
+from traincrew.local.controllers.placement import matches_term, untolerated
+from traincrew.local.scheduler.filters import why_not
 from traincrew.local.scheduler.neighbours import PREFERRED, Neighbourhood
 from traincrew.local.scheduler.state import info_of
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from traincrew.local.controllers.deployment.plan import Plan
 
 
-def add_deployment_controller(manager: Manager, events: EventRecorder) -> None:
+def add(manager: Manager, events: EventRecorder) -> None:
     """Run Deployments."""
     deployments = DeploymentReconciler(manager, events)
     controller = Controller("deployment", deployments.reconcile, workers=2)

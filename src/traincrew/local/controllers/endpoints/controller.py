@@ -36,7 +36,7 @@ BATCH = 0.02
 """Seconds to wait for further changes: pods become ready together and need only one write."""
 
 
-def add_endpoints_controller(manager: Manager, events: EventRecorder) -> None:
+def add(manager: Manager, events: EventRecorder) -> None:
     """Keep Endpoints and EndpointSlices of Services."""
     reconciler = EndpointsReconciler(manager, events)
     manager.add(reconciler.controller)

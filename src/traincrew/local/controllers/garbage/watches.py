@@ -12,7 +12,7 @@ from traincrew.engine.objects import MetadataOnly
 from traincrew.engine.resources import CUSTOM_RESOURCE_DEFINITIONS
 from traincrew.local.controllers.discovery import Discovery, discover, is_collected
 from traincrew.local.controllers.garbage.graph import Graph, Item
-from traincrew.local.controllers.informers import SHARED, informer
+from traincrew.local.controllers.informers import informer, is_shared
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -188,7 +188,7 @@ class Watches:
         task = None
         if resource == CUSTOM_RESOURCE_DEFINITIONS:
             watched = self._definitions
-        elif resource in SHARED:
+        elif is_shared(self._manager, resource):
             watched = informer(self._manager, resource)
         else:
             # Not the manager's: a custom resource is removed with its definition.

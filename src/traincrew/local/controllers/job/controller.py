@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _NAME_LABEL = "batch.kubernetes.io/job-name"
 
 
-def add_job_controller(manager: Manager, events: EventRecorder) -> None:
+def add(manager: Manager, events: EventRecorder) -> None:
     """Run Jobs, and remove the finalizer from pods whose Job is gone."""
     jobs, pods = informer(manager, JOBS), informer(manager, PODS)
     reconciler = JobReconciler(manager, events)

@@ -6,16 +6,14 @@ from typing import TYPE_CHECKING
 
 from traincrew.engine.controller import Controller, Request, Result, own_key, owner_key
 from traincrew.engine.errors import is_namespace_terminating
-from traincrew.engine.objects import controller_of
 from traincrew.engine.resources import PODS, REPLICA_SETS, REPLICATION_CONTROLLERS
 from traincrew.local.controllers.context import (
     NOT_CURRENT,
     ControllerContext,
     requeue,
 )
-from traincrew.local.controllers.informers import NAMESPACE, informer
+from traincrew.local.controllers.informers import informer, possible_adopters
 from traincrew.local.controllers.replicas.plan import plan_replicas, selector_of, with_failure
-from traincrew.local.controllers.selectors import matches
 
 if TYPE_CHECKING:
     from traincrew.engine.controller import Manager
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
     from traincrew.engine.resources import Resource
 
 
-def add_replica_controllers(manager: Manager, events: EventRecorder) -> None:
+def add(manager: Manager, events: EventRecorder) -> None:
     """Run ReplicaSets and ReplicationControllers."""
     for resource in (REPLICA_SETS, REPLICATION_CONTROLLERS):
         reconciler = ReplicaReconciler(manager, events, resource)
@@ -46,13 +44,7 @@ class ReplicaReconciler:
 
     def possible_adopters(self, pod: AnyObject) -> list[Request]:
         """Return the workloads that may adopt a pod without controller."""
-        if controller_of(pod) is not None:
-            return []
-        return [
-            Request(item.metadata.namespace, item.metadata.name)
-            for item in self._owners.store.by_index(NAMESPACE, pod.metadata.namespace)
-            if matches(selector_of(item), pod.metadata.labels)
-        ]
+        return possible_adopters(self._owners, selector_of, pod)
 
     async def reconcile(self, request: Request) -> Result | None:
         """Reconcile one of them."""

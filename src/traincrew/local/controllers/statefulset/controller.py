@@ -25,6 +25,7 @@ from traincrew.local.controllers.context import (
     ControllerContext,
 )
 from traincrew.local.controllers.informers import CONTROLLER, informer
+from traincrew.local.controllers.revisions import REVISION_LABEL
 from traincrew.local.controllers.selectors import matches
 from traincrew.local.controllers.statefulset.identity import (
     claim_name,
@@ -32,7 +33,7 @@ from traincrew.local.controllers.statefulset.identity import (
     ordinal_of,
 )
 from traincrew.local.controllers.statefulset.plan import Plan, plan_stateful_set
-from traincrew.local.controllers.statefulset.revisions import REVISION_LABEL, choose
+from traincrew.local.controllers.statefulset.revisions import choose
 from traincrew.local.controllers.writes import Event
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from traincrew.local.controllers.statefulset.revisions import Revisions
 
 
-def add_stateful_set_controller(manager: Manager, events: EventRecorder) -> None:
+def add(manager: Manager, events: EventRecorder) -> None:
     """Run StatefulSets."""
     reconciler = StatefulSetReconciler(manager, events)
     controller = Controller("statefulset", reconciler.reconcile, workers=4)

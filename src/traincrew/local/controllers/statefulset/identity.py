@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from traincrew.engine.resources import STATEFUL_SETS
 from traincrew.local.controllers.common import owner_reference
 from traincrew.local.controllers.pods import from_template
-from traincrew.local.controllers.statefulset.revisions import REVISION_LABEL
+from traincrew.local.controllers.revisions import REVISION_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

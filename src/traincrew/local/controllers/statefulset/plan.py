@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 
 from traincrew.local.controllers import pods as podutil
+from traincrew.local.controllers.revisions import REVISION_LABEL
 from traincrew.local.controllers.statefulset.identity import (
     first_ordinal,
     missing_labels,
     ordinal_of,
     pod_of,
 )
-from traincrew.local.controllers.statefulset.revisions import REVISION_LABEL
 from traincrew.local.controllers.writes import Event
 
 if TYPE_CHECKING:

@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 
 from traincrew.engine.resources import STATEFUL_SETS
-from traincrew.local.controllers.common import owner_reference, short_hash
+from traincrew.local.controllers.revisions import (
+    data_of,
+    in_order,
+    revision_document,
+    template_of,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Sequence
 
     from traincrew.engine.objects import AnyObject
 
-REVISION_LABEL = "controller-revision-hash"
-"""Label of a pod: name of the ControllerRevision it was created from."""
 _HASH = "controller.kubernetes.io/hash"
 
 
@@ -49,20 +52,20 @@ def choose(
         history: Its ControllerRevisions.
         in_use: Names of revisions that pods have.
     """
-    data = _data(owner)
-    ordered = sorted(history, key=lambda revision: (revision.revision, revision.metadata.name))
+    data = data_of(owner)
+    ordered = in_order(history)
     newest = ordered[-1].revision if ordered else 0
     same = [revision for revision in ordered if revision.data == data]
-    templates = {revision.metadata.name: _template(revision.data) for revision in ordered}
+    templates = {revision.metadata.name: template_of(revision.data) for revision in ordered}
     create = renumber = None
     if same:
         update = same[-1].metadata.name
         if same[-1].revision != newest:
             renumber = (same[-1], newest + 1)
     else:
-        create = _document(owner, data, newest + 1)
+        create = revision_document(owner, STATEFUL_SETS, data, newest + 1, hash_label=_HASH)
         update = create["metadata"]["name"]
-        templates[update] = _template(data)
+        templates[update] = template_of(data)
     current = owner.status.get("currentRevision") or update
     if current not in templates:
         current = update
@@ -71,32 +74,3 @@ def choose(
     spare = [revision for revision in ordered if revision.metadata.name not in live]
     obsolete = spare[: max(0, len(spare) - limit)]
     return Revisions(current, update, templates, create, renumber, obsolete)
-
-
-def _data(owner: AnyObject) -> dict[str, Any]:
-    template = owner.spec.get("template") or {}
-    return {"spec": {"template": {**template, "$patch": "replace"}}}
-
-
-def _template(data: Mapping[str, Any]) -> dict[str, Any]:
-    template = data.get("spec", {}).get("template", {})
-    return {key: value for key, value in template.items() if key != "$patch"}
-
-
-def _document(owner: AnyObject, data: dict[str, Any], number: int) -> dict[str, Any]:
-    digest = short_hash(owner.metadata.uid, data)
-    template = owner.spec.get("template") or {}
-    labels = (template.get("metadata") or {}).get("labels") or {}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "ControllerRevision",
-        "metadata": {
-            "name": f"{owner.metadata.name}-{digest}",
-            "namespace": owner.metadata.namespace,
-            "labels": {**labels, _HASH: digest},
-            "annotations": dict(owner.metadata.annotations),
-            "ownerReferences": [owner_reference(owner, STATEFUL_SETS)],
-        },
-        "data": data,
-        "revision": number,
-    }

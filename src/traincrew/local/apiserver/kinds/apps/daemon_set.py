@@ -1,4 +1,4 @@
-"""DaemonSets; no controller runs them here."""
+"""DaemonSets."""
 
 from __future__ import annotations
 
@@ -25,9 +25,11 @@ from traincrew.local.apiserver.kinds.shared.fields import (
     at_most_everything,
     immutable,
     int_or_percent,
+    non_negative,
 )
 from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy, WriteContext
 from traincrew.local.apiserver.schema.decoding import annotated_number_fault
+from traincrew.local.apiserver.schema.unversioned import form
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field
 from traincrew.local.apiserver.values.names import TEMPLATE_GENERATION
@@ -100,9 +102,34 @@ def _validate(found: list[Cause], obj: Document, old: Document | None) -> None:
     strategy = field(spec, "updateStrategy")
     if strategy.get("type", "RollingUpdate") not in ("RollingUpdate", "OnDelete"):
         supported = ("RollingUpdate", "OnDelete")
-        found.append(why.not_supported("spec.updateStrategy", strategy, supported))
+        shown = form("apps.DaemonSetUpdateStrategy", strategy)
+        found.append(why.not_supported("spec.updateStrategy", shown, supported))
     elif strategy.get("type", "RollingUpdate") == "RollingUpdate":
         _rollout(found, field(strategy, "rollingUpdate"))
+    non_negative(found, "spec.revisionHistoryLimit", spec.get("revisionHistoryLimit"))
+    if old is not None:
+        _status_rules(found, field(obj, "status"), field(old, "status"))
+
+
+_COUNTERS = (
+    "currentNumberScheduled",
+    "numberMisscheduled",
+    "desiredNumberScheduled",
+    "numberReady",
+    "observedGeneration",
+    "updatedNumberScheduled",
+    "numberAvailable",
+    "numberUnavailable",
+    "collisionCount",
+)
+
+
+def _status_rules(found: list[Cause], status: Document, old: Document) -> None:
+    for counter in _COUNTERS:
+        non_negative(found, f"status.{counter}", status.get(counter))
+    collisions, before = status.get("collisionCount", 0), old.get("collisionCount")
+    if before is not None and collisions < before:
+        found.append(why.invalid("status.collisionCount", collisions, "cannot be decremented"))
 
 
 def _rollout(found: list[Cause], rollout: Document) -> None:

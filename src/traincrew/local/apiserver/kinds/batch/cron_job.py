@@ -1,9 +1,11 @@
-"""CronJobs; no controller runs them here."""
+"""CronJobs."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
+from traincrew.local import cron
 from traincrew.local.apiserver.kinds.podspec.defaults import default_template
 from traincrew.local.apiserver.kinds.podspec.templates import same_generation, warn_of_name
 from traincrew.local.apiserver.kinds.shared.cells import (
@@ -16,6 +18,7 @@ from traincrew.local.apiserver.kinds.shared.cells import (
 )
 from traincrew.local.apiserver.kinds.shared.fields import non_negative
 from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
+from traincrew.local.apiserver.schema.unversioned import form
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field
 from traincrew.local.apiserver.values.durations import age
@@ -81,25 +84,92 @@ def _default(obj: Document) -> None:
             default_template(inner.setdefault("template", {}))
 
 
-def _validate(found: list[Cause], obj: Document, _old: Document | None) -> None:
+def _validate(found: list[Cause], obj: Document, old: Document | None) -> None:
     """Validate a CronJob."""
-    spec = field(obj, "spec")
-    schedule = spec.get("schedule", "")
-    if not schedule:
+    spec, before = field(obj, "spec"), field(old or {}, "spec")
+    schedule, zone = spec.get("schedule", ""), spec.get("timeZone")
+    if schedule:
+        _schedule_rules(found, schedule, zone, known="TZ" in before.get("schedule", ""))
+    else:
         found.append(why.required("spec.schedule"))
-    elif not schedule.startswith("@") and len(schedule.split()) != 5:
-        count = len(schedule.split())
-        detail = f"expected exactly 5 fields, found {count}: [{' '.join(schedule.split())}]"
-        found.append(why.invalid("spec.schedule", schedule, detail))
     key = "startingDeadlineSeconds"
     non_negative(found, f"spec.{key}", spec.get(key))
-    supported = ("Allow", "Forbid", "Replace")
-    if spec.get("concurrencyPolicy") not in supported:
-        value = spec.get("concurrencyPolicy", "")
-        found.append(why.not_supported("spec.concurrencyPolicy", value, supported))
-    spec_rules(found, field(spec, "jobTemplate", "spec"), "spec.jobTemplate.spec")
+    if zone is not None and (old is None or zone != before.get("timeZone")):
+        _zone_rules(found, zone)
+    policy = spec.get("concurrencyPolicy", "")
+    if not policy:
+        found.append(why.required("spec.concurrencyPolicy"))
+    elif policy not in _POLICIES:
+        found.append(why.not_supported("spec.concurrencyPolicy", policy, _POLICIES))
+    _template_rules(found, field(spec, "jobTemplate", "spec"), "spec.jobTemplate.spec")
     for key in ("successfulJobsHistoryLimit", "failedJobsHistoryLimit"):
         non_negative(found, f"spec.{key}", spec.get(key))
+    name = obj["metadata"].get("name", "")
+    if old is None and len(name) > _LONGEST_NAME:
+        detail = f"must be no more than {_LONGEST_NAME} characters"
+        found.append(why.invalid("metadata.name", name, detail))
+
+
+_POLICIES = ("Allow", "Forbid", "Replace")
+_LONGEST_NAME = 63 - 11
+"""Names of Jobs end with a dash and the minutes since the epoch."""
+_IN_ZONE = re.compile(r"[A-Za-z._0-9+][A-Za-z._0-9+-]{0,13}")
+
+
+def _schedule_rules(found: list[Cause], schedule: str, zone: str | None, *, known: bool) -> None:
+    """Validate a schedule.
+
+    Args:
+        found: extended in place.
+        schedule: the schedule.
+        zone: of the other field.
+        known: whether the stored schedule has a zone, as it could have once.
+    """
+    try:
+        cron.parse(schedule)
+    except ValueError as error:
+        found.append(why.invalid("spec.schedule", schedule, str(error)))
+    if "TZ" not in schedule:
+        return
+    detail = ""
+    if not known:
+        detail = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
+    elif zone is not None:
+        detail = "cannot use both timeZone field and TZ or CRON_TZ in schedule"
+    if detail:
+        found.append(why.invalid("spec.schedule", schedule, detail))
+
+
+def _zone_rules(found: list[Cause], zone: str) -> None:
+    path = "spec.timeZone"
+    if not zone:
+        found.append(why.invalid(path, zone, "timeZone must be nil or non-empty string"))
+        return
+    parts = zone.split("/")
+    if not all(_IN_ZONE.fullmatch(part) and part not in {".", ".."} for part in parts):
+        found.append(why.invalid(path, zone, f"unknown time zone {zone}"))
+        return
+    if zone.lower() == "local":
+        detail = (
+            "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
+        )
+        found.append(why.invalid(path, zone, detail))
+        if zone == "Local":
+            return  # Go knows it
+    try:
+        cron.zone(zone)
+    except ValueError as error:
+        found.append(why.invalid(path, zone, str(error)))
+
+
+def _template_rules(found: list[Cause], spec: Document, path: str) -> None:
+    spec_rules(found, spec, path)
+    if spec.get("selector") is not None:
+        shown = form("*metav1.LabelSelector", spec["selector"])
+        detail = "`selector` will be auto-generated"
+        found.append(why.invalid(f"{path}.selector", shown, detail))
+    if spec.get("manualSelector"):
+        found.append(why.not_supported(f"{path}.manualSelector", True, ("nil", "false")))
 
 
 STRATEGY = Strategy(

@@ -1,0 +1,1 @@
+"""CronJobs: `plan` and `due` decide, `controller` reads and writes."""

@@ -1,0 +1,1 @@
+"""DaemonSets: `plan` and what it uses decide, `controller` reads and writes."""
