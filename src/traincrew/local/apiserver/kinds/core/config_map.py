@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from traincrew.local.apiserver.kinds.shared.cells import age_of, name_of
-from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
+from traincrew.local.apiserver.kinds.strategy import Strategy
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field
 
@@ -47,16 +47,6 @@ def _validate(found: list[Cause], obj: Document, old: Document | None) -> None:
 
 
 STRATEGY = Strategy(
-    resources=(
-        ResourceType(
-            "",
-            "v1",
-            "configmaps",
-            "ConfigMap",
-            short_names=("cm",),
-            significant_empty=("binaryData",),
-        ),
-    ),
     columns="Name Data Age",
     row=_row,
     validate=_validate,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from traincrew.local.apiserver.kinds.shared.cells import age_of, name_of
 from traincrew.local.apiserver.kinds.shared.fields import immutable
-from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
+from traincrew.local.apiserver.kinds.strategy import Strategy
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field
 from traincrew.local.apiserver.values.selectors import FieldLabels
@@ -97,7 +97,6 @@ def _json_object(found: list[Cause], content: bytes | None, path: str) -> None:
 
 
 STRATEGY = Strategy(
-    resources=(ResourceType("", "v1", "secrets", "Secret", significant_empty=("data",)),),
     selectable=FieldLabels.of("type"),
     columns="Name Type Data Age",
     row=_row,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from traincrew.local.apiserver.kinds.shared.cells import NONE, age_of, name_with_default
-from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
+from traincrew.local.apiserver.kinds.strategy import Strategy
 from traincrew.local.apiserver.values.documents import field
 
 if TYPE_CHECKING:
@@ -28,16 +28,6 @@ def _row(obj: Document, now: float) -> list[Any]:
 
 
 STRATEGY = Strategy(
-    resources=(
-        ResourceType(
-            "networking.k8s.io",
-            "v1",
-            "ingressclasses",
-            "IngressClass",
-            namespaced=False,
-            generation="spec",
-        ),
-    ),
     columns="Name Controller Parameters Age",
     row=_row,
 )

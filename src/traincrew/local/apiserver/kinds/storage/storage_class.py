@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from traincrew.local.apiserver.kinds.shared.cells import age_of, name_with_default
-from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
+from traincrew.local.apiserver.kinds.strategy import Strategy
 from traincrew.local.apiserver.values import causes as why
 
 if TYPE_CHECKING:
@@ -44,16 +44,6 @@ def _validate(found: list[Cause], obj: Document, old: Document | None) -> None:
 
 
 STRATEGY = Strategy(
-    resources=(
-        ResourceType(
-            "storage.k8s.io",
-            "v1",
-            "storageclasses",
-            "StorageClass",
-            namespaced=False,
-            short_names=("sc",),
-        ),
-    ),
     columns="Name Provisioner ReclaimPolicy VolumeBindingMode AllowVolumeExpansion Age",
     row=_row,
     default=_default,
