@@ -11,10 +11,10 @@ from traincrew.local.apiserver.values.documents import field
 
 from .data import (
     SIZE_LIMIT,
+    changes_of_immutable,
     decoded_values,
     key_rules,
     refuse_change_of_immutable,
-    unchanged_if_immutable,
 )
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def _validate(found: list[Cause], obj: Document, old: Document | None) -> None:
     size += sum(len(value) for value in decoded_values(found, binary, "binaryData").values())
     if size > SIZE_LIMIT:
         found.append(why.too_long("[]", SIZE_LIMIT))
-    unchanged_if_immutable(found, obj, old, ("data", "binaryData"))
+    found += changes_of_immutable(obj, old)
 
 
 STRATEGY = Strategy(

@@ -15,10 +15,10 @@ from traincrew.local.apiserver.values.selectors import FieldLabels
 
 from .data import (
     SIZE_LIMIT,
+    changes_of_immutable,
     decoded_values,
     key_rules,
     refuse_change_of_immutable,
-    unchanged_if_immutable,
 )
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _validate(found: list[Cause], obj: Document, old: Document | None) -> None:
         _json_object(found, decoded.get(key), f"data[{key}]")
     if old is not None:
         immutable(found, "type", obj.get("type"), old.get("type"))
-    unchanged_if_immutable(found, obj, old, ("data",))
+    found += changes_of_immutable(obj, old)
 
 
 def _json_object(found: list[Cause], content: bytes | None, path: str) -> None:
