@@ -14,6 +14,7 @@ UNUSED = {
     "traincrew.api.reference",
     "traincrew.cli.page",
     "traincrew.cli.run.elsewhere",
+    "traincrew.local.apiserver.kinds.autoscaling.horizontal_pod_autoscaler",
     "traincrew.local.apiserver.kinds.table",
     "traincrew.local.apiserver.schema.openapi",
     "traincrew.local.apiserver.schema.protobuf",

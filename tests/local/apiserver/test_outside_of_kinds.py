@@ -2,6 +2,9 @@
 
 import ast
 import re
+import subprocess
+import sys
+from importlib import import_module
 from pathlib import Path
 
 from traincrew.local.apiserver.kinds.builtin import builtin_resources
@@ -63,5 +66,20 @@ def test_general_code_names_no_built_in_kind() -> None:
 def test_every_built_in_resource_has_a_strategy_of_its_own() -> None:
     kinds = [(each.group, each.version, each.kind) for each in builtin_resources()]
     assert len(kinds) == len(set(kinds))
-    for resource in builtin_resources():
-        assert resource in resource.strategy.resources
+    asked = {id(each.strategy) for each in builtin_resources()}
+    for path in (SOURCE / "kinds").glob("*/*.py"):
+        name = path.relative_to(ROOT / "src").with_suffix("").as_posix().replace("/", ".")
+        if "\nSTRATEGY = " in path.read_text():
+            assert id(import_module(name).STRATEGY) in asked, f"no resource has that of {name}"
+
+
+def test_a_server_starts_without_the_rules_of_kinds_that_nobody_uses() -> None:
+    program = (
+        "import sys; from traincrew.local.apiserver.kinds.builtin import builtin_resources\n"
+        "assert builtin_resources()\n"
+        "print(*(name for name in sys.modules if 'STRATEGY' in vars(sys.modules[name])))\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert result.stdout.split() == []

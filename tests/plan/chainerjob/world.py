@@ -7,7 +7,8 @@ from typing import Any
 
 import yaml
 
-from plan.world import World, owner, ready
+from plan.cluster import owner, ready
+from plan.world import World
 from traincrew.plan.shared.model import ChildKey
 
 EXAMPLES = Path(__file__).parent / "examples"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from plan.cluster import PLACED
 from plan.elasticjob.world import ElasticWorld, elastic
-from plan.world import PLACED
 from traincrew.plan.shared import indexes
 
 AFTER = 60

@@ -6,7 +6,8 @@ from typing import Any
 
 import msgspec
 
-from plan.world import JOB_UID, World, is_leaving, owner, ready
+from plan.cluster import is_leaving, owner, ready
+from plan.world import JOB_UID, World
 from traincrew.plan.mpicluster import attempts
 from traincrew.plan.mpicluster.children import ANNOTATION_HOSTFILE, ANNOTATION_REPLICAS
 from traincrew.plan.shared import podrecords

@@ -7,10 +7,10 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 
+from plan.cluster import is_leaving
 from plan.mxjob.manifests import distributed
 from plan.mxjob.world import MxWorld
 from plan.shared.histories import JobHistory, indices, long, run_policies
-from plan.world import is_leaving
 from traincrew.plan.shared import lifecycle
 
 PHASES = {

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from plan.world import World, is_leaving, owner, set_condition
+from plan.cluster import is_leaving, owner, set_condition
+from plan.world import World
 from traincrew.api.meta import format_time, parse_time
 from traincrew.plan.mxjob.children import LABEL_ATTEMPT
 

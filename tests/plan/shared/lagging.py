@@ -11,8 +11,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from plan.chainerjob.world import ChainerWorld
+from plan.cluster import owner
 from plan.elasticjob.world import ElasticWorld
-from plan.world import World, owner
+from plan.world import World
 from traincrew.plan.chainerjob.edits import REVISION
 from traincrew.plan.shared.writes import digest
 

@@ -8,7 +8,6 @@ from traincrew.api.kinds.chainerjob.types import MASTER
 from traincrew.plan.chainerjob.children import PATHS, Names, master_fingerprint
 from traincrew.plan.shared import openmpi
 from traincrew.plan.shared.model import FINGERPRINT, Event, JobView
-from traincrew.plan.shared.writes import digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,9 +55,7 @@ def _warnings(owner: Owner, spec: ChainerJobSpec, job: JobView | None) -> Iterat
             yield from _kept_variables(path, pod)
     if job is not None:
         written = job.metadata.annotations.get(FINGERPRINT)
-        # Earlier versions wrote the hash of the template alone.
-        known = {None, digest(spec.master.template), master_fingerprint(spec)}
-        if written not in known and not job.spec.suspend:
+        if written not in (None, master_fingerprint(spec)) and not job.spec.suspend:
             text = (
                 "spec.master.template: changes have no effect on a master that runs; suspend and"
                 f" resume the {owner.kind}, or delete it and create it again"

@@ -23,11 +23,11 @@ from traincrew.api.kinds.elasticjob import types as api
 from traincrew.api.kinds.elasticjob.definition import DEFINITION
 from traincrew.api.kinds.elasticjob.rules import problems
 from traincrew.api.kinds.elasticjob.types import WORKER, ElasticJobSpec
-from traincrew.api.meta import format_time, parse_time
+from traincrew.api.meta import parse_time
 from traincrew.api.reasons import Cause
 from traincrew.plan.elasticjob import children, events, scaling, stalling
 from traincrew.plan.elasticjob.children import LABEL_TYPE
-from traincrew.plan.elasticjob.fit import ALL_WANTED, FITTED, GIVEN_UP
+from traincrew.plan.elasticjob.fit import FITTED
 from traincrew.plan.elasticjob.observed import (
     ENDED,
     TO_RECREATE,
@@ -36,16 +36,16 @@ from traincrew.plan.elasticjob.observed import (
     ended_at,
     restart_delay,
 )
+from traincrew.plan.elasticjob.progress import progress
 from traincrew.plan.elasticjob.scaling import Scaling
 from traincrew.plan.elasticjob.status import ElasticJobStatus, document, status_with_counts
 from traincrew.plan.shared import failing, lifecycle, podrecords, pods, runpolicy, stall
 from traincrew.plan.shared.facts import Attempts
-from traincrew.plan.shared.lifecycle import Flag, Outcome, Progress
+from traincrew.plan.shared.lifecycle import Outcome, Progress
 from traincrew.plan.shared.model import ChildKey, Decision, Event, Observed, Plan, Write
 from traincrew.plan.shared.planner import JobPlanner
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from datetime import datetime
 
     from traincrew.api.meta import Problem
@@ -351,76 +351,21 @@ class _Planner(JobPlanner[ElasticJobSpec, ElasticJobStatus]):
     def progress(
         self, spec: ElasticJobSpec, numbers: ElasticJobStatus, found: list[Problem]
     ) -> Progress:
-        current, problem = self.current(spec), self.sync_problem(found)
+        current = self.current(spec)
+        before, fitted = self.stored.condition(FITTED), ""
         if not found:
-            numbers.fit = self._scaling.fit
-        workers = current.workers()
-        lost = current.restarting_workers(podrecords.read(numbers.pod_records))
-        runs = State.RUNNING in workers.values()
-        # Between the first worker that is done and the last one, no worker has to run.
-        running = runs or (
-            self.stored.holds(lifecycle.RUNNING) and State.SUCCEEDED in workers.values()
-        )
-        names = [place.name(self.owner.name) for place in workers]
-        before = self.stored.condition(FITTED)
-        fitted = self._scaling.message if not found else ""
-        if found and before is not None and before.is_true:
+            numbers.fit, fitted = self._scaling.fit, self._scaling.message
+        elif before is not None and before.is_true:
             fitted = before.message
-        flag = Flag(
-            type=FITTED,
-            holds=bool(fitted),
-            reason=GIVEN_UP if fitted else ALL_WANTED,
-            message=fitted or "Every worker is asked for.",
+        return progress(
+            self.observed,
+            self.stored,
+            current,
+            self.now,
+            records=podrecords.read(numbers.pod_records),
+            fitted=fitted,
+            problem=self.sync_problem(found),
         )
-        troubles = pods.list_not_ready(
-            names,
-            self.observed.pods,
-            self.observed.rejections,
-            lambda pod: pods.not_ready_reason(pod, self.now, NAMED),
-        )
-        troubles = "; ".join(filter(None, (troubles, fitted)))
-        count = sum(state is State.RUNNING for state in workers.values())
-        total = len(workers) + len(current.absent)
-        name = f"{api.KIND} {self.owner.name}"
-        no_progress = lifecycle.reported_stall(self.stored) if lost else ""
-        if problem is not None and not runs:
-            reason, message = problem
-        elif no_progress:
-            reason = stall.NO_PROGRESS
-            message = "; ".join(filter(None, (no_progress, troubles)))
-        elif lost:
-            reason = events.RESTARTING
-            message = f"{name} is restarting because {len(lost)} {WORKER} replica(s) failed."
-            delayed = pods.first_few(list(self._delayed(current, lost, numbers)))
-            message = " ".join(filter(None, (message, delayed, troubles)))
-        elif running:
-            reason, message = events.RUNNING, f"{name} is running."
-            if troubles and (count < total or pods.list_lost(self.observed.pods)):
-                message += f" {count}/{total} workers running; {troubles}"
-        else:
-            reason = "WaitingForWorkers"
-            message = f"{count}/{total} workers running"
-            message = "; ".join(filter(None, (message, troubles)))
-        return Progress(
-            reason=reason,
-            message=message,
-            running=running,
-            restarting=bool(lost),
-            started_at=self.stored.start_time or format_time(self.now),
-            flags=(flag,),
-        )
-
-    def _delayed(
-        self, current: ObservedJob, lost: list[Place], numbers: ElasticJobStatus
-    ) -> Iterator[str]:
-        """Yield the workers that are not recreated at once, each as a sentence."""
-        records = podrecords.read(numbers.pod_records)
-        for place in lost:
-            pod, record = current.pod(place), records.get(place.key)
-            if pod is None or record is None or not record.failed:
-                continue
-            if words := runpolicy.backoff_words(restart_delay(pod, record, current.states[place])):
-                yield f"{pod.metadata.name} is restarted{words}."
 
 
 __all__ = ["plan"]

@@ -20,11 +20,12 @@ from traincrew.api.kinds.mxjob import types as api
 from traincrew.api.kinds.mxjob.definition import DEFINITION
 from traincrew.api.kinds.mxjob.rules import problems
 from traincrew.api.kinds.mxjob.types import MxJobSpec
-from traincrew.api.meta import Problem, format_time, parse_time
+from traincrew.api.meta import Problem, parse_time
 from traincrew.api.reasons import Cause
 from traincrew.plan.mxjob import events, status
 from traincrew.plan.mxjob.children import LABEL_RUNTIME_ID, LABEL_TYPE
-from traincrew.plan.mxjob.observed import NAMED, ObservedJob, State, describe
+from traincrew.plan.mxjob.observed import ObservedJob, State
+from traincrew.plan.mxjob.progress import progress
 from traincrew.plan.mxjob.restarts import (
     LEAVING_SECONDS,
     Restart,
@@ -34,7 +35,7 @@ from traincrew.plan.mxjob.restarts import (
 )
 from traincrew.plan.mxjob.status import MxJobStatus
 from traincrew.plan.mxjob.writes import Writes, counted_pods, stop
-from traincrew.plan.shared import lifecycle, pods
+from traincrew.plan.shared import lifecycle
 from traincrew.plan.shared.facts import Attempts
 from traincrew.plan.shared.lifecycle import Outcome, Progress
 from traincrew.plan.shared.planner import JobPlanner
@@ -290,7 +291,10 @@ class _Planner(JobPlanner[MxJobSpec, MxJobStatus]):
         # Jobs are deleted and created once that is stored.
         self.releasing = restart is not None or resumed
         self._report = [restart.event] if restart is not None else []
-        return self._progress(spec, restart, found)
+        current, problem = self.current(spec), self.sync_problem(found)
+        return progress(
+            self.observed, self.stored, current, self.now, restart=restart, problem=problem
+        )
 
     def write(self, plan: Plan, spec: MxJobSpec, numbers: MxJobStatus) -> list[float]:  # noqa: ARG002
         if self.releasing:
@@ -336,56 +340,6 @@ class _Planner(JobPlanner[MxJobSpec, MxJobStatus]):
         if not self.stored.recreate_after:
             return 0.0
         return max(0.0, (parse_time(self.stored.recreate_after) - self.now).total_seconds())
-
-    def _progress(self, spec: MxJobSpec, restart: Restart | None, found: list[Problem]) -> Progress:
-        problem, current = self.sync_problem(found), self.current(spec)
-        # What runs when a job is resumed was not ended yet by the suspension, and will be.
-        resumed = self.stored.holds(lifecycle.SUSPENDED)
-        up = [] if resumed else current.of(State.RUNNING, State.SUCCEEDED)
-        everything = len(up) == len(current.replicas)
-        restarting = restart is not None and not restart.alone
-        restarting |= self.stored.holds(lifecycle.RESTARTING) and not everything
-        running = everything or (self.stored.holds(lifecycle.RUNNING) and not restarting)
-        count = f"{len(up)}/{len(current.replicas)} replicas running"
-        troubles = pods.first_few(list(self._troubles(current)))
-        reason, message = "WaitingForReplicas", count
-        if restart is not None:
-            reason, message = f"{api.KIND}Restarting", restart.text
-        elif restarting:
-            reason = f"{api.KIND}Restarting"
-            message = f"{self.stored.last_restart_reason} {count}."
-        elif problem is not None and not running:
-            reason, message = problem
-        elif everything:
-            reason, message = f"{api.KIND}Running", "All replicas are running."
-            if current.succeeded:
-                message = "The scheduler and all workers have succeeded; the servers are ending."
-        if troubles:
-            message = f"{message.rstrip('.')}; {troubles}"
-        return Progress(
-            reason=reason,
-            message=message,
-            running=running,
-            restarting=restarting,
-            started_at=self.stored.start_time or format_time(self.now),
-        )
-
-    def _troubles(self, current: ObservedJob) -> list[str]:
-        """Return why replicas do not run, or may not run any more."""
-        lines = []
-        for replica in current.of(State.ABSENT, State.PENDING):
-            rejection = self.observed.rejections.get(replica.name)
-            text = pods.rejection_text(replica.name, rejection) if rejection is not None else None
-            if replica.pod is not None:
-                text = pods.not_ready_reason(replica.pod, self.now, NAMED)
-            if text is not None:
-                lines.append(f"{describe(replica.place)}: {text}")
-        lost = [
-            (replica.place, pods.lost_with_node(replica.pod))
-            for replica in current.of(State.RUNNING)
-            if replica.pod is not None
-        ]
-        return lines + [f"{describe(place)}: {text}" for place, text in lost if text is not None]
 
     def seconds_to_start(
         self, spec: MxJobSpec, numbers: MxJobStatus, progress: Progress

@@ -76,7 +76,7 @@ async def test_memory_is_returned_after_watchers_have_disconnected(
     trimmed = asyncio.Event()
     loop = asyncio.get_running_loop()
     monkeypatch.setattr(memory, "DELAY", 0.05)
-    monkeypatch.setattr(memory, "_TRIM", lambda _: loop.call_soon_threadsafe(trimmed.set))
+    monkeypatch.setattr(memory, "_trim", lambda: loop.call_soon_threadsafe(trimmed.set))
     async with api.watch(MAPS):
         assert not trimmed.is_set()
     async with asyncio.timeout(DEADLINE):

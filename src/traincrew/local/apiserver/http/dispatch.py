@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from traincrew.local.apiserver.authorization import UserRights, is_master, request_attributes
@@ -29,8 +30,6 @@ from traincrew.local.apiserver.webhooks import Webhooks
 from . import answers, discovery, reviews, version
 from .bodies import as_text, prepared, read_body
 from .impersonation import asks_for_another_user, impersonated
-from .openapi.documents import OpenApiDocuments
-from .openapi.v2 import SwaggerDocument
 from .proxying import proxy_path, serve_proxy
 from .responder import Responder
 from .subresources import SUBRESOURCES
@@ -47,6 +46,8 @@ if TYPE_CHECKING:
     from traincrew.local.apiserver.writes.definitions import Definitions
     from traincrew.local.apiserver.writes.verbs import Verbs
 
+    from .openapi.documents import OpenApiDocuments
+    from .openapi.v2 import SwaggerDocument
     from .tokens import Tokens
     from .users import Users
 
@@ -65,8 +66,6 @@ class Dispatcher:
         verbs: create, read, update, patch, delete.
         hub: distributes changes to watches.
         definitions: the controller of CustomResourceDefinitions.
-        openapi: the OpenAPI v3 documents.
-        swagger: the OpenAPI v2 document.
         responder: sends responses; calls webhooks, holds the node backend.
     """
 
@@ -83,8 +82,6 @@ class Dispatcher:
         self.verbs = verbs
         self.hub = hub
         self.definitions = definitions
-        self.openapi = OpenApiDocuments(verbs.registry)
-        self.swagger = SwaggerDocument(verbs.registry)
         self._users = users
         self._authorizer = authorizer
         self.responder = Responder(verbs, Webhooks(verbs.storage, verbs.registry), tokens)
@@ -250,7 +247,7 @@ class Dispatcher:
             pods = self.verbs.registry.find("", "v1", "pods")
             assert pods is not None
             call.target = call.target._replace(plural="pods", name=name, subresource="binding")
-            return await SUBRESOURCES["pods", "binding"](self.responder, call, pods)
+            return await SUBRESOURCES["binding"](self.responder, call, pods)
         content = reviews.answer(
             resource, document, call, users=self._users, authorizer=self._authorizer
         )
@@ -300,21 +297,26 @@ class Dispatcher:
         resource: ResourceType,
         stream_limit: int | None,
     ) -> web.StreamResponse:
-        target = call.target
-        subresource = resource.subresource_index.get(target.subresource or "")
+        subresource = resource.subresource_index.get(call.target.subresource or "")
         if subresource is None:
             raise no_such_path()
         verb = _VERBS.get(call.method, call.method)
         if verb not in subresource.verbs:
             name = f"{resource.plural}/{subresource.name}"
             raise method_not_allowed(name, resource.group, verb)
-        serve = SUBRESOURCES.get((resource.identifier, subresource.name))
-        if serve is None:
-            serve = SUBRESOURCES["", subresource.name]
         await self.responder.webhooks.review_connect(call, resource)
+        serve = SUBRESOURCES[subresource.name]
         return await serve(self.responder, call, resource, request, stream_limit)
 
     # -- documents
+
+    @cached_property
+    def _openapi(self) -> tuple[OpenApiDocuments, SwaggerDocument]:
+        """The OpenAPI documents, versions 3 and 2; imported when a client first asks for any."""
+        from .openapi import documents, v2
+
+        known = self.verbs.registry
+        return documents.OpenApiDocuments(known), v2.SwaggerDocument(known)
 
     def _document(self, method: str, segments: list[str], accept: str) -> web.Response:
         if method not in {"GET", "HEAD"}:
@@ -335,7 +337,7 @@ class Dispatcher:
             case ["apis", name, each]:
                 found = discovery.resource_list(self.verbs.registry, name, each)
             case ["openapi", "v3"]:
-                found = self.openapi.index()
+                found = self._openapi[0].index()
             case ["openapi", "v3", "api", each]:
                 return self._schema("", each)
             case ["openapi", "v3", "apis", name, each]:
@@ -364,14 +366,14 @@ class Dispatcher:
         )
 
     def _schema(self, group: str, each: str) -> web.Response:
-        body = self.openapi.document(group, each)
+        body = self._openapi[0].document(group, each)
         if body is None:
             raise no_such_path()
         return answers.payload(body)
 
     def _swagger(self, accept: str, known: str) -> web.Response:
         """Send the OpenAPI v2 document, or 304 if the client has it already."""
-        body, content_type, tag = self.swagger.get(accept)
+        body, content_type, tag = self._openapi[1].get(accept)
         if tag in known:
             response = answers.payload(b"", code=304, content_type=content_type)
         else:

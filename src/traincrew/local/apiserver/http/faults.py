@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
+
+import msgspec
 
 from traincrew.local.apiserver.values.errors import StatusError
 
 __all__ = ["Audit", "AuditRecord", "Fault", "FaultHook", "refuse"]
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(msgspec.Struct, frozen=True):
     """A fault to inject into one request.
 
     Attributes:

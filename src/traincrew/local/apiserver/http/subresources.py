@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from traincrew.local.apiserver.requests import write_options
@@ -13,8 +14,7 @@ from traincrew.local.apiserver.writes import podactions
 from traincrew.local.apiserver.writes.decoding import check_kind
 from traincrew.local.apiserver.writes.scale import get_scale, write_scale
 
-from . import logs_and_exec, tokenrequests
-from .portforward import serve_portforward
+from . import tokenrequests
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -107,17 +107,28 @@ async def _finalize(
     return await responder.send_object(call, resource, entry)
 
 
-SUBRESOURCES: dict[tuple[str, str], Callable[..., Awaitable[web.StreamResponse]]] = {
-    ("", "status"): _part,
-    ("", "scale"): _scale,
-    ("namespaces", "finalize"): _finalize,
-    ("pods", "attach"): logs_and_exec.serve_attach,
-    ("pods", "binding"): _binding,
-    ("pods", "ephemeralcontainers"): _part,
-    ("pods", "eviction"): _eviction,
-    ("pods", "exec"): logs_and_exec.serve_exec,
-    ("pods", "log"): logs_and_exec.serve_log,
-    ("pods", "portforward"): serve_portforward,
-    ("serviceaccounts", "token"): _token,
+def _stream(module: str, function: str) -> Callable[..., Awaitable[web.StreamResponse]]:
+    """Return a handler that is imported with its first request: most clusters have none."""
+
+    async def serve(*arguments: Any) -> web.StreamResponse:
+        handler = getattr(import_module(f"{__package__}.{module}"), function)
+        response: web.StreamResponse = await handler(*arguments)
+        return response
+
+    return serve
+
+
+SUBRESOURCES: dict[str, Callable[..., Awaitable[web.StreamResponse]]] = {
+    "attach": _stream("logs_and_exec", "serve_attach"),
+    "binding": _binding,
+    "ephemeralcontainers": _part,
+    "eviction": _eviction,
+    "exec": _stream("logs_and_exec", "serve_exec"),
+    "finalize": _finalize,
+    "log": _stream("logs_and_exec", "serve_log"),
+    "portforward": _stream("portforward", "serve_portforward"),
+    "scale": _scale,
+    "status": _part,
+    "token": _token,
 }
-"""The handlers of subresources, by resource (empty: any) and name."""
+"""The handlers of subresources, by name; no two kinds have different ones of the same name."""

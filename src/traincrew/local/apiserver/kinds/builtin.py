@@ -1,4 +1,4 @@
-"""The built-in kinds: the strategy of every module in the folders of API groups.
+"""The built-in kinds: the resources of the folders of all API groups.
 
 Kinds without a controller here (Ingress, NetworkPolicy, CronJob and so on) are stored and
 served as well, so that manifests with such objects can be created, listed and deleted.
@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING
 from traincrew.local.apiserver import kinds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from .strategy import ResourceType
 
-    from .strategy import ResourceType, Strategy
-
-__all__ = ["builtin_resources", "strategies"]
+__all__ = ["builtin_resources"]
 
 # What kinds share.
 _SHARED = frozenset({"podspec", "shared"})
@@ -25,21 +23,12 @@ _SHARED = frozenset({"podspec", "shared"})
 _FIRST_GROUPS = ("", "apps", "autoscaling", "batch")
 
 
-def strategies() -> Iterator[Strategy]:
-    """Yield the strategy of each built-in kind."""
-    for group in iter_modules(kinds.__path__, f"{kinds.__name__}."):
-        if not group.ispkg or group.name.rpartition(".")[2] in _SHARED:
-            continue
-        folder = import_module(group.name).__path__
-        for module in iter_modules(folder, f"{group.name}."):
-            strategy = getattr(import_module(module.name), "STRATEGY", None)
-            if strategy is not None:
-                yield strategy
-
-
 def builtin_resources() -> list[ResourceType]:
     """Return all built-in resources, in the order in which discovery lists their groups."""
-    found = [resource for strategy in strategies() for resource in strategy.resources]
+    found: list[ResourceType] = []
+    for folder in iter_modules(kinds.__path__):
+        if folder.ispkg and folder.name not in _SHARED:
+            found += import_module(f"{kinds.__name__}.{folder.name}").RESOURCES
     return sorted(found, key=_place)
 
 

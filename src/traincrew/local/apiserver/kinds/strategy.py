@@ -1,13 +1,15 @@
 """What a kind says of itself: the resources that serve it, and its `Strategy`.
 
 A strategy holds what only this kind does, as upstream's strategies do (``pkg/registry``): the
-packages above ask it at each step of a request and name no kind.
+packages above ask it at each step of a request and name no kind. It is imported when it is first
+asked: a server starts with the resources alone.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import re
 from functools import cached_property
+from importlib import import_module
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ALL_VERBS",
-    "PROXY_VERBS",
     "ResourceType",
     "ScalePaths",
     "Strategy",
@@ -36,8 +37,6 @@ __all__ = [
 ]
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
-PROXY_VERBS = ("create", "delete", "get", "patch", "update")
-
 
 _MAX_WARNINGS = 500  # more than a response has room for
 
@@ -74,7 +73,6 @@ class Strategy(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """What one kind does differently from others; the defaults are those of custom resources.
 
     Attributes:
-        resources: how the kind is served: one row for each version.
         selectable: the fields that a ``fieldSelector`` may name.
         columns: names of the columns in kubectl's order; ``*`` marks those of ``-o wide``,
             ``:integer`` and the like give the type, ``_`` is a space.
@@ -114,7 +112,6 @@ class Strategy(msgspec.Struct, frozen=True, eq=False, kw_only=True):
             ``WarningsOnCreate`` and ``WarningsOnUpdate``.
     """
 
-    resources: tuple[ResourceType, ...] = ()
     selectable: FieldLabels = FieldLabels()
     columns: str = "Name Created_At:date"
     row: Callable[[Document, float], list[Any]] = _name_and_creation
@@ -138,10 +135,6 @@ class Strategy(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     begin_deletion: Callable[[Document, str], None] | None = None
     warn: Callable[[Document, Document | None], Iterator[str]] | None = None
 
-    def __post_init__(self) -> None:
-        for resource in self.resources:
-            object.__setattr__(resource, "strategy", self)
-
     def warnings(self, obj: Document, old: Document | None = None) -> list[str]:
         """Return the ``Warning`` headers about an object; for the arguments see `warn`."""
         return [] if self.warn is None else list(islice(self.warn(obj, old), _MAX_WARNINGS))
@@ -150,8 +143,7 @@ class Strategy(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 _NO_STRATEGY = Strategy()
 
 
-@dataclass(frozen=True, slots=True)
-class Subresource:
+class Subresource(msgspec.Struct, frozen=True):
     """A subresource as discovery lists it.
 
     Attributes:
@@ -169,8 +161,7 @@ class Subresource:
     version: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ScalePaths:
+class ScalePaths(msgspec.Struct, frozen=True):
     """Paths of the fields that ``Scale`` shows, such as ``.spec.replicas``."""
 
     spec_replicas: str = ".spec.replicas"
@@ -178,8 +169,7 @@ class ScalePaths:
     selector: str | None = None
 
 
-@dataclass(frozen=True)
-class ResourceType:
+class ResourceType(msgspec.Struct, frozen=True, dict=True):
     """A resource in one of its served versions.
 
     Attributes:
@@ -209,7 +199,8 @@ class ResourceType:
         load_schema: loads the schema, once, when it is first needed.
         from_storage: converts a stored object to this version.
         to_storage: converts an object of this version to the stored one.
-        strategy: what the kind does differently from others.
+        package: holds the file with the kind's strategy; empty without one.
+        strategy_file: name of that file, when it is not the kind's.
     """
 
     group: str
@@ -237,28 +228,42 @@ class ResourceType:
     load_schema: Callable[[], schemas.ObjectSchema] | None = None
     from_storage: Callable[[Document], Document] | None = None
     to_storage: Callable[[Document], Document] | None = None
-    subresource_index: dict[str, Subresource] = field(init=False, compare=False)
-    strategy: Strategy = field(init=False, compare=False, repr=False, default=_NO_STRATEGY)
+    package: str = ""
+    strategy_file: str = ""
 
     def __post_init__(self) -> None:
-        set_ = object.__setattr__
-        set_(self, "singular", self.singular or self.kind.lower())
-        set_(self, "list_kind", self.list_kind or f"{self.kind}List")
-        set_(self, "storage_version", self.storage_version or self.version)
-        set_(self, "identifier", self.identifier or qualified(self.plural, self.group))
         extra = list(self.subresources)
         if self.scale is not None:
             extra.append(Subresource("scale", "Scale", group="autoscaling", version="v1"))
         if self.status:
             extra.append(Subresource("status", self.kind))
-        extra.sort(key=lambda subresource: subresource.name)
-        set_(self, "subresources", tuple(extra))
-        set_(self, "subresource_index", {each.name: each for each in extra})
+        for name, value in (
+            ("singular", self.singular or self.kind.lower()),
+            ("list_kind", self.list_kind or f"{self.kind}List"),
+            ("storage_version", self.storage_version or self.version),
+            ("identifier", self.identifier or qualified(self.plural, self.group)),
+            ("subresources", tuple(sorted(extra, key=lambda subresource: subresource.name))),
+        ):
+            msgspec.structs.force_setattr(self, name, value)
 
     @cached_property
     def api_version(self) -> str:
         """The apiVersion of objects, such as ``batch/v1`` or ``v1``."""
         return f"{self.group}/{self.version}" if self.group else self.version
+
+    @cached_property
+    def subresource_index(self) -> dict[str, Subresource]:
+        """The subresources by name."""
+        return {each.name: each for each in self.subresources}
+
+    @cached_property
+    def strategy(self) -> Strategy:
+        """What the kind does differently from others."""
+        if not self.package:
+            return _NO_STRATEGY
+        file = self.strategy_file or re.sub("(?<=[a-z])(?=[A-Z])", "_", self.kind).lower()
+        strategy: Strategy = import_module(f"{self.package}.{file}").STRATEGY
+        return strategy
 
     @cached_property
     def schema(self) -> schemas.ObjectSchema:

@@ -7,8 +7,7 @@ disconnected, or slow ones with a large backlog, that is most of the memory of t
 from __future__ import annotations
 
 import asyncio
-import ctypes
-from typing import Any
+from contextlib import suppress
 
 __all__ = ["Trimmer"]
 
@@ -16,15 +15,12 @@ DELAY = 2.0
 """Seconds from the first request until memory is returned: clients disconnect in groups."""
 
 
-def _find_malloc_trim() -> Any:
-    """Return `malloc_trim` of glibc; None with another C library."""
-    try:
-        return ctypes.CDLL(None).malloc_trim
-    except (AttributeError, OSError):
-        return None
+def _trim() -> None:
+    """Call `malloc_trim` of glibc; other C libraries have none."""
+    import ctypes
 
-
-_TRIM = _find_malloc_trim()
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 class Trimmer:
@@ -36,12 +32,12 @@ class Trimmer:
 
     def soon(self) -> None:
         """Return free memory in `DELAY` seconds, once for all requests until then."""
-        if self._timer is None and not self._closed and _TRIM is not None:
+        if self._timer is None and not self._closed:
             self._timer = asyncio.get_running_loop().call_later(DELAY, self._start)
 
     def _start(self) -> None:
         self._timer = None
-        asyncio.get_running_loop().run_in_executor(None, _TRIM, 0)
+        asyncio.get_running_loop().run_in_executor(None, _trim)
 
     def close(self) -> None:
         """Cancel a scheduled return; ignore later requests."""

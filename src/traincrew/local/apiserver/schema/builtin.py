@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import lzma
 import re
 from functools import cache
-from importlib import resources
 from typing import Any
 
 import msgspec
@@ -14,6 +12,7 @@ from traincrew.local import quantity
 from traincrew.local.apiserver.values import times
 
 from .node import ANY, NO_FIELDS, SchemaNode, set_list_type
+from .packed import unpacked
 
 __all__ = [
     "META",
@@ -32,21 +31,20 @@ _FREE = {f"{META}.FieldsV1", "io.k8s.apimachinery.pkg.runtime.RawExtension"}
 
 
 def _load(name: str) -> dict[str, Any]:
-    packed = resources.files(__package__).joinpath("data", name).read_bytes()
-    document: dict[str, Any] = msgspec.json.decode(lzma.decompress(packed))
+    document: dict[str, Any] = msgspec.json.decode(unpacked(name))
     return document
 
 
 @cache
 def builtin_definitions() -> dict[str, Any]:
     """Return the published definitions by name, without descriptions."""
-    return _load("schemas.json.xz")
+    return _load("schemas")
 
 
 @cache
 def builtin_descriptions() -> dict[str, Any]:
     """Return the descriptions of the definitions, as trees that mirror them."""
-    return _load("descriptions.json.xz")
+    return _load("descriptions")
 
 
 @cache

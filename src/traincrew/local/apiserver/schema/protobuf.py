@@ -8,11 +8,9 @@ only decoding is needed. ``hack/generate_protobuf.py`` generates the field table
 from __future__ import annotations
 
 import base64
-import lzma
 import struct
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -20,6 +18,7 @@ import msgspec
 from traincrew.local.apiserver.values.limits import MAX_VALUES, too_many_values
 
 from .builtin import META, builtin_kinds
+from .packed import unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -42,8 +41,7 @@ class ProtobufError(ValueError):
 
 @cache
 def _messages() -> dict[str, dict[int, _Row]]:
-    packed = resources.files(__package__).joinpath("data", "protobuf.json.xz").read_bytes()
-    return msgspec.json.decode(lzma.decompress(packed), type=dict[str, dict[int, _Row]])
+    return msgspec.json.decode(unpacked("protobuf"), type=dict[str, dict[int, _Row]])
 
 
 def decode(body: bytes) -> dict[str, Any]:

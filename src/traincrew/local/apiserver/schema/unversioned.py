@@ -6,12 +6,11 @@ order there, and unset fields are included. ``hack/generate_internal.py`` genera
 
 from __future__ import annotations
 
-import difflib
 import json
-import lzma
 from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any
+
+from .packed import unpacked
 
 if TYPE_CHECKING:
     from traincrew.local.apiserver.values.documents import Document
@@ -34,8 +33,7 @@ _HOST_FIELDS = ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "h
 
 @cache
 def _structs() -> dict[str, list[_Field]]:
-    file = resources.files(__package__) / "data" / "internal.json.xz"
-    structs: dict[str, list[_Field]] = json.loads(lzma.decompress(file.read_bytes()))
+    structs: dict[str, list[_Field]] = json.loads(unpacked("internal"))
     return structs
 
 
@@ -80,6 +78,8 @@ def _struct(go_type: str, fields: list[_Field], value: Document) -> Document:
 
 def difference(go_type: str, old: Any, new: Any) -> str:
     """Return the changes of a value as a unified diff of its internal form."""
+    import difflib  # for messages of rules only
+
     found = list(difflib.unified_diff(_lines(form(go_type, old)), _lines(form(go_type, new))))
     return "".join(found[2:])  # without the file names
 

@@ -4,8 +4,7 @@
 of kinds, schemas or requests.
 """
 
-from .entries import Change, Entry, Key
-from .sqlite import StorageError
+from .entries import Change, Entry, Key, StorageError
 from .storage import HISTORY, CompactedError, Storage
 
 __all__ = ["HISTORY", "Change", "CompactedError", "Entry", "Key", "Storage", "StorageError"]

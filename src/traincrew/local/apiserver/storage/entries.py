@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from traincrew.local.apiserver.values.codec import decode, encode
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-__all__ = ["Change", "Entry", "Key", "Table"]
+__all__ = ["Change", "Entry", "Key", "Row", "StorageError", "Table"]
 
 Key = tuple[str, str]  # (namespace, name); cluster-scoped objects have the namespace ""
 
@@ -20,6 +20,20 @@ MAX_DECODED = 256
 
 MAX_DECODED_BYTES = 8 * 1024 * 1024
 """Bytes of the objects that are kept decoded, as JSON; decoded they may take ten times as much."""
+
+
+class StorageError(Exception):
+    """The file cannot be opened or written; the message names the file and the reason."""
+
+
+class Row(NamedTuple):
+    """One object in the file; `data` is None to delete it."""
+
+    resource: str
+    namespace: str
+    name: str
+    revision: int
+    data: bytes | None
 
 
 class Entry:

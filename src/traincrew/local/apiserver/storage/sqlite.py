@@ -8,30 +8,18 @@ the file consistent when the machine loses power (the last writes may then be mi
 from __future__ import annotations
 
 import sqlite3
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from .entries import Row, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-__all__ = ["Row", "SqliteFile", "StorageError"]
+__all__ = ["SqliteFile"]
 
 _APPLICATION_ID = 0x74637277  # "tcrw"
 _FORMAT = 1
-
-
-class StorageError(Exception):
-    """The file cannot be opened or written; the message names the file and the reason."""
-
-
-class Row(NamedTuple):
-    """One object; `data` is None to delete it."""
-
-    resource: str
-    namespace: str
-    name: str
-    revision: int
-    data: bytes | None
 
 
 class SqliteFile:

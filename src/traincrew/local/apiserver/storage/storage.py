@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 from traincrew.local.apiserver.values.limits import refuse_large
 
-from .entries import Change, Entry, Key, Table
-from .sqlite import Row, SqliteFile, StorageError
+from .entries import Change, Entry, Key, Row, StorageError, Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
+
+    from .sqlite import SqliteFile
 
 __all__ = ["HISTORY", "Change", "CompactedError", "Entry", "Key", "Storage", "StorageError"]
 
@@ -60,6 +61,8 @@ class Storage:
         self._file: SqliteFile | None = None
         self.revision = 0
         if path is not None:
+            from .sqlite import SqliteFile
+
             self._file = SqliteFile(path)
             self.revision = self._file.revision
             try:

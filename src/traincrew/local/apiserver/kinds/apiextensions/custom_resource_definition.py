@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy, WriteContext
+from traincrew.local.apiserver.kinds.strategy import Strategy, WriteContext
 from traincrew.local.apiserver.schema.decoding import nested_schema_fault
 from traincrew.local.apiserver.values.documents import field
 
@@ -43,20 +43,6 @@ def _prepare_create(_context: WriteContext, new: Document) -> None:
 
 
 STRATEGY = Strategy(
-    resources=(
-        ResourceType(
-            "apiextensions.k8s.io",
-            "v1",
-            "customresourcedefinitions",
-            "CustomResourceDefinition",
-            namespaced=False,
-            short_names=("crd", "crds"),
-            categories=("api-extensions",),
-            status=True,
-            generation="spec",
-            unconditional_update=False,
-        ),
-    ),
     default=_default,
     validate=definition,
     prepare_create=_prepare_create,

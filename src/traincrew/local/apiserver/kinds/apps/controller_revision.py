@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from traincrew.local.apiserver.kinds.shared.cells import NONE, age_of, name_of
 from traincrew.local.apiserver.kinds.shared.fields import immutable, non_negative
-from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
+from traincrew.local.apiserver.kinds.strategy import Strategy
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import items
 
@@ -38,7 +38,6 @@ def _validate(found: list[Cause], obj: Document, old: Document | None) -> None:
 
 
 STRATEGY = Strategy(
-    resources=(ResourceType("apps", "v1", "controllerrevisions", "ControllerRevision"),),
     columns="Name Controller Revision Age",
     row=_row,
     validate=_validate,

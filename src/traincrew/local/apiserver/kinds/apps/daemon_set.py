@@ -27,7 +27,7 @@ from traincrew.local.apiserver.kinds.shared.fields import (
     int_or_percent,
     non_negative,
 )
-from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy, WriteContext
+from traincrew.local.apiserver.kinds.strategy import Strategy, WriteContext
 from traincrew.local.apiserver.schema.decoding import annotated_number_fault
 from traincrew.local.apiserver.schema.unversioned import form
 from traincrew.local.apiserver.values import causes as why
@@ -160,18 +160,6 @@ def _prepare_update(
 
 
 STRATEGY = Strategy(
-    resources=(
-        ResourceType(
-            "apps",
-            "v1",
-            "daemonsets",
-            "DaemonSet",
-            short_names=("ds",),
-            categories=("all",),
-            status=True,
-            generation="spec",
-        ),
-    ),
     columns=(
         "Name Desired:integer Current:integer Ready:integer "
         f"Up-to-date:integer Available:integer Node_Selector Age {TEMPLATE_COLUMNS}"

@@ -26,7 +26,7 @@ from traincrew.local.apiserver.kinds.shared.fields import (
     int_or_percent,
     non_negative,
 )
-from traincrew.local.apiserver.kinds.strategy import ResourceType, ScalePaths, Strategy
+from traincrew.local.apiserver.kinds.strategy import Strategy
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field
 
@@ -100,20 +100,6 @@ def _rolling(found: list[Cause], rolling: Document, path: str) -> None:
 
 
 STRATEGY = Strategy(
-    resources=(
-        ResourceType(
-            "apps",
-            "v1",
-            "deployments",
-            "Deployment",
-            short_names=("deploy",),
-            categories=("all",),
-            status=True,
-            # Annotations count, because they are copied to the Deployment's ReplicaSets.
-            generation="spec and annotations",
-            scale=ScalePaths(selector=".spec.selector"),
-        ),
-    ),
     columns=f"Name Ready Up-to-date Available Age {TEMPLATE_COLUMNS}",
     row=_row,
     warn=warn_of_replicas,

@@ -12,7 +12,7 @@ from traincrew.local.apiserver.kinds.podspec.templates import (
 )
 from traincrew.local.apiserver.kinds.shared.cells import TEMPLATE_COLUMNS, replica_row
 from traincrew.local.apiserver.kinds.shared.fields import immutable, non_negative
-from traincrew.local.apiserver.kinds.strategy import ResourceType, ScalePaths, Strategy
+from traincrew.local.apiserver.kinds.strategy import Strategy
 from traincrew.local.apiserver.values.documents import field
 from traincrew.local.apiserver.values.selectors import FieldLabels
 
@@ -34,19 +34,6 @@ def _validate(found: list[Cause], obj: Document, old: Document | None) -> None:
 
 
 STRATEGY = Strategy(
-    resources=(
-        ResourceType(
-            "apps",
-            "v1",
-            "replicasets",
-            "ReplicaSet",
-            short_names=("rs",),
-            categories=("all",),
-            status=True,
-            generation="spec",
-            scale=ScalePaths(selector=".spec.selector"),
-        ),
-    ),
     selectable=FieldLabels.of(
         "status.replicas", absent={"status.replicas": "0"}, own_message=False
     ),

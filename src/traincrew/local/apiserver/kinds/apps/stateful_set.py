@@ -19,7 +19,7 @@ from traincrew.local.apiserver.kinds.shared.cells import (
     template_spec,
 )
 from traincrew.local.apiserver.kinds.shared.fields import non_negative
-from traincrew.local.apiserver.kinds.strategy import ResourceType, ScalePaths, Strategy
+from traincrew.local.apiserver.kinds.strategy import Strategy
 from traincrew.local.apiserver.schema.unversioned import form
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field, items
@@ -164,19 +164,6 @@ def _with_claims(spec: Document) -> Document:
 
 
 STRATEGY = Strategy(
-    resources=(
-        ResourceType(
-            "apps",
-            "v1",
-            "statefulsets",
-            "StatefulSet",
-            short_names=("sts",),
-            categories=("all",),
-            status=True,
-            generation="spec",
-            scale=ScalePaths(selector=".spec.selector"),
-        ),
-    ),
     columns="Name Ready Age Containers* Images*",
     row=_row,
     warn=_warn,

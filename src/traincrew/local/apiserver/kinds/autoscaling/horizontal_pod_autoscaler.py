@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from traincrew.local.apiserver.kinds.shared.cells import NONE, age_of, name_of
 from traincrew.local.apiserver.kinds.shared.meta import path_segment_fault
-from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
+from traincrew.local.apiserver.kinds.strategy import Strategy
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.codec import clone
 from traincrew.local.apiserver.values.documents import field, items
 
-from . import versions
+from .versions import to_v2
 
 if TYPE_CHECKING:
     from traincrew.local.apiserver.values.causes import Cause
@@ -27,7 +27,7 @@ _UNKNOWN = "<unknown>"
 def _row(obj: Document, now: float) -> list[Any]:
     """Return the cells of a HorizontalPodAutoscaler of either version."""
     if obj.get("apiVersion") == "autoscaling/v1":
-        obj = versions.to_v2(obj)
+        obj = to_v2(obj)
     spec = field(obj, "spec")
     target = field(spec, "scaleTargetRef")
     return [
@@ -134,7 +134,7 @@ _MAX_PERIOD_SECONDS = 1800
 def _validate(found: list[Cause], obj: Document, _old: Document | None) -> None:
     """Validate a HorizontalPodAutoscaler; causes have paths of version 2, as upstream's."""
     if obj.get("apiVersion") == "autoscaling/v1":
-        obj = versions.to_v2(obj)
+        obj = to_v2(obj)
     spec = field(obj, "spec")
     least, most = spec.get("minReplicas"), spec.get("maxReplicas") or 0
     if least is not None and least < 1:
@@ -235,29 +235,6 @@ def _scaling(found: list[Cause], rules: Document, path: str) -> None:
 
 
 STRATEGY = Strategy(
-    resources=(
-        ResourceType(
-            "autoscaling",
-            "v2",
-            "horizontalpodautoscalers",
-            "HorizontalPodAutoscaler",
-            short_names=("hpa",),
-            categories=("all",),
-            status=True,
-        ),
-        ResourceType(
-            "autoscaling",
-            "v1",
-            "horizontalpodautoscalers",
-            "HorizontalPodAutoscaler",
-            short_names=("hpa",),
-            categories=("all",),
-            status=True,
-            storage_version="v2",
-            from_storage=versions.from_v2,
-            to_storage=versions.to_v2,
-        ),
-    ),
     columns="Name Reference Targets MinPods MaxPods Replicas Age",
     row=_row,
     default=_default,

@@ -17,7 +17,7 @@ from traincrew.local.apiserver.kinds.shared.cells import (
     selector_text,
 )
 from traincrew.local.apiserver.kinds.shared.fields import non_negative
-from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
+from traincrew.local.apiserver.kinds.strategy import Strategy
 from traincrew.local.apiserver.schema.unversioned import form
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field
@@ -173,18 +173,6 @@ def _template_rules(found: list[Cause], spec: Document, path: str) -> None:
 
 
 STRATEGY = Strategy(
-    resources=(
-        ResourceType(
-            "batch",
-            "v1",
-            "cronjobs",
-            "CronJob",
-            short_names=("cj",),
-            categories=("all",),
-            status=True,
-            generation="spec",
-        ),
-    ),
     columns=(
         "Name Schedule Timezone Suspend:boolean "
         f"Active:integer Last_Schedule Age {TEMPLATE_COLUMNS}"

@@ -16,7 +16,7 @@ from traincrew.local.apiserver.kinds.shared.cells import (
     selector_text,
     template_spec,
 )
-from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
+from traincrew.local.apiserver.kinds.strategy import Strategy
 from traincrew.local.apiserver.values.documents import field, items
 from traincrew.local.apiserver.values.durations import between
 from traincrew.local.apiserver.values.selectors import FieldLabels
@@ -149,18 +149,6 @@ def default_failure_policy(spec: Document) -> None:
 
 
 STRATEGY = Strategy(
-    resources=(
-        ResourceType(
-            "batch",
-            "v1",
-            "jobs",
-            "Job",
-            categories=("all",),
-            status=True,
-            generation="spec",
-            orphan_by_default=True,
-        ),
-    ),
     selectable=FieldLabels(
         {"status.successful": ("status.succeeded",)},
         absent={"status.successful": "0"},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
+from traincrew.local.apiserver.kinds.strategy import Strategy
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field
 
@@ -25,7 +25,6 @@ def _validate(found: list[Cause], obj: Document, _old: Document | None) -> None:
 
 
 STRATEGY = Strategy(
-    resources=(ResourceType("", "v1", "bindings", "Binding", verbs=("create",)),),
     validate=_validate,
     name_fault=None,
 )

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from traincrew.local.apiserver.kinds.shared.cells import age_of, name_of
-from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
+from traincrew.local.apiserver.kinds.strategy import Strategy
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field
 
 from .data import (
     SIZE_LIMIT,
+    changes_of_immutable,
     decoded_values,
     key_rules,
     refuse_change_of_immutable,
-    unchanged_if_immutable,
 )
 
 if TYPE_CHECKING:
@@ -43,20 +43,10 @@ def _validate(found: list[Cause], obj: Document, old: Document | None) -> None:
     size += sum(len(value) for value in decoded_values(found, binary, "binaryData").values())
     if size > SIZE_LIMIT:
         found.append(why.too_long("[]", SIZE_LIMIT))
-    unchanged_if_immutable(found, obj, old, ("data", "binaryData"))
+    found += changes_of_immutable(obj, old)
 
 
 STRATEGY = Strategy(
-    resources=(
-        ResourceType(
-            "",
-            "v1",
-            "configmaps",
-            "ConfigMap",
-            short_names=("cm",),
-            significant_empty=("binaryData",),
-        ),
-    ),
     columns="Name Data Age",
     row=_row,
     validate=_validate,

@@ -15,7 +15,13 @@ if TYPE_CHECKING:
     from traincrew.local.apiserver.values.causes import Cause
     from traincrew.local.apiserver.values.documents import Document
 
-__all__ = ["SIZE_LIMIT", "decoded_values", "key_rules", "unchanged_if_immutable"]
+__all__ = [
+    "SIZE_LIMIT",
+    "changes_of_immutable",
+    "decoded_values",
+    "key_rules",
+    "refuse_change_of_immutable",
+]
 
 
 SIZE_LIMIT = 1024 * 1024
@@ -23,19 +29,25 @@ SIZE_LIMIT = 1024 * 1024
 _IMMUTABLE = "field is immutable when `immutable` is set"
 
 
-def unchanged_if_immutable(
-    found: list[Cause], obj: Document, old: Document | None, keys: tuple[str, ...]
-) -> None:
-    """Refuse changes of an object with ``immutable: true``."""
+def changes_of_immutable(
+    new: Document, old: Document | None, sent: frozenset[str] = frozenset()
+) -> list[Cause]:
+    """Return the changes of an object with ``immutable: true``, as faults.
+
+    Args:
+        new: the object.
+        old: the stored object; None in a creation.
+        sent: fields that were sent empty, which is a change as well.
+    """
     if old is None or not old.get("immutable"):
-        return
-    if not obj.get("immutable"):
-        found.append(why.forbidden("immutable", _IMMUTABLE))
-    found.extend(
-        why.forbidden(key, _IMMUTABLE)
-        for key in keys
-        if (obj.get(key) or {}) != (old.get(key) or {})
-    )
+        return []
+    changed = [] if new.get("immutable") else ["immutable"]
+    changed += [
+        key
+        for key in ("data", "binaryData")
+        if key in sent or (new.get(key) or {}) != (old.get(key) or {})
+    ]
+    return [why.forbidden(key, _IMMUTABLE) for key in changed]
 
 
 def key_rules(found: list[Cause], values: Document, path: str) -> None:
@@ -62,12 +74,5 @@ def refuse_change_of_immutable(
     _context: WriteContext, new: Document, old: Document, sent: frozenset[str]
 ) -> None:
     """Reject a change of an object with ``immutable: true``, also one to an empty value."""
-    if not old.get("immutable"):
-        return
-    fields = ["data", "binaryData"] if new["kind"] == "ConfigMap" else ["data"]
-    changed = [key for key in fields if key in sent or (new.get(key) or {}) != (old.get(key) or {})]
-    if not new.get("immutable"):
-        changed.insert(0, "immutable")
-    if changed:
-        faults = [why.forbidden(key, _IMMUTABLE) for key in changed]
+    if faults := changes_of_immutable(new, old, sent):
         raise invalid("", new["kind"], new["metadata"]["name"], faults)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from traincrew.local.apiserver.kinds.shared.cells import NONE, age_of, name_of, shortened
 from traincrew.local.apiserver.kinds.shared.fields import address, port_number
-from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
+from traincrew.local.apiserver.kinds.strategy import Strategy
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import items
 
@@ -59,11 +59,6 @@ def _validate(found: list[Cause], obj: Document, _old: Document | None) -> None:
 
 
 STRATEGY = Strategy(
-    resources=(
-        ResourceType(
-            "", "v1", "endpoints", "Endpoints", short_names=("ep",), create_on_update=True
-        ),
-    ),
     columns="Name Endpoints Age",
     row=_row,
     default=_default,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from traincrew.local.apiserver.kinds.shared.cells import name_of
 from traincrew.local.apiserver.kinds.shared.meta import path_segment_fault
-from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
+from traincrew.local.apiserver.kinds.strategy import Strategy
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field
 from traincrew.local.apiserver.values.durations import age
@@ -109,9 +109,6 @@ def _validate(found: list[Cause], obj: Document, _old: Document | None) -> None:
 
 
 STRATEGY = Strategy(
-    resources=(
-        ResourceType("", "v1", "events", "Event", short_names=("ev",), create_on_update=True),
-    ),
     selectable=SELECTABLE,
     columns=EVENT_COLUMNS,
     row=event_row,

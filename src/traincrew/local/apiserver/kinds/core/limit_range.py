@@ -8,7 +8,7 @@ from traincrew.local.apiserver.kinds.podspec.resources import (
     any_resource_faults,
     resource_name_faults,
 )
-from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
+from traincrew.local.apiserver.kinds.strategy import Strategy
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field, items
 from traincrew.local.apiserver.values.names import qualified_name_faults
@@ -130,11 +130,6 @@ def _ratio(found: list[Cause], values: dict[str, tuple[str, Any]], path: str) ->
 
 
 STRATEGY = Strategy(
-    resources=(
-        ResourceType(
-            "", "v1", "limitranges", "LimitRange", short_names=("limits",), create_on_update=True
-        ),
-    ),
     default=_default,
     validate=_validate,
 )

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Any
 from traincrew.local.apiserver.kinds.shared.cells import age_of, name_of
 from traincrew.local.apiserver.kinds.shared.defaults import default_phase
 from traincrew.local.apiserver.kinds.strategy import (
-    ResourceType,
     Strategy,
-    Subresource,
     WriteContext,
 )
 from traincrew.local.apiserver.values import causes as why
@@ -72,19 +70,6 @@ def _prepare_update(
 
 
 STRATEGY = Strategy(
-    resources=(
-        ResourceType(
-            "",
-            "v1",
-            "namespaces",
-            "Namespace",
-            namespaced=False,
-            short_names=("ns",),
-            verbs=("create", "delete", "get", "list", "patch", "update", "watch"),
-            status=True,
-            subresources=(Subresource("finalize", "Namespace", ("update",)),),
-        ),
-    ),
     selectable=FieldLabels.of("status.phase"),
     columns="Name Status Age",
     row=_row,

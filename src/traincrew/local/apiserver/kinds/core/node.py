@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from traincrew.local.apiserver.kinds.shared.cells import NONE, age_of, conditions_of, name_of
-from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
+from traincrew.local.apiserver.kinds.strategy import Strategy
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field, items
 from traincrew.local.apiserver.values.names import qualified_name_fault
@@ -77,9 +77,6 @@ def _validate(found: list[Cause], obj: Document, _old: Document | None) -> None:
 
 
 STRATEGY = Strategy(
-    resources=(
-        ResourceType("", "v1", "nodes", "Node", namespaced=False, short_names=("no",), status=True),
-    ),
     selectable=FieldLabels.of("spec.unschedulable", absent={"spec.unschedulable": "false"}),
     columns=(
         "Name Status Roles Age Version "

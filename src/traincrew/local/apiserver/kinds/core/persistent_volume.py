@@ -15,7 +15,7 @@ from traincrew.local.apiserver.kinds.shared.cells import (
 )
 from traincrew.local.apiserver.kinds.shared.defaults import default_phase
 from traincrew.local.apiserver.kinds.shared.fields import immutable
-from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy, WriteContext
+from traincrew.local.apiserver.kinds.strategy import Strategy, WriteContext
 from traincrew.local.apiserver.requests.objectmeta import timestamp
 from traincrew.local.apiserver.schema.unversioned import difference
 from traincrew.local.apiserver.values import causes as why
@@ -158,18 +158,6 @@ def _prepare_update(
 
 
 STRATEGY = Strategy(
-    resources=(
-        ResourceType(
-            "",
-            "v1",
-            "persistentvolumes",
-            "PersistentVolume",
-            namespaced=False,
-            short_names=("pv",),
-            status=True,
-            returns_deleted=True,
-        ),
-    ),
     columns=(
         "Name Capacity Access_Modes Reclaim_Policy Status "
         "Claim StorageClass VolumeAttributesClass Reason Age VolumeMode*"

@@ -15,7 +15,7 @@ from traincrew.local.apiserver.kinds.shared.cells import (
     volume_phase,
 )
 from traincrew.local.apiserver.kinds.shared.fields import immutable
-from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy, WriteContext
+from traincrew.local.apiserver.kinds.strategy import Strategy, WriteContext
 from traincrew.local.apiserver.schema.unversioned import difference
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.codec import clone
@@ -100,17 +100,6 @@ def _prepare_create(context: WriteContext, new: Document) -> None:
 
 
 STRATEGY = Strategy(
-    resources=(
-        ResourceType(
-            "",
-            "v1",
-            "persistentvolumeclaims",
-            "PersistentVolumeClaim",
-            short_names=("pvc",),
-            status=True,
-            returns_deleted=True,
-        ),
-    ),
     columns=(
         "Name Status Volume Capacity "
         "Access_Modes StorageClass VolumeAttributesClass Age VolumeMode*"

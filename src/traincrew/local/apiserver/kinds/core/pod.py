@@ -10,10 +10,7 @@ from traincrew.local.apiserver.kinds.podspec.templates import warn_of_name
 from traincrew.local.apiserver.kinds.podspec.warnings import warn_of_template
 from traincrew.local.apiserver.kinds.shared.cells import NONE, age_of, conditions_of, name_of
 from traincrew.local.apiserver.kinds.strategy import (
-    PROXY_VERBS,
-    ResourceType,
     Strategy,
-    Subresource,
     WriteContext,
 )
 from traincrew.local.apiserver.requests.objectmeta import timestamp
@@ -172,29 +169,6 @@ def _grace_seconds(obj: Document, wanted: int | None) -> int:
 
 
 STRATEGY = Strategy(
-    resources=(
-        ResourceType(
-            "",
-            "v1",
-            "pods",
-            "Pod",
-            short_names=("po",),
-            categories=("all",),
-            status=True,
-            generation="spec",
-            subresources=(
-                Subresource("attach", "PodAttachOptions", ("create", "get")),
-                Subresource("binding", "Binding", ("create",)),
-                Subresource("ephemeralcontainers", "Pod"),
-                Subresource("eviction", "Eviction", ("create",), group="policy", version="v1"),
-                Subresource("exec", "PodExecOptions", ("create", "get")),
-                Subresource("log", "Pod", ("get",)),
-                Subresource("portforward", "PodPortForwardOptions", ("create", "get")),
-                Subresource("proxy", "PodProxyOptions", PROXY_VERBS),
-            ),
-            returns_deleted=True,
-        ),
-    ),
     selectable=FieldLabels.of(
         "spec.nodeName",
         "spec.restartPolicy",

@@ -9,7 +9,7 @@ from traincrew.local.apiserver.kinds.podspec.pod import pod_template
 from traincrew.local.apiserver.kinds.podspec.templates import same_generation
 from traincrew.local.apiserver.kinds.podspec.warnings import warn_of_template
 from traincrew.local.apiserver.kinds.shared.cells import containers_of, label_text, name_of
-from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
+from traincrew.local.apiserver.kinds.strategy import Strategy
 from traincrew.local.apiserver.values.documents import field
 
 if TYPE_CHECKING:
@@ -44,11 +44,6 @@ def _validate(found: list[Cause], obj: Document, _old: Document | None) -> None:
 
 
 STRATEGY = Strategy(
-    resources=(
-        ResourceType(
-            "", "v1", "podtemplates", "PodTemplate", generation="content", returns_deleted=True
-        ),
-    ),
     columns="Name Containers Images Pod_Labels",
     row=_row,
     warn=_warn,

@@ -9,7 +9,7 @@ from traincrew.local.apiserver.kinds.podspec.templates import default_replicas, 
 from traincrew.local.apiserver.kinds.shared.cells import TEMPLATE_COLUMNS, replica_row
 from traincrew.local.apiserver.kinds.shared.fields import non_negative
 from traincrew.local.apiserver.kinds.shared.meta import MISMATCH, labels, template_labels
-from traincrew.local.apiserver.kinds.strategy import ResourceType, ScalePaths, Strategy
+from traincrew.local.apiserver.kinds.strategy import Strategy
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field
 from traincrew.local.apiserver.values.selectors import FieldLabels
@@ -51,20 +51,6 @@ def _validate(found: list[Cause], obj: Document, _old: Document | None) -> None:
 
 
 STRATEGY = Strategy(
-    resources=(
-        ResourceType(
-            "",
-            "v1",
-            "replicationcontrollers",
-            "ReplicationController",
-            short_names=("rc",),
-            categories=("all",),
-            status=True,
-            generation="spec",
-            scale=ScalePaths(selector=".spec.selector"),
-            orphan_by_default=True,
-        ),
-    ),
     selectable=FieldLabels.of("status.replicas", absent={"status.replicas": "0"}),
     columns=f"Name Desired:integer Current:integer Ready:integer Age {TEMPLATE_COLUMNS}",
     row=replica_row,

@@ -11,7 +11,7 @@ from traincrew.local.apiserver.kinds.podspec.resources import (
     any_resource_faults,
 )
 from traincrew.local.apiserver.kinds.shared.cells import age_of, name_of
-from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
+from traincrew.local.apiserver.kinds.strategy import Strategy
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field, items
 from traincrew.local.quantity import parse
@@ -194,17 +194,6 @@ def _scope_selector(found: list[Cause], spec: Document) -> None:
 
 
 STRATEGY = Strategy(
-    resources=(
-        ResourceType(
-            "",
-            "v1",
-            "resourcequotas",
-            "ResourceQuota",
-            short_names=("quota",),
-            status=True,
-            returns_deleted=True,
-        ),
-    ),
     columns="Name Request Limit Age",
     row=_row,
     validate=_validate,

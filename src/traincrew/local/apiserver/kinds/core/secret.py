@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from traincrew.local.apiserver.kinds.shared.cells import age_of, name_of
 from traincrew.local.apiserver.kinds.shared.fields import immutable
-from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
+from traincrew.local.apiserver.kinds.strategy import Strategy
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field
 from traincrew.local.apiserver.values.selectors import FieldLabels
 
 from .data import (
     SIZE_LIMIT,
+    changes_of_immutable,
     decoded_values,
     key_rules,
     refuse_change_of_immutable,
-    unchanged_if_immutable,
 )
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _validate(found: list[Cause], obj: Document, old: Document | None) -> None:
         _json_object(found, decoded.get(key), f"data[{key}]")
     if old is not None:
         immutable(found, "type", obj.get("type"), old.get("type"))
-    unchanged_if_immutable(found, obj, old, ("data",))
+    found += changes_of_immutable(obj, old)
 
 
 def _json_object(found: list[Cause], content: bytes | None, path: str) -> None:
@@ -97,7 +97,6 @@ def _json_object(found: list[Cause], content: bytes | None, path: str) -> None:
 
 
 STRATEGY = Strategy(
-    resources=(ResourceType("", "v1", "secrets", "Secret", significant_empty=("data",)),),
     selectable=FieldLabels.of("type"),
     columns="Name Type Data Age",
     row=_row,

@@ -20,10 +20,7 @@ from traincrew.local.apiserver.kinds.shared.fields import (
 )
 from traincrew.local.apiserver.kinds.shared.meta import labels
 from traincrew.local.apiserver.kinds.strategy import (
-    PROXY_VERBS,
-    ResourceType,
     Strategy,
-    Subresource,
     WriteContext,
 )
 from traincrew.local.apiserver.schema.unversioned import form
@@ -303,20 +300,6 @@ def _prepare_update(
 
 
 STRATEGY = Strategy(
-    resources=(
-        ResourceType(
-            "",
-            "v1",
-            "services",
-            "Service",
-            short_names=("svc",),
-            categories=("all",),
-            status=True,
-            subresources=(Subresource("proxy", "ServiceProxyOptions", PROXY_VERBS),),
-            create_on_update=True,
-            returns_deleted=True,
-        ),
-    ),
     selectable=FieldLabels.of("spec.clusterIP", "spec.type"),
     columns="Name Type Cluster-IP External-IP Port(s) Age Selector*",
     row=_row,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from traincrew.local.apiserver.kinds.shared.cells import age_of, name_of
-from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy, Subresource
+from traincrew.local.apiserver.kinds.strategy import Strategy
 from traincrew.local.apiserver.values.documents import field
 
 if TYPE_CHECKING:
@@ -30,25 +30,6 @@ def _warn(obj: Document, old: Document | None) -> Iterator[str]:
 
 
 STRATEGY = Strategy(
-    resources=(
-        ResourceType(
-            "",
-            "v1",
-            "serviceaccounts",
-            "ServiceAccount",
-            short_names=("sa",),
-            subresources=(
-                Subresource(
-                    "token",
-                    "TokenRequest",
-                    ("create",),
-                    group="authentication.k8s.io",
-                    version="v1",
-                ),
-            ),
-            returns_deleted=True,
-        ),
-    ),
     columns="Name Age",
     row=_row,
     warn=_warn,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from traincrew.local.apiserver.kinds.podspec.warnings import warn_of_address
 from traincrew.local.apiserver.kinds.shared.cells import UNSET, age_of, name_of, shortened
 from traincrew.local.apiserver.kinds.shared.fields import immutable
-from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
+from traincrew.local.apiserver.kinds.strategy import Strategy
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field, items
 
@@ -95,11 +95,6 @@ def _slice_address(
 
 
 STRATEGY = Strategy(
-    resources=(
-        ResourceType(
-            "discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", generation="content"
-        ),
-    ),
     columns="Name AddressType Ports Endpoints Age",
     row=_row,
     warn=_warn,

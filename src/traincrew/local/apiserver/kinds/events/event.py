@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from traincrew.local.apiserver.kinds.core.event import EVENT_COLUMNS, SELECTABLE, event_row
-from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
+from traincrew.local.apiserver.kinds.strategy import Strategy
 
 if TYPE_CHECKING:
     from traincrew.local.apiserver.values.documents import Document
 
-__all__ = ["STRATEGY"]
+__all__ = ["STRATEGY", "from_core", "to_core"]
 
 _CORE_TO_NEW = {
     "count": "deprecatedCount",
@@ -24,32 +24,19 @@ _CORE_TO_NEW = {
 _NEW_TO_CORE = {new: core for core, new in _CORE_TO_NEW.items()}
 
 
-def _from_core(document: Document) -> Document:
+def from_core(document: Document) -> Document:
     """Convert a core/v1 Event to events.k8s.io/v1."""
     renamed = {_CORE_TO_NEW.get(name, name): value for name, value in document.items()}
     return renamed | {"apiVersion": "events.k8s.io/v1"}
 
 
-def _to_core(document: Document) -> Document:
+def to_core(document: Document) -> Document:
     """Convert an events.k8s.io/v1 Event to core/v1, the stored version."""
     renamed = {_NEW_TO_CORE.get(name, name): value for name, value in document.items()}
     return renamed | {"apiVersion": "v1"}
 
 
 STRATEGY = Strategy(
-    resources=(
-        ResourceType(
-            "events.k8s.io",
-            "v1",
-            "events",
-            "Event",
-            short_names=("ev",),
-            create_on_update=True,
-            identifier="events",
-            from_storage=_from_core,
-            to_storage=_to_core,
-        ),
-    ),
     selectable=SELECTABLE,
     columns=EVENT_COLUMNS,
     row=event_row,

@@ -12,7 +12,7 @@ from traincrew.local.apiserver.kinds.shared.cells import (
     shortened,
 )
 from traincrew.local.apiserver.kinds.shared.fields import port_number, port_or_name
-from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
+from traincrew.local.apiserver.kinds.strategy import Strategy
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field, items
 from traincrew.local.apiserver.values.names import label_fault, subdomain_fault
@@ -111,17 +111,6 @@ def _backend(found: list[Cause], backend: Document, path: str) -> None:
 
 
 STRATEGY = Strategy(
-    resources=(
-        ResourceType(
-            "networking.k8s.io",
-            "v1",
-            "ingresses",
-            "Ingress",
-            short_names=("ing",),
-            status=True,
-            generation="spec",
-        ),
-    ),
     columns="Name Class Hosts Address Ports Age",
     row=_row,
     warn=_warn,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from traincrew.local.apiserver.kinds.shared.cells import NONE, age_of, name_with_default
 from traincrew.local.apiserver.kinds.shared.fields import immutable
-from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
+from traincrew.local.apiserver.kinds.strategy import Strategy
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field
 from traincrew.local.apiserver.values.names import subdomain_fault
@@ -54,16 +54,6 @@ def _validate(found: list[Cause], obj: Document, old: Document | None) -> None:
 
 
 STRATEGY = Strategy(
-    resources=(
-        ResourceType(
-            "networking.k8s.io",
-            "v1",
-            "ingressclasses",
-            "IngressClass",
-            namespaced=False,
-            generation="spec",
-        ),
-    ),
     columns="Name Controller Parameters Age",
     row=_row,
     validate=_validate,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from traincrew.local.apiserver.kinds.shared.cells import age_of, name_of, selector_text
 from traincrew.local.apiserver.kinds.shared.fields import PROTOCOLS, port_or_name
 from traincrew.local.apiserver.kinds.shared.meta import label_selector
-from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
+from traincrew.local.apiserver.kinds.strategy import Strategy
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field, items
 
@@ -74,17 +74,6 @@ def _peer(found: list[Cause], peer: Document, path: str) -> None:
 
 
 STRATEGY = Strategy(
-    resources=(
-        ResourceType(
-            "networking.k8s.io",
-            "v1",
-            "networkpolicies",
-            "NetworkPolicy",
-            short_names=("netpol",),
-            generation="spec",
-            significant_empty=("spec",),
-        ),
-    ),
     columns="Name Pod-Selector Age",
     row=_row,
     default=_default,

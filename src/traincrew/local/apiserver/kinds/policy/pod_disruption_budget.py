@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from traincrew.local.apiserver.kinds.shared.cells import age_of, name_of
 from traincrew.local.apiserver.kinds.shared.fields import at_most_everything, int_or_percent
 from traincrew.local.apiserver.kinds.shared.meta import label_selector
-from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
+from traincrew.local.apiserver.kinds.strategy import Strategy
 from traincrew.local.apiserver.schema.unversioned import form
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field
@@ -50,18 +50,6 @@ def _validate(found: list[Cause], obj: Document, _old: Document | None) -> None:
 
 
 STRATEGY = Strategy(
-    resources=(
-        ResourceType(
-            "policy",
-            "v1",
-            "poddisruptionbudgets",
-            "PodDisruptionBudget",
-            short_names=("pdb",),
-            status=True,
-            generation="spec",
-            unconditional_update=False,
-        ),
-    ),
     columns="Name Min_Available Max_Unavailable Allowed_Disruptions:integer Age",
     row=_row,
     validate=_validate,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from traincrew.local.apiserver.kinds.shared.cells import age_of, name_of
 from traincrew.local.apiserver.kinds.shared.meta import path_segment_fault
-from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
+from traincrew.local.apiserver.kinds.strategy import Strategy
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field, items
 from traincrew.local.apiserver.values.names import subdomain_fault
@@ -91,19 +91,6 @@ def _subject(found: list[Cause], subject: Document, path: str, *, namespaced: bo
 
 
 STRATEGY = Strategy(
-    resources=(
-        ResourceType(
-            "rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding", create_on_update=True
-        ),
-        ResourceType(
-            "rbac.authorization.k8s.io",
-            "v1",
-            "clusterrolebindings",
-            "ClusterRoleBinding",
-            namespaced=False,
-            create_on_update=True,
-        ),
-    ),
     columns="Name Role Age Users* Groups* ServiceAccounts*",
     row=_row,
     default=_default,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from traincrew.local.apiserver.kinds.shared.meta import path_segment_fault
-from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
+from traincrew.local.apiserver.kinds.strategy import Strategy
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import items
 
@@ -40,17 +40,6 @@ def _validate(found: list[Cause], obj: Document, _old: Document | None) -> None:
 
 
 STRATEGY = Strategy(
-    resources=(
-        ResourceType("rbac.authorization.k8s.io", "v1", "roles", "Role", create_on_update=True),
-        ResourceType(
-            "rbac.authorization.k8s.io",
-            "v1",
-            "clusterroles",
-            "ClusterRole",
-            namespaced=False,
-            create_on_update=True,
-        ),
-    ),
     validate=_validate,
     name_fault=path_segment_fault,
 )

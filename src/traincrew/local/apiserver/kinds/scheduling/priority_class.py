@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from traincrew.local.apiserver.kinds.core.podadmission import default_priority_class
 from traincrew.local.apiserver.kinds.shared.cells import age_of, name_of
-from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy, WriteContext
+from traincrew.local.apiserver.kinds.strategy import Strategy, WriteContext
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.errors import forbidden
 
@@ -75,17 +75,6 @@ def _refuse_second_default(storage: Storage, priority_class: Document) -> None:
 
 
 STRATEGY = Strategy(
-    resources=(
-        ResourceType(
-            "scheduling.k8s.io",
-            "v1",
-            "priorityclasses",
-            "PriorityClass",
-            namespaced=False,
-            short_names=("pc",),
-            generation="content",
-        ),
-    ),
     columns="Name Value:integer Global-Default:boolean Age PreemptionPolicy",
     row=_row,
     default=_default,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from traincrew.local.apiserver.kinds.shared.cells import age_of, name_with_default
 from traincrew.local.apiserver.kinds.shared.fields import immutable
-from traincrew.local.apiserver.kinds.strategy import ResourceType, Strategy
+from traincrew.local.apiserver.kinds.strategy import Strategy
 
 if TYPE_CHECKING:
     from traincrew.local.apiserver.values.causes import Cause
@@ -41,16 +41,6 @@ def _validate(found: list[Cause], obj: Document, old: Document | None) -> None:
 
 
 STRATEGY = Strategy(
-    resources=(
-        ResourceType(
-            "storage.k8s.io",
-            "v1",
-            "storageclasses",
-            "StorageClass",
-            namespaced=False,
-            short_names=("sc",),
-        ),
-    ),
     columns="Name Provisioner ReclaimPolicy VolumeBindingMode AllowVolumeExpansion Age",
     row=_row,
     default=_default,
