@@ -1,14 +1,13 @@
-"""A built-in kind is one file and one folder: the files of docs/guides/add-a-builtin-kind.md work
-without other edits."""
+"""A built-in kind is a row, a file and a folder: those of the guide work without other edits."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
-
-from suites.guidetree import Tree
+from suites.guidetree import ROOT, Tree
 
 
 @pytest.fixture(scope="module")
@@ -16,13 +15,17 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Tree:
     return Tree(tmp_path_factory.mktemp("tree"), "add-a-builtin-kind.md")
 
 
-def test_no_existing_file_is_edited(tree: Tree) -> None:
+def test_no_existing_file_is_edited_but_for_a_row_in_its_group(tree: Tree) -> None:
     assert tree.folders == {
         ".",
         "src/traincrew/local/apiserver/kinds/batch",
         "src/traincrew/local/controllers/task",
     }
-    assert not tree.replaced
+    (group,) = tree.replaced
+    assert group == Path("src/traincrew/local/apiserver/kinds/batch/__init__.py")
+    before = (ROOT / group).read_text().splitlines()
+    after = (tree.directory / group).read_text().splitlines()
+    assert [line for line in before if line not in after] == []
 
 
 def test_it_passes_the_projects_checks(tree: Tree) -> None:
