@@ -66,7 +66,7 @@ def test_detached_it_only_creates(embedded: Embedded, tmp_path: Path) -> None:
     result = embedded("run", "-f", path, "--detach")
     for name in ("one", "two"):
         see = f"traincrew watch chainerjob/{name} --kubeconfig {embedded.kubeconfig} -n default"
-        assert f"ChainerJob {name} goes on. To see it: {see}" in result.stdout
+        assert f"ChainerJob {name} is still running. To follow it: {see}" in result.stdout
         embedded("watch", name)
 
 
@@ -92,7 +92,10 @@ def test_an_interrupt_says_how_to_see_each_job(embedded: Embedded, tmp_path: Pat
         output, _ = process.communicate(timeout=DEADLINE)
     assert process.returncode == 143
     for name in ("each-1", "each-2"):
-        assert f"ChainerJob {name} goes on. To see it: traincrew watch chainerjob/{name}" in output
+        assert (
+            f"ChainerJob {name} is still running. To follow it: traincrew watch chainerjob/{name}"
+            in output
+        )
 
 
 def test_too_many_jobs_are_not_shown(embedded: Embedded, tmp_path: Path) -> None:
@@ -131,7 +134,10 @@ def test_an_interrupt_without_a_terminal_leaves_the_job(embedded: Embedded, tmp_
         process.send_signal(signal.SIGINT)
         output, _ = process.communicate(timeout=DEADLINE)
     assert process.returncode == 130
-    assert "Ended by Ctrl-C.\nChainerJob kept goes on. To see it: traincrew watch" in output
+    assert (
+        "Ended by Ctrl-C.\nChainerJob kept is still running. To follow it: traincrew watch"
+        in output
+    )
     assert f"kubectl delete chainerjobs.kubeflow.org/kept --kubeconfig {embedded.kubeconfig}" in (
         output
     )

@@ -40,13 +40,13 @@ def test_a_job_that_runs_on_when_watching_ends(embedded: Embedded) -> None:
         process.send_signal(signal.SIGINT)
         output, errors = process.communicate(timeout=DEADLINE)
     assert process.returncode == 130
-    assert "Ended by Ctrl-C; the job goes on." in output
+    assert "Stopped by Ctrl-C; the job keeps running." in output
     assert "stays: not finished (Running) after" in output
     assert errors == ""
     result = embedded("watch", "stays", "--timeout", "2s", "--tail", "1", code=124)
     assert "| line 4\n" in result.stdout
     assert "| line 3\n" not in result.stdout
-    assert "Ended by --timeout after 2.0 s; the job goes on." in result.stdout
+    assert "Stopped by --timeout after 2.0 s; the job keeps running." in result.stdout
     assert "fails" not in shown + output
 
 

@@ -88,8 +88,8 @@ def test_it_runs_beside_a_loop_and_changes_nothing_of_the_program() -> None:
     ("manifest", "said"),
     [
         ("nowhere.yaml", "cannot read nowhere.yaml: no such file or directory"),
-        ("kind: Pod\nmetadata: {name: x}\n", "manifest:1: apiVersion is missing or not a text"),
-        ([], "manifest: there is no object in it"),
+        ("kind: Pod\nmetadata: {name: x}\n", "manifest:1: apiVersion is missing or not a string"),
+        ([], "manifest: contains no Kubernetes objects"),
         ({**job("x", ""), "spec": {"mastr": {}}}, 'unknown field "spec.mastr"'),
     ],
     ids=str,

@@ -103,7 +103,7 @@ def test_a_bad_manifest_is_refused_before_anything_starts(tmp_path: Path) -> Non
     result = subprocess.run(command, check=False, capture_output=True, text=True)
     assert result.returncode == 2
     assert result.stderr == (
-        f"traincrew: {path}:1: apiVersion is missing or not a text: "
+        f"traincrew: {path}:1: apiVersion is missing or not a string: "
         "write apiVersion: kubeflow.org/v1alpha1\n"
     )
     assert time.perf_counter() - started < 5

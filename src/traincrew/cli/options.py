@@ -86,7 +86,7 @@ def cluster_options(command: F) -> F:
             default=1,
             show_default=True,
             metavar="N",
-            help="Virtual nodes over this machine.",
+            help="Number of virtual nodes.",
         ),
         click.option(
             "--gpus",
@@ -106,13 +106,13 @@ def cluster_options(command: F) -> F:
             type=click.Choice(["auto", "namespaces", "bare"]),
             default="auto",
             show_default=True,
-            help="How pods are kept apart; `bare`: not at all, for jobs of one pod.",
+            help="Pod isolation; `bare` turns it off, for jobs of one pod.",
         ),
         click.option(
             "--scheduler-name",
             multiple=True,
             metavar="NAME",
-            help="Also place the pods with this schedulerName; may be repeated.",
+            help="Also schedule pods with this schedulerName; repeatable.",
         ),
         controller_config_file,
         click.option(

@@ -206,7 +206,7 @@ FAILED = [
     ),
     Broken(
         I, f"{MASTER}/volumes", [{"name": "kube-openmpi-ssh-key", "emptyDir": {}}],
-        ("spec.master.template.spec.volumes[0].name", "are taken", "choose another one"),
+        ("spec.master.template.spec.volumes[0].name", "are reserved", "choose another one"),
     ),
     Broken(
         I, f"{MPI_WORKER}/volumeMounts", SSH_MOUNT,

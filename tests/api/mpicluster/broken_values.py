@@ -185,11 +185,11 @@ BROKEN = [
     # -- what belongs to pods --
     wrong("mpiWorkers/resources", {"limit": {"cpu": 1}}, "write mpiWorkers.resources.limits",
           "mpiWorkers.resources.limit"),
-    wrong("mpiWorkers/resources", {"limits": ["cpu"]}, "it does not fit a pod: expected a mapp",
+    wrong("mpiWorkers/resources", {"limits": ["cpu"]}, "not valid in a pod: expected a mapp",
           "mpiWorkers.resources.limits"),
     wrong("mpiWorkers/nodeSelector", {"gpu": True}, "write it in quotes",
           "mpiWorkers.nodeSelector.gpu"),
-    wrong("mpiWorkers/resources", {"limits": "1 GPU"}, "it does not fit a pod: expected a mapping",
+    wrong("mpiWorkers/resources", {"limits": "1 GPU"}, "not valid in a pod: expected a mapping",
           "mpiWorkers.resources.limits"),
     wrong("mpiMaster/volumes", [{"name": 5}], "expected text", "mpiMaster.volumes[0].name"),
     code("correct the port", "gitRepo", gitRepo="ssh://git@git.example.com:65536/code"),
@@ -202,7 +202,7 @@ BROKEN = [
           {"volumes": [{"name": "x"}], "volumeMounts": [{"name": "x", "path": "/x"}]},
           "write a directory of the container", "mpiWorkers.volumeMounts[0].mountPath"),
     # -- what an MPICluster refuses --
-    wrong("mpiMaster/volumes", [{"name": "kube-openmpi-x"}], "names that begin with",
+    wrong("mpiMaster/volumes", [{"name": "kube-openmpi-x"}], "names beginning with",
           "mpiMaster.volumes[0].name"),
     wrong("mpiWorkers",
           {"volumes": [{"name": "x"}],

@@ -131,5 +131,5 @@ async def test_what_comes_next_names_the_same_cluster(
     )
     assert code == 0
     shown = capsys.readouterr().out
-    assert "To see it: traincrew watch chainerjob/digits --context lab -n default\n" in shown
+    assert "To follow it: traincrew watch chainerjob/digits --context lab -n default\n" in shown
     assert "kubectl delete chainerjobs.kubeflow.org/digits --context lab -n default\n" in shown

@@ -107,12 +107,12 @@ def test_anchors_and_merges_work(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "there is no object in it"),
+        ("", "contains no Kubernetes objects"),
         ("just text", ":1: a manifest is a mapping with apiVersion, kind and metadata"),
         ("- a\n- b", ":1: a manifest is a mapping"),
-        ("kind: ChainerJob\nmetadata: {name: x}", ":1: apiVersion is missing or not a text"),
+        ("kind: ChainerJob\nmetadata: {name: x}", ":1: apiVersion is missing or not a string"),
         ("mpiWorkers: {num: 3}", ":1: values of kube-openmpi, not a manifest; convert them: "),
-        ("apiVersion: v1\nkind: 3\nmetadata: {name: x}", ":1: kind is missing or not a text"),
+        ("apiVersion: v1\nkind: 3\nmetadata: {name: x}", ":1: kind is missing or not a string"),
         ("apiVersion: v1\nkind: Pod", ":1: metadata is missing"),
         ("apiVersion: v1\nkind: Pod\nmetadata: {}", ":1: metadata.name is missing"),
         (

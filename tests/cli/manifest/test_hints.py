@@ -151,14 +151,17 @@ def test_text_that_is_not_yaml(tmp_path: Path, text: str, meant: str) -> None:
         (b"\xff\xfea\x00", "job.yaml: not UTF-8 text (at byte 0): save the file as UTF-8"),
         ("a: 1\nb: é\n".encode("latin-1"), "job.yaml:2: not UTF-8 text (at byte 8)"),
         (b"a: 1\nb: \x00\n", "job.yaml:2: not valid YAML: unacceptable character #x0000"),
-        (b"kind: ChainerJob\n", "apiVersion is missing or not a text: write apiVersion: kubeflow"),
+        (
+            b"kind: ChainerJob\n",
+            "apiVersion is missing or not a string: write apiVersion: kubeflow",
+        ),
         (
             b"kind: MxJob\n",
             "write apiVersion: mxnet.mlkube.io/v1beta1 or mlkube.io/v1beta1",
         ),
         (
             b"apiVersion: elastic.pytorch.org/v1alpha1\n",
-            "kind is missing or not a text: write kind: ElasticJob",
+            "kind is missing or not a string: write kind: ElasticJob",
         ),
     ],
 )

@@ -15,13 +15,16 @@ from traincrew.cli import options
 @click.option("-f", "--follow", is_flag=True, help="Go on until the job ends, with new pods.")
 @click.option("--role", metavar="ROLE", help="Only pods of this role, such as worker.")
 @click.option("--rank", type=click.IntRange(0), metavar="N",
-              help="Only pods of this number within their role.")  # fmt: skip
+              help="Only the pod with this rank in its role.")  # fmt: skip
 @click.option("--since", type=options.Duration(), metavar="DURATION",
               help="Only lines of the last 90s, 5m, 1h30m.")  # fmt: skip
 @click.option("--tail", type=click.IntRange(0), metavar="N",
               help="Only the last N lines of each log.")  # fmt: skip
 @click.option(
-    "-p", "--previous", is_flag=True, help="The run before each container's last restart."
+    "-p",
+    "--previous",
+    is_flag=True,
+    help="Logs of the previous container, as kubectl logs --previous.",
 )
 @click.option("--timestamps", is_flag=True, help="Show the time of each line.")
 @click.option(
@@ -57,7 +60,7 @@ def logs_command(  # noqa: PLR0917 - click passes by name
     from traincrew.cli.watching.target import choose
 
     if follow and previous:
-        raise BadInput("--follow and --previous: a run that has ended does not go on; choose one")
+        raise BadInput("--follow and --previous are mutually exclusive")
     target = choose(kubeconfig, context)
     if target.doubt:
         say(f"traincrew: {target.name}; {target.doubt}")

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     default="kube-openmpi",
     show_default=True,
     metavar="NAME",
-    help="Name of the cluster: what a release is for Helm.",
+    help="Name of the cluster: the Helm release name.",
 )
 @click.option("-n", "--namespace", metavar="NAME", help="Namespace.  [default: none is written]")
 def mpi_command(

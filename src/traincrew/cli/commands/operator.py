@@ -108,13 +108,13 @@ class _Command(click.Command):
     help="Which cluster.  [default: KUBECONFIG, in-cluster, ~/.kube/config]",
 )
 @click.option("--context", metavar="NAME", help="Context of the kubeconfig.")
-@click.option("--master", metavar="URL", help="Address of the API server, over the kubeconfig's.")
+@click.option("--master", metavar="URL", help="API server address; overrides the kubeconfig.")
 @click.option("--namespace", metavar="NAME", help="Serve jobs of one namespace only.")
 @click.option(
     "--leader-elect/--no-leader-elect",
     default=True,
     show_default=True,
-    help="Take part in the election for a Lease before acting.",
+    help="Use leader election.",
 )
 @click.option("--lease-namespace", metavar="NAME", help="Where the Lease is.")
 @click.option(
@@ -149,7 +149,7 @@ class _Command(click.Command):
 @click.option(
     "--metrics-secure-address",
     metavar="HOST:PORT",
-    help="Serve /metrics here instead, over HTTPS, to those whose bearer token may GET it.",
+    help="Serve /metrics over HTTPS at this address, to clients authorized to GET it.",
 )
 @click.option("--health-port", type=click.IntRange(1, 65535), metavar="PORT",
               help="The same on every address: --metrics-address=:PORT.")  # fmt: skip

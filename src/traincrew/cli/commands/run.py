@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 @click.option("-n", "--namespace", metavar="NAME", help="Namespace of objects that name none.")
 @click.option("--kubeconfig", metavar="FILE", help="Run it on this cluster, and start none here.")
 @click.option("--context", metavar="NAME", help="The same, by a context of the kubeconfig.")
-@click.option("--detach", is_flag=True, help="On another cluster: create the job, and end.")
+@click.option("--detach", is_flag=True, help="On another cluster: create the job and exit.")
 @click.option(
     "--delete-on-interrupt",
     is_flag=True,
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     type=ScalingOption(),
     multiple=True,
     metavar="N@DURATION",
-    help="Scale the job to N workers this long after it began to run; may be repeated.",
+    help="Scale the job to N workers once it has run for DURATION; repeatable.",
 )
 @click.option(
     "-v",
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     type=VolumeOption(),
     multiple=True,
     metavar="SRC:DST[:ro]",
-    help="Show a file or directory of this machine in every container; may be repeated.",
+    help="Mount a host file or directory into every container; repeatable.",
 )
 @click.option(
     "--env",

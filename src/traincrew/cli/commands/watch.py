@@ -49,8 +49,8 @@ def watch_command(  # noqa: PLR0917 - click passes by name
       1      there is no such job, or it may not be watched; or the job failed, and
              its pods may not be watched
       2      an option cannot be used
-      124    --timeout was reached; the job goes on
-      128+N  ended by signal N, as 130 by Ctrl-C; the job goes on
+      124    timed out; the job keeps running
+      128+N  ended by signal N, as 130 by Ctrl-C; the job keeps running
     """  # noqa: D301 - click's mark for text it must not wrap
     import asyncio
 

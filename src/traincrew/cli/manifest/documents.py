@@ -102,7 +102,7 @@ def _read(source: str, found: Iterable[tuple[str, Path, str]]) -> list[Document]
             resolve_host_paths(document.content, directory)
             documents.append(document)
     if not documents:
-        raise BadInput(f"{source}: there is no object in it")
+        raise BadInput(f"{source}: contains no Kubernetes objects")
     return documents
 
 
@@ -207,7 +207,7 @@ def _objects(place: _Place, content: Any) -> Iterable[Document]:
         raise BadInput(f"{where}: values of kube-openmpi, not a manifest; convert them: {convert}")
     for field in ("apiVersion", "kind"):
         if not isinstance(content.get(field), str) or not content[field]:
-            raise BadInput(f"{where}: {field} is missing or not a text{_example(content, field)}")
+            raise BadInput(f"{where}: {field} is missing or not a string{_example(content, field)}")
     if content["kind"].endswith(LIST) and isinstance(content.get("items"), list):
         for index, item in enumerate(content["items"]):
             yield from _objects(place.item(index), _item(place.item(index), item, content))

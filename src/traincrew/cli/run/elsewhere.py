@@ -282,9 +282,10 @@ class _Run(Lifecycle):
             if kind == "jobs.batch":
                 see = ["kubectl", "logs", "-f", f"job/{job.name}", *options]
             delete = ["kubectl", "delete", f"{kind}/{job.name}", *options]
+            follow = plain(shlex.join([*see, *where]))
             self._live.console.show(
                 [
-                    Line(f"{job.title} goes on. To see it: {plain(shlex.join([*see, *where]))}"),
+                    Line(f"{job.title} is still running. To follow it: {follow}"),
                     Line(f"To delete it: {plain(shlex.join([*delete, *where]))}"),
                 ]
             )

@@ -84,7 +84,9 @@ async def watch(
             try:
                 end = await until_end(work, live, interrupt, timeout)
                 if isinstance(end, Early):
-                    live.console.show([Line(f"Ended by {end.cause}; the job goes on.", "bad")])
+                    live.console.show(
+                        [Line(f"Stopped by {end.cause}; the job keeps running.", "bad")]
+                    )
                     return end.code
                 return end
             finally:

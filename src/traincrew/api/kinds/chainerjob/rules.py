@@ -146,14 +146,14 @@ def _clashes(path: str, pod: dict[str, Any]) -> Iterator[Problem]:
         if volume.get("name", "").startswith(OWN_PREFIX):
             yield Problem(
                 f"{path}.spec.volumes[{index}].name",
-                f"names that begin with '{OWN_PREFIX}' are taken; choose another one",
+                f"names beginning with '{OWN_PREFIX}' are reserved; choose another one",
             )
     for group in ("initContainers", "containers"):
         for index, container in enumerate(pod.get(group, [])):
             if group == "initContainers" and container.get("name", "").startswith(OWN_PREFIX):
                 yield Problem(
                     f"{path}.spec.{group}[{index}].name",
-                    f"names that begin with '{OWN_PREFIX}' are taken; choose another one",
+                    f"names beginning with '{OWN_PREFIX}' are reserved; choose another one",
                 )
             for mount_index, mount in enumerate(container.get("volumeMounts", [])):
                 mount_path = mount.get("mountPath", "").rstrip("/")

@@ -98,7 +98,7 @@ def pod(role: str, main: str) -> Checks:
         role: The field of the role.
         main: The container that the code is mounted in.
     """
-    taken = f"names that begin with '{OWN_PREFIX}' are taken; choose another one"
+    taken = f"names beginning with '{OWN_PREFIX}' are reserved; choose another one"
     prefix = check("volume.name", Within(get("volume.name"), OWN_PREFIX), taken)
     path = get("mount.mountPath")
     there = Find(CODES, "code", Same(_directory(get("code.mountPath")), _directory(path)), "there")

@@ -176,7 +176,7 @@ def documents(values: Document, name: str, namespace: str | None = None) -> list
 
     Args:
         values: Valid values, as `traincrew.api.kinds.mpicluster.values.merged` returns them.
-        name: The name of the cluster: what a release is for Helm.
+        name: The name of the cluster: the Helm release name.
         namespace: The namespace, if it is to be in the documents.
     """
     scope = {"values": values, "name": name}

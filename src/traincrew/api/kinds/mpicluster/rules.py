@@ -105,7 +105,7 @@ def _template_problems(
         pod = msgspec.convert(given, _Template).spec
     except msgspec.ValidationError as error:
         text, _, at = str(error).partition(" - at `$")
-        yield Problem(f"{path}{at.removesuffix('`')}", f"it does not fit a pod: {text.lower()}")
+        yield Problem(f"{path}{at.removesuffix('`')}", f"not valid in a pod: {text.lower()}")
         return
     path = f"{path}.spec"
     if pod.restart_policy not in {None, role.policy}:

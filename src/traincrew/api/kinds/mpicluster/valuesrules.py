@@ -151,7 +151,7 @@ def _pod(role: str) -> Checks:
         check(
             "resource",
             All(Matches(key, "^(limits|requests)$"), _is_set_but_no("map", get("resource"))),
-            "it does not fit a pod: expected a mapping",
+            "not valid in a pod: expected a mapping",
         ),
     )
     label = check(

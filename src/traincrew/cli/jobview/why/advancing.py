@@ -47,7 +47,7 @@ def not_advancing(facts: Facts) -> Explanation | None:
         text=f"{facts.title} is running, but does not advance: {brief(found.message)}",
         evidence=tuple(evidence),
         fix=f"look at the log: {_logs(facts, pod)}; if it is only slow, raise"
-        " progressDeadlineSeconds or report more often; to have it ended although it prints, set"
+        " progressDeadlineSeconds or report more often; to end it even while it prints, set"
         " progressSource to Reports",
     )
 

@@ -120,7 +120,7 @@ def _late_edit(facts: Facts) -> Explanation | None:
         return None
     return Explanation(
         cause="changed-too-late",
-        text=f"{facts.title} had ended when its spec was changed; the change will not run.",
+        text=f"{facts.title} had finished before its spec was changed; the change has no effect.",
         evidence=(_quoted(synced),),
         fix="delete the job and create it again",
     )

@@ -143,7 +143,7 @@ RULES = (
     Rule(
         "node-pressure",
         r"taint\S* \{?node\.kubernetes\.io/(?P<pressure>\w+)-pressure",
-        "{subject} cannot be placed: the nodes that fit run out of {pressure}",
+        "{subject} cannot be placed: matching nodes are under pressure: {pressure}",
         "free some {pressure} on the nodes, or add a node",
     ),
     Rule(
@@ -204,7 +204,7 @@ def _unseen(facts: Facts, pod: Pod, subject: str) -> Explanation | None:
         return None
     return Explanation(
         cause="no-scheduler",
-        text=f"{subject} waits for a scheduler: none has looked at it for {seconds:.0f} s.",
+        text=f"{subject} waits for a scheduler: none has picked it up for {seconds:.0f} s.",
         evidence=(f"pod {pod.metadata.name} has no condition PodScheduled and no node",),
         fix="install the scheduler of schedulerName in the template, or remove schedulerName;"
         " on the embedded cluster: --scheduler-name NAME",

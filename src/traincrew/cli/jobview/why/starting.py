@@ -39,7 +39,7 @@ IMAGE = (
     Rule(
         "image-unauthorized",
         r"unauthorized|authentication required|denied|403 Forbidden|no basic auth",
-        "{subject} cannot start: the registry does not give image {image} to this cluster",
+        "{subject} cannot start: the registry denied access to image {image}",
         "check the name; for a private image name a Secret in imagePullSecrets"
         " (kubectl create secret docker-registry)",
     ),
@@ -52,7 +52,7 @@ IMAGE = (
     Rule(
         "registry-limit",
         r"toomanyrequests|rate limit|429",
-        "{subject} cannot start: the registry of image {image} limits how often it is asked",
+        "{subject} cannot start: the registry of image {image} is rate limiting pulls",
         "wait, sign in with imagePullSecrets, or use a mirror",
     ),
     Rule(
@@ -286,7 +286,7 @@ def _initializing(facts: Facts, pod: Pod, subject: str) -> Explanation | None:
             seconds = facts.age(running.started_at)
             return Explanation(
                 cause="initializing",
-                text=f"{subject} prepares: its init container {container.name} has run for "
+                text=f"{subject} is initializing: init container {container.name} has run for "
                 f"{seconds:.0f} s.",
                 evidence=(f"init container {container.name} of pod {name} is running",),
                 fix=f"if it takes too long: kubectl logs -n {facts.namespace} {name} "
