@@ -1,6 +1,6 @@
 """The built-in kinds: the resources of the folders of all API groups.
 
-Kinds without a controller here (Ingress, NetworkPolicy, CronJob and so on) are stored and
+Kinds without a controller here (Ingress, NetworkPolicy and so on) are stored and
 served as well, so that manifests with such objects can be created, listed and deleted.
 """
 
