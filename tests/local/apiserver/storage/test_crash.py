@@ -11,7 +11,8 @@ import aiohttp
 import pytest
 
 from local.apiserver.support import AUTHORIZED, MAPS, SECRET, Api, config_map, running_server
-from traincrew.local.apiserver.storage.sqlite import SqliteFile, StorageError
+from traincrew.local.apiserver.storage.entries import StorageError
+from traincrew.local.apiserver.storage.sqlite import SqliteFile
 
 SERVER = f"""
 import asyncio, sys
