@@ -6,6 +6,7 @@ import ssl
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import aiohttp
@@ -146,7 +147,12 @@ async def test_malformed_requests_are_logged_at_a_limited_rate(
     api: Api, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     now = 1000.0
-    monkeypatch.setattr(time, "monotonic", lambda: now)
+    # The limit is that of a logger, which other tests use before and after.
+    (limit,) = logging.getLogger("traincrew.http.apiserver").filters
+    monkeypatch.setattr(limit, "_since", float("-inf"))
+    monkeypatch.setattr(limit, "_passed", 0)
+    monkeypatch.setattr(limit, "_dropped", 0)
+    monkeypatch.setattr(serverlog, "time", SimpleNamespace(monotonic=lambda: now))
     caplog.set_level(logging.DEBUG)
 
     async def malformed() -> None:
