@@ -33,9 +33,12 @@ async def test_a_distributed_job_from_creation_to_success(cluster: Cluster) -> N
     workers = await cluster.find(STATEFUL_SETS, "digits-mn-workerset-ws0")
     assert workers is not None
     assert workers["spec"]["replicas"] == 0
-    assert ("Normal", "Synced", "ChainerJob synced successfully") in (
-        await cluster.events_of("digits-mn")
-    )
+
+    async def told() -> bool:  # later than the status: events wait while children are created
+        synced = ("Normal", "Synced", "ChainerJob synced successfully")
+        return synced in await cluster.events_of("digits-mn")
+
+    await cluster.until(told)
 
 
 async def test_the_number_of_writes_of_a_job(cluster: Cluster) -> None:
