@@ -83,7 +83,7 @@ def test_following_ends_with_the_job_and_cleans_what_it_prints(embedded: Embedde
     assert texts(embedded("logs", "clean").stdout) == ["abred", "half done"]
     assert texts(embedded("logs", "clean", "--since", "1h").stdout) == ["abred", "half done"]
     result = embedded("logs", "clean", "-f", "-p", code=2)
-    assert "choose one" in result.stderr
+    assert "mutually exclusive" in result.stderr
 
 
 def texts(output: str) -> list[str]:

@@ -17,6 +17,8 @@ from traincrew.engine.resources import PODS
 
 PROGRAM = str(Path(sys.executable).with_name("traincrew"))
 IMAGE = "busybox:1"
+BUFFERED = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+"""The environment of programs: a user's output is buffered, and what is left is written at exit."""
 SECONDS = str(100_000 + os.getpid())
 """What the pods of this process sleep, to find them among all processes."""
 
@@ -57,7 +59,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     return {
-        **os.environ,
+        **BUFFERED,
         "TMPDIR": str(scratch),
         "TRAINCREW_CACHE": str(tmp_path / "cache"),
         "TRAINCREW_HOME": str(tmp_path / "home"),
@@ -123,7 +125,7 @@ class Machine:
         self.record = self.directory / "daemon.json"
         self.lock = self.directory / "serving.lock"
         self.environment = {
-            **os.environ,
+            **BUFFERED,
             "TRAINCREW_HOME": str(self.home),
             "TRAINCREW_CACHE": str(directory / "cache"),
             "XDG_CONFIG_HOME": str(directory / "config"),

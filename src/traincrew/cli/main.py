@@ -204,6 +204,8 @@ def main() -> None:
         code = cli(prog_name="traincrew", standalone_mode=False)
     except click.exceptions.Exit as end:
         code = end.exit_code
+    except SystemExit as end:  # a command that ends with the exit code of its job
+        code = end.code
     except click.ClickException as error:
         _show(error)
         code = error.exit_code

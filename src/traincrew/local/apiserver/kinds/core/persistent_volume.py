@@ -106,7 +106,7 @@ def _capacity(found: list[Cause], spec: Document) -> None:
     if not capacity:
         found.append(why.required("spec.capacity"))
     if set(capacity) != {"storage"}:
-        found.append(why.not_supported("spec.capacity", capacity or None, ("storage",)))
+        found.append(why.not_supported("spec.capacity", spec.get("capacity"), ("storage",)))
     for name, amount in sorted(capacity.items()):
         if parse(amount) <= 0:
             detail = "must be greater than zero"
