@@ -222,9 +222,7 @@ async def mxjob_deadline(context: ScenarioContext) -> None:
     """An MxJob that exceeds the active deadline fails, and its pods are ended."""
     await context.create(local("late", runPolicy={"activeDeadlineSeconds": 15}))
     await context.phase("late", "Running")
-    await context.phase(
-        "late", "Done", state="Failed", message="active longer than specified deadline"
-    )
+    await context.phase("late", "Done", state="Failed", message="The job was active for 15 s")
     await at_rest(context)
 
 
