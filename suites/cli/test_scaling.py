@@ -4,7 +4,7 @@ from pathlib import Path
 
 from cli.programs import IMAGE, nothing_is_left, run
 
-# Ends when a third worker says hello; workers that are told to go say goodbye.
+# Each worker prints a line and runs until there is a file `end`, which the pod below makes.
 ELASTIC = """
 apiVersion: elastic.pytorch.org/v1alpha1
 kind: ElasticJob

@@ -131,7 +131,7 @@ def _answer(reply: Reply, *, whole: bool) -> Document:
     found: Document = {"code": reply.code}
     if reply.warnings:
         found["warnings"] = reply.warnings
-    body = reply.body
+    body = json.loads(_UUID.sub("<uid>", json.dumps(reply.body)))
     if not isinstance(body, dict):
         return found | {"body": body}
     if body.get("kind") == "Table":
@@ -141,8 +141,7 @@ def _answer(reply: Reply, *, whole: bool) -> Document:
         cells |= dict.fromkeys(AGES & cells.keys(), "<age>")
         if cells.get("Cluster-IP", "None")[0].isdigit():
             cells["Cluster-IP"] = "<address>"
-        text = _NODE_PORT.sub(":<port>/", _UUID.sub("<uid>", json.dumps(cells)))
-        return found | {"row": json.loads(text)}
+        return found | {"row": json.loads(_NODE_PORT.sub(":<port>/", json.dumps(cells)))}
     if body.get("kind") == "Status":
         return found | _refusal(body)
     return found | ({"object": _comparable(body)} if whole else {})
@@ -152,9 +151,7 @@ def _refusal(status: Document) -> Document:
     """Return reason and causes; the message of a refusal with causes is made of them."""
     causes = [
         [each.get("field", ""), each.get("reason", ""), each.get("message", "")]
-        for each in json.loads(
-            _UUID.sub("<uid>", json.dumps(status.get("details", {}).get("causes", [])))
-        )
+        for each in status.get("details", {}).get("causes", [])
     ]
     once = [each for index, each in enumerate(causes) if each not in causes[:index]]
     found = {"reason": status.get("reason", "")}
@@ -162,8 +159,8 @@ def _refusal(status: Document) -> Document:
 
 
 def _comparable(found: Document) -> Document:
-    text = _UUID.sub("<uid>", json.dumps(found))
-    text = _RANDOM.sub("kube-api-access-<random>", _TIME.sub("<time>", text))
+    text = _TIME.sub("<time>", json.dumps(found))
+    text = _RANDOM.sub("kube-api-access-<random>", text)
     same: Document = json.loads(text)
     for name in _OF_THE_SERVER:
         same["metadata"].pop(name, None)
