@@ -42,6 +42,13 @@ def new_state(tmp_path: Path, name: str) -> Path:
     return path
 
 
+def claimed_path(state: Path, root: Path) -> Path:
+    """Return the directory of a node that has ended."""
+    claimed = claim_directory(state, root)
+    claimed.close()
+    return claimed.path
+
+
 def mode(path: Path) -> int:
     return stat.S_IMODE(path.lstat().st_mode)
 
@@ -49,14 +56,14 @@ def mode(path: Path) -> int:
 def test_the_name_is_random_and_kept(tmp_path: Path, root: Path, state: Path) -> None:
     old = os.umask(0)
     try:
-        claimed = claim_directory(state, root)
+        claimed = claimed_path(state, root)
     finally:
         os.umask(old)
 
     assert (claimed.parent, mode(claimed)) == (root, 0o700)
-    assert claim_directory(state, root) == claimed
+    assert claimed_path(state, root) == claimed
     (tmp_path / "again").mkdir(mode=0o700)
-    assert claim_directory(tmp_path / "again", root) != claimed
+    assert claimed_path(tmp_path / "again", root) != claimed
     assert (mode(claimed / ".owner"), mode(state / "memory-directory")) == (0o600, 0o600)
 
 
@@ -64,7 +71,7 @@ def test_the_name_is_random_and_kept(tmp_path: Path, root: Path, state: Path) ->
 def test_a_modified_directory_is_not_used(
     tmp_path: Path, root: Path, state: Path, how: str
 ) -> None:
-    claimed = claim_directory(state, root)
+    claimed = claimed_path(state, root)
     (claimed / ".owner").unlink()
     target = tmp_path / "target"
     target.mkdir(mode=0o700)
@@ -79,7 +86,7 @@ def test_a_modified_directory_is_not_used(
     elif how == "fifo":
         os.mkfifo(claimed)
 
-    again = claim_directory(state, root)
+    again = claimed_path(state, root)
 
     assert again != claimed
     assert (again.parent, mode(again)) == (root, 0o700)
@@ -88,24 +95,24 @@ def test_a_modified_directory_is_not_used(
 
 @as_root
 def test_a_directory_of_another_user_is_not_used(root: Path, state: Path) -> None:
-    claimed = claim_directory(state, root)
+    claimed = claimed_path(state, root)
     os.chown(claimed, STRANGER, -1)
 
-    assert claim_directory(state, root) != claimed
+    assert claimed_path(state, root) != claimed
 
 
 @pytest.mark.parametrize("name", ["../elsewhere", "/etc", "traincrew-a/../../x", "x" * 5000, ""])
 def test_a_recorded_name_cannot_name_another_directory(root: Path, state: Path, name: str) -> None:
     (state / "memory-directory").write_text(name)
 
-    assert claim_directory(state, root).parent == root
+    assert claimed_path(state, root).parent == root
 
 
 @pytest.mark.parametrize("kind", ["link", "fifo", "directory"])
 def test_the_owner_file_is_not_written_through_links(
     tmp_path: Path, root: Path, state: Path, kind: str
 ) -> None:
-    claimed = claim_directory(state, root)
+    claimed = claimed_path(state, root)
     victim = tmp_path / "victim"
     victim.write_text("precious")
     owner = claimed / ".owner"
@@ -119,9 +126,9 @@ def test_the_owner_file_is_not_written_through_links(
 
     if kind == "directory":
         with pytest.raises(OSError, match="directory"):
-            claim_directory(state, root)
+            claimed_path(state, root)
     else:
-        assert claim_directory(state, root) == claimed
+        assert claimed_path(state, root) == claimed
         assert owner.read_text() == str(state)
     assert victim.read_text() == "precious"
 
@@ -129,17 +136,17 @@ def test_the_owner_file_is_not_written_through_links(
 def test_an_unsafe_root_is_not_used(root: Path, state: Path) -> None:
     root.chmod(0o777)
 
-    claimed = claim_directory(state, root)
+    claimed = claimed_path(state, root)
 
     assert (claimed, mode(claimed)) == (state / "memory", 0o700)
-    assert claim_directory(state, root.parent / "no-such") == claimed
+    assert claimed_path(state, root.parent / "no-such") == claimed
     root.chmod(0o1777)
-    assert claim_directory(state, root).parent == root
+    assert claimed_path(state, root).parent == root
 
 
 def test_directories_of_deleted_nodes_are_removed(tmp_path: Path, root: Path) -> None:
     states = [new_state(tmp_path, name) for name in ("gone", "alive", "moved")]
-    gone, alive, moved = (claim_directory(each, root) for each in states)
+    gone, alive, moved = (claimed_path(each, root) for each in states)
     (gone / "data").write_text("x")
     for each in states[0].iterdir():
         each.unlink()
@@ -152,6 +159,18 @@ def test_directories_of_deleted_nodes_are_removed(tmp_path: Path, root: Path) ->
 
     assert set(root.iterdir()) == {alive, unfinished}
     assert not moved.exists()
+
+
+def test_the_directory_of_a_node_in_another_mount_namespace_stays(root: Path, state: Path) -> None:
+    claimed = claim_directory(state, root)
+    state.rename(state.parent / "out of sight")
+
+    sweep(root)
+    assert list(root.iterdir()) == [claimed.path]
+
+    claimed.close()
+    sweep(root)
+    assert list(root.iterdir()) == []
 
 
 def hostile(root: Path, name: str) -> Path:

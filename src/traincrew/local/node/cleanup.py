@@ -91,8 +91,11 @@ async def end_pods(state: Path) -> None:
     Raises:
         OSError: The directory cannot be used.
     """
-    paths = Paths(state, claim_directory(state))
-    await _remove_everything(paths, WrittenFiles(), _KILL_SECONDS)
+    memory = claim_directory(state)
+    try:
+        await _remove_everything(Paths(state, memory.path), WrittenFiles(), _KILL_SECONDS)
+    finally:
+        memory.close()
 
 
 async def _remove_everything(paths: Paths, written: WrittenFiles, seconds: float) -> None:

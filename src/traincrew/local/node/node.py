@@ -47,7 +47,7 @@ from traincrew.local.node.runtime.written import Written, WrittenFiles
 from traincrew.local.node.services import Services
 from traincrew.local.node.sources import SourceWatch
 from traincrew.local.node.volumes.claims import ClaimContents, measure, volume_claim_directory
-from traincrew.local.node.volumes.shared_memory import claim_directory, sweep
+from traincrew.local.node.volumes.shared_memory import ClaimedDirectory, claim_directory, sweep
 from traincrew.local.node.waiting import in_thread
 
 if TYPE_CHECKING:
@@ -117,6 +117,7 @@ class Node:
         self._options = pods or PodOptions()
         self._on_progress = on_progress
         self._paths = Paths(state)
+        self._memory: ClaimedDirectory | None = None
         self._gpus = GpuAllocator(nodes)
         self._addresses = PodAddresses(state)
         self._fork_server = ForkServer(state, together=not survive)
@@ -170,7 +171,8 @@ class Node:
         private_directory(self._paths.state)
         for directory in (self._paths.pods, self._paths.root, self._paths.hosts):
             directory.mkdir(exist_ok=True)
-        self._paths.memory = claim_directory(self._paths.state)
+        self._memory = claim_directory(self._paths.state)
+        self._paths.memory = self._memory.path
         await in_thread(sweep)
         self._fork_server.start()
         self._addresses.open()
@@ -331,6 +333,8 @@ class Node:
             await self._dns.close()
         self._fork_server.close()
         self._addresses.close()
+        if self._memory is not None:
+            self._memory.close()
 
     # -- handlers of changes -----------------------------------------------------------------------
 

@@ -4,6 +4,9 @@
 created by `mkdtemp`, the state directory records its name, and it is reused only if it is a real
 directory of this user with mode 0700. Files in it outlive a killed process, so each node deletes
 the directories of earlier ones; it opens and deletes nothing that another user owns.
+
+A node holds a shared lock of its directory, and one that is locked is never deleted: a state
+directory that this process cannot see may exist in another mount namespace.
 """
 
 from __future__ import annotations
@@ -19,11 +22,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from traincrew.local.directories import is_safe_parent
+from traincrew.local.filelocks import try_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["MEMORY", "claim_directory", "nodes", "sweep"]
+__all__ = ["MEMORY", "ClaimedDirectory", "claim_directory", "nodes", "sweep"]
 
 MEMORY = Path("/dev/shm")  # noqa: S108  # see above
 _PREFIX = "traincrew-"
@@ -38,8 +42,29 @@ _MAX_ENTRIES = 10_000
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-def claim_directory(state: Path, root: Path = MEMORY) -> Path:
-    """Return the directory in memory of the node with this state directory; create it if needed.
+class ClaimedDirectory:
+    """A directory that is used, and that no sweep deletes until it is closed.
+
+    Args:
+        path: The directory. Without a lock where it cannot be opened or its file system has none.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._descriptor: int | None = None
+        with suppress(OSError):
+            self._descriptor = os.open(path, _OPEN | os.O_DIRECTORY)
+            try_lock(self._descriptor, shared=True)
+
+    def close(self) -> None:
+        """Release the lock; has no effect when called again."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def claim_directory(state: Path, root: Path = MEMORY) -> ClaimedDirectory:
+    """Claim the directory in memory of the node with this state directory; create it if needed.
 
     Args:
         state: The node's directory; it exists and belongs to this user.
@@ -54,27 +79,37 @@ def claim_directory(state: Path, root: Path = MEMORY) -> Path:
     """
     name = _recorded(state)
     if name is not None and _is_ours(root / name):
-        _write_owner(root / name, state)
-        return root / name
+        return _claim(root / name, state, record=False)
     if is_safe_parent(root):
         with suppress(OSError):
-            made = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=root))
-            # In this order: a sweep deletes a directory whose state directory records another one.
-            _record(state, made.name)
-            _write_owner(made, state)
-            return made
+            return _claim(Path(tempfile.mkdtemp(prefix=_PREFIX, dir=root)), state, record=True)
     fallback = state / "memory"
     fallback.mkdir(mode=0o700, exist_ok=True)
-    return fallback
+    return ClaimedDirectory(fallback)
+
+
+def _claim(directory: Path, state: Path, *, record: bool) -> ClaimedDirectory:
+    claimed = ClaimedDirectory(directory)
+    try:
+        # In this order: a sweep deletes a directory whose state directory records another one.
+        if record:
+            _record(state, directory.name)
+        _write_owner(directory, state)
+    except BaseException:
+        claimed.close()
+        raise
+    return claimed
 
 
 def sweep(root: Path = MEMORY) -> None:
-    """Delete our directories whose state directory is gone or records another one."""
+    """Delete our directories that no node holds and whose state is gone or records another one."""
     with suppress(OSError), os.scandir(root) as entries:
         names = [entry.name for entry in islice(entries, _MAX_ENTRIES)]
         for name in names:
             if _NAME.fullmatch(name) and _is_forgotten(root / name):
-                shutil.rmtree(root / name, ignore_errors=True)
+                with suppress(OSError), _opened(root / name) as descriptor:
+                    if try_lock(descriptor):
+                        shutil.rmtree(root / name, ignore_errors=True)
 
 
 def nodes(root: Path = MEMORY) -> list[tuple[Path, int]]:
