@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from traincrew.engine.objects import AnyObject
     from traincrew.engine.resources import Resource
 
-DEADLINE = 30.0
+DEADLINE = 60.0
 Document = dict[str, Any]
 Answer = TypeVar("Answer")
 

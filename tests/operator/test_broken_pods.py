@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from traincrew.engine.resources import Resource
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-DEADLINE = 30.0
+DEADLINE = 60.0
 
 
 class Unfit(NamedTuple):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from harness import Cluster
     from traincrew.api.meta import CustomObject
-    from traincrew.operator.memory import Memory
+    from traincrew.operator.jobstate import JobState
     from traincrew.plan.shared.model import Observed
 
 NAME = "flowers"
@@ -121,7 +121,7 @@ async def test_a_job_is_planned_now_and_then_while_many_begin(
     planned: list[str] = []
     observe = Observer.observe
 
-    def counted(self: Observer, request: Request, job: CustomObject, memory: Memory) -> Observed:
+    def counted(self: Observer, request: Request, job: CustomObject, memory: JobState) -> Observed:
         planned.append(request.name)
         return observe(self, request, job, memory)
 

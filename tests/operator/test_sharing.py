@@ -10,7 +10,7 @@ from traincrew.api.meta import CustomObject
 from traincrew.engine.cache.sharing import sharer
 from traincrew.operator.kinds import all_kinds
 from traincrew.operator.options import OperatorOptions
-from traincrew.plan.shared.model import ChildView, PodView
+from traincrew.plan.shared.model import ChildView, ObservedPod
 
 VIEWS: list[type[msgspec.Struct]] = sorted(
     {CustomObject, *(view for kind in all_kinds(OperatorOptions()) for _, view in kind.children)},
@@ -29,9 +29,9 @@ def test_pods_of_a_job_share_what_is_the_same() -> None:
     world = ElasticWorld(elastic(2)).begin()
     for index in (0, 1):
         world.pod(index)["spec"]["nodeName"] = "a node of both"
-    one, two = (cached(PodView, world.pod(index)) for index in (0, 1))
-    assert isinstance(one, PodView)
-    assert isinstance(two, PodView)
+    one, two = (cached(ObservedPod, world.pod(index)) for index in (0, 1))
+    assert isinstance(one, ObservedPod)
+    assert isinstance(two, ObservedPod)
 
     assert one.metadata.labels["job-name"] is two.metadata.labels["job-name"]
     assert one.metadata.owner_references[0].uid is two.metadata.owner_references[0].uid

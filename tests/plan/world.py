@@ -17,19 +17,19 @@ from traincrew.plan.kinds import KINDS
 from traincrew.plan.shared import stall
 from traincrew.plan.shared.kind import Options
 from traincrew.plan.shared.model import (
+    BatchJobView,
     ChildKey,
     ChildView,
     ConfigMapView,
     Confirm,
     Decision,
     Event,
-    JobView,
     LogKey,
     Observed,
+    ObservedPod,
     Output,
     OutputQuery,
     Plan,
-    PodView,
     Refusal,
     RoleBindingView,
     RoleView,
@@ -50,7 +50,7 @@ VIEWS: dict[str, type[ChildView]] = {
     "RoleBinding": RoleBindingView,
     "ConfigMap": ConfigMapView,
     "StatefulSet": StatefulSetView,
-    "Job": JobView,
+    "Job": BatchJobView,
     "PodDisruptionBudget": ChildView,
     "NetworkPolicy": ChildView,
 }
@@ -116,7 +116,7 @@ class World(Cluster):
     ) -> Observed:
         """What the operator observes: pods that the job owns itself are children as well."""
         seen = sorted(self.seen_pods(confirmed).items())
-        pods = [msgspec.convert(pod, PodView) for _, pod in seen]
+        pods = [msgspec.convert(pod, ObservedPod) for _, pod in seen]
         children: dict[ChildKey, ChildView] = {
             key: msgspec.convert(document, VIEWS[key.kind])
             for key, document in self.children.items()
@@ -319,7 +319,7 @@ class World(Cluster):
         return kind in found and bool(found[kind]["status"] == "True")
 
 
-def owner_uid(pod: PodView) -> str:
+def owner_uid(pod: ObservedPod) -> str:
     """UID of the controller of a pod."""
     found = pod.metadata.controller
     return found.uid if found is not None else ""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from traincrew.engine.config import ClientConfig
-    from traincrew.operator.kind import Kind
+    from traincrew.operator.kind import OperatedKind
     from traincrew.operator.options import OperatorOptions
 
 USER_AGENT = "traincrew-operator"
@@ -134,7 +134,7 @@ async def _wait_for_end(stopping: asyncio.Task[bool], work: Sequence[asyncio.Tas
 
 
 async def _missing_definitions(
-    client: Client, kinds: Sequence[Kind], options: OperatorOptions
+    client: Client, kinds: Sequence[OperatedKind], options: OperatorOptions
 ) -> None:
     """Log a warning while a kind cannot be watched, because it is not installed or forbidden."""
     log = get_logger()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from traincrew.operator.memory import Foresight
+from traincrew.operator.jobstate import Foresight
 from traincrew.plan.shared import lifecycle
 from traincrew.plan.shared.model import ChildKey
 from traincrew.plan.shared.writes import digest
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from traincrew.engine.controller import Request
     from traincrew.operator.children import ChildWriter
     from traincrew.operator.deferral import Deferral
-    from traincrew.operator.memory import Memory
+    from traincrew.operator.jobstate import JobState
     from traincrew.plan.shared.model import Observed, Plan
 
 MISSING_SECONDS = 3.0
@@ -57,7 +57,7 @@ class Checks:
         self._next_turn = 0.0
 
     async def ask(
-        self, request: Request, observed: Observed, plan: Plan, memory: Memory
+        self, request: Request, observed: Observed, plan: Plan, memory: JobState
     ) -> Observed | None:
         """Ask what is due, and remember the answers.
 
@@ -75,7 +75,7 @@ class Checks:
             return None
         return structs.replace(observed, rejections=dict(memory.rejections), refusals=refusals)
 
-    def waits(self, memory: Memory) -> list[float]:
+    def waits(self, memory: JobState) -> list[float]:
         """Return the seconds until there is something to ask again."""
         now = self._clock.monotonic()
         due = [each.due for each in memory.foreseen.values() if each.refusal is not None]
@@ -84,7 +84,7 @@ class Checks:
         return [each - now for each in (*due, *memory.missing.values())]
 
     async def _foresee(
-        self, request: Request, observed: Observed, plan: Plan, memory: Memory
+        self, request: Request, observed: Observed, plan: Plan, memory: JobState
     ) -> None:
         """Ask about children that are created later.
 
@@ -134,7 +134,7 @@ class Checks:
         return turn
 
     async def _look_for_missing(
-        self, request: Request, observed: Observed, plan: Plan, memory: Memory
+        self, request: Request, observed: Observed, plan: Plan, memory: JobState
     ) -> None:
         """Ask why pods stay missing.
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from traincrew.plan.shared.model import ChildKey, ChildView, Decision, Event, Observed
 
 
-class Kind(Struct, frozen=True, kw_only=True):
+class OperatedKind(Struct, frozen=True, kw_only=True):
     """A kind of training job, as the reconciler needs it.
 
     Attributes:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from traincrew.engine.resources import Resource
-from traincrew.operator.kind import Kind
+from traincrew.operator.kind import OperatedKind
 from traincrew.plan.kinds import KINDS
 from traincrew.plan.shared.kind import Options
 from traincrew.plan.shared.reporting import Endpoint
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from traincrew.plan.shared.model import Decision, Observed
 
 
-def _resource(kind: plans.Kind) -> Resource:
+def _resource(kind: plans.PlannedKind) -> Resource:
     defined = kind.definition
     return Resource(defined.group, defined.version, defined.plural, defined.kind)
 
@@ -41,7 +41,7 @@ SCALE_SERVED = tuple(
 
 
 def _reporting(
-    kind: plans.Kind, chosen: Options, options: OperatorOptions, certificate: str
+    kind: plans.PlannedKind, chosen: Options, options: OperatorOptions, certificate: str
 ) -> Options:
     """Add where the jobs of a kind report their progress."""
     if options.progress is None:
@@ -52,11 +52,13 @@ def _reporting(
     )
 
 
-def _with_options(kind: plans.Kind, options: Options) -> Callable[[Observed, datetime], Decision]:
+def _with_options(
+    kind: plans.PlannedKind, options: Options
+) -> Callable[[Observed, datetime], Decision]:
     return lambda observed, now: kind.plan(observed, now, options)
 
 
-def all_kinds(options: OperatorOptions, certificate: str = "") -> list[Kind]:
+def all_kinds(options: OperatorOptions, certificate: str = "") -> list[OperatedKind]:
     """Return all kinds, with the options bound.
 
     Args:
@@ -69,7 +71,7 @@ def all_kinds(options: OperatorOptions, certificate: str = "") -> list[Kind]:
         accelerators=options.accelerators,
     )
     return [
-        Kind(
+        OperatedKind(
             resource=_resource(kind),
             component=kind.component,
             label=kind.label,

@@ -16,7 +16,7 @@ from traincrew.engine.errors import ApiError
 from traincrew.engine.observability import get_logger
 from traincrew.engine.resources import PODS, Resource
 from traincrew.plan.shared import stall
-from traincrew.plan.shared.model import ChildKey, ChildView, Observed, PodView
+from traincrew.plan.shared.model import ChildKey, ChildView, Observed, ObservedPod
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from traincrew.engine.client import Client
     from traincrew.engine.controller import Manager
     from traincrew.operator.children import ChildWriter
-    from traincrew.operator.kind import Kind
-    from traincrew.operator.memory import Memory
+    from traincrew.operator.jobstate import JobState
+    from traincrew.operator.kind import OperatedKind
     from traincrew.operator.progress import Reports
     from traincrew.plan.shared.model import LogKey, OutputQuery
 
@@ -57,7 +57,7 @@ class Observer:
         self,
         client: Client,
         manager: Manager,
-        kind: Kind,
+        kind: OperatedKind,
         writer: ChildWriter,
         tracker: WriteTracker,
         *,
@@ -83,7 +83,10 @@ class Observer:
             for resource, view in kind.children
         }
         # A kind may create pods itself; else its children create them.
-        self.watched = {PODS.kind: _informer(manager, PODS, PodView, **selection), **self._children}
+        self.watched = {
+            PODS.kind: _informer(manager, PODS, ObservedPod, **selection),
+            **self._children,
+        }
         self._pods = self.watched[PODS.kind]
 
     def job_of(self, obj: Any) -> list[Request]:
@@ -98,7 +101,7 @@ class Observer:
         stale = [self._tracker.stale(informer, request) for informer in informers]
         return any(stale)
 
-    def observe(self, request: Request, job: CustomObject, memory: Memory) -> Observed:
+    def observe(self, request: Request, job: CustomObject, memory: JobState) -> Observed:
         """Collect the job's children and pods: candidates by label, then checked by owner UID."""
         index = f"{request.namespace}/{request.name}"
         children: dict[ChildKey, ChildView] = {}
@@ -155,7 +158,7 @@ class Observer:
                 return pod.metadata.name if owned else None
         return None
 
-    def _departing(self, candidates: Iterable[PodView]) -> tuple[PodView, ...]:
+    def _departing(self, candidates: Iterable[ObservedPod]) -> tuple[ObservedPod, ...]:
         """Return the pods of children that are not in the caches any more."""
         return tuple(
             pod
@@ -168,7 +171,7 @@ class Observer:
             )
         )
 
-    async def restore_labels(self, request: Request, observed: Observed, memory: Memory) -> bool:
+    async def restore_labels(self, request: Request, observed: Observed, memory: JobState) -> bool:
         """Restore objects that left the caches without being deleted; return whether any did.
 
         The caches select by our labels, so an object that loses them seems to be deleted. Only the
@@ -222,7 +225,7 @@ class Observer:
         )
         for item in found["items"]:  # the next reconcile waits until the cache has them
             self._tracker.note(PODS, item, request)
-        views = msgspec.convert(found["items"], list[PodView], strict=False)
+        views = msgspec.convert(found["items"], list[ObservedPod], strict=False)
         others = {key: view for key, view in observed.children.items() if key.kind != PODS.kind}
         pods = _pods_of(job, others, views)
         children = observed.children
@@ -236,7 +239,7 @@ class Observer:
             confirmed=True,
         )
 
-    async def read_logs(self, request: Request, keys: Iterable[LogKey], memory: Memory) -> None:
+    async def read_logs(self, request: Request, keys: Iterable[LogKey], memory: JobState) -> None:
         """Read the ends of some logs; only once, even if that fails."""
         for key in keys:
             text = b""
@@ -254,7 +257,7 @@ class Observer:
                 self._log.info("log not read", pod=key.pod, error=str(error))
             memory.logs[key] = text.decode(errors="replace")
 
-    async def read_outputs(self, request: Request, query: OutputQuery, memory: Memory) -> None:
+    async def read_outputs(self, request: Request, query: OutputQuery, memory: JobState) -> None:
         """Read when containers last wrote output.
 
         One after another, up to the first with recent output, or that cannot be read: the others
@@ -302,8 +305,8 @@ def _informer(manager: Manager, resource: Resource, view: type[View], **kw: Any)
 
 
 def _pods_of(
-    job: CustomObject, children: Mapping[ChildKey, ChildView], candidates: Iterable[PodView]
-) -> tuple[PodView, ...]:
+    job: CustomObject, children: Mapping[ChildKey, ChildView], candidates: Iterable[ObservedPod]
+) -> tuple[ObservedPod, ...]:
     """Return the pods whose controller is the job or one of its children."""
     uids = {job.metadata.uid, *(child.metadata.uid for child in children.values())}
     pods = [

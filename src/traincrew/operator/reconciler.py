@@ -38,7 +38,7 @@ from traincrew.operator.checks import LEFTOVER_SECONDS, Checks
 from traincrew.operator.children import REFUSED, ChildWriter, NamespaceTerminatingError
 from traincrew.operator.deferral import Deferral
 from traincrew.operator.jobs import JobGoneError, JobWriter, request_of
-from traincrew.operator.memory import Memory
+from traincrew.operator.jobstate import JobState
 from traincrew.operator.observer import Observer
 from traincrew.operator.options import WORKERS
 from traincrew.operator.progress import Target
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from traincrew.engine.client import Client
     from traincrew.engine.controller import Manager
     from traincrew.engine.events import EventRecorder
-    from traincrew.operator.kind import Kind
+    from traincrew.operator.kind import OperatedKind
     from traincrew.operator.progress import Reports
     from traincrew.plan.shared.kind import Written
     from traincrew.plan.shared.model import Decision, Observed, Write
@@ -102,7 +102,7 @@ class Reconciler:
         client: Client,
         manager: Manager,
         events: EventRecorder,
-        kind: Kind,
+        kind: OperatedKind,
         *,
         gate: Gate | None = None,
         namespace: str | None = None,
@@ -121,7 +121,7 @@ class Reconciler:
         self._resources |= {resource.kind: resource for resource in kind.unwatched}
         self._gate = gate = gate or Gate()
         self._writer = ChildWriter(client, self._resources, gate, unwatched=kind.unwatched)
-        self._memories: dict[Request, Memory] = {}
+        self._memories: dict[Request, JobState] = {}
 
         self.controller = Controller(
             kind.resource.kind.lower(), self.reconcile, workers=workers, clock=clock
@@ -189,13 +189,13 @@ class Reconciler:
             # The children go before the job does. Each deletion requeues it, and is no reason to
             # ask again; nobody needs to hear of it.
             rest = self._clock.monotonic() + TERMINATING_SECONDS
-            self._memories.setdefault(request, Memory()).earliest_reconcile = rest
+            self._memories.setdefault(request, JobState()).earliest_reconcile = rest
             return Result(requeue_after=TERMINATING_SECONDS)
 
     async def _reconcile(self, request: Request, job: CustomObject) -> Result | None:
         if self._observer.is_stale(request):
             return Result(requeue_after=1.0)
-        memory = self._memories.setdefault(request, Memory())
+        memory = self._memories.setdefault(request, JobState())
         started = self._clock.monotonic()
         if (wait := memory.earliest_reconcile - started) > 0:
             return Result(requeue_after=wait)
@@ -227,7 +227,7 @@ class Reconciler:
         observed: Observed,
         plan: Plan,
         now: datetime,
-        memory: Memory,
+        memory: JobState,
     ) -> Result | None:
         """Execute a plan; return when to reconcile the job again.
 
@@ -277,7 +277,7 @@ class Reconciler:
         return Result(requeue_after=max(0.0, min(waits))) if waits else None
 
     async def _decide(
-        self, request: Request, observed: Observed, now: datetime, memory: Memory
+        self, request: Request, observed: Observed, now: datetime, memory: JobState
     ) -> tuple[Observed, Decision, float]:
         """Decide what a job needs; answer the questions of its plan, each kind of them once.
 
@@ -310,7 +310,7 @@ class Reconciler:
     # -- children -----------------------------------------------------------------------------
 
     async def _write_children(
-        self, request: Request, observed: Observed, plan: Plan, memory: Memory
+        self, request: Request, observed: Observed, plan: Plan, memory: JobState
     ) -> dict[ChildKey, Refusal]:
         known = memory.children_of(observed.job)
         await self._ensure_job_exists(observed.job, plan, known)
@@ -334,7 +334,7 @@ class Reconciler:
         return {}
 
     async def _delete_children(
-        self, request: Request, observed: Observed, plan: Plan, memory: Memory
+        self, request: Request, observed: Observed, plan: Plan, memory: JobState
     ) -> None:
         # The caches may show for a while that they are not being deleted yet.
         memory.deleted &= set(plan.delete.values())
@@ -357,7 +357,7 @@ class Reconciler:
         request: Request,
         observed: Observed,
         stage: Sequence[Write],
-        memory: Memory,
+        memory: JobState,
         created: list[ChildKey],
         *,
         urgent: bool = True,
@@ -409,7 +409,7 @@ class Reconciler:
             )
 
     def _note(
-        self, request: Request, key: ChildKey, written: dict[str, Any], memory: Memory
+        self, request: Request, key: ChildKey, written: dict[str, Any], memory: JobState
     ) -> None:
         self._tracker.note(self._resources[key.kind], written, request)
         metadata = written["metadata"]
@@ -419,7 +419,7 @@ class Reconciler:
     # -- the job itself -----------------------------------------------------------------------
 
     async def _write_status(
-        self, job: CustomObject, plan: Plan, memory: Memory
+        self, job: CustomObject, plan: Plan, memory: JobState
     ) -> tuple[str, float | None]:
         """Store the status if it differs.
 

@@ -10,13 +10,13 @@ from msgspec import structs
 from traincrew.api.kinds import FOLDERS
 
 if TYPE_CHECKING:
-    from traincrew.plan.shared.kind import Kind
+    from traincrew.plan.shared.kind import PlannedKind
 
 __all__ = ["KINDS"]
 
 
-def _kinds(folder: str) -> list[Kind]:
-    found: Kind = import_module(f"traincrew.plan.{folder}").KIND
+def _kinds(folder: str) -> list[PlannedKind]:
+    found: PlannedKind = import_module(f"traincrew.plan.{folder}").KIND
     return [structs.replace(found, definition=served) for served in found.definition.served]
 
 

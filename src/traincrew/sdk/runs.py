@@ -25,7 +25,7 @@ from traincrew.local.background import BackgroundLoop
 
 if TYPE_CHECKING:
     from traincrew.cli.display.records import JobRecord, PodRecord
-    from traincrew.cli.display.view import View
+    from traincrew.cli.display.view import TerminalView
     from traincrew.cli.manifest.documents import Document
     from traincrew.engine.client import Client
 
@@ -193,14 +193,14 @@ class _Recorder:
     """Keeps what a run shows, as data."""
 
     def __init__(self) -> None:
-        self._view: View
+        self._view: TerminalView
         self._started = time.monotonic()
         self._lines: dict[str, dict[str, list[str]]] = defaultdict(dict)
         self._readers: dict[tuple[str, str], MetricReader] = {}
         self._metrics: dict[str, list[tuple[float, float]]] = {}
         self._statuses: dict[tuple[str, str, str], dict[str, Any]] = {}
 
-    def attach(self, view: View) -> None:
+    def attach(self, view: TerminalView) -> None:
         """Record the lines of a view from now on."""
         self._view = view
         view.on_line = self._take

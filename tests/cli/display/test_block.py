@@ -5,7 +5,7 @@ from typing import Any
 from cli.builders import condition, job, pod, running, workload
 from traincrew.cli.display.block import block
 from traincrew.cli.display.rows import drawn
-from traincrew.cli.display.view import View
+from traincrew.cli.display.view import TerminalView
 
 MASTER = "digits-master-x"
 SPEC = {
@@ -14,8 +14,8 @@ SPEC = {
 }
 
 
-def followed(*names: str) -> View:
-    view = View()
+def followed(*names: str) -> TerminalView:
+    view = TerminalView()
     for name in names or ("digits",):
         view.follow("ChainerJob", "default", name, 0.0)
         view.job(chainer(name), 0.1)
@@ -28,11 +28,11 @@ def chainer(name: str = "digits", phase: str = "Running", progress: Any = None) 
                conditions=conditions)  # fmt: skip
 
 
-def rows(view: View, now: float, columns: int = 76) -> list[str]:
+def rows(view: TerminalView, now: float, columns: int = 76) -> list[str]:
     return [drawn(row, columns) for row in block(view, now)]
 
 
-def add_master(view: View, job_name: str = "digits") -> None:
+def add_master(view: TerminalView, job_name: str = "digits") -> None:
     name = f"{job_name}-master-x"
     view.workload(workload("Job", f"{job_name}-master", job_name=job_name), 1)
     owner = ("Job", f"{job_name}-master")
@@ -46,7 +46,7 @@ def test_roles_have_the_pods_that_run_and_those_that_are_asked_for() -> None:
 
 
 def test_a_job_of_many_pods_is_one_row() -> None:
-    view = View()
+    view = TerminalView()
     view.follow("ElasticJob", "default", "wide", 0.0)
     spec = {"replicaSpecs": {"Worker": {"replicas": 1000, "template": {}}}}
     view.job(job("Running", kind="ElasticJob", name="wide", version="elastic.pytorch.org/v1alpha1",
@@ -56,7 +56,7 @@ def test_a_job_of_many_pods_is_one_row() -> None:
 
 
 def test_objects_without_roles_are_counted_by_their_owners() -> None:
-    view = View()
+    view = TerminalView()
     view.follow("Job", "default", "digits-master", 0.0)
     view.job(job(conditions=[condition("Running")], kind="Job", name="digits-master"), 0.1)
     view.pod(pod(MASTER, "Running", running(), owned_by=("Job", "digits-master")), 1)

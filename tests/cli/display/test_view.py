@@ -11,7 +11,7 @@ from traincrew.cli.display.objects import Pod
 from traincrew.cli.display.records import Line
 from traincrew.cli.display.rows import drawn
 from traincrew.cli.display.summary import summary
-from traincrew.cli.display.view import View
+from traincrew.cli.display.view import TerminalView
 from traincrew.cli.watching.outcome import exit_code
 
 MASTER = "digits-master-x"
@@ -22,8 +22,8 @@ def texts(lines: list[Line]) -> list[str]:
     return [line.text for line in lines]
 
 
-def followed(**options: bool) -> View:
-    view = View(**options)
+def followed(**options: bool) -> TerminalView:
+    view = TerminalView(**options)
     view.follow("ChainerJob", "default", "digits", 0.0)
     view.job(job("Created"), 0.1)
     view.workload(workload("Job", "digits-master"), 0.1)
@@ -135,7 +135,7 @@ def test_pull_progress_is_not_repeated() -> None:
 
 
 def test_reported_progress_is_a_line_for_each_tenth_where_no_block_shows_it() -> None:
-    def shown(view: View) -> list[str]:
+    def shown(view: TerminalView) -> list[str]:
         lines = view.job(job("Running", progress={"percentage": 7}), 1)
         for percentage in (9, 10, 19, 45):
             progress = {"percentage": percentage, "estimatedRemainingSeconds": 100 - percentage,
@@ -194,7 +194,7 @@ def test_on_a_narrow_terminal_a_table_keeps_its_columns() -> None:
     assert texts(summary(view, 5.0, columns=100)) == texts(summary(view, 5.0))
 
 
-def ended_view(*, restarts: int = 0, code: int = 0) -> View:
+def ended_view(*, restarts: int = 0, code: int = 0) -> TerminalView:
     view = followed()
     view.pod(worker("Running", running()), 0.5)
     view.pod(worker("Running", running(), deleting=True), 4.0)
@@ -204,7 +204,7 @@ def ended_view(*, restarts: int = 0, code: int = 0) -> View:
 
 
 def test_at_40_columns_a_table_leaves_out_what_matters_least() -> None:
-    def table(view: View, columns: int) -> list[str]:
+    def table(view: TerminalView, columns: int) -> list[str]:
         lines = texts(summary(view, 5.0, columns=columns))[2:5]
         assert all(len(line) < columns for line in lines)
         return lines
@@ -260,10 +260,10 @@ def test_the_newest_attempt_of_the_master_explains_the_failure() -> None:
     assert exit_code(view) == 4
 
 
-def failed_workers(kind: str, message: str, *ends: tuple[str, int, int]) -> View:
+def failed_workers(kind: str, message: str, *ends: tuple[str, int, int]) -> TerminalView:
     """A failed job of two workers: their names, exit codes and the second when each ended."""
     version, labels = PLACES[kind]
-    view = View()
+    view = TerminalView()
     view.follow(kind, "default", "digits", 0.0)
     for rank, (name, code, second) in enumerate(ends):
         of_rank = {key: value.format(rank=rank) for key, value in labels.items()}
@@ -316,7 +316,7 @@ NEEDS = "needs the data"
 JOB = ("ChainerJob", "digits")
 
 
-def failed_with(log: list[str], message: str) -> View:
+def failed_with(log: list[str], message: str) -> TerminalView:
     """A job that failed by its master, whose message and event say why, too."""
     view = followed()
     view.pod(master("Running", running()), 1)
@@ -449,7 +449,7 @@ def test_a_job_that_does_not_advance_is_a_warning_once() -> None:
 
 
 def test_batch_jobs_and_pods_can_be_waited_for() -> None:
-    view = View()
+    view = TerminalView()
     view.follow("Job", "default", "once", 0.0)
     view.follow("Pod", "default", "alone", 0.0)
     view.job(job(name="once", kind="Job", conditions=[condition("SuccessCriteriaMet")]), 1)
@@ -499,7 +499,9 @@ def test_messages_do_not_control_the_terminal(attack: str) -> None:
     assert all(text.isprintable() for text in shown)
 
 
-def explained(*containers: dict[str, Any], init: list[dict[str, Any]] | None = None) -> View:
+def explained(
+    *containers: dict[str, Any], init: list[dict[str, Any]] | None = None
+) -> TerminalView:
     """A failed job whose master had these containers; "sidecar" is a native one."""
     view = followed()
     attempt = master(

@@ -5,7 +5,7 @@ from typing import Any
 from msgspec import structs
 
 from traincrew.cli.display.objects import Pod, decode
-from traincrew.cli.page.lives import MOST_RUNS, Life, Run, lived
+from traincrew.cli.page.podhistory import MOST_RUNS, PodHistory, Run, pod_history
 
 CREATED = "2026-01-02T03:00:00Z"
 
@@ -35,17 +35,17 @@ def ended(start: int, end: int, code: int) -> dict[str, Any]:
 
 
 def test_a_pod_that_waits() -> None:
-    assert lived(pod()) == Life(CREATED)
+    assert pod_history(pod()) == PodHistory(CREATED)
 
 
 def test_a_pod_that_runs() -> None:
-    life = lived(pod(running(5), PodScheduled=2, Ready=6))
+    life = pod_history(pod(running(5), PodScheduled=2, Ready=6))
 
-    assert life == Life(CREATED, at(2), at(6), None, (Run(at(5)),))
+    assert life == PodHistory(CREATED, at(2), at(6), None, (Run(at(5)),))
 
 
 def test_a_container_that_was_restarted() -> None:
-    life = lived(pod(running(20), ended(5, 18, 3), PodScheduled=2))
+    life = pod_history(pod(running(20), ended(5, 18, 3), PodScheduled=2))
 
     assert life.runs == (Run(at(5), at(18), 3), Run(at(20)))
 
@@ -57,7 +57,7 @@ def test_a_container_that_was_stopped_with_its_pod() -> None:
         deleted, metadata=structs.replace(deleted.metadata, deletion_timestamp=at(29))
     )
 
-    life = lived(deleted, lived(pod(running(20), failed)))
+    life = pod_history(deleted, pod_history(pod(running(20), failed)))
 
     assert [run.stopped for run in life.runs] == [False, True]
 
@@ -65,7 +65,7 @@ def test_a_container_that_was_stopped_with_its_pod() -> None:
 def test_runs_that_the_status_has_forgotten_stay() -> None:
     life = None
     for turn in range(4):
-        life = lived(
+        life = pod_history(
             pod(running(10 * turn + 5), ended(10 * turn - 5, 10 * turn, 1) if turn else None), life
         )
 
@@ -74,24 +74,24 @@ def test_runs_that_the_status_has_forgotten_stay() -> None:
 
 
 def test_when_it_was_ready_stays_known() -> None:
-    life = lived(pod(running(5), Ready=6))
-    life = lived(pod(ended(5, 9, 0)), life)
+    life = pod_history(pod(running(5), Ready=6))
+    life = pod_history(pod(ended(5, 9, 0)), life)
 
     assert life.ready_at == at(6)
     assert life.runs == (Run(at(5), at(9), 0),)
 
 
 def test_a_pod_that_is_gone() -> None:
-    life = lived(pod(running(5)), None, at(30))
+    life = pod_history(pod(running(5)), None, at(30))
 
     assert life.gone_at == at(30)
-    assert lived(pod(running(5)), life).gone_at == at(30)
+    assert pod_history(pod(running(5)), life).gone_at == at(30)
 
 
 def test_runs_are_bounded() -> None:
     life = None
     for turn in range(MOST_RUNS + 20):
-        life = lived(pod(ended(turn, turn + 1, 1)), life)
+        life = pod_history(pod(ended(turn, turn + 1, 1)), life)
 
     assert life is not None
     assert len(life.runs) == MOST_RUNS

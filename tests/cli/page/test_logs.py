@@ -18,7 +18,7 @@ from traincrew.cli.watching.kinds import ALL
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-DEADLINE = 20.0
+DEADLINE = 60.0
 STAMP = "2026-01-02T03:00:00.{:09}Z"
 
 

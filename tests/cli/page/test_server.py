@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from traincrew.engine.client import Client
 
-DEADLINE = 20.0
+DEADLINE = 60.0
 DIGITS = "/jobs/ChainerJob.kubeflow.org/default/digits"
 
 

@@ -13,7 +13,7 @@ from traincrew.engine.resources import PODS
 if TYPE_CHECKING:
     from traincrew.engine.client import Client
 
-DEADLINE = 30.0
+DEADLINE = 60.0
 
 
 class Server:

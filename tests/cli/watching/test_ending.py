@@ -6,7 +6,7 @@ import io
 import pytest
 
 from cli.builders import job
-from traincrew.cli.watching.ending import Early, until_end
+from traincrew.cli.watching.ending import Interrupted, until_end
 from traincrew.cli.watching.interrupt import Interrupt
 from traincrew.cli.watching.live import Live
 from traincrew.cli.watching.outcome import TIMED_OUT
@@ -30,6 +30,6 @@ async def test_the_last_lines_may_take_longer_than_the_time_limit(phase: str) ->
     if phase == "Succeeded":
         assert end == 0
     else:
-        assert end == Early("--timeout after 0.0 s", TIMED_OUT)
+        assert end == Interrupted("--timeout after 0.0 s", TIMED_OUT)
     await live.stop()
     live.console.close()

@@ -17,7 +17,7 @@ import pytest
 from traincrew.engine.objects import AnyObject
 from traincrew.local.node.network import dns_server
 from traincrew.local.node.network.dns_server import DnsServer
-from traincrew.local.node.network.messages import Kind, MalformedError, Record, read_answers
+from traincrew.local.node.network.messages import MalformedError, Record, RecordType, read_answers
 from traincrew.local.node.network.resolvconf import Resolver, pod_resolver
 from traincrew.local.node.network.zone import ClusterNames, Zone
 
@@ -95,7 +95,7 @@ def a_zone() -> Zone:
     ],
 )
 def test_addresses(name: str, addresses: list[str]) -> None:
-    found = a_zone().find(name, Kind.A)
+    found = a_zone().find(name, RecordType.A)
     assert list(found.records) == [Record.address(address) for address in addresses]
 
 
@@ -116,21 +116,21 @@ def test_addresses(name: str, addresses: list[str]) -> None:
     ],
 )
 def test_names_that_do_not_exist(name: str) -> None:
-    assert not a_zone().find(name, Kind.A).exists
+    assert not a_zone().find(name, RecordType.A).exists
 
 
 @pytest.mark.parametrize("name", ["cluster.local", "svc.cluster.local", f"web.{SUFFIX}"])
 def test_existing_names_have_no_ipv6_address(name: str) -> None:
     # An empty answer, not NXDOMAIN, which would also deny the IPv4 address.
-    found = a_zone().find(name, Kind.AAAA)
+    found = a_zone().find(name, RecordType.AAAA)
     assert (found.exists, found.records) == (True, ())
 
 
 def test_ports() -> None:
     zone = a_zone()
-    web = zone.find(f"_http._tcp.web.{SUFFIX}", Kind.SRV).records
+    web = zone.find(f"_http._tcp.web.{SUFFIX}", RecordType.SRV).records
     assert web == (Record.service(80, f"web.{SUFFIX}"),)
-    ssh = zone.find(f"_ssh._tcp.job.{SUFFIX}", Kind.SRV).records
+    ssh = zone.find(f"_ssh._tcp.job.{SUFFIX}", RecordType.SRV).records
     assert ssh == (
         Record.service(2222, f"job-worker-0.job.{SUFFIX}"),
         Record.service(2222, f"127-42-0-3.job.{SUFFIX}"),
@@ -140,25 +140,25 @@ def test_ports() -> None:
 
 def test_reverse_lookup() -> None:
     zone = a_zone()
-    pod = zone.find("1.0.42.127.in-addr.arpa", Kind.PTR).records
+    pod = zone.find("1.0.42.127.in-addr.arpa", RecordType.PTR).records
     assert pod == (Record.pointer(f"job-worker-0.job.{SUFFIX}"),)
-    unnamed = zone.find("3.0.42.127.in-addr.arpa", Kind.PTR).records
+    unnamed = zone.find("3.0.42.127.in-addr.arpa", RecordType.PTR).records
     assert unnamed == (Record.pointer(f"127-42-0-3.job.{SUFFIX}"),)
-    assert not zone.find("4.0.42.127.in-addr.arpa", Kind.PTR).exists
-    service = zone.find("9.0.64.127.in-addr.arpa", Kind.PTR).records
+    assert not zone.find("4.0.42.127.in-addr.arpa", RecordType.PTR).exists
+    service = zone.find("9.0.64.127.in-addr.arpa", RecordType.PTR).records
     assert service == (Record.pointer(f"web.{SUFFIX}"),)
 
 
 def test_external_names_are_aliases() -> None:
-    for kind in (Kind.A, Kind.AAAA):
+    for kind in (RecordType.A, RecordType.AAAA):
         found = a_zone().find(f"elsewhere.{SUFFIX}", kind)
         assert found == (True, (Record.alias("example.org"),), "example.org")
-    alias = a_zone().find(f"elsewhere.{SUFFIX}", Kind.CNAME)
+    alias = a_zone().find(f"elsewhere.{SUFFIX}", RecordType.CNAME)
     assert alias == (True, (Record.alias("example.org"),), "")
 
 
 def test_the_version_of_the_specification() -> None:
-    found = a_zone().find("dns-version.cluster.local", Kind.TXT)
+    found = a_zone().find("dns-version.cluster.local", RecordType.TXT)
     assert found.records == (Record.text("1.1.0"),)
 
 
@@ -184,10 +184,10 @@ def test_names_follow_changes() -> None:
     services: list[AnyObject] = []
     names = ClusterNames(lambda: services, list)
     name = f"s.{SUFFIX}"
-    assert not names.zone().find(name, Kind.A).exists
+    assert not names.zone().find(name, RecordType.A).exists
     services.append(an_object("s", spec={"clusterIP": "127.64.0.1"}))
     names.changed()
-    assert names.zone().find(name, Kind.A).exists
+    assert names.zone().find(name, RecordType.A).exists
 
 
 # -- resolv.conf ----------------------------------------------------------------------------------

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from traincrew.local.node.network.messages import (
     Code,
-    Kind,
     MalformedError,
     Record,
+    RecordType,
     encode_name,
     parse,
     refuse,
@@ -125,7 +125,7 @@ def test_any_bytes_are_parsed_or_rejected(message: bytes) -> None:
         query = parse(message)
     except MalformedError:
         return
-    assert respond(query, [Record(Kind.A, b"\x7f\0\0\1")])[:2] == message[:2]
+    assert respond(query, [Record(RecordType.A, b"\x7f\0\0\1")])[:2] == message[:2]
 
 
 @pytest.mark.parametrize("name", ["", "a..b", "x" * 64, ".".join(["x" * 60] * 5)])

@@ -19,7 +19,7 @@ from traincrew.local.node.network.serviceproxy import Backend, Listener, Served,
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-DEADLINE = 30.0
+DEADLINE = 60.0
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from traincrew.plan.mpicluster import attempts
-from traincrew.plan.shared.model import PodView
+from traincrew.plan.shared.model import ObservedPod
 
 RUNNING: dict[str, Any] = {"running": {}}
 FAILED = {"terminated": {"exitCode": 3}}
@@ -26,7 +26,7 @@ def pod(
     created: str = EARLIER,
     leaving: bool = False,
     **status: Any,
-) -> PodView:
+) -> ObservedPod:
     container = {
         "name": "mpi-master",
         "restartCount": restarts,
@@ -41,7 +41,7 @@ def pod(
         "metadata": metadata,
         "status": {"phase": "Running", "containerStatuses": [others, container], **status},
     }
-    return msgspec.convert(document, PodView)
+    return msgspec.convert(document, ObservedPod)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def pod(
         (pod(0, FAILED, conditions=[{"type": "DisruptionTarget", "status": "True"}]), 0),
     ],
 )
-def test_failures_of_a_pod(found: PodView, failures: int) -> None:
+def test_failures_of_a_pod(found: ObservedPod, failures: int) -> None:
     assert attempts.failures(found) == failures
     assert attempts.count(None, found)[1] == failures
 
@@ -104,5 +104,5 @@ def test_a_pod_that_is_not_there_changes_nothing() -> None:
         (pod(0, ENDED, leaving=True), False),
     ],
 )
-def test_success(found: PodView, succeeded: bool) -> None:
+def test_success(found: ObservedPod, succeeded: bool) -> None:
     assert attempts.has_succeeded(found) == succeeded

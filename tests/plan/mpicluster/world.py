@@ -14,8 +14,8 @@ from traincrew.plan.shared import podrecords
 from traincrew.plan.shared.model import (
     KEY_GENERATION,
     ChildKey,
+    ObservedPod,
     Plan,
-    PodView,
     Refusal,
 )
 from traincrew.plan.shared.writes import digest
@@ -127,7 +127,7 @@ class MPIWorld(World):
         if "oneShot" not in self.job["spec"]["master"] or self.finished or self.holds("Suspended"):
             return
         if not self.record(attempts.PLACE).stalled:  # what happens after that is not counted
-            failed = attempts.failures(msgspec.convert(pod, PodView))
+            failed = attempts.failures(msgspec.convert(pod, ObservedPod))
             assert self.status.get("failures", 0) >= failed
 
     # -- the controllers and nodes ------------------------------------------------------------

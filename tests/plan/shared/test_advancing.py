@@ -13,7 +13,7 @@ from traincrew.api.meta import Condition, format_time
 from traincrew.plan.shared import advancing, lifecycle
 from traincrew.plan.shared.advancing import Advance
 from traincrew.plan.shared.lifecycle import Outcome, Progress, Status
-from traincrew.plan.shared.model import PodView
+from traincrew.plan.shared.model import ObservedPod
 from traincrew.plan.shared.progress import ReportedProgress
 from traincrew.plan.shared.ranks import Position, summary
 
@@ -248,6 +248,6 @@ def test_an_attempt_begins_with_its_newest_container() -> None:
         pod("2026-01-31T08:30:00Z"),
         pod("2026-01-31T10:00:00Z", phase="Succeeded"),
     ]
-    found = advancing.began(msgspec.convert(pods, list[PodView]))
+    found = advancing.began(msgspec.convert(pods, list[ObservedPod]))
     assert found == datetime(2026, 1, 31, 9, tzinfo=UTC)
     assert advancing.began([]) is None

@@ -11,16 +11,16 @@ from traincrew.api.meta import Condition, ObjectMeta
 from traincrew.api.runpolicy import RunPolicy
 from traincrew.plan.shared import lifecycle, podrecords, podrecords_text, runpolicy
 from traincrew.plan.shared.lifecycle import Outcome, Progress, Status
-from traincrew.plan.shared.model import ContainerStatus, PodStatusView, PodView
+from traincrew.plan.shared.model import ContainerStatus, ObservedPod, PodStatusView
 from traincrew.plan.shared.podrecords import PodRecord
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 EARLY, LATE = "2026-01-01T10:00:00Z", "2026-01-01T11:00:00Z"
 
 
-def pod(uid: str, created: str = EARLY, restarts: int = 0, *, failed: bool = False) -> PodView:
+def pod(uid: str, created: str = EARLY, restarts: int = 0, *, failed: bool = False) -> ObservedPod:
     """A pod whose container was restarted so often."""
-    return PodView(
+    return ObservedPod(
         metadata=ObjectMeta(name=f"pod-{uid}", uid=uid, creation_timestamp=created),
         status=PodStatusView(
             phase="Failed" if failed else "Running",
@@ -83,7 +83,7 @@ def record(uid: str, created: str = EARLY, restarts: int = 0, **flags: bool) -> 
     ],
 )  # fmt: skip
 def test_restarts_are_counted_once(
-    before: PodRecord | None, pods: list[PodView], counted: int, after: PodRecord | None
+    before: PodRecord | None, pods: list[ObservedPod], counted: int, after: PodRecord | None
 ) -> None:
     records = {} if before is None else {"place": before}
 

@@ -11,7 +11,7 @@ import pytest
 from traincrew.api.meta import CustomObject, format_time
 from traincrew.api.runpolicy import CommonPolicy
 from traincrew.plan.shared import stall
-from traincrew.plan.shared.model import Confirm, LogKey, Observed, Output, OutputQuery, PodView
+from traincrew.plan.shared.model import Confirm, LogKey, Observed, ObservedPod, Output, OutputQuery
 from traincrew.plan.shared.progress import ReportedProgress
 from traincrew.plan.shared.ranks import RankProgress, RanksProgress
 from traincrew.plan.shared.stall import Stalled, Wait
@@ -73,7 +73,7 @@ def assess(
 ) -> stall.Verdict | None:
     observed = Observed(
         job=CustomObject(),
-        pods=tuple(msgspec.convert(list(pods), list[PodView])),
+        pods=tuple(msgspec.convert(list(pods), list[ObservedPod])),
         outputs=outputs or {},
         confirmed=confirmed,
         progress=progress,

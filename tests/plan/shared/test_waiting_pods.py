@@ -15,7 +15,7 @@ from plan.mpicluster.world import MPIWorld
 from plan.mxjob.manifests import distributed as mx_job
 from plan.mxjob.world import MxWorld
 from traincrew.plan.shared import pods
-from traincrew.plan.shared.model import PodView, Refusal
+from traincrew.plan.shared.model import ObservedPod, Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +38,7 @@ VOLUMES = [
 ]
 
 
-def view(**fields: Any) -> PodView:
+def view(**fields: Any) -> ObservedPod:
     """Return a pod that was just created."""
     metadata = {"name": "p", "creationTimestamp": CREATED}
     spec = {
@@ -46,10 +46,10 @@ def view(**fields: Any) -> PodView:
     }
     metadata |= fields.pop("metadata", {})
     status = {"phase": "Pending", **fields}
-    return msgspec.convert({"metadata": metadata, "spec": spec, "status": status}, PodView)
+    return msgspec.convert({"metadata": metadata, "spec": spec, "status": status}, ObservedPod)
 
 
-def creating(**fields: Any) -> PodView:
+def creating(**fields: Any) -> ObservedPod:
     """Return a pod whose node creates its containers."""
     return view(
         **{"nodeName": "n1", "conditions": [SCHEDULED], "containerStatuses": [CREATING], **fields}
@@ -95,7 +95,7 @@ def creating(**fields: Any) -> PodView:
     ],
     ids=["no scheduler", "no kubelet", "volumes", "network", "init container"],
 )
-def test_a_pod_that_waits_for_too_long_names_what_it_waits_for(pod: PodView, text: str) -> None:
+def test_a_pod_that_waits_for_too_long_names_what_it_waits_for(pod: ObservedPod, text: str) -> None:
     assert pods.not_ready_reason(pod, NOW + EARLY) is None
     assert pods.seconds_until_late([pod], NOW + EARLY) == 1.0
     assert pods.not_ready_reason(pod, NOW + LATE) == text
@@ -111,13 +111,13 @@ def test_a_pod_that_waits_for_too_long_names_what_it_waits_for(pod: PodView, tex
     ],
     ids=["image is pulled", "init container runs", "runs"],
 )
-def test_a_pod_that_makes_progress_is_merely_starting(pod: PodView) -> None:
+def test_a_pod_that_makes_progress_is_merely_starting(pod: ObservedPod) -> None:
     later = NOW + timedelta(hours=1)
     assert pods.not_ready_reason(pod, later) is None
     assert pods.seconds_until_late([pod], NOW) is None
 
 
-def running(ready: dict[str, Any], **fields: Any) -> PodView:
+def running(ready: dict[str, Any], **fields: Any) -> ObservedPod:
     """Return a pod whose containers ran when they were last heard of."""
     container = {"name": "main", "ready": True, "state": {"running": {}}}
     return view(
@@ -159,7 +159,7 @@ TAINTED = {
         (running({"status": "False", "reason": "ReadinessGatesNotReady"}), None),
     ],
 )
-def test_a_pod_that_is_lost_with_its_node_names_it(pod: PodView, text: str | None) -> None:
+def test_a_pod_that_is_lost_with_its_node_names_it(pod: ObservedPod, text: str | None) -> None:
     assert pods.not_ready_reason(pod, NOW) == text
 
 

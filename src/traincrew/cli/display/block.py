@@ -8,19 +8,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from traincrew.cli.display.failures import kind_of, place_of
+from traincrew.cli.display.progressline import progress_line
 from traincrew.cli.display.rows import GAP, Row
-from traincrew.cli.display.standing import standing
 from traincrew.cli.display.text import clock
 from traincrew.engine.objects import controller_of
 
 if TYPE_CHECKING:
     from traincrew.cli.display.records import JobRecord
-    from traincrew.cli.display.view import View
+    from traincrew.cli.display.view import TerminalView
 
 __all__ = ["block"]
 
 
-def block(view: View, now: float) -> tuple[Row, ...]:
+def block(view: TerminalView, now: float) -> tuple[Row, ...]:
     """Return the rows for the jobs that have not ended; for a single job also after its end."""
     rows = []
     for job in view.jobs:
@@ -28,7 +28,7 @@ def block(view: View, now: float) -> tuple[Row, ...]:
             continue
         rows.append(_headline(view, job, now))
         if job.finished is None:
-            found = standing(job, view.reading_of(job), now)
+            found = progress_line(job, view.reading_of(job), now)
             if words := found.words():
                 # As wide at 3% as at 100%.
                 first = words[0] if found.done is None else words[0].rjust(len("100%"))
@@ -40,7 +40,7 @@ def block(view: View, now: float) -> tuple[Row, ...]:
     return tuple(rows)
 
 
-def _headline(view: View, job: JobRecord, now: float) -> Row:
+def _headline(view: TerminalView, job: JobRecord, now: float) -> Row:
     elapsed = clock((job.finished or now) - job.started)
     roles = _roles(view, job) if view.pods_known else {}
     endings = []
@@ -54,7 +54,7 @@ def _headline(view: View, job: JobRecord, now: float) -> Row:
     return Row(job.name, (phase, elapsed), tuple(endings))
 
 
-def _roles(view: View, job: JobRecord) -> dict[str, tuple[int, int]]:
+def _roles(view: TerminalView, job: JobRecord) -> dict[str, tuple[int, int]]:
     """Return for each role how many pods run, and how many the job asks for."""
     document = job.job
     kind = kind_of(document) if document is not None else None
@@ -69,7 +69,7 @@ def _roles(view: View, job: JobRecord) -> dict[str, tuple[int, int]]:
     return found
 
 
-def _owners(view: View, job: JobRecord) -> dict[str, tuple[int, int]]:
+def _owners(view: TerminalView, job: JobRecord) -> dict[str, tuple[int, int]]:
     """Return the same for objects without roles, by the workloads that own their pods."""
     found: dict[str, tuple[int, int]] = {}
     for workload in view.workloads.values():

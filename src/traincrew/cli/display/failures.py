@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from traincrew.cli.display.objects import Job, Pod
-    from traincrew.plan.shared.kind import Kind, PodPlace
+    from traincrew.plan.shared.kind import PlannedKind, PodPlace
 
 __all__ = ["explaining", "failure_of", "kind_of", "place_of"]
 
@@ -30,12 +30,12 @@ T = TypeVar("T")
 _KINDS = {(kind.definition.api_version, kind.definition.kind): kind for kind in KINDS}
 
 
-def kind_of(job: Job) -> Kind | None:
+def kind_of(job: Job) -> PlannedKind | None:
     """Return the kind of a training job; None for a Job, a Pod and other objects."""
     return _KINDS.get((job.api_version, job.kind))
 
 
-def place_of(kind: Kind | None, pod: Pod) -> PodPlace:
+def place_of(kind: PlannedKind | None, pod: Pod) -> PodPlace:
     """Return role and rank of a pod, as its kind has them."""
     return (labelled_place if kind is None else kind.place)(pod.metadata.labels)
 
@@ -69,7 +69,7 @@ def failure_of(pod: Pod) -> Failure | None:
 
 
 def explaining(
-    kind: Kind | None, job: Job, pods: Iterable[tuple[T, Pod, Failure | None]]
+    kind: PlannedKind | None, job: Job, pods: Iterable[tuple[T, Pod, Failure | None]]
 ) -> T | None:
     """Return the pod that explains why a job has failed; None if none does.
 

@@ -71,7 +71,7 @@ class Reading(NamedTuple):
     remaining: float | None = None
 
 
-def together(before: Reading | None, reading: Reading) -> Reading:
+def merged(before: Reading | None, reading: Reading) -> Reading:
     """Merge two readings; values of the second one replace those of the first."""
     if before is None:
         return reading

@@ -16,7 +16,7 @@ from traincrew.plan.shared import torchrun
 if TYPE_CHECKING:
     from traincrew.cli.display.records import JobRecord, PodRecord, Warned
     from traincrew.cli.display.text import Tone
-    from traincrew.cli.display.view import View
+    from traincrew.cli.display.view import TerminalView
 
 WARNINGS_SHOWN = 8
 _LOG_LINES = 12
@@ -27,7 +27,7 @@ _WITH_RESTARTS = (("POD", "STATE", "RESTARTS"), ("POD", "STATE"))
 _WITHOUT_RESTARTS = (("POD", "STATE", "RAN"), ("POD", "STATE"))
 
 
-def summary(view: View, now: float, columns: int | None = None) -> list[Line]:
+def summary(view: TerminalView, now: float, columns: int | None = None) -> list[Line]:
     """Return the lines of the summary.
 
     Args:
@@ -51,7 +51,7 @@ def summary(view: View, now: float, columns: int | None = None) -> list[Line]:
     return lines
 
 
-def _newest(view: View) -> list[Warned]:
+def _newest(view: TerminalView) -> list[Warned]:
     """Return the warnings that the summary does not repeat; per job the newest of each reason."""
     jobs = {job.about: job for job in view.jobs}
     newest: dict[tuple[str, str, str], Warned] = {}
@@ -161,7 +161,7 @@ def _ran(record: PodRecord, now: float) -> str:
     return duration(longest) if longest >= 9.5 else f"{longest:.0f} s" if longest else "under 1 s"
 
 
-def _why(view: View, job: JobRecord) -> list[Line]:
+def _why(view: TerminalView, job: JobRecord) -> list[Line]:
     """Explain why a job failed: its own reason, the failed pod, and the end of that pod's log."""
     assert job.outcome is not None
     reason, record = job.outcome.reason, view.failing_pod(job)

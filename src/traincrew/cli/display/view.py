@@ -12,11 +12,11 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from traincrew.cli.display.failures import explaining, failure_of, kind_of
-from traincrew.cli.display.metrics import MetricReader, together
+from traincrew.cli.display.metrics import MetricReader, merged
+from traincrew.cli.display.progressline import progress_line
 from traincrew.cli.display.records import JobRecord, Line, Outcome, PodRecord, Warned
 from traincrew.cli.display.repeats import RepeatFilter
 from traincrew.cli.display.rows import GAP
-from traincrew.cli.display.standing import standing
 from traincrew.cli.display.text import Tone, clean, one_line, pod_state
 from traincrew.engine.objects import controller_of
 
@@ -48,7 +48,7 @@ _TONES: dict[str, Tone] = {
 }
 
 
-class View:
+class TerminalView:
     """Converts watch events and log lines to lines for users.
 
     Args:
@@ -236,7 +236,7 @@ class View:
         tail.append(shown)
         reading = self._readers.setdefault((uid, container), MetricReader()).read(shown)
         if reading is not None:
-            record.reading = together(record.reading, reading)
+            record.reading = merged(record.reading, reading)
             self._newest[uid] = self._newest.pop(uid, record)
         if self.on_line is not None:
             self.on_line(record.name, container, shown)
@@ -293,7 +293,7 @@ def _tenths(record: JobRecord, now: float) -> list[Line]:
     if percentage is None or percentage // 10 == record.tenths:
         return []
     record.tenths = percentage // 10
-    return [Line(f"{record.name}: {GAP.join(standing(record, None, now).words())}", at=now)]
+    return [Line(f"{record.name}: {GAP.join(progress_line(record, None, now).words())}", at=now)]
 
 
 def _has_failed(pod: Pod, name: str) -> bool:

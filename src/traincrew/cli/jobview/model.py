@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from traincrew.cli.display.objects import Event, Job, Pod, Ranks, Workload
     from traincrew.engine.objects import HasMetadata
-    from traincrew.plan.shared.kind import Kind, PodPlace
+    from traincrew.plan.shared.kind import PlannedKind, PodPlace
 
 __all__ = [
     "Condition",
@@ -195,7 +195,7 @@ class JobView(Plain, frozen=True, kw_only=True):
     warnings: tuple[Warned, ...]
 
 
-def summary(kind: Kind, job: Job) -> JobSummary:
+def summary(kind: PlannedKind, job: Job) -> JobSummary:
     """Return a job as a row of a list."""
     status, metadata, progress = job.status, job.metadata, job.status.progress
     stalled = status.false("Progressing")
@@ -227,7 +227,7 @@ def _ready(counts: Any) -> int:
 
 
 def view(
-    kind: Kind,
+    kind: PlannedKind,
     job: Job,
     pods: Sequence[Pod],
     events: Iterable[Event] = (),
@@ -258,7 +258,7 @@ def view(
         progress=_reported(job),
         conditions=conditions,
         roles=_roles(kind, job, pods),
-        warnings=_warnings(about(job, pods, children), events),
+        warnings=_warnings(event_filter(job, pods, children), events),
     )
 
 
@@ -292,7 +292,7 @@ def _ranks(ranks: Ranks) -> RanksView:
     )
 
 
-def _roles(kind: Kind, job: Job, pods: Sequence[Pod]) -> tuple[RoleView, ...]:
+def _roles(kind: PlannedKind, job: Job, pods: Sequence[Pod]) -> tuple[RoleView, ...]:
     desired = kind.roles(job.spec)
     found: dict[str, list[tuple[PodPlace, Pod]]] = {name: [] for name in desired}
     late = behind(job)
@@ -353,7 +353,7 @@ def _pod(pod: Pod, rank: int, attempt: int, words: str) -> PodView:
     )
 
 
-class About(NamedTuple):
+class EventFilter(NamedTuple):
     """The objects that events may be about, by UID, and by kind and name."""
 
     uids: frozenset[str]
@@ -367,18 +367,18 @@ class About(NamedTuple):
         return (involved.kind, involved.name) in self.names
 
 
-def about(job: Job, pods: Iterable[Pod], children: Iterable[Workload]) -> About:
+def event_filter(job: Job, pods: Iterable[Pod], children: Iterable[Workload]) -> EventFilter:
     """Return a job, its pods and its children, to select their events."""
     objects: list[tuple[str, HasMetadata]] = [(job.kind, job), *(("Pod", pod) for pod in pods)]
     children = list(children)
     objects += [(kind, child) for kind in ("Job", "StatefulSet") for child in children]
-    return About(
+    return EventFilter(
         frozenset(obj.metadata.uid for _, obj in objects),
         frozenset((kind, obj.metadata.name) for kind, obj in objects),
     )
 
 
-def _warnings(about: About, events: Iterable[Event]) -> tuple[Warned, ...]:
+def _warnings(about: EventFilter, events: Iterable[Event]) -> tuple[Warned, ...]:
     found: dict[tuple[str, str, str], int] = {}
     for event in events:
         if event.type != "Warning" or not about.covers(event):

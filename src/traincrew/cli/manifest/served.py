@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _SIMILARITY = 0.75
 
 
-class Kind(NamedTuple):
+class ServedKind(NamedTuple):
     """A kind in one API version; the group is empty for the core group."""
 
     group: str
@@ -43,7 +43,7 @@ def require_served(documents: Sequence[Document]) -> None:
         raise BadInput("\n".join([*problems, _supported_kinds()]))
 
 
-def unknown_kind(document: Document, kinds: Sequence[Kind]) -> str:
+def unknown_kind(document: Document, kinds: Sequence[ServedKind]) -> str:
     """Return the error for an unknown kind, with a suggestion."""
     group = document.api_version.rpartition("/")[0]
     text = f'there is no kind "{document.kind}" in "{document.api_version}"'
@@ -55,7 +55,7 @@ def unknown_kind(document: Document, kinds: Sequence[Kind]) -> str:
     return f"{document.at('kind')}: {text}"
 
 
-def _suggestion(name: str, api_version: str, kinds: Sequence[Kind]) -> str:
+def _suggestion(name: str, api_version: str, kinds: Sequence[ServedKind]) -> str:
     """Return what was probably meant, as it has to be written; empty if that is not clear."""
     group = api_version.rpartition("/")[0]
     same = [kind for kind in kinds if kind.name == name]
@@ -93,26 +93,26 @@ def _supported_kinds() -> str:
     )
 
 
-def _served(documents: Sequence[Document]) -> list[Kind]:
+def _served(documents: Sequence[Document]) -> list[ServedKind]:
     from traincrew.local.apiserver.kinds.builtin import builtin_resources
 
     kinds = [
-        Kind(each.group, each.version, each.kind)
+        ServedKind(each.group, each.version, each.kind)
         for each in builtin_resources()
         if "create" in each.verbs
     ]
-    kinds += [Kind(each.group, each.version, each.kind) for each in training_resources()]
+    kinds += [ServedKind(each.group, each.version, each.kind) for each in training_resources()]
     for document in documents:
         if document.kind == "CustomResourceDefinition":
             kinds += _defined(document.content.get("spec"))
     return kinds
 
 
-def _defined(spec: Any) -> Iterator[Kind]:
+def _defined(spec: Any) -> Iterator[ServedKind]:
     if not isinstance(spec, dict) or not isinstance(spec.get("names"), dict):
         return
     for version in spec.get("versions") or ():
         if isinstance(version, dict) and version.get("served"):
-            yield Kind(
+            yield ServedKind(
                 str(spec.get("group")), str(version.get("name")), str(spec["names"].get("kind"))
             )

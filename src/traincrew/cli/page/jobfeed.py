@@ -17,8 +17,8 @@ from traincrew.cli.display.text import moment, one_line
 from traincrew.cli.jobview import model
 from traincrew.cli.jobview.attention import Attention, attention
 from traincrew.cli.page.feed import Feed, problem_of
-from traincrew.cli.page.lives import Life, lived
 from traincrew.cli.page.logs import JobLogs
+from traincrew.cli.page.podhistory import PodHistory, pod_history
 from traincrew.cli.page.series import Recorder
 from traincrew.cli.watching.jobwatch import JobWatch, stored
 from traincrew.cli.watching.kinds import scope_of
@@ -59,7 +59,7 @@ class PodRow(Struct, frozen=True, rename="camel"):
 
     role: str
     pod: model.PodView
-    life: Life
+    life: PodHistory
     level: Attention
 
 
@@ -85,7 +85,7 @@ class Head(Struct, frozen=True):
 
 class _Known(NamedTuple):
     pod: Pod
-    life: Life
+    life: PodHistory
     gone: bool
 
 
@@ -230,7 +230,7 @@ class JobFeed(Feed):
 
     def _derive_events(self, job: Job) -> list[EventRow]:
         pods = [known.pod for known in self._pods.values()]
-        about = model.about(job, pods, stored(self._watch.children))
+        about = model.event_filter(job, pods, stored(self._watch.children))
         covered = (event for event in stored(self._watch.events) if about.covers(event))
         newest = heapq.nlargest(MOST_EVENTS, covered, key=lambda event: event.at)
         return [
@@ -287,7 +287,7 @@ class JobFeed(Feed):
         uid = pod.metadata.uid
         before = self._pods.get(uid)
         gone_at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if new is None else None
-        life = lived(pod, before.life if before else None, gone_at)
+        life = pod_history(pod, before.life if before else None, gone_at)
         self._pods[uid] = _Known(pod, life, new is None)
         if before is None:
             self._events_stale = True

@@ -15,7 +15,7 @@ from traincrew.cli.errors import BadInput, CommandFailed
 from traincrew.cli.run.lifecycle import Lifecycle, served
 from traincrew.cli.run.scaling import require_scalable
 from traincrew.cli.run.submit import Submitter, jobs_among
-from traincrew.cli.watching.ending import Early, until_end
+from traincrew.cli.watching.ending import Interrupted, until_end
 from traincrew.cli.watching.interrupt import Interrupt
 from traincrew.cli.watching.jobwatch import Scope
 from traincrew.cli.watching.kinds import scope_of
@@ -212,7 +212,7 @@ class _Run(Lifecycle):
     ) -> int:
         """Show the jobs until they end, or until the user or a time limit ends the view."""
         end = await until_end(self._work(scalings), self._live, interrupt, timeout)
-        if not isinstance(end, Early):
+        if not isinstance(end, Interrupted):
             return end
         asks = interrupt.happened and interrupt.is_from_keyboard
         self._live.end_block()

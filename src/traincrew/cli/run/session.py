@@ -18,7 +18,7 @@ from traincrew.cli.run.preflight import check_bare, check_images, prepare_images
 from traincrew.cli.run.results import Results
 from traincrew.cli.run.scaling import require_scalable
 from traincrew.cli.run.submit import Submitter, jobs_among
-from traincrew.cli.watching.ending import Early, until_end
+from traincrew.cli.watching.ending import Interrupted, until_end
 from traincrew.cli.watching.interrupt import Interrupt
 from traincrew.cli.watching.live import Live
 from traincrew.cli.watching.outcome import with_outputs
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from traincrew.cli.cluster.options import Options
     from traincrew.cli.cluster.runs import Run
-    from traincrew.cli.display.view import View
+    from traincrew.cli.display.view import TerminalView
     from traincrew.cli.manifest.documents import Document
     from traincrew.cli.page.server import PageServer
     from traincrew.cli.run.scaling import Scaling
@@ -125,7 +125,7 @@ class Session:
             return await self._run()
 
     @property
-    def view(self) -> View:
+    def view(self) -> TerminalView:
         """What has been observed."""
         return self._view
 
@@ -142,18 +142,18 @@ class Session:
 
     async def _work(self) -> int:
         """Do everything before the cluster ends; return the exit code of the jobs."""
-        end: int | Early | None
+        end: int | Interrupted | None
         end = await until_end(self._start(), self._live, self._interrupt, None)
         if end is None:
             end = await until_end(self._follow(), self._live, self._interrupt, self._timeout)
-        if isinstance(end, Early):
+        if isinstance(end, Interrupted):
             removed = "; everything is removed" if self._interrupt.happened else ""
             self._console.show([Line(f"Ended by {end.cause}{removed}.", "bad")])
         elif self._at_end is not None:
             await self._at_end(self._client)
         if self._keep and not self._interrupt.happened:
             await self._stay()
-        return end.code if isinstance(end, Early) else end
+        return end.code if isinstance(end, Interrupted) else end
 
     async def _start(self) -> None:
         """Start the cluster, and create everything on it."""

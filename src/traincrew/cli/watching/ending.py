@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from traincrew.cli.watching.interrupt import Interrupt
     from traincrew.cli.watching.live import Live
 
-__all__ = ["Early", "until_end"]
+__all__ = ["Interrupted", "until_end"]
 
 T = TypeVar("T")
 
 
-class Early(NamedTuple):
+class Interrupted(NamedTuple):
     """An end before that of the jobs.
 
     Attributes:
@@ -36,7 +36,7 @@ async def until_end(
     live: Live,
     interrupt: Interrupt,
     timeout: float | None,  # noqa: ASYNC109 - of the command, with an exit code of its own
-) -> T | Early:
+) -> T | Interrupted:
     """Do the work of a view until it is done or ended; show how far the jobs are in that case.
 
     Args:
@@ -60,5 +60,5 @@ async def until_end(
         await asyncio.gather(task, return_exceptions=True)
     live.show_summary()
     if interrupt.happened:
-        return Early(interrupt.name, interrupt.exit_code)
-    return Early(f"--timeout after {duration(timeout or 0)}", TIMED_OUT)
+        return Interrupted(interrupt.name, interrupt.exit_code)
+    return Interrupted(f"--timeout after {duration(timeout or 0)}", TIMED_OUT)

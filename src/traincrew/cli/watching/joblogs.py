@@ -12,7 +12,7 @@ from traincrew.cli.display.failures import place_of
 from traincrew.cli.display.folding import say
 from traincrew.cli.display.objects import Job, Pod, decode
 from traincrew.cli.display.text import plain
-from traincrew.cli.display.view import View
+from traincrew.cli.display.view import TerminalView
 from traincrew.cli.errors import BadInput
 from traincrew.cli.watching.follow import Position, has_run
 from traincrew.cli.watching.interrupt import Interrupt
@@ -130,7 +130,7 @@ class _JobLogs:
         self._job = job
         self._choice = choice
         self._console = console
-        self._view = View(colour=colour)
+        self._view = TerminalView(colour=colour)
         self._unreadable = False
         self._logs = Logs(
             self._view,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from traincrew.engine.client import Client
     from traincrew.engine.resources import Resource
-    from traincrew.plan.shared.kind import Kind
+    from traincrew.plan.shared.kind import PlannedKind
 
 T = TypeVar("T", bound=View)
 Handler = Callable[[Any, Any], None]
@@ -148,7 +148,7 @@ class JobWatch:
             for task in (*known, refused):
                 task.cancel()
 
-    def models(self, kind: Kind) -> list[model.JobView]:
+    def models(self, kind: PlannedKind) -> list[model.JobView]:
         """Return the view model of every job that exists, all of one kind."""
         pods, events, children = stored(self.pods), stored(self.events), stored(self.children)
         return [model.view(kind, job, pods, events, children) for job in stored(self.jobs)]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from traincrew.engine.client import Client
     from traincrew.engine.resources import Resource
-    from traincrew.plan.shared.kind import Kind
+    from traincrew.plan.shared.kind import PlannedKind
 
 __all__ = ["Served", "find", "is_served", "jobs", "named", "not_installed", "read", "scope_of"]
 
@@ -30,7 +30,7 @@ __all__ = ["Served", "find", "is_served", "jobs", "named", "not_installed", "rea
 class Served(NamedTuple):
     """A kind, and where the API has its objects."""
 
-    kind: Kind
+    kind: PlannedKind
     resource: Resource
 
     def selector_of(self, name: str) -> str:

@@ -16,7 +16,7 @@ from traincrew.cli.display.console import Console, ConsoleStream, wants_colour
 from traincrew.cli.display.records import Line
 from traincrew.cli.display.summary import summary
 from traincrew.cli.display.text import moment
-from traincrew.cli.display.view import View
+from traincrew.cli.display.view import TerminalView
 from traincrew.cli.watching.catch_up import catch_up
 from traincrew.cli.watching.jobwatch import JobWatch, stored
 from traincrew.cli.watching.logs import Logs
@@ -81,7 +81,7 @@ class Live:
         self.console = Console(
             stream, colour=colour, live=self.live, on_broken=interrupt.reader_left
         )
-        self.view = View(verbose=verbose, colour=colour, progress=not self.live)
+        self.view = TerminalView(verbose=verbose, colour=colour, progress=not self.live)
         self.logs = Logs(self.view, self.console, tail, self._log_refused)
         self.running = asyncio.Event()
         """Set when a job runs for the first time."""

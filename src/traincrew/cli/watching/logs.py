@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from traincrew.cli.display.console import Console
     from traincrew.cli.display.objects import Pod
     from traincrew.cli.display.records import Line
-    from traincrew.cli.display.view import View
+    from traincrew.cli.display.view import TerminalView
     from traincrew.engine.client import Client
     from traincrew.engine.errors import ForbiddenError
 
@@ -37,7 +37,7 @@ class Logs:
 
     def __init__(
         self,
-        view: View,
+        view: TerminalView,
         console: Console,
         tail: int | None = None,
         refused: Callable[[ForbiddenError], None] | None = None,

@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from traincrew.cli.display.view import View
+    from traincrew.cli.display.view import TerminalView
 
 TIMED_OUT = 124
 """The jobs did not finish within ``--timeout``."""
 
 
-def exit_code(view: View) -> int:
+def exit_code(view: TerminalView) -> int:
     """Return 0 if all jobs succeeded, the exit code of the program that failed one, or 1."""
     for job in view.jobs:
         if job.outcome is None or not job.outcome.succeeded:

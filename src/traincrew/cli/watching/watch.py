@@ -15,7 +15,7 @@ import msgspec
 from traincrew.cli.display.folding import say
 from traincrew.cli.display.records import Line
 from traincrew.cli.display.text import seconds_between
-from traincrew.cli.watching.ending import Early, until_end
+from traincrew.cli.watching.ending import Interrupted, until_end
 from traincrew.cli.watching.interrupt import Interrupt
 from traincrew.cli.watching.kinds import find, scope_of
 from traincrew.cli.watching.live import Live, seconds_ago
@@ -83,7 +83,7 @@ async def watch(
             work = _work(client, live, word, namespace, as_json=as_json)
             try:
                 end = await until_end(work, live, interrupt, timeout)
-                if isinstance(end, Early):
+                if isinstance(end, Interrupted):
                     live.console.show(
                         [Line(f"Stopped by {end.cause}; the job keeps running.", "bad")]
                     )

@@ -14,7 +14,7 @@ from traincrew.engine.resources import (
     SECRETS,
     SERVICES,
 )
-from traincrew.local.node.records.views import PodView
+from traincrew.local.node.records.views import BoundPod
 
 if TYPE_CHECKING:
     from traincrew.engine.client import Client
@@ -26,7 +26,7 @@ class NodeInformers:
     """One informer per kind that the node watches."""
 
     def __init__(self, client: Client) -> None:
-        self.pods = Informer(client, PODS, PodView)
+        self.pods = Informer(client, PODS, BoundPod)
         self.services = Informer(client, SERVICES)
         self.slices = Informer(client, ENDPOINT_SLICES)
         self.config_maps = Informer(client, CONFIG_MAPS, MetadataOnly, metadata_only=True)

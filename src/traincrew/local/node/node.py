@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from traincrew.engine.objects import AnyObject, MetadataOnly
     from traincrew.local.images import ImageStore
     from traincrew.local.node.machine.specs import NodeSpec
-    from traincrew.local.node.records.views import PodView
+    from traincrew.local.node.records.views import BoundPod
 
 __all__ = ["Node"]
 
@@ -338,7 +338,7 @@ class Node:
 
     # -- handlers of changes -----------------------------------------------------------------------
 
-    def _on_pod(self, old: PodView | None, new: PodView | None) -> None:
+    def _on_pod(self, old: BoundPod | None, new: BoundPod | None) -> None:
         if self._stopped:
             return
         if new is None:

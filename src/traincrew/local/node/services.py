@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from traincrew.local.node.network.hostports import HostPorts
     from traincrew.local.node.network.hosts import HostsFiles
     from traincrew.local.node.network.serviceproxy import Served
-    from traincrew.local.node.records.views import PodView
+    from traincrew.local.node.records.views import BoundPod
 
 __all__ = ["Services"]
 
@@ -115,7 +115,7 @@ class Services:
             self._record_event(service, message)
 
     def _record_event(
-        self, about: AnyObject | PodView, message: str, kind: str = "Service"
+        self, about: AnyObject | BoundPod, message: str, kind: str = "Service"
     ) -> None:
         reference = {
             "apiVersion": "v1",

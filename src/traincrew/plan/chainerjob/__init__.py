@@ -14,8 +14,8 @@ from traincrew.plan.shared.kind import (
     ROLES,
     SERVICE_ACCOUNTS,
     STATEFUL_SETS,
-    Kind,
     Permission,
+    PlannedKind,
     PodPlace,
     labelled_place,
     replicas_in,
@@ -38,7 +38,7 @@ def _place(labels: Mapping[str, str]) -> PodPlace:
     return PodPlace(labels.get(LABEL_SET, place.role), place.rank)
 
 
-KIND = Kind(
+KIND = PlannedKind(
     definition=DEFINITION,
     component="chainer-job-controller",
     label=LABEL_NAME,

@@ -22,7 +22,7 @@ from traincrew.plan.shared.writes import digest
 if TYPE_CHECKING:
     from traincrew.api.kinds.chainerjob.types import ChainerJobSpec
     from traincrew.plan.chainerjob.observed import ObservedJob
-    from traincrew.plan.shared.model import PodView
+    from traincrew.plan.shared.model import ObservedPod
 
 REVISION = "controller-revision-hash"
 """Label that the StatefulSet controller gives pods: the version of the template they have."""
@@ -129,7 +129,7 @@ class Edits:
             return False
         return self._master_stays() if place == MASTER else self._worker_stays(place, pod)
 
-    def _worker_stays(self, place: str, pod: PodView) -> bool:
+    def _worker_stays(self, place: str, pod: ObservedPod) -> bool:
         """Whether the StatefulSet controller has observed the newest spec, and keeps the pod."""
         name, index = _split(place)
         found = self._stateful_set(name)

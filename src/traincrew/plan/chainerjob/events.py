@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from traincrew.api.kinds.chainerjob.types import MASTER
 from traincrew.plan.chainerjob.children import PATHS, Names, master_fingerprint
 from traincrew.plan.shared import openmpi
-from traincrew.plan.shared.model import FINGERPRINT, Event, JobView
+from traincrew.plan.shared.model import FINGERPRINT, BatchJobView, Event
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from traincrew.plan.shared.lifecycle import Status
 
 
-def warnings(owner: Owner, spec: ChainerJobSpec, job: JobView | None) -> list[Event]:
+def warnings(owner: Owner, spec: ChainerJobSpec, job: BatchJobView | None) -> list[Event]:
     """Return warnings about a spec that has just taken effect."""
     return list(_warnings(owner, spec, job))
 
@@ -40,7 +40,7 @@ def lost_workers(status: Status) -> list[Event]:
     return [Event("Warning", "WorkersRestarted", text)]
 
 
-def _warnings(owner: Owner, spec: ChainerJobSpec, job: JobView | None) -> Iterator[Event]:
+def _warnings(owner: Owner, spec: ChainerJobSpec, job: BatchJobView | None) -> Iterator[Event]:
     templates = {"spec.master.template": spec.master.template}
     for name, workers in sorted(spec.worker_sets.items()):
         templates[f"spec.workerSets.{name}.template"] = workers.template

@@ -13,7 +13,13 @@ from traincrew.api.reasons import Cause
 from traincrew.plan.chainerjob.children import Names
 from traincrew.plan.shared import lifecycle, podrecords, pods, stall
 from traincrew.plan.shared.lifecycle import Outcome, Status
-from traincrew.plan.shared.model import ChildKey, JobView, Observed, PodView, StatefulSetView
+from traincrew.plan.shared.model import (
+    BatchJobView,
+    ChildKey,
+    Observed,
+    ObservedPod,
+    StatefulSetView,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,7 +44,7 @@ class ObservedJob:
         self.now = now
         self.names = Names(observed.job.metadata.name)
         self.stored = stored
-        self.job = observed.child(ChildKey("Job", self.names.master), JobView)
+        self.job = observed.child(ChildKey("Job", self.names.master), BatchJobView)
         uid = self.job.metadata.uid if self.job is not None else ""
         self.master_pods = [pod for pod in observed.pods if _owner_uid(pod) == uid]
         self.worker_pods = [pod for pod in observed.pods if _owner_uid(pod) != uid]
@@ -48,14 +54,14 @@ class ObservedJob:
         """Whether the master was started; from then on it does not wait for the workers again."""
         return self.job is not None and not self.job.spec.suspend
 
-    def by_place(self) -> dict[str, list[PodView]]:
+    def by_place(self) -> dict[str, list[ObservedPod]]:
         """Return the existing pods, by the key of their place."""
-        found: dict[str, list[PodView]] = {MASTER: self.master_pods} if self.master_pods else {}
+        found: dict[str, list[ObservedPod]] = {MASTER: self.master_pods} if self.master_pods else {}
         for pod in self.worker_pods:
             found.setdefault(self.place_of(pod), []).append(pod)
         return found
 
-    def place_of(self, worker: PodView) -> str:
+    def place_of(self, worker: ObservedPod) -> str:
         """Return the key of the place of a worker: its set and its index."""
         return worker.metadata.name.removeprefix(self.names.workers(""))
 
@@ -266,7 +272,7 @@ class ObservedJob:
         )
         return over or self.job.holds("FailureTarget")
 
-    def _last_failure(self) -> PodView | None:
+    def _last_failure(self) -> ObservedPod | None:
         """Return the newest master pod that failed by itself, not because of a deadline."""
         return pods.newest(
             pod
@@ -302,6 +308,6 @@ class ObservedJob:
         return "Workers not ready: " + pods.first_few(lines) if lines else ""
 
 
-def _owner_uid(pod: PodView) -> str:
+def _owner_uid(pod: ObservedPod) -> str:
     owner = pod.metadata.controller
     return owner.uid if owner is not None else ""

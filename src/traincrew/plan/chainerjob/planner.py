@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from traincrew.api.runpolicy import CommonPolicy
     from traincrew.plan.shared import stall
     from traincrew.plan.shared.kind import Options
-    from traincrew.plan.shared.model import PodView
+    from traincrew.plan.shared.model import ObservedPod
 
 SYNCED = Event("Normal", "Synced", "ChainerJob synced successfully")
 
@@ -161,7 +161,7 @@ class _Planner(JobPlanner[api.ChainerJobSpec, Status]):
     def waits(self, spec: ChainerJobSpec, numbers: Status) -> list[float]:  # noqa: ARG002
         return [WATCH_LAG_SECONDS] if self.current.waiting_for_pods else []
 
-    def in_reading_order(self, spec: ChainerJobSpec) -> list[PodView]:  # noqa: ARG002
+    def in_reading_order(self, spec: ChainerJobSpec) -> list[ObservedPod]:  # noqa: ARG002
         # mpiexec in the master passes on what the workers write.
         return [*self.current.master_pods, *self.current.worker_pods]
 
@@ -170,7 +170,7 @@ class _Planner(JobPlanner[api.ChainerJobSpec, Status]):
         numbers.pod_records = podrecords.texts(records)
         return MASTER_RESTARTS
 
-    def _stalled_masters(self) -> list[PodView]:
+    def _stalled_masters(self) -> list[ObservedPod]:
         """Return the master's pods to delete because it is stored that the job made no progress."""
         records = podrecords.read(self.stored.pod_records)
         return [

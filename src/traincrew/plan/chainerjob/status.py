@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from traincrew.plan.chainerjob.edits import Edits
     from traincrew.plan.chainerjob.observed import ObservedJob
-    from traincrew.plan.shared.model import PodView
+    from traincrew.plan.shared.model import ObservedPod
 
 
 def status_with_counts(
@@ -37,7 +37,7 @@ def status_with_counts(
     before = podrecords.read(current.stored.pod_records)
     if edits is not None and current.observed.confirmed:
         before = podrecords.unrelease(before, edits.staying)
-    places: dict[str, list[PodView]] = {MASTER: []}
+    places: dict[str, list[ObservedPod]] = {MASTER: []}
     # A pod that is not in the cache may exist, so its record stays. It is dropped when its whole
     # set is gone from the spec and from the API server.
     places.update(
@@ -68,7 +68,7 @@ def status_with_counts(
             slots=slots.get(MASTER, master.slots),
         )
     }
-    by_set: dict[str, list[PodView]] = {name: [] for name in sorted(wanted)}
+    by_set: dict[str, list[ObservedPod]] = {name: [] for name in sorted(wanted)}
     for pod in current.worker_pods:
         by_set.setdefault(pod.metadata.labels.get(LABEL_SET, ""), []).append(pod)
     if current.stored.finished:
@@ -113,7 +113,7 @@ def document(current: ObservedJob, status: Status) -> dict[str, Any]:
     }
 
 
-def _numbers(members: list[PodView], restarts: int) -> ReplicaStatus:
+def _numbers(members: list[ObservedPod], restarts: int) -> ReplicaStatus:
     return ReplicaStatus(
         active=sum(pod.active for pod in members),
         ready=sum(pod.ready for pod in members),

@@ -13,9 +13,9 @@ from traincrew.plan.shared import openmpi, podtemplate
 from traincrew.plan.shared.grants import OwnedPods
 from traincrew.plan.shared.model import (
     FINGERPRINT,
+    BatchJobView,
     ChildKey,
     ConfigMapView,
-    JobView,
     Observed,
     RoleBindingView,
     RoleView,
@@ -158,7 +158,7 @@ class Writes:
         return {self._job_key: uid}
 
     @staticmethod
-    def _is_outdated(spec: ChainerJobSpec, found: JobView) -> bool:
+    def _is_outdated(spec: ChainerJobSpec, found: BatchJobView) -> bool:
         written = found.metadata.annotations.get(FINGERPRINT)
         return (
             found.spec.suspend
@@ -267,8 +267,8 @@ class Writes:
     def _job_key(self) -> ChildKey:
         return ChildKey("Job", self._names.master)
 
-    def _job(self) -> JobView | None:
-        return self._observed.child(self._job_key, JobView)
+    def _job(self) -> BatchJobView | None:
+        return self._observed.child(self._job_key, BatchJobView)
 
     def _create(self, document: dict[str, Any]) -> Write | None:
         if ChildKey.of(document) in self._observed.children:

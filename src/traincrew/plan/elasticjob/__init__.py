@@ -15,7 +15,7 @@ from traincrew.plan.elasticjob.children import (
 )
 from traincrew.plan.elasticjob.events import COMPONENT, written
 from traincrew.plan.elasticjob.planner import plan
-from traincrew.plan.shared.kind import PODS, SERVICES, Kind, PodPlace, place_by, replicas_in
+from traincrew.plan.shared.kind import PODS, SERVICES, PlannedKind, PodPlace, place_by, replicas_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,7 +34,7 @@ def _place(labels: Mapping[str, str]) -> PodPlace:
     return place._replace(role=place.role.capitalize())
 
 
-KIND = Kind(
+KIND = PlannedKind(
     definition=DEFINITION,
     component=COMPONENT,
     label=LABEL_NAME,

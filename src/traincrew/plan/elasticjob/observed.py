@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from traincrew.plan.shared.model import ChildView, Observed, PodView
+    from traincrew.plan.shared.model import ChildView, Observed, ObservedPod
     from traincrew.plan.shared.podrecords import PodRecord
 
 RETRYABLE = frozenset({130, 137, 138, 143})
@@ -92,7 +92,7 @@ class ObservedJob:
         self.names = {place.name(self._job): place for place in self.places}
         self.states = {place: self._state(place) for place in self.places}
 
-    def pod(self, place: Place) -> PodView | None:
+    def pod(self, place: Place) -> ObservedPod | None:
         """Return the pod in a place."""
         return self.pods.get(place.name(self._job))
 
@@ -137,7 +137,7 @@ class ObservedJob:
         # Kubernetes writes times in one format, in which later texts are greater.
         return format_time(min(found)) if (found := [end for end in ends if end]) else None
 
-    def place_of(self, pod: PodView) -> str:
+    def place_of(self, pod: ObservedPod) -> str:
         """Return the key of the place a pod is in, whether desired or not."""
         return pod.metadata.name.removeprefix(f"{self._job}-")
 
@@ -199,7 +199,7 @@ class ObservedJob:
             return self._failed(place, pod)
         return State.WAITING
 
-    def _failed(self, place: Place, pod: PodView) -> State:
+    def _failed(self, place: Place, pod: ObservedPod) -> State:
         assert self._spec is not None
         policy = restart_policy(self._spec.replica_specs[place.type])
         if policy == "Never":
@@ -217,7 +217,7 @@ class ObservedJob:
             return self._without_host(pod)
         return State.FAILED
 
-    def _follows_scale_in(self, pod: PodView) -> bool:
+    def _follows_scale_in(self, pod: ObservedPod) -> bool:
         """Decide whether a worker failed just after others were asked to terminate.
 
         A launcher that loses its peers during a rendezvous exits with an error and closes the
@@ -227,7 +227,7 @@ class ObservedJob:
             return False
         return self._scaled_in <= ended <= self._scaled_in + AFTER_SCALE_IN
 
-    def _without_host(self, pod: PodView) -> State:
+    def _without_host(self, pod: ObservedPod) -> State:
         """Decide whether a worker failed only because the rendezvous host was not running.
 
         The launcher then exits with the same code as when the program fails.
@@ -246,21 +246,21 @@ class ObservedJob:
                 return State.UNDECIDED
         return State.FAILED
 
-    def seconds_until_decided(self, pod: PodView) -> float | None:
+    def seconds_until_decided(self, pod: ObservedPod) -> float | None:
         """Return the seconds until a failure can be decided; None if its time is not known."""
         if (ended := ended_at(pod)) is None:
             return None
         return (ended + HOST_FAILURE_DETECTION - self.now).total_seconds()
 
 
-def exit_code(pod: PodView) -> int | None:
+def exit_code(pod: ObservedPod) -> int | None:
     """Return the exit code of a pod's launcher; None if it has not ended, or never ran."""
     status = programs.program(pod, (CONTAINER,))
     ended = status.state.terminated if status is not None else None
     return ended.exit_code if ended is not None else None
 
 
-def _started_at(pod: PodView) -> str | None:
+def _started_at(pod: ObservedPod) -> str | None:
     """Return when the newest run of a pod's launcher started; None if it is not known."""
     status = programs.program(pod, (CONTAINER,))
     if status is None:
@@ -271,7 +271,7 @@ def _started_at(pod: PodView) -> str | None:
     return ended.started_at if ended is not None else None
 
 
-def ended_at(pod: PodView) -> datetime | None:
+def ended_at(pod: ObservedPod) -> datetime | None:
     """Return when the launcher of a pod terminated; None if it is not known.
 
     If it never ran, it is when the last of the other containers did.
@@ -286,7 +286,7 @@ def ended_at(pod: PodView) -> datetime | None:
     return max(times, default=None)
 
 
-def restart_delay(pod: PodView, record: PodRecord, state: State) -> timedelta:
+def restart_delay(pod: ObservedPod, record: PodRecord, state: State) -> timedelta:
     """Return how long after its end a pod is recreated, as far as its own failures decide that.
 
     Args:
@@ -301,12 +301,12 @@ def restart_delay(pod: PodView, record: PodRecord, state: State) -> timedelta:
     return runpolicy.backoff(record.failures - 1, ended - created if ended else timedelta(0))
 
 
-def _is_disrupted(pod: PodView) -> bool:
+def _is_disrupted(pod: ObservedPod) -> bool:
     """Whether the pod was ended by something other than its own containers."""
     return was_disrupted(pod) or not (pod.status.reason or _has_failed(pod))
 
 
-def _has_failed(pod: PodView) -> bool:
+def _has_failed(pod: ObservedPod) -> bool:
     """Whether a container of the pod is known to have failed."""
     return any(
         status.state.terminated is not None and status.state.terminated.exit_code != 0
@@ -314,7 +314,7 @@ def _has_failed(pod: PodView) -> bool:
     )
 
 
-def _has_succeeded(pod: PodView) -> bool:
+def _has_succeeded(pod: ObservedPod) -> bool:
     """Whether the launcher ended well by itself, however what runs beside it did."""
     if pod.status.phase == "Succeeded":
         return True
@@ -322,7 +322,7 @@ def _has_succeeded(pod: PodView) -> bool:
     return pod.status.phase == "Failed" and by_itself and exit_code(pod) == 0
 
 
-def _is_being_restarted(pod: PodView) -> bool:
+def _is_being_restarted(pod: ObservedPod) -> bool:
     status = programs.program(pod, (CONTAINER,))
     return (
         status is not None

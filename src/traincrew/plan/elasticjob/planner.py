@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from traincrew.api.runpolicy import CommonPolicy
     from traincrew.plan.elasticjob.children import Place
     from traincrew.plan.shared.kind import Options
-    from traincrew.plan.shared.model import PodView
+    from traincrew.plan.shared.model import ObservedPod
     from traincrew.plan.shared.podrecords import PodRecord
 
 NAMED = DEFINITION.containers
@@ -326,14 +326,14 @@ class _Planner(JobPlanner[ElasticJobSpec, ElasticJobStatus]):
                 plan.delete_pods([pod_there])
         return waits
 
-    def _seconds_to_recreate(self, pod: PodView, record: PodRecord, state: State) -> float:
+    def _seconds_to_recreate(self, pod: ObservedPod, record: PodRecord, state: State) -> float:
         """Return the seconds until a pod that has ended may be deleted, and so created again."""
         created = parse_time(pod.metadata.creation_timestamp)
         ended = min(ended_at(pod) or self.now, self.now)
         due = max(created + MIN_RECREATE_AGE, ended + restart_delay(pod, record, state))
         return max(0.0, (due - self.now).total_seconds())
 
-    def _delete_released(self, plan: Plan, pod: PodView) -> None:
+    def _delete_released(self, plan: Plan, pod: ObservedPod) -> None:
         """Delete a pod that is not desired, once it is stored as released."""
         assert self._current is not None
         if podrecords.is_released(self._records, self._current.place_of(pod), pod):

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from traincrew.api.kinds.elasticjob.types import ElasticJobSpec, FitAvailable
     from traincrew.plan.elasticjob.observed import ObservedJob
-    from traincrew.plan.shared.model import PodView
+    from traincrew.plan.shared.model import ObservedPod
 
 _MAX_INDEXES_LENGTH = 200
 """Maximum length of a list of indexes in messages; a job may have thousands of workers."""
@@ -245,7 +245,7 @@ class _Decision:
             and podrecords.is_of(record, pod)
         )
 
-    def _pod(self, index: int) -> PodView | None:
+    def _pod(self, index: int) -> ObservedPod | None:
         return self._current.pod(Place(WORKER, index))
 
     def _left(self, index: int, after: timedelta) -> float | None:
@@ -269,6 +269,6 @@ def _are(count: int) -> str:
     return "is" if count == 1 else "are"
 
 
-def _has_room(pod: PodView | None) -> bool:
+def _has_room(pod: ObservedPod | None) -> bool:
     """Whether a pod was scheduled to a node, even if it has ended since."""
     return pod is not None and bool(pod.spec.node_name or pod.status.phase != "Pending")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from traincrew.api.kinds.elasticjob.types import ElasticJobSpec
-    from traincrew.plan.shared.model import PodView
+    from traincrew.plan.shared.model import ObservedPod
     from traincrew.plan.shared.podrecords import PodRecord
 
 
@@ -52,7 +52,7 @@ def status_with_counts(
 
     Pods that are no longer desired are marked as released, and deleted once the mark is stored.
     """
-    places: dict[str, list[PodView]] = {}
+    places: dict[str, list[ObservedPod]] = {}
     if wanted:
         places = {place.key: [] for place in current.places}
     kept = set(places)
@@ -85,7 +85,9 @@ def status_with_counts(
 
 
 def _is_scaled_in(
-    records: Mapping[str, PodRecord], unwanted: Iterable[str], places: Mapping[str, list[PodView]]
+    records: Mapping[str, PodRecord],
+    unwanted: Iterable[str],
+    places: Mapping[str, list[ObservedPod]],
 ) -> bool:
     """Decide whether running pods are about to be deleted because their place is not desired."""
     return any(
@@ -138,7 +140,7 @@ def _numbers(
     )
 
 
-def _in_phase(phase: str, pods: Iterable[PodView]) -> int:
+def _in_phase(phase: str, pods: Iterable[ObservedPod]) -> int:
     return sum(pod.status.phase == phase for pod in pods)
 
 

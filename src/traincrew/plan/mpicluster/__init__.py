@@ -21,14 +21,14 @@ from traincrew.plan.shared.kind import (
     SERVICE_ACCOUNTS,
     SERVICES,
     STATEFUL_SETS,
-    Kind,
     Permission,
+    PlannedKind,
     replicas_in,
 )
 
 __all__ = ["KIND"]
 
-KIND = Kind(
+KIND = PlannedKind(
     definition=DEFINITION,
     component=COMPONENT,
     label=LABEL_NAME,

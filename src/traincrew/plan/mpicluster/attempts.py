@@ -17,19 +17,19 @@ from traincrew.plan.shared.podrecords_text import short_id
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from traincrew.plan.shared.model import ContainerStatus, PodView, Terminated
+    from traincrew.plan.shared.model import ContainerStatus, ObservedPod, Terminated
     from traincrew.plan.shared.podrecords import PodRecord
 
 PLACE = "attempt"
 """Key of the record."""
 
 
-def container(pod: PodView) -> ContainerStatus | None:
+def container(pod: ObservedPod) -> ContainerStatus | None:
     """Return the status of the container that the command runs in."""
     return programs.program(pod, (MASTER_CONTAINER,))
 
 
-def end(pod: PodView) -> Terminated | None:
+def end(pod: ObservedPod) -> Terminated | None:
     """Return how the command ended, if it does not run at the moment."""
     status = container(pod)
     if status is None or status.state.running is not None:
@@ -39,7 +39,7 @@ def end(pod: PodView) -> Terminated | None:
     return status.last_state.terminated if status.state.waiting is not None else None
 
 
-def last_failure(pod: PodView) -> Terminated | None:
+def last_failure(pod: ObservedPod) -> Terminated | None:
     """Return how the last attempt that failed in this pod ended."""
     status = container(pod)
     if status is None:
@@ -48,13 +48,13 @@ def last_failure(pod: PodView) -> Terminated | None:
     return ended if ended is not None and ended.exit_code != 0 else None
 
 
-def has_succeeded(pod: PodView) -> bool:
+def has_succeeded(pod: ObservedPod) -> bool:
     """Return whether the command has ended with 0, and not because the pod is being deleted."""
     ended = end(pod)
     return ended is not None and ended.exit_code == 0 and pod.metadata.deletion_timestamp is None
 
 
-def failures(pod: PodView) -> int:
+def failures(pod: ObservedPod) -> int:
     """Return how often the command has failed in this pod."""
     status = container(pod)
     count = status.restart_count if status is not None else 0
@@ -65,7 +65,7 @@ def failures(pod: PodView) -> int:
     return count + (failed or pod.status.phase == "Failed")
 
 
-def count(record: PodRecord | None, pod: PodView | None) -> tuple[PodRecord | None, int]:
+def count(record: PodRecord | None, pod: ObservedPod | None) -> tuple[PodRecord | None, int]:
     """Return the new record, and the number of failures that have not been counted yet.
 
     Args:
@@ -85,13 +85,13 @@ def count(record: PodRecord | None, pod: PodView | None) -> tuple[PodRecord | No
     return _record(pod, found), found
 
 
-def is_counted(records: Mapping[str, PodRecord], pod: PodView) -> bool:
+def is_counted(records: Mapping[str, PodRecord], pod: ObservedPod) -> bool:
     """Return whether all failures in this pod are recorded, so that it may be deleted."""
     record = records.get(PLACE)
     return record is not None and podrecords.is_of(record, pod) and record.restarts >= failures(pod)
 
 
-def _record(pod: PodView, counted: int) -> PodRecord:
+def _record(pod: ObservedPod, counted: int) -> PodRecord:
     return podrecords.PodRecord(
         uid=short_id(pod.metadata.uid),
         created=pod.metadata.creation_timestamp,

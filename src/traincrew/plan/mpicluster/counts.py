@@ -15,7 +15,7 @@ from traincrew.plan.shared.lifecycle import ReplicaStatus
 if TYPE_CHECKING:
     from traincrew.plan.mpicluster.observed import ObservedCluster
     from traincrew.plan.mpicluster.status import MPIClusterStatus
-    from traincrew.plan.shared.model import PodView
+    from traincrew.plan.shared.model import ObservedPod
     from traincrew.plan.shared.podrecords import PodRecord
 
 
@@ -63,7 +63,7 @@ def _count_restarts(
     before = current.records
     if current.observed.confirmed:
         before = podrecords.unrelease(before, current.staying())
-    places: dict[str, list[PodView]] = {MASTER: []}
+    places: dict[str, list[ObservedPod]] = {MASTER: []}
     places |= {f"{WORKER}-{index}": [] for index in range(replicas)}
     if current.spec is None:
         places |= {place: [] for place in before}

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from traincrew.api.meta import Owner
     from traincrew.plan.mpicluster.observed import ObservedCluster
     from traincrew.plan.mpicluster.status import MPIClusterStatus
-    from traincrew.plan.shared.model import PodView
+    from traincrew.plan.shared.model import ObservedPod
 
 
 class Keys(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,7 +111,7 @@ def keys(current: ObservedCluster, spec: MPIClusterSpec, owner: Owner, now: date
 
 
 def _seconds_to_wait(
-    pods: Iterable[PodView], spec: MPIClusterSpec, since: str, now: datetime
+    pods: Iterable[ObservedPod], spec: MPIClusterSpec, since: str, now: datetime
 ) -> float | None:
     """Return how long a pod may still lack the new keys; None if that is not known.
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from traincrew.api.kinds.mpicluster.types import MPIClusterSpec
     from traincrew.plan.mpicluster.status import MPIClusterStatus
-    from traincrew.plan.shared.model import PodView
+    from traincrew.plan.shared.model import ObservedPod
 
 REVISION = "controller-revision-hash"
 """Label that the StatefulSet controller gives pods: the version of the template they have."""
@@ -54,8 +54,8 @@ class ObservedCluster:
         self.names = Names(self.name)
         self.records = podrecords.read(stored.pod_records)
         self.set = observed.child(ChildKey("StatefulSet", self.names.workers), StatefulSetView)
-        self.master: PodView | None = None
-        self.workers: dict[int, PodView] = {}
+        self.master: ObservedPod | None = None
+        self.workers: dict[int, ObservedPod] = {}
         uid = self.set.metadata.uid if self.set is not None else ""
         prefix = self.names.worker(0)[:-1]
         for pod in observed.pods:
@@ -116,7 +116,7 @@ class ObservedCluster:
         text = f"{ready}/{wanted} workers ready"
         return f"{text}; {troubles}" if troubles else text
 
-    def _not_ready_reason(self, pod: PodView) -> str | None:
+    def _not_ready_reason(self, pod: ObservedPod) -> str | None:
         found = pods.not_ready_reason(pod, self._now, DEFINITION.containers)
         return found or (sshd.reason(self.spec, pod, self._now) if self.spec is not None else None)
 
@@ -157,7 +157,7 @@ class ObservedCluster:
 
     # -- places, for the records --------------------------------------------------------------
 
-    def by_place(self) -> dict[str, list[PodView]]:
+    def by_place(self) -> dict[str, list[ObservedPod]]:
         """Return the existing pods, by the key of their place."""
         found = {f"{WORKER}-{index}": [pod] for index, pod in self.workers.items()}
         return {MASTER: [self.master], **found} if self.master is not None else found
@@ -172,7 +172,7 @@ class ObservedCluster:
             and (place == MASTER or self._worker_stays(pod))
         }
 
-    def _worker_stays(self, pod: PodView) -> bool:
+    def _worker_stays(self, pod: ObservedPod) -> bool:
         """Whether the StatefulSet controller has observed the newest spec, and keeps the pod."""
         found, index = self.set, int(pod.metadata.name.rpartition("-")[2])
         return (
@@ -255,7 +255,7 @@ class ObservedCluster:
             text = f"The master is not running: {trouble}"
         return lifecycle.RESTARTING if was_up else "", "MasterPending", text
 
-    def _is_up(self, pod: PodView) -> bool:
+    def _is_up(self, pod: ObservedPod) -> bool:
         """Whether the master can be used, or runs the command."""
         if not self.one_shot:
             return pod.ready
@@ -281,7 +281,7 @@ class ObservedCluster:
         return "MasterFailed", text
 
 
-def failure_text(spec: MPIClusterSpec, pod: PodView) -> str:
+def failure_text(spec: MPIClusterSpec, pod: ObservedPod) -> str:
     """Return how the last attempt that failed in a pod ended; empty if there is none.
 
     If ssh failed, the text contains the fix as well.

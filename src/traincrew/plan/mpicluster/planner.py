@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from traincrew.api.runpolicy import CommonPolicy
     from traincrew.plan.shared import stall
     from traincrew.plan.shared.kind import Options
-    from traincrew.plan.shared.model import PodView
+    from traincrew.plan.shared.model import ObservedPod
 
 MIN_RECREATE_AGE = timedelta(seconds=10)
 """Minimum age of a master that has ended before it is created again, so that a program that ends at
@@ -189,7 +189,7 @@ class _Planner(JobPlanner[MPIClusterSpec, MPIClusterStatus]):
         current = self.current
         return current.started and current.progress(numbers.failures)[0] == lifecycle.RUNNING
 
-    def in_reading_order(self, spec: MPIClusterSpec) -> list[PodView]:  # noqa: ARG002
+    def in_reading_order(self, spec: MPIClusterSpec) -> list[ObservedPod]:  # noqa: ARG002
         # mpiexec in the master passes on what the workers write.
         pods = [self.current.master, *self.current.workers.values()]
         return [pod for pod in pods if pod is not None]

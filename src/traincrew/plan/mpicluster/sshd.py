@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from traincrew.api.kinds.mpicluster.types import MPIClusterSpec
-    from traincrew.plan.shared.model import PodView
+    from traincrew.plan.shared.model import ObservedPod
 
 PATIENCE = timedelta(seconds=30)
 """For how long a container may run before its sshd answers; it takes a few seconds."""
@@ -55,7 +55,7 @@ def advice(message: str) -> str:
     return next((text for pattern, text in _ADVICE if pattern.search(message)), "")
 
 
-def silence(spec: MPIClusterSpec, pod: PodView, now: datetime) -> timedelta | None:
+def silence(spec: MPIClusterSpec, pod: ObservedPod, now: datetime) -> timedelta | None:
     """Return for how long the main container of a pod has been running without being ready.
 
     Returns:
@@ -83,7 +83,7 @@ def _has_own_probe(template: dict[str, Any], name: str) -> bool:
     return any("readinessProbe" in each for each in containers if each.get("name") == name)
 
 
-def reason(spec: MPIClusterSpec, pod: PodView, now: datetime) -> str | None:
+def reason(spec: MPIClusterSpec, pod: ObservedPod, now: datetime) -> str | None:
     """Return the problem and fix if sshd of a pod does not answer; None if it still may."""
     found = silence(spec, pod, now)
     if found is None or found < PATIENCE:
@@ -94,7 +94,7 @@ def reason(spec: MPIClusterSpec, pod: PodView, now: datetime) -> str | None:
     )
 
 
-def seconds_left(spec: MPIClusterSpec, pods: Iterable[PodView], now: datetime) -> float | None:
+def seconds_left(spec: MPIClusterSpec, pods: Iterable[ObservedPod], now: datetime) -> float | None:
     """Return the seconds until the next pod is considered to have no sshd."""
     found = (silence(spec, pod, now) for pod in pods)
     left = [(PATIENCE - each).total_seconds() for each in found if each is not None]

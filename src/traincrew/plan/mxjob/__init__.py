@@ -9,7 +9,7 @@ from traincrew.api.kinds.mxjob.types import WORKER
 from traincrew.plan.mxjob.children import LABEL_INDEX, LABEL_NAME, LABEL_TYPE
 from traincrew.plan.mxjob.events import COMPONENT, written
 from traincrew.plan.mxjob.planner import plan
-from traincrew.plan.shared.kind import JOBS, SERVICES, Kind, place_by, replicas_in
+from traincrew.plan.shared.kind import JOBS, SERVICES, PlannedKind, place_by, replicas_in
 
 __all__ = ["KIND"]
 
@@ -20,7 +20,7 @@ def _roles(spec: dict[str, Any]) -> dict[str, int]:
     return {str(one.get("mxReplicaType", WORKER)): replicas_in(one) for one in specs}
 
 
-KIND = Kind(
+KIND = PlannedKind(
     definition=DEFINITION,
     component=COMPONENT,
     label=LABEL_NAME,

@@ -11,7 +11,7 @@ from msgspec import Struct
 from traincrew.api.kinds.mxjob.types import CONTAINER, SCHEDULER, SERVER
 from traincrew.plan.mxjob.children import LABEL_ATTEMPT, Place, places
 from traincrew.plan.shared import failing, pods, programs
-from traincrew.plan.shared.model import ChildKey, JobView, Observed, PodView
+from traincrew.plan.shared.model import BatchJobView, ChildKey, Observed, ObservedPod
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,8 +51,8 @@ class Replica(Struct, kw_only=True):
 
     place: Place
     name: str
-    job: JobView | None
-    pods: list[PodView]
+    job: BatchJobView | None
+    pods: list[ObservedPod]
     state: State
 
     @property
@@ -61,7 +61,7 @@ class Replica(Struct, kw_only=True):
         return ChildKey("Job", self.name)
 
     @property
-    def pod(self) -> PodView | None:
+    def pod(self) -> ObservedPod | None:
         """Its newest pod."""
         return pods.newest(self.pods)
 
@@ -110,14 +110,14 @@ class ObservedJob:
         runtime_id: str,
         attempt: Callable[[Place], str],
     ) -> None:
-        by_owner: dict[str, list[PodView]] = {}
+        by_owner: dict[str, list[ObservedPod]] = {}
         for pod in observed.pods:
             if pod.metadata.controller is not None:
                 by_owner.setdefault(pod.metadata.controller.uid, []).append(pod)
         self.replicas: list[Replica] = []
         for place, _ in places(spec):
             name = place.name(observed.job.metadata.name, runtime_id)
-            job = observed.child(ChildKey("Job", name), JobView)
+            job = observed.child(ChildKey("Job", name), BatchJobView)
             mine = by_owner.get(job.metadata.uid, []) if job is not None else []
             state = _state(job, mine, attempt(place))
             self.replicas.append(Replica(place=place, name=name, job=job, pods=mine, state=state))
@@ -160,12 +160,12 @@ def describe(place: Place) -> str:
     return f"{place.type.lower()} {place.number}"
 
 
-def container(pod: PodView) -> ContainerStatus | None:
+def container(pod: ObservedPod) -> ContainerStatus | None:
     """Return the status of the container that trains."""
     return programs.program(pod, NAMED)
 
 
-def _state(job: JobView | None, mine: list[PodView], attempt: str) -> State:
+def _state(job: BatchJobView | None, mine: list[ObservedPod], attempt: str) -> State:
     if job is None:
         return State.ABSENT
     metadata = job.metadata
@@ -179,7 +179,7 @@ def _state(job: JobView | None, mine: list[PodView], attempt: str) -> State:
     return State.RUNNING if State.RUNNING in states else State.PENDING
 
 
-def _pod_state(pod: PodView) -> State:
+def _pod_state(pod: ObservedPod) -> State:
     """Return the state of a pod: that of the container that trains, whatever the others do."""
     status = container(pod)
     ended = status.state.terminated if status is not None else None
@@ -192,7 +192,7 @@ def _pod_state(pod: PodView) -> State:
     return State.RUNNING if pod.running else State.PENDING
 
 
-def _is_disrupted(pod: PodView) -> bool:
+def _is_disrupted(pod: ObservedPod) -> bool:
     """Whether the pod was ended, or is about to be, by something other than its containers."""
     if pod.metadata.deletion_timestamp is not None:
         return True
@@ -217,7 +217,7 @@ def _failure(replica: Replica) -> Failure:
     )
 
 
-def _failed(replica: Replica) -> list[PodView]:
+def _failed(replica: Replica) -> list[ObservedPod]:
     return [pod for pod in replica.pods if _pod_state(pod) is State.FAILED]
 
 

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from traincrew.plan.mxjob.children import Place
     from traincrew.plan.shared import stall
     from traincrew.plan.shared.kind import Options
-    from traincrew.plan.shared.model import ChildKey, Decision, Event, Observed, Plan, PodView
+    from traincrew.plan.shared.model import ChildKey, Decision, Event, Observed, ObservedPod, Plan
 
 SERVERS_END = timedelta(seconds=10)
 """How long servers may take to end after the last worker; they do so within a second."""
@@ -254,7 +254,7 @@ class _Planner(JobPlanner[MxJobSpec, MxJobStatus]):
     def can_stall(self, spec: MxJobSpec, numbers: MxJobStatus) -> bool:  # noqa: ARG002
         return self.stored.holds(lifecycle.RUNNING) and self._restart(spec) is None
 
-    def in_reading_order(self, spec: MxJobSpec) -> list[PodView]:  # noqa: ARG002
+    def in_reading_order(self, spec: MxJobSpec) -> list[ObservedPod]:  # noqa: ARG002
         # Workers write more than the other roles.
         return sorted(
             self.observed.pods,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from traincrew.plan.mxjob.children import Place
     from traincrew.plan.mxjob.observed import ObservedJob
     from traincrew.plan.mxjob.status import MxJobStatus
-    from traincrew.plan.shared.model import PodView
+    from traincrew.plan.shared.model import ObservedPod
 
 GRACE_SECONDS = 5
 """Grace period of the pods of an attempt that has failed: they can only wait for each other."""
@@ -185,7 +185,7 @@ def _lasted(stored: MxJobStatus, now: datetime) -> timedelta:
     return now - parse_time(max(began)) if began else timedelta(0)
 
 
-def seconds_to_leave(pod: PodView, since: str, now: datetime) -> float:
+def seconds_to_leave(pod: ObservedPod, since: str, now: datetime) -> float:
     """Return the seconds left to wait for a pod of an earlier attempt.
 
     Args:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from traincrew.plan.mxjob.observed import ObservedJob
-    from traincrew.plan.shared.model import PodView
+    from traincrew.plan.shared.model import ObservedPod
 
 CREATING, DONE = "Creating", "Done"
 """Phases of mxnet-operator, beside Running and Failed."""
@@ -90,7 +90,7 @@ def read(status: Mapping[str, Any]) -> MxJobStatus:
     return found
 
 
-def document(status: MxJobStatus, pods: Iterable[PodView]) -> dict[str, Any]:
+def document(status: MxJobStatus, pods: Iterable[ObservedPod]) -> dict[str, Any]:
     """Return the whole status as plain data.
 
     Args:
@@ -109,7 +109,7 @@ def document(status: MxJobStatus, pods: Iterable[PodView]) -> dict[str, Any]:
         plain.pop("recreateAfter", None)
     if plain["phase"] == DONE:
         plain["state"] = SUCCEEDED if status.holds(lifecycle.SUCCEEDED) else FAILED
-    by_type: dict[str, list[PodView]] = {}
+    by_type: dict[str, list[ObservedPod]] = {}
     for pod in pods:
         by_type.setdefault(pod.metadata.labels.get(LABEL_TYPE, ""), []).append(pod)
     plain["replicaStatuses"] = [
@@ -147,7 +147,7 @@ def of_types(current: ObservedJob) -> list[TypeStatus]:
     return list(found.values())
 
 
-def at_the_end(types: Iterable[TypeStatus], pods: Iterable[PodView]) -> list[TypeStatus]:
+def at_the_end(types: Iterable[TypeStatus], pods: Iterable[ObservedPod]) -> list[TypeStatus]:
     """Return the states of a job that has ended: what does not run any more is not Running.
 
     A replica that was stopped has neither succeeded nor failed: its state is Unknown, as that of a

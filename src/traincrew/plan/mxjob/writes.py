@@ -8,7 +8,7 @@ from traincrew.plan.mxjob import children
 from traincrew.plan.mxjob.observed import State
 from traincrew.plan.mxjob.restarts import GRACE_SECONDS
 from traincrew.plan.shared import pods, podtemplate
-from traincrew.plan.shared.model import ChildKey, JobView, Observed, Write
+from traincrew.plan.shared.model import BatchJobView, ChildKey, Observed, Write
 from traincrew.plan.shared.writes import patch, stages
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def stop(observed: Observed) -> Stages:
     stopped = [
         patch(key, view, {("spec", "suspend"): True})
         for key, view in sorted(observed.children.items(), key=lambda item: item[0])
-        if isinstance(view, JobView)
+        if isinstance(view, BatchJobView)
         and not view.finished
         # A suspended Job deletes a pod whose containers have ended until its phase says so.
         and view.metadata.uid not in ended - running
@@ -154,7 +154,7 @@ def counted_pods(observed: Observed) -> dict[ChildKey, str]:
     pending = {
         view.metadata.uid
         for view in observed.children.values()
-        if isinstance(view, JobView) and not view.finished
+        if isinstance(view, BatchJobView) and not view.finished
     }
     return {
         ChildKey("Pod", pod.metadata.name): pod.metadata.uid

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from traincrew.api.meta import Condition
-    from traincrew.plan.shared.model import Observed, PodView
+    from traincrew.plan.shared.model import Observed, ObservedPod
     from traincrew.plan.shared.progress import ReportedProgress
     from traincrew.plan.shared.ranks import Position, RankProgress, RanksProgress
 
@@ -94,7 +94,7 @@ def observe(
     return progress, positions
 
 
-def began(pods: Sequence[PodView]) -> datetime | None:
+def began(pods: Sequence[ObservedPod]) -> datetime | None:
     """Return when the attempt began: the newest creation of a pod, or start of a container.
 
     None if no pod is active.

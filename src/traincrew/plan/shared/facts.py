@@ -18,7 +18,7 @@ from traincrew.api.reasons import Cause
 from traincrew.api.runpolicy import CommonPolicy, HasRunPolicy, RunPolicy, policy_of
 from traincrew.plan.shared import advancing, lifecycle, pods, runpolicy
 from traincrew.plan.shared.lifecycle import AnyStatus, Outcome, Progress
-from traincrew.plan.shared.model import PodView
+from traincrew.plan.shared.model import ObservedPod
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -189,7 +189,7 @@ class JobFacts(ABC, Generic[Spec, AnyStatus]):
         """Return whether the job can train, so that it has to make progress."""
         return self.stored.holds(lifecycle.RUNNING)
 
-    def in_reading_order(self, spec: Spec) -> Sequence[PodView]:  # noqa: ARG002
+    def in_reading_order(self, spec: Spec) -> Sequence[ObservedPod]:  # noqa: ARG002
         """Return the pods that have to make progress, those first that write most output."""
         return self.observed.pods
 
@@ -305,7 +305,7 @@ def _with_logs(observed: Observed) -> Observed:
         return observed
     updated = {pod.metadata.name: pods.with_logs(pod, observed.logs) for pod in observed.pods}
     children = {
-        key: updated[key.name] if isinstance(view, PodView) and key.name in updated else view
+        key: updated[key.name] if isinstance(view, ObservedPod) and key.name in updated else view
         for key, view in observed.children.items()
     }
     return msgspec.structs.replace(observed, pods=tuple(updated.values()), children=children)

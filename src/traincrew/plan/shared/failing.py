@@ -1,9 +1,9 @@
 """Which pod explains the failure of a job: one rule for plans and for all that shows a job.
 
 Pods of a job that has failed end one after another: most of them because another one did. The one
-that explains it is, of those of the roles that decide (`traincrew.plan.shared.kind.Kind.decides`),
-the first that has ended. Of several attempts in one place, the newest counts: the others have been
-retried.
+that explains it is, of those of the roles that decide (`decides` of
+`traincrew.plan.shared.kind.PlannedKind`), the first that has ended. Of several attempts in one
+place, the newest counts: the others have been retried.
 
 Once the operator has written into the status which pod it was, that is the one, because it may know
 more: which attempt counts, or that a worker came too late to train.

@@ -8,10 +8,10 @@ from msgspec import Struct
 
 from traincrew.plan.shared.accelerators import NO_ACCELERATORS, Accelerators
 from traincrew.plan.shared.model import (
+    BatchJobView,
     ChildView,
     ConfigMapView,
-    JobView,
-    PodView,
+    ObservedPod,
     RoleBindingView,
     RoleView,
     StatefulSetView,
@@ -48,11 +48,11 @@ SERVICE_ACCOUNTS = Child("", "v1", "serviceaccounts", "ServiceAccount")
 SERVICES = Child("", "v1", "services", "Service")
 SECRETS = Child("", "v1", "secrets", "Secret", watched=False)
 CONFIG_MAPS = Child("", "v1", "configmaps", "ConfigMap", ConfigMapView)
-PODS = Child("", "v1", "pods", "Pod", PodView)
+PODS = Child("", "v1", "pods", "Pod", ObservedPod)
 ROLES = Child(RBAC, "v1", "roles", "Role", RoleView)
 ROLE_BINDINGS = Child(RBAC, "v1", "rolebindings", "RoleBinding", RoleBindingView)
 STATEFUL_SETS = Child("apps", "v1", "statefulsets", "StatefulSet", StatefulSetView)
-JOBS = Child("batch", "v1", "jobs", "Job", JobView)
+JOBS = Child("batch", "v1", "jobs", "Job", BatchJobView)
 POD_DISRUPTION_BUDGETS = Child("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
 NETWORK_POLICIES = Child(NETWORKING, "v1", "networkpolicies", "NetworkPolicy")
 
@@ -120,7 +120,7 @@ class Options(Struct, frozen=True, kw_only=True):
     endpoint: Endpoint | None = None
 
 
-class Kind(Struct, frozen=True, kw_only=True):
+class PlannedKind(Struct, frozen=True, kw_only=True):
     """A kind of training job.
 
     Attributes:

@@ -94,7 +94,7 @@ class JobSpecView(View, frozen=True, gc=False, kw_only=True):
     active_deadline_seconds: int | None = None
 
 
-class JobView(ChildView, frozen=True, gc=False, kw_only=True):
+class BatchJobView(ChildView, frozen=True, gc=False, kw_only=True):
     """A Job; its status stays plain data, because all of it is shown to users."""
 
     spec: JobSpecView = field(default_factory=JobSpecView)
@@ -232,7 +232,7 @@ class PodStatusView(View, frozen=True, gc=False, kw_only=True):
     container_statuses: list[ContainerStatus] = field(default_factory=list)
 
 
-class PodView(ChildView, frozen=True, gc=False, kw_only=True):
+class ObservedPod(ChildView, frozen=True, gc=False, kw_only=True):
     """A pod of the job, owned by it or by its Job or StatefulSet."""
 
     spec: PodSpecView = field(default_factory=PodSpecView)
@@ -390,8 +390,8 @@ class Observed(Struct, frozen=True, kw_only=True):
 
     job: CustomObject
     children: dict[ChildKey, ChildView] = field(default_factory=dict)
-    pods: tuple[PodView, ...] = ()
-    departing: tuple[PodView, ...] = ()
+    pods: tuple[ObservedPod, ...] = ()
+    departing: tuple[ObservedPod, ...] = ()
     leftovers: frozenset[ChildKey] = frozenset()
     namesakes: tuple[str, ...] = ()
     refusals: dict[ChildKey, Refusal] = field(default_factory=dict)
@@ -494,7 +494,7 @@ class Plan(Struct, kw_only=True):
         if view.metadata.deletion_timestamp is None:
             self.delete[key] = view.metadata.uid
 
-    def delete_pods(self, pods: Iterable[PodView]) -> None:
+    def delete_pods(self, pods: Iterable[ObservedPod]) -> None:
         """Delete pods, except those that are being deleted already."""
         for pod in pods:
             self.delete_child(ChildKey("Pod", pod.metadata.name), pod)

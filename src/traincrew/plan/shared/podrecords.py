@@ -20,11 +20,11 @@ from traincrew.plan.shared.podrecords_text import PodRecord, matches, read, shor
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from traincrew.plan.shared.model import PodView
+    from traincrew.plan.shared.model import ObservedPod
 
 
 def count_restarts(
-    records: Mapping[str, PodRecord], places: Mapping[str, Collection[PodView]]
+    records: Mapping[str, PodRecord], places: Mapping[str, Collection[ObservedPod]]
 ) -> tuple[dict[str, PodRecord], dict[str, int]]:
     """Find the restarts that have not been counted yet.
 
@@ -57,7 +57,7 @@ def count_restarts(
 
 
 def _count(
-    pod: PodView, record: PodRecord | None, visible: Mapping[str, PodView]
+    pod: ObservedPod, record: PodRecord | None, visible: Mapping[str, ObservedPod]
 ) -> tuple[int, PodRecord | None]:
     uid, created = short_id(pod.metadata.uid), pod.metadata.creation_timestamp
     if record is not None and is_of(record, pod):
@@ -88,18 +88,18 @@ def _count(
     return 0, record
 
 
-def is_of(record: PodRecord, pod: PodView) -> bool:
+def is_of(record: PodRecord, pod: ObservedPod) -> bool:
     """Return whether a record is about this very pod."""
     return matches(record, pod.metadata.uid, pod.metadata.creation_timestamp)
 
 
-def is_released(records: Mapping[str, PodRecord], place: str, pod: PodView) -> bool:
+def is_released(records: Mapping[str, PodRecord], place: str, pod: ObservedPod) -> bool:
     """Return whether this very pod is recorded as released."""
     record = records.get(place)
     return record is not None and record.released and is_of(record, pod)
 
 
-def is_stalled(records: Mapping[str, PodRecord], place: str, pod: PodView) -> bool:
+def is_stalled(records: Mapping[str, PodRecord], place: str, pod: ObservedPod) -> bool:
     """Return whether this very pod is recorded as ended because its attempt made no progress."""
     record = records.get(place)
     return record is not None and record.stalled and is_of(record, pod)

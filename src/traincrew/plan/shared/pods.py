@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from traincrew.plan.shared.model import ContainerStatus, PodView, Refusal
+    from traincrew.plan.shared.model import ContainerStatus, ObservedPod, Refusal
 
 _NORMAL_WAITS = {"", "ContainerCreating", "PodInitializing"}
 START_PATIENCE = timedelta(seconds=30)
@@ -49,7 +49,7 @@ def quantity(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def has_ended(pod: PodView) -> bool:
+def has_ended(pod: ObservedPod) -> bool:
     """Return whether all containers have ended for good.
 
     The phase says so later: the kubelet writes it when the pod has let go of everything.
@@ -61,7 +61,7 @@ def has_ended(pod: PodView) -> bool:
     )
 
 
-def not_ready_reason(pod: PodView, now: datetime, named: Collection[str] = ()) -> str | None:
+def not_ready_reason(pod: ObservedPod, now: datetime, named: Collection[str] = ()) -> str | None:
     """Return why a pod is not ready; None if it is merely starting.
 
     Args:
@@ -85,7 +85,7 @@ def not_ready_reason(pod: PodView, now: datetime, named: Collection[str] = ()) -
     return _late_text(pod) if _patience_left(pod, now) <= 0 else None
 
 
-def lost_with_node(pod: PodView) -> str | None:
+def lost_with_node(pod: ObservedPod) -> str | None:
     """Return that the node of a pod does not answer; None as far as nothing is known of that.
 
     The controller of nodes then sets the pod's condition ``Ready`` to false, and nothing else:
@@ -108,7 +108,7 @@ def lost_with_node(pod: PodView) -> str | None:
     return None
 
 
-def leaving_text(pod: PodView) -> str:
+def leaving_text(pod: ObservedPod) -> str:
     """Return why a pod is being deleted, or why it stays nevertheless, in brackets; or ""."""
     if (lost := lost_with_node(pod)) is not None:
         return f" ({lost})"
@@ -119,7 +119,7 @@ def leaving_text(pod: PodView) -> str:
     return f" ({shorten(text)})" if text else ""
 
 
-def list_lost(pods: Iterable[PodView]) -> str:
+def list_lost(pods: Iterable[ObservedPod]) -> str:
     """Return which of the pods that run are lost with their nodes, for the first few of them."""
     lost = [
         f"{pod.metadata.name}: {text}"
@@ -129,13 +129,13 @@ def list_lost(pods: Iterable[PodView]) -> str:
     return first_few(lost)
 
 
-def seconds_until_late(pods: Iterable[PodView], now: datetime) -> float | None:
+def seconds_until_late(pods: Iterable[ObservedPod], now: datetime) -> float | None:
     """Return the seconds until another pod has been starting for too long."""
     left = (_patience_left(pod, now) for pod in pods if pod.status.phase == "Pending")
     return min((each for each in left if 0 < each < math.inf), default=None)
 
 
-def _patience_left(pod: PodView, now: datetime) -> float:
+def _patience_left(pod: ObservedPod, now: datetime) -> float:
     """Return for how many seconds it is normal that nothing happens; infinite if something does.
 
     A pod without a node waits for a scheduler to look at it, one with a node for its volumes, its
@@ -157,7 +157,7 @@ def _patience_left(pod: PodView, now: datetime) -> float:
     return (parse_time(since) + START_PATIENCE - now).total_seconds() if since else math.inf
 
 
-def _has_begun(pod: PodView) -> bool:
+def _has_begun(pod: ObservedPod) -> bool:
     """Return whether any container was started."""
     return any(
         each.state.running is not None
@@ -167,7 +167,7 @@ def _has_begun(pod: PodView) -> bool:
     )
 
 
-def _late_text(pod: PodView) -> str:
+def _late_text(pod: ObservedPod) -> str:
     node, after = pod.spec.node_name, f"after {START_PATIENCE.total_seconds():.0f} s"
     if not node:
         name = pod.spec.scheduler_name or "default-scheduler"
@@ -247,7 +247,7 @@ def hides_cause(message: str) -> bool:
     return not _without_epilogue(message).strip()
 
 
-def logs_to_read(pod: PodView) -> list[LogKey]:
+def logs_to_read(pod: ObservedPod) -> list[LogKey]:
     """Return the logs of failed containers that have to be read to learn why they failed."""
     found = []
     for container in pod.status.container_statuses:
@@ -266,7 +266,7 @@ def logs_to_read(pod: PodView) -> list[LogKey]:
     return found
 
 
-def with_logs(pod: PodView, logs: Mapping[LogKey, str]) -> PodView:
+def with_logs(pod: ObservedPod, logs: Mapping[LogKey, str]) -> ObservedPod:
     """Replace the termination messages of a pod's containers by their logs, where available."""
     texts = {key: logs[key] for key in logs_to_read(pod) if logs.get(key)}
     if not texts:
@@ -292,7 +292,7 @@ def _with_message(container: ContainerStatus, previous: bool, text: str) -> Cont
     return msgspec.structs.replace(container, state=updated)
 
 
-def ended_at(pod: PodView, named: Collection[str] = ()) -> str:
+def ended_at(pod: ObservedPod, named: Collection[str] = ()) -> str:
     """Return when the program of a pod terminated; `failing.UNKNOWN` if that is not known.
 
     If that of the program is not known, it is the time of the first of its containers.
@@ -312,7 +312,7 @@ def ended_at(pod: PodView, named: Collection[str] = ()) -> str:
     return min(ends, default=failing.UNKNOWN)
 
 
-def failure(pod: PodView, named: Collection[str] = ()) -> str:
+def failure(pod: ObservedPod, named: Collection[str] = ()) -> str:
     """Return why a pod has failed.
 
     Args:
@@ -330,7 +330,7 @@ def failure(pod: PodView, named: Collection[str] = ()) -> str:
     return shorten(f"pod {pod.metadata.name}: {text or 'no reason given'}")
 
 
-def was_disrupted(pod: PodView) -> bool:
+def was_disrupted(pod: ObservedPod) -> bool:
     """Whether something other than its containers ended the pod, or is about to.
 
     The pod says so by a condition (KEP-3329), or by a reason: evicted, rejected by the kubelet,
@@ -341,7 +341,7 @@ def was_disrupted(pod: PodView) -> bool:
     return bool(pod.status.reason) and pod.status.reason != "DeadlineExceeded"
 
 
-def disruption(pod: PodView) -> str:
+def disruption(pod: ObservedPod) -> str:
     """Return by whom a pod was ended, other than by its containers; empty if that is unknown."""
     condition = pod.condition("DisruptionTarget")
     if condition is None:
@@ -351,12 +351,12 @@ def disruption(pod: PodView) -> str:
     return shorten(f"pod {pod.metadata.name}{where}: {text or condition.type}")
 
 
-def newest(pods: Iterable[PodView]) -> PodView | None:
+def newest(pods: Iterable[ObservedPod]) -> ObservedPod | None:
     """Return the pod that was created last."""
     return max(pods, key=age, default=None)
 
 
-def age(pod: PodView) -> tuple[str, bool, str]:
+def age(pod: ObservedPod) -> tuple[str, bool, str]:
     """Return a sort key that orders the pods of one place by age, oldest first.
 
     Timestamps have whole seconds. Within one second, a pod that is ending is older than one that is
@@ -365,16 +365,16 @@ def age(pod: PodView) -> tuple[str, bool, str]:
     return pod.metadata.creation_timestamp, not is_ending(pod), pod.metadata.name
 
 
-def is_ending(pod: PodView) -> bool:
+def is_ending(pod: ObservedPod) -> bool:
     """Return whether a pod has ended or is terminating, so that another may take its place."""
     return pod.finished or pod.metadata.deletion_timestamp is not None
 
 
 def list_not_ready(
     names: Sequence[str],
-    pods: Iterable[PodView],
+    pods: Iterable[ObservedPod],
     rejections: Mapping[str, Refusal],
-    reason: Callable[[PodView], str | None],
+    reason: Callable[[ObservedPod], str | None],
 ) -> str:
     """Return why the named pods are not ready, for the first few of them.
 

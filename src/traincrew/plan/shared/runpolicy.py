@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from traincrew.api.runpolicy import CommonPolicy
-    from traincrew.plan.shared.model import PodView
+    from traincrew.plan.shared.model import ObservedPod
 
 FIRST_BACKOFF = timedelta(seconds=10)
 LONGEST_BACKOFF = timedelta(minutes=6)
@@ -115,7 +115,7 @@ def backoff_limit_text(name: str) -> str:
     return f"Job {name} has failed because it {PAST_BACKOFF_LIMIT}"
 
 
-def is_cleaned(policy: CommonPolicy, pod: PodView) -> bool:
+def is_cleaned(policy: CommonPolicy, pod: ObservedPod) -> bool:
     """Return whether a pod is deleted when its job has finished."""
     if policy.clean_pod_policy == "All":
         return True

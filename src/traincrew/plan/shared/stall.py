@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from traincrew.api.runpolicy import CommonPolicy
-    from traincrew.plan.shared.model import Observed, PodView
+    from traincrew.plan.shared.model import Observed, ObservedPod
     from traincrew.plan.shared.progress import ReportedProgress
 
 NO_PROGRESS = Cause.NO_PROGRESS.value
@@ -85,7 +85,10 @@ Verdict = Stalled | Wait | OutputQuery | Confirm
 
 
 def assess(
-    observed: Observed, policy: CommonPolicy, now: datetime, pods: Sequence[PodView] | None = None
+    observed: Observed,
+    policy: CommonPolicy,
+    now: datetime,
+    pods: Sequence[ObservedPod] | None = None,
 ) -> Verdict | None:
     """Decide whether a job makes progress; only for a job that is running.
 
@@ -133,14 +136,14 @@ def assess(
     return stalled if observed.confirmed else Confirm()
 
 
-def last_change(pods: Sequence[PodView]) -> datetime | None:
+def last_change(pods: Sequence[ObservedPod]) -> datetime | None:
     """Return when the status of any pod last changed; None if that is not known."""
     # Kubernetes writes all of them in one format, in which later texts are greater.
     newest = max((time for pod in pods for time in _times(pod) if time), default=None)
     return parse_time(newest) if newest is not None else None
 
 
-def _times(pod: PodView) -> Iterator[str | None]:
+def _times(pod: ObservedPod) -> Iterator[str | None]:
     yield pod.metadata.creation_timestamp
     yield pod.metadata.deletion_timestamp
     for condition in pod.status.conditions:
@@ -153,7 +156,7 @@ def _times(pod: PodView) -> Iterator[str | None]:
                 yield state.terminated.finished_at
 
 
-def _running_containers(pods: Sequence[PodView]) -> list[LogKey]:
+def _running_containers(pods: Sequence[ObservedPod]) -> list[LogKey]:
     """Return the running containers of running pods, without sidecars among the init containers.
 
     Empty if a container of these pods waits to be started again, or if its state is not known.

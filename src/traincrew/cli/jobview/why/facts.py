@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from traincrew.cli.display.text import moment, one_line
-from traincrew.cli.jobview.model import about, summary
+from traincrew.cli.jobview.model import event_filter, summary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from traincrew.cli.display.objects import Event, Job, Pod, Workload
     from traincrew.cli.jobview.objects import Node, Quota
-    from traincrew.plan.shared.kind import Kind
+    from traincrew.plan.shared.kind import PlannedKind
 
 __all__ = ["Explanation", "Facts", "brief"]
 
@@ -55,7 +55,7 @@ class Facts(Struct, frozen=True, kw_only=True):
         quotas: The quotas of its namespace; None if they may not be read.
     """
 
-    kind: Kind
+    kind: PlannedKind
     job: Job
     pods: Sequence[Pod]
     pods_known: bool = True
@@ -77,7 +77,7 @@ class Facts(Struct, frozen=True, kw_only=True):
 
     def own_events(self) -> list[Event]:
         """Return the Warning events about the job, its pods and its children, newest first."""
-        own = about(self.job, self.pods, self.children)
+        own = event_filter(self.job, self.pods, self.children)
         warnings = [each for each in self.events if each.type == "Warning" and own.covers(each)]
         return warnings[::-1]
 

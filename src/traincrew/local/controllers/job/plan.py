@@ -18,7 +18,6 @@ from traincrew.local.controllers.common import find_condition, format_time, pars
 from traincrew.local.controllers.job import indexes as ix
 from traincrew.local.controllers.job.backoff import Backoff, remaining
 from traincrew.local.controllers.job.failure_policy import evaluate, success_message
-from traincrew.local.controllers.job.ledger import Ledger, Outcome
 from traincrew.local.controllers.job.model import (
     MANAGED_BY,
     TRACKING,
@@ -28,6 +27,7 @@ from traincrew.local.controllers.job.model import (
 )
 from traincrew.local.controllers.job.numbers import Numbers
 from traincrew.local.controllers.job.pod import pod_of
+from traincrew.local.controllers.job.podcounts import Outcome, PodCounts
 from traincrew.local.controllers.writes import Deletion, Event
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class _Decision:
         self.job, self.now = job, now
         self.numbers = Numbers(job, pods)
         self.plan = Plan(backoff=self.numbers.observe(backoff, now))
-        self.ledger = Ledger(self.numbers, self.plan, now)
+        self.ledger = PodCounts(self.numbers, self.plan, now)
         self.outcome: Outcome | None = None
 
     def make(self) -> Plan:

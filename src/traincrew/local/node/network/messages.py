@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Code",
-    "Kind",
     "MalformedError",
     "Query",
     "Record",
+    "RecordType",
     "ask",
     "encode_name",
     "is_truncated",
@@ -50,7 +50,7 @@ _POINTER_TO_QUESTION = 0xC000 | _HEADER.size
 _POINTER = 0xC0
 
 
-class Kind(IntEnum):
+class RecordType(IntEnum):
     """Record types."""
 
     A = 1
@@ -120,12 +120,12 @@ class Record(NamedTuple):
     @classmethod
     def address(cls, address: str) -> Record:
         """Return an A record."""
-        return cls(Kind.A, IPv4Address(address).packed)
+        return cls(RecordType.A, IPv4Address(address).packed)
 
     @classmethod
     def pointer(cls, name: str) -> Record:
         """Return a PTR record."""
-        return cls(Kind.PTR, encode_name(name))
+        return cls(RecordType.PTR, encode_name(name))
 
     @classmethod
     def alias(cls, name: str) -> Record:
@@ -134,18 +134,18 @@ class Record(NamedTuple):
         Raises:
             ValueError: It is not a DNS name.
         """
-        return cls(Kind.CNAME, encode_name(name))
+        return cls(RecordType.CNAME, encode_name(name))
 
     @classmethod
     def text(cls, text: str) -> Record:
         """Return a TXT record of at most 255 bytes."""
         octets = text.encode()
-        return cls(Kind.TXT, bytes([len(octets)]) + octets)
+        return cls(RecordType.TXT, bytes([len(octets)]) + octets)
 
     @classmethod
     def service(cls, port: int, target: str, weight: int = 100) -> Record:
         """Return an SRV record."""
-        return cls(Kind.SRV, struct.pack("!3H", 0, weight, port) + encode_name(target))
+        return cls(RecordType.SRV, struct.pack("!3H", 0, weight, port) + encode_name(target))
 
 
 def encode_name(name: str) -> bytes:
@@ -195,7 +195,7 @@ def parse(message: bytes) -> Query:
     # An OPT record has the root's name, and the size in the field of the class.
     if additions and message[end : end + 1] == b"\0" and len(message) >= end + 1 + _RECORD.size:
         addition, offered, *_ = _RECORD.unpack_from(message, end + 1)
-        if addition == Kind.OPT:
+        if addition == RecordType.OPT:
             extended = True
             size = min(max(offered, _SMALLEST_DATAGRAM), _LARGEST_DATAGRAM)
     question = message[_HEADER.size : end]
@@ -246,7 +246,7 @@ def respond(
     authorities = [_start_of_authority(authority, seconds)] if authority and not records else []
     additions = []
     if query.extended:
-        additions = [b"\0" + _RECORD.pack(Kind.OPT, _LARGEST_DATAGRAM, 0, 0)]
+        additions = [b"\0" + _RECORD.pack(RecordType.OPT, _LARGEST_DATAGRAM, 0, 0)]
     flags = _RESPONSE | _RECURSION_AVAILABLE | code
     flags |= _RECURSION_DESIRED if query.recursion_desired else 0
     flags |= _AUTHORITATIVE if authority else 0
@@ -290,10 +290,10 @@ def read_answers(message: bytes) -> tuple[Code, list[Record]]:
             owner, at = _read_compressed(message, at)
             kind, _, _, length = _RECORD.unpack_from(message, at)
             at += _RECORD.size
-            if kind == Kind.CNAME:
+            if kind == RecordType.CNAME:
                 target, _ = _read_compressed(message, at)
                 found.append(Record.alias(target)._replace(owner=owner))
-            elif kind in {Kind.A, Kind.AAAA} and at + length <= len(message):
+            elif kind in {RecordType.A, RecordType.AAAA} and at + length <= len(message):
                 found.append(Record(kind, message[at : at + length], owner))
             at += length
         code = flags & 0xF
@@ -339,4 +339,4 @@ def _start_of_authority(zone: str, seconds: int) -> bytes:
     """Encode the SOA record, which limits negative caching (RFC 2308)."""
     data = encode_name(f"ns.dns.{zone}") + encode_name(f"hostmaster.{zone}")
     data += struct.pack("!5I", 1, 7200, 1800, 86400, seconds)
-    return encode_name(zone) + _RECORD.pack(Kind.SOA, _CLASS_IN, seconds, len(data)) + data
+    return encode_name(zone) + _RECORD.pack(RecordType.SOA, _CLASS_IN, seconds, len(data)) + data

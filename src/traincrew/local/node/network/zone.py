@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from traincrew.local.node.network.hosts import DOMAIN
 from traincrew.local.node.network.hosts import SERVICES as _SERVICES
-from traincrew.local.node.network.messages import Kind, Record
+from traincrew.local.node.network.messages import Record, RecordType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -82,20 +82,22 @@ class Zone:
             kind: Of the records asked for.
         """
         records = self._records.get(name)
-        if (alias := self._aliases.get(name)) and kind not in {Kind.CNAME, Kind.ANY}:
+        if (alias := self._aliases.get(name)) and kind not in {RecordType.CNAME, RecordType.ANY}:
             return Found(exists=True, records=(Record.alias(alias),), alias=alias)
         if records is None and (address := _address_in(name)):
             records = [Record.address(address)]
         if records is None:
             return Found(name in {DOMAIN, _OWN_REVERSE} or name in self._parents)
-        wanted = (record for record in records if kind in {record.kind, Kind.ANY})
+        wanted = (record for record in records if kind in {record.kind, RecordType.ANY})
         return Found(exists=True, records=tuple(wanted))
 
     def addresses(self) -> dict[str, tuple[str, ...]]:
         """Return the names that have addresses, with these."""
         found = {}
         for name, records in self._records.items():
-            addresses = [str(IPv4Address(each.data)) for each in records if each.kind == Kind.A]
+            addresses = [
+                str(IPv4Address(each.data)) for each in records if each.kind == RecordType.A
+            ]
             if addresses:
                 found[name] = tuple(addresses)
         return found

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from traincrew.local.node.context import Context
-    from traincrew.local.node.records.views import PodView
+    from traincrew.local.node.records.views import BoundPod
     from traincrew.local.node.runtime.processes import Join
 
 __all__ = ["Pod"]
@@ -57,7 +57,7 @@ class Pod:
         view: The pod as it is now; later versions come through `update`.
     """
 
-    def __init__(self, context: Context, view: PodView) -> None:
+    def __init__(self, context: Context, view: BoundPod) -> None:
         self.context = context
         self.view = view
         self.uid = view.uid
@@ -183,7 +183,7 @@ class Pod:
         """Start running the pod."""
         self._task = asyncio.create_task(self._run(), name=f"pod {self.namespace}/{self.name}")
 
-    def update(self, view: PodView) -> None:
+    def update(self, view: BoundPod) -> None:
         """Handle a new version of the object."""
         before, self.view = self.view, view
         self._reporter.seen(view)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from traincrew.engine.client import Client
     from traincrew.local.node.records.record import PodRecord
-    from traincrew.local.node.records.views import PodView
+    from traincrew.local.node.records.views import BoundPod
 
 __all__ = ["StatusReporter"]
 
@@ -53,7 +53,7 @@ class StatusReporter:
         record: Of its containers; whoever changes it calls `changed`.
     """
 
-    def __init__(self, client: Client, view: PodView, record: PodRecord) -> None:
+    def __init__(self, client: Client, view: BoundPod, record: PodRecord) -> None:
         self._client = client
         self._view = view
         self._record = record
@@ -64,7 +64,7 @@ class StatusReporter:
         self._writing = asyncio.Lock()
         self._log = get_logger(pod=f"{view.metadata.namespace}/{view.metadata.name}")
 
-    def seen(self, view: PodView) -> None:
+    def seen(self, view: BoundPod) -> None:
         """Handle a new version of the object, perhaps with conditions of others."""
         self._view = view
         unseen = view.metadata.generation != self._written.get("observedGeneration")

@@ -9,10 +9,10 @@ from msgspec import field
 
 from traincrew.engine.objects import FullObjectMeta, View
 
-__all__ = ["PodView"]
+__all__ = ["BoundPod"]
 
 
-class PodView(View, frozen=True, gc=False, kw_only=True):
+class BoundPod(View, frozen=True, gc=False, kw_only=True):
     """A pod. `spec` and `status` are plain JSON data; treat them as read-only."""
 
     metadata: FullObjectMeta = field(default_factory=FullObjectMeta)

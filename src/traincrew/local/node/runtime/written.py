@@ -20,7 +20,7 @@ __all__ = [
 
 
 class Collected(Struct, frozen=True):
-    """The copies of one path: see `sandbox.written`.
+    """The copies of one path: see `sandbox.changedfiles`.
 
     Attributes:
         path: in the container, as requested.

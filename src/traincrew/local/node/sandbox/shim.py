@@ -17,7 +17,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from . import attach, files, ports, program, written
+from . import attach, changedfiles, files, ports, program
 
 if TYPE_CHECKING:
     from . import namespaces
@@ -124,7 +124,7 @@ class _Container:
         self._ports = ports.Ports(specification.get("own_ports"))
         self.root: dict[str, int] | None = None
         """The file system of its root; known once it has started."""
-        self.written = written.Written(
+        self.written = changedfiles.Written(
             specification.get("report"), specification.get("memory_limit", 0)
         )
         start_read, self._start_write = os.pipe()
@@ -273,7 +273,7 @@ def _become_program(
     streams: _Streams,
     start_read: int,
     own: ports.Ports,
-    report: written.Written,
+    report: changedfiles.Written,
     *,
     joined: namespaces.JoinedProgram | None,
 ) -> NoReturn:

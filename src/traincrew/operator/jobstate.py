@@ -25,7 +25,7 @@ class Foresight(Struct, frozen=True, kw_only=True):
     due: float
 
 
-class Memory(Struct, kw_only=True):
+class JobState(Struct, kw_only=True):
     """State of one job that the reconciler keeps between reconciles, and drops with the job.
 
     Attributes:

@@ -36,7 +36,7 @@ class Run(Struct, frozen=True, rename="camel"):
     stopped: bool = False
 
 
-class Life(Struct, frozen=True, rename="camel"):
+class PodHistory(Struct, frozen=True, rename="camel"):
     """What has happened to a pod, each with its time (RFC 3339) if it has happened."""
 
     created_at: str
@@ -46,7 +46,9 @@ class Life(Struct, frozen=True, rename="camel"):
     runs: tuple[Run, ...] = ()
 
 
-def lived(pod: Pod, before: Life | None = None, gone_at: str | None = None) -> Life:
+def pod_history(
+    pod: Pod, before: PodHistory | None = None, gone_at: str | None = None
+) -> PodHistory:
     """Return the life of a pod, given what was known of it before.
 
     Args:
@@ -54,7 +56,7 @@ def lived(pod: Pod, before: Life | None = None, gone_at: str | None = None) -> L
         before: Its life until now.
         gone_at: When it was deleted, if it was.
     """
-    life = before or Life(pod.metadata.creation_timestamp)
+    life = before or PodHistory(pod.metadata.creation_timestamp)
     since = {one.type: one.last_transition_time for one in pod.status.conditions if _true(one)}
     runs = {run.started_at: run for run in life.runs}
     main = program(pod)

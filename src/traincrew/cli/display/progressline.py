@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from traincrew.cli.display.metrics import Reading
     from traincrew.cli.display.records import JobRecord
 
-__all__ = ["Standing", "standing"]
+__all__ = ["ProgressLine", "progress_line"]
 
 MOST_METRICS = 4
 """Metrics in a row, the throughput included."""
@@ -30,7 +30,7 @@ _THROUGHPUT = re.compile(
 )
 
 
-class Standing(NamedTuple):
+class ProgressLine(NamedTuple):
     """How far a job is.
 
     Attributes:
@@ -62,7 +62,7 @@ class Standing(NamedTuple):
         return (*words, *[*others[:2], *throughput, *others[2:]][:MOST_METRICS])
 
 
-def standing(job: JobRecord, reading: Reading | None, now: float) -> Standing:
+def progress_line(job: JobRecord, reading: Reading | None, now: float) -> ProgressLine:
     """Return how far a job is.
 
     Args:
@@ -90,7 +90,7 @@ def standing(job: JobRecord, reading: Reading | None, now: float) -> Standing:
     estimated = remaining is None and done is not None and 0 < done < 1
     if estimated and done is not None:
         remaining = (now - job.started) * (1 - done) / done
-    return Standing(done, remaining, estimated, metrics)
+    return ProgressLine(done, remaining, estimated, metrics)
 
 
 def _value(text: str) -> str:

@@ -46,7 +46,7 @@ class Outcome(Struct, frozen=True):
         return "Failed" if self.kind == "FailureTarget" else "Complete"
 
 
-class Ledger:
+class PodCounts:
     """The status to be written."""
 
     def __init__(self, numbers: Numbers, plan: Plan, now: float) -> None:
