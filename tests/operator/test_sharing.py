@@ -10,7 +10,7 @@ from traincrew.api.meta import CustomObject
 from traincrew.engine.cache.sharing import sharer
 from traincrew.operator.kinds import all_kinds
 from traincrew.operator.options import OperatorOptions
-from traincrew.plan.shared.model import ChildView, ObservedPod
+from traincrew.plan.shared.views import ChildView, ObservedPod
 
 VIEWS: list[type[msgspec.Struct]] = sorted(
     {CustomObject, *(view for kind in all_kinds(OperatorOptions()) for _, view in kind.children)},

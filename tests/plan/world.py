@@ -17,25 +17,27 @@ from traincrew.plan.kinds import KINDS
 from traincrew.plan.shared import stall
 from traincrew.plan.shared.kind import Options
 from traincrew.plan.shared.model import (
-    BatchJobView,
     ChildKey,
-    ChildView,
-    ConfigMapView,
     Confirm,
     Decision,
     Event,
     LogKey,
     Observed,
-    ObservedPod,
     Output,
     OutputQuery,
     Plan,
     Refusal,
+    SpecPatch,
+    Write,
+)
+from traincrew.plan.shared.views import (
+    BatchJobView,
+    ChildView,
+    ConfigMapView,
+    ObservedPod,
     RoleBindingView,
     RoleView,
-    SpecPatch,
     StatefulSetView,
-    Write,
 )
 
 if TYPE_CHECKING:

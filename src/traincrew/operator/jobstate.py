@@ -8,7 +8,8 @@ from msgspec import Struct, field
 
 if TYPE_CHECKING:
     from traincrew.api.meta import CustomObject
-    from traincrew.plan.shared.model import ChildKey, ChildView, LogKey, Output, Refusal
+    from traincrew.plan.shared.model import ChildKey, LogKey, Output, Refusal
+    from traincrew.plan.shared.views import ChildView
 
 
 class Foresight(Struct, frozen=True, kw_only=True):

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
     from traincrew.engine.resources import Resource
     from traincrew.plan.shared.kind import Written
-    from traincrew.plan.shared.model import ChildKey, ChildView, Decision, Event, Observed
+    from traincrew.plan.shared.model import ChildKey, Decision, Event, Observed
+    from traincrew.plan.shared.views import ChildView
 
 
 class OperatedKind(Struct, frozen=True, kw_only=True):

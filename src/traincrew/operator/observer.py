@@ -16,7 +16,8 @@ from traincrew.engine.errors import ApiError
 from traincrew.engine.observability import get_logger
 from traincrew.engine.resources import PODS, Resource
 from traincrew.plan.shared import stall
-from traincrew.plan.shared.model import ChildKey, ChildView, Observed, ObservedPod
+from traincrew.plan.shared.model import ChildKey, Observed
+from traincrew.plan.shared.views import ChildView, ObservedPod
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from traincrew.plan.mpicluster import attempts
-from traincrew.plan.shared.model import ObservedPod
+from traincrew.plan.shared.views import ObservedPod
 
 RUNNING: dict[str, Any] = {"running": {}}
 FAILED = {"terminated": {"exitCode": 3}}

@@ -11,13 +11,8 @@ from plan.world import JOB_UID, World
 from traincrew.plan.mpicluster import attempts
 from traincrew.plan.mpicluster.children import ANNOTATION_HOSTFILE, ANNOTATION_REPLICAS
 from traincrew.plan.shared import podrecords
-from traincrew.plan.shared.model import (
-    KEY_GENERATION,
-    ChildKey,
-    ObservedPod,
-    Plan,
-    Refusal,
-)
+from traincrew.plan.shared.model import KEY_GENERATION, ChildKey, Plan, Refusal
+from traincrew.plan.shared.views import ObservedPod
 from traincrew.plan.shared.writes import digest
 
 SECRET = "Secret"

@@ -13,9 +13,9 @@ from traincrew.api.meta import Condition, format_time
 from traincrew.plan.shared import advancing, lifecycle
 from traincrew.plan.shared.advancing import Advance
 from traincrew.plan.shared.lifecycle import Outcome, Progress, Status
-from traincrew.plan.shared.model import ObservedPod
 from traincrew.plan.shared.progress import ReportedProgress
 from traincrew.plan.shared.ranks import Position, summary
+from traincrew.plan.shared.views import ObservedPod
 
 NOW = datetime(2026, 1, 31, 12, 0, 0, tzinfo=UTC)
 BEGAN = NOW - timedelta(hours=2)

@@ -11,8 +11,8 @@ from traincrew.api.meta import Condition, ObjectMeta
 from traincrew.api.runpolicy import RunPolicy
 from traincrew.plan.shared import lifecycle, podrecords, podrecords_text, runpolicy
 from traincrew.plan.shared.lifecycle import Outcome, Progress, Status
-from traincrew.plan.shared.model import ContainerStatus, ObservedPod, PodStatusView
 from traincrew.plan.shared.podrecords import PodRecord
+from traincrew.plan.shared.views import ContainerStatus, ObservedPod, PodStatusView
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 EARLY, LATE = "2026-01-01T10:00:00Z", "2026-01-01T11:00:00Z"

@@ -11,10 +11,11 @@ import pytest
 from traincrew.api.meta import CustomObject, format_time
 from traincrew.api.runpolicy import CommonPolicy
 from traincrew.plan.shared import stall
-from traincrew.plan.shared.model import Confirm, LogKey, Observed, ObservedPod, Output, OutputQuery
+from traincrew.plan.shared.model import Confirm, LogKey, Observed, Output, OutputQuery
 from traincrew.plan.shared.progress import ReportedProgress
 from traincrew.plan.shared.ranks import RankProgress, RanksProgress
 from traincrew.plan.shared.stall import Stalled, Wait
+from traincrew.plan.shared.views import ObservedPod
 
 NOW = datetime(2026, 1, 31, 12, 0, 0, tzinfo=UTC)
 POLICY = CommonPolicy(progress_deadline_seconds=600)

@@ -15,7 +15,8 @@ from plan.mpicluster.world import MPIWorld
 from plan.mxjob.manifests import distributed as mx_job
 from plan.mxjob.world import MxWorld
 from traincrew.plan.shared import pods
-from traincrew.plan.shared.model import ObservedPod, Refusal
+from traincrew.plan.shared.model import Refusal
+from traincrew.plan.shared.views import ObservedPod
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import field
 
 from traincrew.engine.objects import ObjectMeta, View
-from traincrew.plan.shared.model import ContainerState, ContainerStatus, PodCondition
+from traincrew.plan.shared.views import ContainerState, ContainerStatus, PodCondition
 
 __all__ = [
     "Condition",

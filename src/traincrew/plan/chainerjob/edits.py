@@ -16,13 +16,14 @@ from traincrew.api.meta import parse_time
 from traincrew.plan.chainerjob.observed import WATCH_LAG_SECONDS
 from traincrew.plan.shared import podrecords, pods
 from traincrew.plan.shared.lifecycle import SUSPENDED
-from traincrew.plan.shared.model import FINGERPRINT, ChildKey, StatefulSetView
+from traincrew.plan.shared.model import FINGERPRINT, ChildKey
+from traincrew.plan.shared.views import StatefulSetView
 from traincrew.plan.shared.writes import digest
 
 if TYPE_CHECKING:
     from traincrew.api.kinds.chainerjob.types import ChainerJobSpec
     from traincrew.plan.chainerjob.observed import ObservedJob
-    from traincrew.plan.shared.model import ObservedPod
+    from traincrew.plan.shared.views import ObservedPod
 
 REVISION = "controller-revision-hash"
 """Label that the StatefulSet controller gives pods: the version of the template they have."""

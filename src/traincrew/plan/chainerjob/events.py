@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from traincrew.api.kinds.chainerjob.types import MASTER
 from traincrew.plan.chainerjob.children import PATHS, Names, master_fingerprint
 from traincrew.plan.shared import openmpi
-from traincrew.plan.shared.model import FINGERPRINT, BatchJobView, Event
+from traincrew.plan.shared.model import FINGERPRINT, Event
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from traincrew.api.kinds.chainerjob.types import ChainerJobSpec
     from traincrew.api.meta import Owner
     from traincrew.plan.shared.lifecycle import Status
+    from traincrew.plan.shared.views import BatchJobView
 
 
 def warnings(owner: Owner, spec: ChainerJobSpec, job: BatchJobView | None) -> list[Event]:

@@ -13,7 +13,8 @@ from msgspec import Struct
 
 from traincrew.plan.chainerjob.children import Names
 from traincrew.plan.shared import grants
-from traincrew.plan.shared.model import ChildKey, RoleView
+from traincrew.plan.shared.model import ChildKey
+from traincrew.plan.shared.views import RoleView
 
 if TYPE_CHECKING:
     from traincrew.api.kinds.chainerjob.types import ChainerJobSpec

@@ -13,13 +13,8 @@ from traincrew.api.reasons import Cause
 from traincrew.plan.chainerjob.children import Names
 from traincrew.plan.shared import lifecycle, podrecords, pods, stall
 from traincrew.plan.shared.lifecycle import Outcome, Status
-from traincrew.plan.shared.model import (
-    BatchJobView,
-    ChildKey,
-    Observed,
-    ObservedPod,
-    StatefulSetView,
-)
+from traincrew.plan.shared.model import ChildKey, Observed
+from traincrew.plan.shared.views import BatchJobView, ObservedPod, StatefulSetView
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

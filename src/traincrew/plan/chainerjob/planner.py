@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from traincrew.api.runpolicy import CommonPolicy
     from traincrew.plan.shared import stall
     from traincrew.plan.shared.kind import Options
-    from traincrew.plan.shared.model import ObservedPod
+    from traincrew.plan.shared.views import ObservedPod
 
 SYNCED = Event("Normal", "Synced", "ChainerJob synced successfully")
 

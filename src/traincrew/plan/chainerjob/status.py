@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from traincrew.plan.chainerjob.edits import Edits
     from traincrew.plan.chainerjob.observed import ObservedJob
-    from traincrew.plan.shared.model import ObservedPod
+    from traincrew.plan.shared.views import ObservedPod
 
 
 def status_with_counts(

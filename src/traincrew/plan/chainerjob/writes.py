@@ -11,16 +11,13 @@ from typing import TYPE_CHECKING, Any
 from traincrew.plan.chainerjob import children
 from traincrew.plan.shared import openmpi, podtemplate
 from traincrew.plan.shared.grants import OwnedPods
-from traincrew.plan.shared.model import (
-    FINGERPRINT,
+from traincrew.plan.shared.model import FINGERPRINT, ChildKey, Observed, Write
+from traincrew.plan.shared.views import (
     BatchJobView,
-    ChildKey,
     ConfigMapView,
-    Observed,
     RoleBindingView,
     RoleView,
     StatefulSetView,
-    Write,
 )
 from traincrew.plan.shared.writes import annotate, digest, fingerprint, patch, stages, with_field
 

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from traincrew.plan.shared.model import ChildView, Observed, ObservedPod
+    from traincrew.plan.shared.model import Observed
     from traincrew.plan.shared.podrecords import PodRecord
+    from traincrew.plan.shared.views import ChildView, ObservedPod
 
 RETRYABLE = frozenset({130, 137, 138, 143})
 """Exit codes after which a pod is recreated: SIGINT, SIGKILL, SIGUSR1, SIGTERM."""

@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from traincrew.api.runpolicy import CommonPolicy
     from traincrew.plan.elasticjob.children import Place
     from traincrew.plan.shared.kind import Options
-    from traincrew.plan.shared.model import ObservedPod
     from traincrew.plan.shared.podrecords import PodRecord
+    from traincrew.plan.shared.views import ObservedPod
 
 NAMED = DEFINITION.containers
 MIN_RECREATE_AGE = timedelta(seconds=10)

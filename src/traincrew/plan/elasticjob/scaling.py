@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from traincrew.api.kinds.elasticjob.types import ElasticJobSpec, FitAvailable
     from traincrew.plan.elasticjob.observed import ObservedJob
-    from traincrew.plan.shared.model import ObservedPod
+    from traincrew.plan.shared.views import ObservedPod
 
 _MAX_INDEXES_LENGTH = 200
 """Maximum length of a list of indexes in messages; a job may have thousands of workers."""

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from traincrew.api.kinds.elasticjob.types import ElasticJobSpec
-    from traincrew.plan.shared.model import ObservedPod
     from traincrew.plan.shared.podrecords import PodRecord
+    from traincrew.plan.shared.views import ObservedPod
 
 
 class ElasticJobStatus(Status, rename="camel", kw_only=True, omit_defaults=True):

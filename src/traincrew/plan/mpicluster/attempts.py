@@ -17,8 +17,8 @@ from traincrew.plan.shared.podrecords_text import short_id
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from traincrew.plan.shared.model import ContainerStatus, ObservedPod, Terminated
     from traincrew.plan.shared.podrecords import PodRecord
+    from traincrew.plan.shared.views import ContainerStatus, ObservedPod, Terminated
 
 PLACE = "attempt"
 """Key of the record."""

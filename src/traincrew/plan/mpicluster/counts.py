@@ -15,8 +15,8 @@ from traincrew.plan.shared.lifecycle import ReplicaStatus
 if TYPE_CHECKING:
     from traincrew.plan.mpicluster.observed import ObservedCluster
     from traincrew.plan.mpicluster.status import MPIClusterStatus
-    from traincrew.plan.shared.model import ObservedPod
     from traincrew.plan.shared.podrecords import PodRecord
+    from traincrew.plan.shared.views import ObservedPod
 
 
 def with_counts(

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from traincrew.api.meta import Owner
     from traincrew.plan.mpicluster.observed import ObservedCluster
     from traincrew.plan.mpicluster.status import MPIClusterStatus
-    from traincrew.plan.shared.model import ObservedPod
+    from traincrew.plan.shared.views import ObservedPod
 
 
 class Keys(msgspec.Struct, frozen=True, kw_only=True):

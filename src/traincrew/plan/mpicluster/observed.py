@@ -15,14 +15,15 @@ from traincrew.plan.mpicluster.children import (
     workers_fingerprint,
 )
 from traincrew.plan.shared import lifecycle, podrecords, pods, stall
-from traincrew.plan.shared.model import FINGERPRINT, ChildKey, Observed, StatefulSetView
+from traincrew.plan.shared.model import FINGERPRINT, ChildKey, Observed
+from traincrew.plan.shared.views import StatefulSetView
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from traincrew.api.kinds.mpicluster.types import MPIClusterSpec
     from traincrew.plan.mpicluster.status import MPIClusterStatus
-    from traincrew.plan.shared.model import ObservedPod
+    from traincrew.plan.shared.views import ObservedPod
 
 REVISION = "controller-revision-hash"
 """Label that the StatefulSet controller gives pods: the version of the template they have."""

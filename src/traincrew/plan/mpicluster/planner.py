@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from traincrew.api.runpolicy import CommonPolicy
     from traincrew.plan.shared import stall
     from traincrew.plan.shared.kind import Options
-    from traincrew.plan.shared.model import ObservedPod
+    from traincrew.plan.shared.views import ObservedPod
 
 MIN_RECREATE_AGE = timedelta(seconds=10)
 """Minimum age of a master that has ended before it is created again, so that a program that ends at

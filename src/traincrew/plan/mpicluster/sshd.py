@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from traincrew.api.kinds.mpicluster.types import MPIClusterSpec
-    from traincrew.plan.shared.model import ObservedPod
+    from traincrew.plan.shared.views import ObservedPod
 
 PATIENCE = timedelta(seconds=30)
 """For how long a container may run before its sshd answers; it takes a few seconds."""

@@ -11,13 +11,14 @@ from msgspec import Struct
 from traincrew.api.kinds.mxjob.types import CONTAINER, SCHEDULER, SERVER
 from traincrew.plan.mxjob.children import LABEL_ATTEMPT, Place, places
 from traincrew.plan.shared import failing, pods, programs
-from traincrew.plan.shared.model import BatchJobView, ChildKey, Observed, ObservedPod
+from traincrew.plan.shared.model import ChildKey, Observed
+from traincrew.plan.shared.views import BatchJobView, ObservedPod
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from traincrew.api.kinds.mxjob.types import MxJobSpec
-    from traincrew.plan.shared.model import ContainerStatus
+    from traincrew.plan.shared.views import ContainerStatus
 
 FIRST_SIGNAL_CODE = 128
 """Exit codes from here on mean that the program was killed, not that it failed by itself."""

@@ -48,7 +48,8 @@ if TYPE_CHECKING:
     from traincrew.plan.mxjob.children import Place
     from traincrew.plan.shared import stall
     from traincrew.plan.shared.kind import Options
-    from traincrew.plan.shared.model import ChildKey, Decision, Event, Observed, ObservedPod, Plan
+    from traincrew.plan.shared.model import ChildKey, Decision, Event, Observed, Plan
+    from traincrew.plan.shared.views import ObservedPod
 
 SERVERS_END = timedelta(seconds=10)
 """How long servers may take to end after the last worker; they do so within a second."""

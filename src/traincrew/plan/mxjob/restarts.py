@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from traincrew.plan.mxjob.children import Place
     from traincrew.plan.mxjob.observed import ObservedJob
     from traincrew.plan.mxjob.status import MxJobStatus
-    from traincrew.plan.shared.model import ObservedPod
+    from traincrew.plan.shared.views import ObservedPod
 
 GRACE_SECONDS = 5
 """Grace period of the pods of an attempt that has failed: they can only wait for each other."""

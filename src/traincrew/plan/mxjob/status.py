@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from traincrew.plan.mxjob.observed import ObservedJob
-    from traincrew.plan.shared.model import ObservedPod
+    from traincrew.plan.shared.views import ObservedPod
 
 CREATING, DONE = "Creating", "Done"
 """Phases of mxnet-operator, beside Running and Failed."""

@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from traincrew.api.meta import Condition
-    from traincrew.plan.shared.model import Observed, ObservedPod
+    from traincrew.plan.shared.model import Observed
     from traincrew.plan.shared.progress import ReportedProgress
     from traincrew.plan.shared.ranks import Position, RankProgress, RanksProgress
+    from traincrew.plan.shared.views import ObservedPod
 
 ADVANCING = "Advancing"
 NOT_ADVANCING = "NotAdvancing"

@@ -18,7 +18,7 @@ from traincrew.api.reasons import Cause
 from traincrew.api.runpolicy import CommonPolicy, HasRunPolicy, RunPolicy, policy_of
 from traincrew.plan.shared import advancing, lifecycle, pods, runpolicy
 from traincrew.plan.shared.lifecycle import AnyStatus, Outcome, Progress
-from traincrew.plan.shared.model import ObservedPod
+from traincrew.plan.shared.views import ObservedPod
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

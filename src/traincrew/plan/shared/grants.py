@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from traincrew.plan.shared.model import ChildKey, StatefulSetView
+from traincrew.plan.shared.model import ChildKey
+from traincrew.plan.shared.views import StatefulSetView
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from msgspec import Struct
 
 from traincrew.plan.shared.accelerators import NO_ACCELERATORS, Accelerators
-from traincrew.plan.shared.model import (
+from traincrew.plan.shared.views import (
     BatchJobView,
     ChildView,
     ConfigMapView,

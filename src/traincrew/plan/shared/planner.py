@@ -40,8 +40,8 @@ from traincrew.plan.shared.model import (
     Plan,
     Question,
     SpecPatch,
-    StatefulSetView,
 )
+from traincrew.plan.shared.views import StatefulSetView
 
 if TYPE_CHECKING:
     from datetime import datetime

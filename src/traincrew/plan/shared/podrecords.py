@@ -20,7 +20,7 @@ from traincrew.plan.shared.podrecords_text import PodRecord, matches, read, shor
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from traincrew.plan.shared.model import ObservedPod
+    from traincrew.plan.shared.views import ObservedPod
 
 
 def count_restarts(

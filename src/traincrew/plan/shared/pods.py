@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from traincrew.plan.shared.model import ContainerStatus, ObservedPod, Refusal
+    from traincrew.plan.shared.model import Refusal
+    from traincrew.plan.shared.views import ContainerStatus, ObservedPod
 
 _NORMAL_WAITS = {"", "ContainerCreating", "PodInitializing"}
 START_PATIENCE = timedelta(seconds=30)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from traincrew.api.runpolicy import CommonPolicy
-    from traincrew.plan.shared.model import ObservedPod
+    from traincrew.plan.shared.views import ObservedPod
 
 FIRST_BACKOFF = timedelta(seconds=10)
 LONGEST_BACKOFF = timedelta(minutes=6)

@@ -35,8 +35,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from traincrew.api.runpolicy import CommonPolicy
-    from traincrew.plan.shared.model import Observed, ObservedPod
+    from traincrew.plan.shared.model import Observed
     from traincrew.plan.shared.progress import ReportedProgress
+    from traincrew.plan.shared.views import ObservedPod
 
 NO_PROGRESS = Cause.NO_PROGRESS.value
 """Reason of conditions and events."""

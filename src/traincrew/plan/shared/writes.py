@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from traincrew.plan.shared.model import FINGERPRINT, ChildKey, ChildView, Patch, Write
+from traincrew.plan.shared.model import FINGERPRINT, ChildKey, Patch, Write
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from traincrew.plan.shared.model import Observed
+    from traincrew.plan.shared.views import ChildView
 
 Values = dict[tuple[str, ...], Any]
 """Values to set, by the paths of their fields."""
