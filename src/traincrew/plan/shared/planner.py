@@ -18,16 +18,16 @@ refused writes are handled here, and how long to wait for each of them.
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from traincrew.api import placeholders
-from traincrew.api.meta import Problem, parse_time
+from traincrew.api.meta import Problem
 from traincrew.api.reasons import Cause
 from traincrew.api.runpolicy import CommonPolicy, RunPolicy, default_policy
-from traincrew.plan.shared import advancing, lifecycle, pods, runpolicy, stall
-from traincrew.plan.shared.facts import JobFacts, Spec, refusal_text
+from traincrew.plan.shared import lifecycle, pods, runpolicy, stall
+from traincrew.plan.shared.assembly import PlanAssembly, first
+from traincrew.plan.shared.facts import Spec, refusal_text
 from traincrew.plan.shared.lifecycle import AnyStatus, Outcome, Progress
 from traincrew.plan.shared.model import (
     Confirm,
@@ -35,37 +35,21 @@ from traincrew.plan.shared.model import (
     Event,
     LogKey,
     LogQuery,
-    Observed,
     OutputQuery,
     Plan,
     Question,
     SpecPatch,
 )
-from traincrew.plan.shared.views import StatefulSetView
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from traincrew.plan.shared.kind import Options
 
 RESOURCE_EXISTS_RETRY_SECONDS = 30.0
 """The deletion of an object that is not managed by the job triggers no reconcile, so requeue."""
-
-MAX_CONTROLLER_LAG = timedelta(seconds=10)
-"""Maximum age of a StatefulSet whose controller has not seen it, so that nobody asks why pods are
-missing. When many are created at once, its controller is behind."""
 
 _MAX_LOGS_READ = 3
 """Maximum number of logs read for one message; it shows this many failures."""
 
 
-class JobPlanner(JobFacts[Spec, AnyStatus]):
+class JobPlanner(PlanAssembly[Spec, AnyStatus]):
     """Decides what one job needs next."""
-
-    def __init__(self, observed: Observed, now: datetime, options: Options) -> None:
-        super().__init__(observed, now, options)
-        self._deadline: int | None = None
-        self._advance_left: float | None = None
 
     def plan(self) -> Decision:
         """Return what has to be done, or read or stored before that can be decided."""
@@ -77,7 +61,7 @@ class JobPlanner(JobFacts[Spec, AnyStatus]):
             if self.stored.finished:
                 return self._plan_finished(self._default_policy)
             return self._plan_invalid([Problem("spec", str(error))])
-        self._deadline = self.progress_deadline(spec)
+        self.progress_limit = self.progress_deadline(spec)
         if self.stored.finished:
             return self._plan_finished(self.policy(spec))
         found = self.problems(spec)
@@ -171,7 +155,7 @@ class JobPlanner(JobFacts[Spec, AnyStatus]):
         if numbers is None:
             numbers = self.status_with_counts(spec)
         numbers.pod_records = {}  # restarts are no longer counted
-        status = self._advance(numbers, outcome=outcome)
+        status = self.advance(numbers, outcome=outcome)
         plan = self._cleaned_up(status, self.policy(spec))
         plan.events = self.transitions(status)
         self.at_end(plan, spec, outcome)
@@ -182,7 +166,7 @@ class JobPlanner(JobFacts[Spec, AnyStatus]):
         text = "; ".join(str(problem) for problem in found)
         text = f"{text}. Correct the manifest, delete the job and create it again."
         outcome = self.failure(Cause.INVALID, text)
-        status = self._advance(self.status_with_counts(None), outcome=outcome)
+        status = self.advance(self.status_with_counts(None), outcome=outcome)
         plan = self._cleaned_up(status, self._default_policy)
         plan.events = [
             Event("Warning", Cause.REFUSED.value, problem.event or str(problem))
@@ -255,16 +239,16 @@ class JobPlanner(JobFacts[Spec, AnyStatus]):
         numbers = self.status_with_counts(spec, wanted=False)
         active = sum(pod.active for pod in self.observed.pods)
         field = f"{self._policy_field}.suspend"
-        status = self._advance(numbers, suspend=field, active_pods=active)
+        status = self.advance(numbers, suspend=field, active_pods=active)
         plan = Plan(status=self.document(status))
         self.suspend(plan, spec)
         plan.events = self.transitions(status)
-        return self._complete(plan)
+        return self.complete(plan)
 
     def _cleaned_up(self, status: AnyStatus, policy: CommonPolicy) -> Plan:
         plan = Plan(status=self.document(status))
         self.clean_up(plan, policy)
-        return self._complete(plan)
+        return self.complete(plan)
 
     # -- progress -----------------------------------------------------------------------------
 
@@ -272,7 +256,7 @@ class JobPlanner(JobFacts[Spec, AnyStatus]):
         """Plan for a job that is neither finished nor suspended."""
         numbers = self.status_with_counts(spec)
         verdict = None
-        if not found and self._deadline is not None and self.can_stall(spec, numbers):
+        if not found and self.progress_limit is not None and self.can_stall(spec, numbers):
             in_order = self.in_reading_order(spec)
             verdict = stall.assess(self.observed, self.policy(spec), self.now, in_order)
         if isinstance(verdict, Confirm | OutputQuery):
@@ -294,7 +278,7 @@ class JobPlanner(JobFacts[Spec, AnyStatus]):
             self.hold(plan)
         else:
             waits += self.write(plan, spec, numbers)
-        status = self._advance(numbers, progress=progress)
+        status = self.advance(numbers, progress=progress)
         plan.status = self.document(status)
         plan.events = [*self.news(found), *self.transitions(status)]
         if restart and self.stored.holds(lifecycle.RESTARTING):  # no transition that reports it
@@ -307,8 +291,8 @@ class JobPlanner(JobFacts[Spec, AnyStatus]):
         if not self.delegates_limits:
             time_left = runpolicy.time_left(status, self.policy(spec), self.now)
             waits.append(time_left.total_seconds() if time_left is not None else None)
-        plan.requeue_after = _first(waits)
-        return self._complete(plan)
+        plan.requeue_after = first(waits)
+        return self.complete(plan)
 
     def _progress_of(
         self, spec: Spec, numbers: AnyStatus, found: list[Problem], restart: str
@@ -376,73 +360,3 @@ class JobPlanner(JobFacts[Spec, AnyStatus]):
         if was_synced and status.observed_generation == self.stored.observed_generation:
             return []
         return self.events_on_spec_change(spec)
-
-    # -- assembling the plan ------------------------------------------------------------------
-
-    def _advance(
-        self,
-        numbers: AnyStatus,
-        *,
-        outcome: Outcome | None = None,
-        progress: Progress | None = None,
-        suspend: str | None = None,
-        active_pods: int = 0,
-    ) -> AnyStatus:
-        """Return the status after this reconcile."""
-        synced = progress is None or progress.sync_problem is None
-        generation = self.metadata.generation if synced else self.stored.observed_generation
-        advance = self._assess_reports(progress) if progress is not None else None
-        return lifecycle.advance(
-            msgspec.structs.replace(numbers, progress=self.observed.progress),
-            kind=self.definition.kind,
-            generation=generation,
-            now=self.now,
-            outcome=outcome,
-            suspend=suspend,
-            active_pods=active_pods,
-            progress=progress,
-            advance=advance,
-        )
-
-    def _assess_reports(self, progress: Progress) -> advancing.Advance | None:
-        """Return whether the reports of the program advance; only while the job is running."""
-        if self.observed.progress is None or not progress.running or progress.restarting:
-            return None
-        advance = advancing.assess(
-            self.observed.progress,
-            self.observed.positions,
-            began=advancing.began(self.observed.pods),
-            deadline=self._deadline,
-            stored=self.stored.condition(lifecycle.PROGRESSING),
-            now=self.now,
-        )
-        self._advance_left = advance.seconds if advance is not None else None
-        return advance
-
-    def _complete(self, plan: Plan) -> Plan:
-        """Set what follows from the rest of the plan."""
-        before = self.observed.job.status
-        plan.urgent = self.releasing or lifecycle.is_urgent(before, plan.status, self.status_type)
-        begins = lifecycle.is_beginning(before, plan.status, self.status_type)
-        plan.patient = not self.releasing and (begins or not plan.urgent)
-        late = pods.seconds_until_late(self.observed.pods, self.now)
-        waits = [plan.requeue_after, self._advance_left, late]
-        if plan.missing and (left := self._controller_lag()) > 0:
-            plan.missing = {}
-            waits.append(left)
-        plan.requeue_after = _first(waits)
-        return plan
-
-    def _controller_lag(self) -> float:
-        """Return for how many seconds the controller of a StatefulSet may not have seen it yet."""
-        created = [
-            parse_time(child.metadata.creation_timestamp)
-            for child in self.observed.children.values()
-            if isinstance(child, StatefulSetView) and not child.is_observed
-        ]
-        left = max(created) + MAX_CONTROLLER_LAG - self.now if created else timedelta()
-        return max(0.0, left.total_seconds())
-
-
-def _first(waits: list[float | None]) -> float | None:
-    return min((wait for wait in waits if wait is not None), default=None)
