@@ -22,7 +22,7 @@ from hack import images
 from traincrew.api.kinds.mpicluster.codesync import CodeSync
 from traincrew.plan.chainerjob.children import PATHS
 from traincrew.plan.mpicluster import codesync
-from traincrew.plan.shared import openmpi
+from traincrew.plan.shared.templates import openmpi
 
 if TYPE_CHECKING:
     from pathlib import Path

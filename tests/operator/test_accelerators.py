@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from traincrew.cli.main import cli
 from traincrew.operator.accelerators import LARGEST, AcceleratorsError, read
-from traincrew.plan.shared.accelerators import Accelerator, Volume
+from traincrew.plan.shared.templates.accelerators import Accelerator, Volume
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -226,6 +226,7 @@ def status_schema(own: StatusWords) -> dict[str, Any]:
 
     Unknown fields are kept: they may come from other versions, or from a newer Job status.
     """
+    # Over 60 lines: a table of the fields of every status.
     time = {"type": "string", "format": "date-time"}
     count = {"type": "integer", "format": "int32"}
 

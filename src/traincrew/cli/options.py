@@ -13,7 +13,7 @@ from traincrew.cli.errors import BadInput
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from traincrew.plan.shared.accelerators import Accelerators
+    from traincrew.plan.shared.templates.accelerators import Accelerators
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -65,7 +65,7 @@ def read_accelerators(path: Path | None) -> Accelerators:
     Raises:
         BadInput: The file cannot be used; the message names it, the field and the fix.
     """
-    from traincrew.plan.shared.accelerators import NO_ACCELERATORS
+    from traincrew.plan.shared.templates.accelerators import NO_ACCELERATORS
 
     if path is None:
         return NO_ACCELERATORS

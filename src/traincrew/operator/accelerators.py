@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from traincrew.engine import yamlreader
-from traincrew.plan.shared.accelerators import Accelerators, parse
+from traincrew.plan.shared.templates.accelerators import Accelerators, parse
 
 if TYPE_CHECKING:
     from pathlib import Path

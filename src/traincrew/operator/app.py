@@ -57,6 +57,7 @@ async def run_operator(
     Raises:
         ApiError: The API server cannot be used with this configuration.
     """
+    # Over 60 lines: what is started last is ended first.
     async with contextlib.AsyncExitStack() as stack:
         always = await stack.enter_async_context(Client(config, user_agent=USER_AGENT))
         client, elector = always, None

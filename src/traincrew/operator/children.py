@@ -3,6 +3,7 @@
 If the API refuses a write, permanently or not, the plan reports it to the user; any other error is
 raised, and the job is requeued.
 """
+# Over 400 lines: each write has its refusals beside it: create, patch, key pairs, delete, dry run.
 
 from __future__ import annotations
 

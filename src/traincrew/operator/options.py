@@ -8,7 +8,7 @@ from importlib.metadata import version
 
 from msgspec import Struct, field
 
-from traincrew.plan.shared.accelerators import NO_ACCELERATORS, Accelerators
+from traincrew.plan.shared.templates.accelerators import NO_ACCELERATORS, Accelerators
 
 VERSION = version("traincrew")
 HELPER_IMAGE = f"traincrew/helper:{VERSION}"

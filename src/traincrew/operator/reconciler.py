@@ -13,6 +13,7 @@ All decisions are in the plan, all I/O is here. Three rules keep it safe without
 So a reconcile based on a stale cache, or a late write of a former leader, results in a conflict and
 does not undo the changes of others.
 """
+# Over 400 lines: one reconcile from request to status; its steps share the state of one job.
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ from plan.mxjob.manifests import distributed, local, replica, template
 from traincrew.api.kinds.mxjob import types as api
 from traincrew.plan.mxjob import children, events
 from traincrew.plan.mxjob.children import Place
-from traincrew.plan.shared.accelerators import Accelerator, Accelerators, Volume
 from traincrew.plan.shared.model import Event
+from traincrew.plan.shared.templates.accelerators import Accelerator, Accelerators, Volume
 
 if TYPE_CHECKING:
     from traincrew.api.meta import Owner

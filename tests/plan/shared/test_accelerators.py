@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from traincrew.plan.shared.accelerators import (
+from traincrew.plan.shared.templates.accelerators import (
     NO_ACCELERATORS,
     Accelerator,
     Accelerators,

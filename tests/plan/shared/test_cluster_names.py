@@ -17,7 +17,7 @@ from traincrew.api.kinds.mxjob import types as mxjob
 from traincrew.plan.chainerjob import children as chainer_children
 from traincrew.plan.elasticjob import children as elastic_children
 from traincrew.plan.mxjob import children as mx_children
-from traincrew.plan.shared import podtemplate
+from traincrew.plan.shared.templates import podtemplate
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from traincrew.plan.shared import openmpi
+from traincrew.plan.shared.templates import openmpi
 
 SHELLS = [
     shell

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from traincrew.local.leftovers import Removed
     from traincrew.local.node import ClaimContents, PodOptions, Written
     from traincrew.operator.options import ProgressOptions
-    from traincrew.plan.shared.accelerators import Accelerators
+    from traincrew.plan.shared.templates.accelerators import Accelerators
 
 READY_SECONDS = 30.0
 _LOOPBACK = "127.0.0.1"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from traincrew.operator.options import ProgressOptions
-    from traincrew.plan.shared.accelerators import Accelerators
+    from traincrew.plan.shared.templates.accelerators import Accelerators
 
 # Flags of the operators this one replaces and of the log library they use (glog), which are written
 # with one dash or two: those with a value, and switches.
@@ -213,6 +213,7 @@ def operator_command(  # noqa: PLR0917 - click passes by name
     -kubeconfig, -master, -v 4, -stderrthreshold INFO, -logtostderr and the like; so are the
     variables MY_POD_NAMESPACE (where the Lease is) and MY_POD_NAME (who holds it).
     """
+    # Over 60 lines: its parameters are the options of the command.
     import asyncio
 
     from traincrew.engine.config import load_config

@@ -135,6 +135,7 @@ def run_command(  # noqa: PLR0917 - click passes by name
       124    --timeout was reached
       128+N  ended by signal N, as 130 by Ctrl-C
     """  # noqa: D301 - click's mark for text it must not wrap
+    # Over 60 lines: its parameters are the options of the command.
     import gc
 
     # Nothing that is loaded here is garbage; collecting would take a tenth of the start-up time.

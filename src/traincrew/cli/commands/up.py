@@ -59,6 +59,7 @@ def up_command(  # noqa: PLR0917 - click passes by name
 
     A relative hostPath in a manifest is below the directory the cluster was started in.
     """
+    # Over 60 lines: its parameters are the options of the command.
     if no_operator and controller_config_file is not None:
         raise BadInput(
             "--controller_config_file is for our operator, which --no-operator leaves out; give it"

@@ -14,6 +14,7 @@ Without the watch (forbidden, broken) it falls back to polling every ``retry_per
 
 Also unlike client-go's, a leader that has lost the Lease can take part again: see `Manager`.
 """
+# Over 400 lines: the two proofs of leadership (clock and Lease) are read together.
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 It handles paths, not kinds: no schemas, defaults, admission or field ownership. An apply patch
 merges maps and replaces lists. Tests that need the real rules run against the embedded cluster.
 """
+# Over 400 lines: one server whose verbs, watches and faults share one store.
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ format. It is one file that uses the standard library alone, because it is copie
 started once per remote host of an MPI job: it must start in milliseconds and need nothing from the
 image. On a real cluster the helper image has the real kubectl at the same path.
 """
+# Over 400 lines: it is one file because it is copied into pods.
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
 """The kubelet of the embedded cluster: one for all its virtual nodes."""
+# Over 400 lines: the node's parts are built, started and ended in one place.
 
 from __future__ import annotations
 

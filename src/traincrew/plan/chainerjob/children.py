@@ -20,9 +20,10 @@ from traincrew.api.kinds.chainerjob.types import (
     main_container,
     slots,
 )
-from traincrew.plan.shared import openmpi, podtemplate, reporting
+from traincrew.plan.shared import reporting
 from traincrew.plan.shared.kind import RBAC
 from traincrew.plan.shared.model import FINGERPRINT
+from traincrew.plan.shared.templates import openmpi, podtemplate
 from traincrew.plan.shared.writes import digest
 
 if TYPE_CHECKING:

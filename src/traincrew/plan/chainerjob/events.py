@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from traincrew.api.kinds.chainerjob.types import MASTER
 from traincrew.plan.chainerjob.children import PATHS, Names, master_fingerprint
-from traincrew.plan.shared import openmpi
 from traincrew.plan.shared.model import FINGERPRINT, Event
+from traincrew.plan.shared.templates import openmpi
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -34,6 +34,7 @@ def status_with_counts(
         edits: What the spec requires of the existing pods; None if nothing.
         slots: MPI slots of each pod, of the master and by set; those in the status by default.
     """
+    # Over 60 lines: the counts depend on each other.
     before = podrecords.read(current.stored.pod_records)
     if edits is not None and current.observed.confirmed:
         before = podrecords.unrelease(before, edits.staying)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from traincrew.plan.chainerjob import children
-from traincrew.plan.shared import openmpi, podtemplate
 from traincrew.plan.shared.grants import OwnedPods
 from traincrew.plan.shared.model import FINGERPRINT, ChildKey, Observed, Write
+from traincrew.plan.shared.templates import openmpi, podtemplate
 from traincrew.plan.shared.views import (
     BatchJobView,
     ConfigMapView,

@@ -18,7 +18,8 @@ from traincrew.api.kinds.elasticjob.types import (
     ElasticJobSpec,
     main_container,
 )
-from traincrew.plan.shared import podtemplate, reporting
+from traincrew.plan.shared import reporting
+from traincrew.plan.shared.templates import podtemplate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

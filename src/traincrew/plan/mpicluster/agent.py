@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from traincrew.api.kinds.mpicluster.transport import KUBECTL_CONTAINER
 from traincrew.api.kinds.mpicluster.types import MASTER_CONTAINER, OWN_PREFIX, WORKER_CONTAINER
-from traincrew.plan.shared import openmpi, podtemplate
+from traincrew.plan.shared.templates import openmpi, podtemplate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -25,9 +25,10 @@ import msgspec
 from traincrew.api.kinds.mpicluster.transport import EXEC
 from traincrew.api.kinds.mpicluster.types import MASTER, MASTER_CONTAINER, WORKER, MPIClusterSpec
 from traincrew.plan.mpicluster import agent, templates
-from traincrew.plan.shared import openmpi, podtemplate, reporting
+from traincrew.plan.shared import reporting
 from traincrew.plan.shared.kind import RBAC
 from traincrew.plan.shared.model import FINGERPRINT, KEY_GENERATION
+from traincrew.plan.shared.templates import openmpi, podtemplate
 from traincrew.plan.shared.writes import digest
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from traincrew.api.kinds.mpicluster.codesync import COMMIT, FETCH_SUFFIX, UPDATE_SUFFIX
 from traincrew.api.kinds.mpicluster.types import OWN_PREFIX
 from traincrew.plan.mpicluster import codeupdate
-from traincrew.plan.shared import podtemplate
+from traincrew.plan.shared.templates import podtemplate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

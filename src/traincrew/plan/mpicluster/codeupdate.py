@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import Any
 
 from traincrew.api.runpolicy import INT32_MAX
-from traincrew.plan.shared import podtemplate
+from traincrew.plan.shared.templates import podtemplate
 
 TIMEOUT_SECONDS = 300
 """Limit of an attempt without timeoutSeconds: a server that never answers must be reported."""

@@ -17,7 +17,7 @@ from traincrew.api.kinds.mpicluster.types import (
     WORKER_CONTAINER,
 )
 from traincrew.plan.mpicluster import agent, codesync
-from traincrew.plan.shared import openmpi, podtemplate
+from traincrew.plan.shared.templates import openmpi, podtemplate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -17,10 +17,11 @@ from traincrew.plan.mpicluster.children import (
     HOSTFILE,
     LABEL_EXTERNAL,
 )
-from traincrew.plan.shared import pods, podtemplate
+from traincrew.plan.shared import pods
 from traincrew.plan.shared.grants import OwnedPods, granted
 from traincrew.plan.shared.grants import names as names_to_grant
 from traincrew.plan.shared.model import FINGERPRINT, ChildKey, Write
+from traincrew.plan.shared.templates import podtemplate
 from traincrew.plan.shared.views import ChildView, ConfigMapView, RoleBindingView, RoleView
 from traincrew.plan.shared.writes import annotate, digest, fingerprint, patch, stages, with_field
 

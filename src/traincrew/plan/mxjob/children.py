@@ -12,15 +12,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from traincrew.api.kinds.mxjob.types import CONTAINER, SCHEDULER, SERVER, WORKER
-from traincrew.plan.shared import accelerators, podtemplate, reporting
+from traincrew.plan.shared import reporting
+from traincrew.plan.shared.templates import accelerators, podtemplate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from traincrew.api.kinds.mxjob.types import MxJobSpec, ReplicaSpec
     from traincrew.api.meta import Owner
-    from traincrew.plan.shared.accelerators import Accelerators
     from traincrew.plan.shared.reporting import Endpoint
+    from traincrew.plan.shared.templates.accelerators import Accelerators
 
 LABEL_MARKER = "mxnet.mlkube.io"
 """On every child, with an empty value, in either API group."""

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 from traincrew.plan.mxjob import children
 from traincrew.plan.mxjob.observed import State
 from traincrew.plan.mxjob.restarts import GRACE_SECONDS
-from traincrew.plan.shared import pods, podtemplate
+from traincrew.plan.shared import pods
 from traincrew.plan.shared.model import ChildKey, Observed, Write
+from traincrew.plan.shared.templates import podtemplate
 from traincrew.plan.shared.views import BatchJobView
 from traincrew.plan.shared.writes import patch, stages
 
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from traincrew.api.meta import Owner
     from traincrew.plan.mxjob.children import Place
     from traincrew.plan.mxjob.observed import ObservedJob, Replica
-    from traincrew.plan.shared.accelerators import Accelerators
     from traincrew.plan.shared.reporting import Endpoint
+    from traincrew.plan.shared.templates.accelerators import Accelerators
     from traincrew.plan.shared.views import ChildView
     from traincrew.plan.shared.writes import Stages
 

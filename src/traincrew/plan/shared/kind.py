@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from msgspec import Struct
 
-from traincrew.plan.shared.accelerators import NO_ACCELERATORS, Accelerators
+from traincrew.plan.shared.templates.accelerators import NO_ACCELERATORS, Accelerators
 from traincrew.plan.shared.views import (
     BatchJobView,
     ChildView,

@@ -12,6 +12,7 @@ The rules, with Kubeflow's vocabulary and the behavior of a batch Job (docs/desi
 - ``startTime`` is set once per execution, ``completionTime`` once.
 - Counters only grow; `podrecords` counts the restarts.
 """
+# Over 400 lines: one state machine: every rule about a condition is here.
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
 """The state of pods as one line for status and event messages."""
+# Over 400 lines: one rule of what a pod is doing, for every state a pod can be in.
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from traincrew.plan.shared import podtemplate
+from traincrew.plan.shared.templates import podtemplate
 
 if TYPE_CHECKING:
     from traincrew.api.meta import Owner

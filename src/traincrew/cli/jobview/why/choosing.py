@@ -1,4 +1,5 @@
 """Chooses the explanation: of the job's own state, else of the pod that keeps it from running."""
+# Over 400 lines: the order of the explanations is read in one place.
 
 from __future__ import annotations
 

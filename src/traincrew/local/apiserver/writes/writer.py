@@ -89,6 +89,7 @@ class Writer:
             tracking_subresource: subresource for managedFields, when it differs from `subresource`.
             both_parts: whether to write both spec and status, without validation (binding).
         """
+        # Over 60 lines: the steps of one write, in upstream's order.
         old = convert(resource, entry).obj
         complete = pipeline.default(resource, new, options, valid=valid)
         if not tracked:

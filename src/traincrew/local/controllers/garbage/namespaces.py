@@ -54,6 +54,7 @@ def remaining_conditions(
         now: Seconds since the epoch.
         failures: What failed.
     """
+    # Over 60 lines: one condition after the other.
     counts = ", ".join(
         f"{name} has {len(items)} resource instances" for name, items in sorted(remaining.items())
     )

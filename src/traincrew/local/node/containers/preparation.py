@@ -1,4 +1,5 @@
 """Preparation of a container before its start: variables, user, mounts, files."""
+# Over 400 lines: the steps before a start, in their order.
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ are gone it continues, and a new node adopts it by the files it writes (see `fil
 """
 
 # No pathlib in here: it would double the imports of every shim.
+# Over 400 lines: one process, from the start of a container to the record of its end.
 from __future__ import annotations
 
 import json

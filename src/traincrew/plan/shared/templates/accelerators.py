@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
 
-from traincrew.plan.shared.podtemplate import (
+from traincrew.plan.shared.templates.podtemplate import (
     Document,
     add_env,
     add_mounts,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from traincrew.plan.shared import podtemplate
+from traincrew.plan.shared.templates import podtemplate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

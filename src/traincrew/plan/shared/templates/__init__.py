@@ -1,0 +1,1 @@
+"""What the pod templates of all kinds are given: settings for accelerators, Open MPI, mounts."""
