@@ -1,4 +1,4 @@
-"""Subresources with a single response; logs, exec and attach are in `logs_and_exec`."""
+"""Subresources with a single response; those with streams have modules for themselves."""
 
 from __future__ import annotations
 
@@ -119,13 +119,13 @@ def _stream(module: str, function: str) -> Callable[..., Awaitable[web.StreamRes
 
 
 SUBRESOURCES: dict[str, Callable[..., Awaitable[web.StreamResponse]]] = {
-    "attach": _stream("logs_and_exec", "serve_attach"),
+    "attach": _stream("remotecommand", "serve_attach"),
     "binding": _binding,
     "ephemeralcontainers": _part,
     "eviction": _eviction,
-    "exec": _stream("logs_and_exec", "serve_exec"),
+    "exec": _stream("remotecommand", "serve_exec"),
     "finalize": _finalize,
-    "log": _stream("logs_and_exec", "serve_log"),
+    "log": _stream("logs", "serve_log"),
     "portforward": _stream("portforward", "serve_portforward"),
     "scale": _scale,
     "status": _part,
