@@ -63,10 +63,14 @@ async def _part(
 async def _scale(
     responder: Responder, call: Call, resource: ResourceType, *_: Any
 ) -> web.StreamResponse:
-    entry = _entry(responder, call, resource)
-    if call.method == "GET":
-        return await responder.send_document(call, get_scale(resource, entry))
-    return await responder.send_document(call, write_scale(responder.verbs, call, resource, entry))
+    def attempt(bound: ResourceType) -> Document:
+        entry = _entry(responder, call, bound)
+        if call.method == "GET":
+            return get_scale(bound, entry)
+        return write_scale(responder.verbs, call, bound, entry)
+
+    content = await responder.run_converted(resource, attempt, warnings=call.warnings)
+    return await responder.send_document(call, content)
 
 
 async def _binding(
