@@ -69,7 +69,7 @@ class Responder:
         """Send an object once it is committed."""
         representation = self.representation(call, resource)
         body = await self.run_converted(
-            resource, lambda bound: self.representation(call, bound).single(entry)
+            resource, lambda bound: representation.of(bound).single(entry)
         )
         await self.wait_until_committed()
         response = answers.payload(body, code=code, content_type=representation.content_type)
@@ -82,7 +82,7 @@ class Responder:
         """Send a page of a list once the state it describes is committed."""
         representation = self.representation(call, resource)
         body = await self.run_converted(
-            resource, lambda bound: self.representation(call, bound).page(page(bound))
+            resource, lambda bound: representation.of(bound).page(page(bound))
         )
         await self.wait_until_committed()
         response = answers.payload(body, content_type=representation.content_type)

@@ -16,6 +16,7 @@ from traincrew.local.apiserver.values.errors import StatusError
 from . import answers
 
 if TYPE_CHECKING:
+    from traincrew.local.apiserver.reads.representation import Representation
     from traincrew.local.apiserver.reads.watch import WatchHub
     from traincrew.local.apiserver.registry import ResourceType
     from traincrew.local.apiserver.requests import Call
@@ -114,7 +115,7 @@ async def serve_watch(
     if resource.conversion is None:
         watch = Watch(selection, representation, chunked)
     else:
-        watch = _converted_watch(call, resource, responder, selection, chunked)
+        watch = _converted_watch(resource, responder, selection, representation, chunked)
     try:
         try:
             await watch.begin(hub, resource, options)
@@ -146,10 +147,10 @@ async def serve_watch(
 
 
 def _converted_watch(
-    call: Call,
     resource: ResourceType,
     responder: Responder,
     selection: Selection,
+    representation: Representation,
     chunked: ChunkedResponse,
 ) -> Watch:
     """Return a watch of a resource whose objects a webhook converts."""
@@ -161,7 +162,7 @@ def _converted_watch(
     async def answer(needed: ConversionNeeded) -> None:
         await responder.converter.answer(conversion, needed, known)
 
-    representation = responder.representation(call, bound)
+    representation = representation.of(bound)
     return ConvertedWatch(
         selection, representation, chunked, resource=bound, known=known, answer=answer
     )

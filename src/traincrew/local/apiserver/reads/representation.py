@@ -42,6 +42,12 @@ class Representation:
         """Representations with the same key encode the same bytes."""
         self.content_type = "application/yaml" if form.yaml else "application/json"
 
+    def of(self, resource: ResourceType) -> Representation:
+        """Return the same for a resource that is bound to the answers of a conversion webhook."""
+        if resource is self._resource:
+            return self
+        return Representation(resource, self._form, self._include, self._clock)
+
     def _metadata(self, obj: Document) -> Document:
         return {
             "kind": "PartialObjectMetadata",
