@@ -1,4 +1,4 @@
-"""An admission webhook server that answers AdmissionReviews over HTTPS, as a pod would run it."""
+"""A webhook server that answers AdmissionReviews and ConversionReviews, as a pod would run it."""
 
 import asyncio
 import base64
@@ -42,6 +42,7 @@ class Hook:
     paths: list[str] = field(default_factory=list)
     answer: Callable[[Document], Document] = allow
     before: Callable[[], Any] | None = None
+    convert: Callable[[Document], Document] | None = None
 
     def webhook(self, name: str = "a.example.com", path: str = "/check", **more: Any) -> Document:
         """Return a webhook of a configuration that sends config maps to this server."""
@@ -88,9 +89,13 @@ async def running_hook(
         hook.paths.append(request.path)
         if hook.before is not None:
             await hook.before()
-        response = {"uid": review["request"]["uid"], **hook.answer(review["request"])}
+        asked = hook.answer
+        if review["kind"] == "ConversionReview":
+            assert hook.convert is not None
+            asked = hook.convert
+        response = {"uid": review["request"]["uid"], **asked(review["request"])}
         return web.json_response({
-            "kind": "AdmissionReview", "apiVersion": review["apiVersion"], "response": response
+            "kind": review["kind"], "apiVersion": review["apiVersion"], "response": response
         })  # fmt: skip
 
     application = web.Application()

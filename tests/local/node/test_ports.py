@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -223,3 +224,43 @@ async def test_what_a_command_has_left_running_has_the_ports_of_its_pod(pods: Po
         async with asyncio.timeout(30):
             while await pods.ask(instance, PORT + 1, "127.0.0.1") != address:
                 await asyncio.sleep(0.05)
+
+
+# Prints the addresses of the interfaces, by the call that Open MPI makes.
+INTERFACES = """
+import array, fcntl, socket, struct
+buffer = array.array("B", bytes(40 * 64))
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+    request = struct.pack("iL", len(buffer), buffer.buffer_info()[0])
+    length = struct.unpack("iL", fcntl.ioctl(asked, 0x8912, request))[0]
+    for start in range(0, length, 40):
+        name = bytes(buffer[start : start + 16])
+        same = fcntl.ioctl(asked, 0x8915, name + bytes(24))
+        assert same[20:24] == bytes(buffer[start + 20 : start + 24])
+        up = struct.unpack_from("=H", fcntl.ioctl(asked, 0x8913, name + bytes(24)), 16)[0] & 1
+        print(name.split(b"\\0")[0].decode(), socket.inet_ntoa(same[20:24]), up)
+try:
+    fcntl.ioctl(0, 0x8912, bytearray(16))
+except OSError as error:
+    print("no socket", error.errno)
+"""
+
+
+@pytest.fixture
+def machine() -> list[str]:
+    """What the program prints outside of pods."""
+    command = [PYTHON, "-c", INTERFACES]
+    printed = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True, timeout=60
+    )
+    return printed.stdout.splitlines()
+
+
+async def test_a_pods_address_is_among_those_of_the_interfaces(
+    pods: Pods, machine: list[str]
+) -> None:
+    one = await pods.start(ONE, [PORT], str(PORT), "0.0.0.0")
+    seen = (await pods.ask(one, PORT, "", INTERFACES)).splitlines()
+    others = [line.split()[0] for line in machine if not line.startswith(("lo ", "no socket"))]
+    own = [f"{others[0]}:p {ONE} 1"] if others else []
+    assert seen == [*machine[:-1], *own, machine[-1]]

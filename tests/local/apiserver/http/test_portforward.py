@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 import pytest
 
-from local.apiserver.support import DEADLINE, PODS, SECRET, Api, pod
+from local.apiserver.spdy_client import SpdyClient
+from local.apiserver.support import DEADLINE, PODS, Api, pod
 from traincrew.local.apiserver.http.node_backend import StreamRefusedError
-from traincrew.local.apiserver.http.portforward.spdy import DICTIONARY
+from traincrew.local.apiserver.http.spdy.connection import DICTIONARY
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 BINDING = {"target": {"kind": "Node", "name": "n"}}
-TUNNEL = "SPDY/3.1+portforward.k8s.io"
+PATH, PROTOCOL = f"{PODS}/p/portforward", "portforward.k8s.io"
+TUNNEL = f"SPDY/3.1+{PROTOCOL}"
 
 
 class Node:
@@ -75,127 +77,13 @@ async def node(api: Api) -> AsyncIterator[Node]:
         server.close()
 
 
-class Client:
-    """The client's side of SPDY, over an upgraded connection or through a websocket."""
-
-    def __init__(self, api: Api) -> None:
-        self.api = api
-        self.deflate = zlib.compressobj(zdict=DICTIONARY)
-        self.inflate = zlib.decompressobj(zdict=DICTIONARY)
-        self.buffer = b""
-        self.number = -1
-        self.data: dict[int, bytes] = {}
-        self.ended: set[int] = set()
-        self.replied: set[int] = set()
-        self.reset: set[int] = set()
-        self.pings: list[bytes] = []
-
-    async def upgrade(self, protocol: str = "portforward.k8s.io") -> bytes:
-        """Upgrade to SPDY; return the head of the response."""
-        server = self.api.server
-        self.reader, self.writer = await asyncio.open_connection("127.0.0.1", server.port)
-        lines = [
-            f"POST {PODS}/p/portforward HTTP/1.1",
-            f"Authorization: Bearer {SECRET}",
-            "Host: 127.0.0.1",
-            "Connection: Upgrade",
-            "Upgrade: SPDY/3.1",
-            f"X-Stream-Protocol-Version: {protocol}",
-            "Content-Length: 0",
-        ]
-        self.writer.write(("\r\n".join(lines) + "\r\n\r\n").encode())
-        return await self.reader.readuntil(b"\r\n\r\n")
-
-    async def tunnel(self) -> None:
-        """Open a websocket that tunnels SPDY."""
-        self.socket = await self.api.session.ws_connect(
-            self.api.server.url + f"{PODS}/p/portforward", protocols=[TUNNEL]
-        )
-        assert self.socket.protocol == TUNNEL
-
-    async def send(self, data: bytes) -> None:
-        if hasattr(self, "socket"):
-            await self.socket.send_bytes(data)
-        else:
-            self.writer.write(data)
-            await self.writer.drain()
-
-    async def _more(self) -> bytes:
-        if not hasattr(self, "socket"):
-            return await self.reader.read(65536)
-        message = await self.socket.receive()
-        return message.data if message.type is aiohttp.WSMsgType.BINARY else b""
-
-    async def open(self, **headers: str) -> int:
-        """Open a stream."""
-        self.number += 2
-        pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
-        block = struct.pack("!I", len(pairs))
-        for pair in pairs:
-            for text in pair:
-                block += struct.pack("!I", len(text)) + text
-        block = self.deflate.compress(block) + self.deflate.flush(zlib.Z_SYNC_FLUSH)
-        body = struct.pack("!IIH", self.number, 0, 0) + block
-        await self.send(struct.pack("!II", 0x80030001, len(body)) + body)
-        return self.number
-
-    async def pair(self, port: int, request: str) -> tuple[int, int]:
-        """The streams of a connection, as kubectl opens them: (error, data)."""
-        error = await self.open(streamType="error", port=str(port), requestID=request)
-        await self.write(error, b"", end=True)
-        return error, await self.open(streamType="data", port=str(port), requestID=request)
-
-    async def write(self, stream: int, data: bytes, *, end: bool = False) -> None:
-        await self.send(struct.pack("!II", stream, end << 24 | len(data)) + data)
-
-    async def frame(self) -> bool:
-        """Read one frame; False at the end."""
-        while len(self.buffer) < 8 or len(self.buffer) < 8 + self._length():
-            more = await asyncio.wait_for(self._more(), DEADLINE)
-            if not more:
-                return False
-            self.buffer += more
-        first, rest = struct.unpack_from("!II", self.buffer)
-        body = self.buffer[8 : 8 + self._length()]
-        self.buffer = self.buffer[8 + self._length() :]
-        if first == 0x80030002:
-            self.replied.add(struct.unpack_from("!I", body)[0])
-            assert self.inflate.decompress(body[4:]) == bytes(4)
-        elif first == 0x80030003:
-            self.reset.add(struct.unpack_from("!I", body)[0])
-        elif first == 0x80030006:
-            self.pings.append(body)
-        else:
-            self.data[first] = self.data.get(first, b"") + body
-            if rest >> 24:
-                self.ended.add(first)
-        return True
-
-    def _length(self) -> int:
-        return int(struct.unpack_from("!I", self.buffer, 4)[0] & 0xFFFFFF)
-
-    async def until_ended(self, *streams: int) -> None:
-        while not self.ended.issuperset(streams):
-            assert await self.frame(), "the server has ended the connection"
-
-    async def until_data(self, stream: int, data: bytes) -> None:
-        while self.data.get(stream) != data:
-            assert await self.frame(), "the server has ended the connection"
-
-    async def close(self) -> None:
-        if hasattr(self, "socket"):
-            await self.socket.close()
-        else:
-            self.writer.close()
-
-
 @pytest.fixture(params=["upgraded", "tunnel"])
-async def client(request: pytest.FixtureRequest, api: Api, node: Node) -> AsyncIterator[Client]:
-    client = Client(api)
+async def client(request: pytest.FixtureRequest, api: Api, node: Node) -> AsyncIterator[SpdyClient]:
+    client = SpdyClient(api)
     if request.param == "tunnel":
-        await client.tunnel()
+        await client.tunnel(PATH, TUNNEL)
     else:
-        head = await client.upgrade()
+        head = await client.upgrade(PATH, PROTOCOL)
         assert head.startswith(b"HTTP/1.1 101")
         assert b"X-Stream-Protocol-Version: portforward.k8s.io\r\n" in head
         assert b"Upgrade: SPDY/3.1\r\n" in head
@@ -214,7 +102,7 @@ def test_the_header_dictionary_is_that_of_the_specification() -> None:
     assert zlib.adler32(DICTIONARY) == 0xE3C6A7C2
 
 
-async def test_bytes_are_forwarded_in_both_directions(client: Client, node: Node) -> None:
+async def test_bytes_are_forwarded_in_both_directions(client: SpdyClient, node: Node) -> None:
     error, data = await client.pair(7, "0")
     await client.write(data, b"ping")
     await client.until_data(data, b"ping")
@@ -228,12 +116,12 @@ async def test_bytes_are_forwarded_in_both_directions(client: Client, node: Node
     assert client.data[error] == b""
 
 
-async def _in_pieces(client: Client, stream: int, data: bytes) -> None:
+async def _in_pieces(client: SpdyClient, stream: int, data: bytes) -> None:
     for start in range(0, len(data), 32768):
         await client.write(stream, data[start : start + 32768])
 
 
-async def test_the_end_of_the_clients_data_is_forwarded(client: Client, node: Node) -> None:
+async def test_the_end_of_the_clients_data_is_forwarded(client: SpdyClient, node: Node) -> None:
     """The program responds only after the end of the data."""
     _, data = await client.pair(8, "0")
     await client.write(data, b"x" * 1000)
@@ -242,13 +130,13 @@ async def test_the_end_of_the_clients_data_is_forwarded(client: Client, node: No
     assert client.data[data] == b"1000"
 
 
-async def test_streams_are_closed_when_the_program_closes(client: Client, node: Node) -> None:
+async def test_streams_are_closed_when_the_program_closes(client: SpdyClient, node: Node) -> None:
     error, data = await client.pair(9, "0")
     await client.until_ended(error, data)
     assert client.data == {error: b"", data: b"hello"}
 
 
-async def test_many_concurrent_connections(client: Client, node: Node) -> None:
+async def test_many_concurrent_connections(client: SpdyClient, node: Node) -> None:
     pairs = [await client.pair(7, str(number)) for number in range(50)]
     for number, (_, data) in enumerate(pairs):
         await client.write(data, b"%d" % number)
@@ -259,7 +147,9 @@ async def test_many_concurrent_connections(client: Client, node: Node) -> None:
     await until_closed(node)
 
 
-async def test_a_port_without_a_listener_is_reported(client: Client, api: Api, node: Node) -> None:
+async def test_a_port_without_a_listener_is_reported(
+    client: SpdyClient, api: Api, node: Node
+) -> None:
     uid = (await api.get(f"{PODS}/p")).ok()["metadata"]["uid"]
     error, data = await client.pair(999, "0")
     await client.until_ended(error, data)
@@ -270,7 +160,7 @@ async def test_a_port_without_a_listener_is_reported(client: Client, api: Api, n
     await client.until_data(data, b"still here")
 
 
-async def test_invalid_streams_are_closed(client: Client, node: Node) -> None:
+async def test_invalid_streams_are_closed(client: SpdyClient, node: Node) -> None:
     for headers in (
         {"streamType": "data", "port": "nine", "requestID": "0"},
         {"streamType": "data", "port": "70000", "requestID": "0"},
@@ -280,14 +170,14 @@ async def test_invalid_streams_are_closed(client: Client, node: Node) -> None:
         await client.until_ended(await client.open(**headers))
 
 
-async def test_pings_are_answered(client: Client, node: Node) -> None:
+async def test_pings_are_answered(client: SpdyClient, node: Node) -> None:
     await client.send(struct.pack("!III", 0x80030006, 4, 1))
     while not client.pings:
         assert await client.frame()
     assert client.pings == [struct.pack("!I", 1)]
 
 
-async def test_a_reset_ends_the_connection_to_the_program(client: Client, node: Node) -> None:
+async def test_a_reset_ends_the_connection_to_the_program(client: SpdyClient, node: Node) -> None:
     _, data = await client.pair(7, "0")
     await client.write(data, b"x")
     await client.until_data(data, b"x")
@@ -307,14 +197,14 @@ async def test_a_reset_ends_the_connection_to_the_program(client: Client, node: 
     ],
 )
 async def test_protocol_violations_close_the_connection(
-    client: Client, node: Node, frame: bytes
+    client: SpdyClient, node: Node, frame: bytes
 ) -> None:
     await client.send(frame)
     while await client.frame():
         pass
 
 
-async def test_headers_over_the_limit_close_the_connection(client: Client, node: Node) -> None:
+async def test_headers_over_the_limit_close_the_connection(client: SpdyClient, node: Node) -> None:
     block = client.deflate.compress(bytes(10_000_000)) + client.deflate.flush(zlib.Z_SYNC_FLUSH)
     body = struct.pack("!IIH", 1, 0, 0) + block
     await client.send(struct.pack("!II", 0x80030001, len(body)) + body)
@@ -393,8 +283,11 @@ async def test_requests_without_an_upgrade_are_rejected(api: Api, node: Node) ->
         answer = await api.request(method, f"{PODS}/p/portforward")
         answer.refused(400, "BadRequest", "Upgrade request required")
     (await api.get(f"{PODS}/none/portforward")).refused(404, "NotFound", 'pods "none" not found')
-    client = Client(api)
-    assert (await client.upgrade("something.else")).startswith(b"HTTP/1.1 400")
+    client = SpdyClient(api)
+    assert (await client.upgrade(PATH, "something.else")).startswith(b"HTTP/1.1 403")
+    await client.close()
+    client = SpdyClient(api)
+    assert (await client.upgrade(PATH)).startswith(b"HTTP/1.1 400")
     await client.close()
     with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
         await api.session.ws_connect(
@@ -410,8 +303,8 @@ async def test_a_pod_without_a_node_is_rejected(api: Api, node: Node) -> None:
 
 
 async def test_the_server_stops_during_forwarding(api: Api, node: Node) -> None:
-    client = Client(api)
-    await client.upgrade()
+    client = SpdyClient(api)
+    await client.upgrade(PATH, PROTOCOL)
     _, data = await client.pair(7, "0")
     await client.write(data, b"x")
     await client.until_data(data, b"x")

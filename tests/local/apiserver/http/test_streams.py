@@ -348,7 +348,7 @@ async def test_errors_after_the_handshake_are_sent_in_the_stream(api: Api, node:
         ("p", {"command": "id", "container": "x"}, "container x is not valid for pod p"),
         ("two", {"command": "id"}, "a container name must be specified"),
         ("new", {"command": "id"}, "pod new does not have a host assigned"),
-        ("p", {"command": "id"}, "commands are run over websockets here"),
+        ("p", {"command": "id"}, "Upgrade request required"),
     ],
 )
 async def test_invalid_commands_are_rejected(

@@ -130,8 +130,18 @@ LABEL = "a DNS-1035 label must consist of lower case alphanumeric characters or 
         ),
         (
             {"spec": {"conversion": {"strategy": "Webhook"}}},
-            "spec.conversion.webhook.clientConfig",
+            "spec.conversion.webhookClientConfig",
             "required when strategy is set to Webhook",
+        ),
+        (
+            {"spec": {"conversion": {"webhook": {"clientConfig": {}}}}},
+            "spec.conversion.webhookClientConfig",
+            "should not be set when strategy is not set to Webhook",
+        ),
+        (
+            {"spec": {"conversion": {"webhook": {"conversionReviewVersions": ["v1"]}}}},
+            "spec.conversion.conversionReviewVersions",
+            "should not be set when strategy is not set to Webhook",
         ),
         (
             {
@@ -474,3 +484,61 @@ def test_some_keywords_are_refused_at_the_root_with_a_status_subresource() -> No
     assert structural.check(root, "root") == []
     (cause,) = structural.check(root, "root", status_subresource=True)
     assert "fields are allowed at the root of the schema if the status subresource" in cause.message
+
+
+SERVICE = {"name": "n", "namespace": "s", "port": 443}
+
+
+@pytest.mark.parametrize(
+    ("config", "field", "text"),
+    [
+        ({}, "", "exactly one of url or service is required"),
+        ({"url": "https://h", "service": SERVICE}, "", "exactly one of url or service is required"),
+        ({"url": "http://h/x"}, ".url", "'https' is the only allowed URL scheme; desired format:"),
+        ({"url": "https:///x"}, ".url", "host must be specified; desired format:"),
+        ({"url": "https://u@h"}, ".url", "user information is not permitted in the URL"),
+        ({"url": "https://h/#x"}, ".url", "fragments are not permitted in the URL"),
+        ({"url": "https://h/?x"}, ".url", "query parameters are not permitted in the URL"),
+        ({"service": SERVICE | {"port": 0}}, ".service.port", "must be between 1 and 65535"),
+        ({"service": SERVICE | {"path": "ab"}}, ".service.path", "must start with a '/'"),
+        ({"service": SERVICE | {"path": "//"}}, ".service.path", "segment[0] may not be empty"),
+        ({"service": SERVICE | {"path": "/a//"}}, ".service.path", "segment[1] may not be empty"),
+        (
+            {"service": SERVICE | {"path": "/A"}},
+            ".service.path",
+            "segment[0]: a lowercase RFC",
+        ),
+    ],
+)
+def test_how_a_conversion_webhook_is_called(config: dict[str, Any], field: str, text: str) -> None:
+    obj = definition()
+    webhook = {"clientConfig": config, "conversionReviewVersions": ["v1"]}
+    obj["spec"]["conversion"] = {"strategy": "Webhook", "webhook": webhook}
+    found = faults(obj)
+    assert f"spec.conversion.webhookClientConfig{field}" in dict(found)
+    assert text in dict(found)[f"spec.conversion.webhookClientConfig{field}"]
+
+
+@pytest.mark.parametrize(
+    ("versions", "field", "text"),
+    [
+        ([], "", "Required value"),
+        (["v7"], "", "must include at least one of v1, v1beta1"),
+        (["v1", "v1"], "[1]", "duplicate version"),
+        (["v1", "V2"], "[1]", LABEL),
+    ],
+)
+def test_versions_of_conversion_reviews(versions: list[str], field: str, text: str) -> None:
+    obj = definition()
+    webhook = {"clientConfig": {"service": SERVICE}, "conversionReviewVersions": versions}
+    obj["spec"]["conversion"] = {"strategy": "Webhook", "webhook": webhook}
+    ((path, said),) = faults(obj)
+    assert path == f"spec.conversion.conversionReviewVersions{field}"
+    assert text in said
+
+
+def test_a_stored_conversion_may_keep_unknown_versions() -> None:
+    obj = definition()
+    webhook = {"clientConfig": {"service": SERVICE}, "conversionReviewVersions": ["v7"]}
+    obj["spec"]["conversion"] = {"strategy": "Webhook", "webhook": webhook}
+    assert faults(clone(obj), obj) == []

@@ -207,7 +207,8 @@ async def test_failure_policy_of_a_webhook_that_cannot_be_called(api: Api, hook:
     (await api.post(VALIDATING, configuration(webhook))).ok(201)
     message = (
         'Internal error occurred: failed calling webhook "a.example.com": '
-        'failed to call webhook: service "gone" not found in "default"'
+        'failed to call webhook: Post "https://gone.default.svc:443/?timeout=10s": '
+        'service "gone" not found'
     )
     (await api.post(MAPS, config_map("a"))).refused(500, "InternalError", message)
     # Not for its own configuration, which could then never be repaired.

@@ -25,7 +25,7 @@ from traincrew.local.apiserver.values.errors import (
     no_such_path,
     success,
 )
-from traincrew.local.apiserver.webhooks import Webhooks
+from traincrew.local.apiserver.webhooks import Converter, Webhooks
 
 from . import answers, discovery, reviews, version
 from .bodies import as_text, prepared, read_body
@@ -84,7 +84,8 @@ class Dispatcher:
         self.definitions = definitions
         self._users = users
         self._authorizer = authorizer
-        self.responder = Responder(verbs, Webhooks(verbs.storage, verbs.registry), tokens)
+        webhooks = Webhooks(verbs.storage, verbs.registry)
+        self.responder = Responder(verbs, webhooks, Converter(verbs.storage), tokens)
 
     async def respond(
         self,
@@ -195,7 +196,7 @@ class Dispatcher:
             if call.flag("watch"):
                 self._allow(resource, "watch")
                 return await serve_watch(
-                    request, call, resource, self.hub, clock=self.verbs.clock, limit=stream_limit
+                    request, call, resource, self.responder, self.hub, limit=stream_limit
                 )
             self._allow(resource, "list")
             return await self._list(call, resource)
@@ -254,13 +255,10 @@ class Dispatcher:
         return await self.responder.send_document(call, content, code=201)
 
     async def _list(self, call: Call, resource: ResourceType) -> web.Response:
-        representation = self.responder.representation(call, resource)
-        page = list_page(self.verbs.storage, call, resource)
-        body = representation.page(page)
-        await self.responder.wait_until_committed()
-        response = answers.payload(body, content_type=representation.content_type)
-        answers.add_warnings(response, call.warnings)
-        return response
+        storage = self.verbs.storage
+        return await self.responder.send_page(
+            call, resource, lambda bound: list_page(storage, call, bound)
+        )
 
     def _options_body(self, call: Call) -> Document | None:
         return decode_body(call.body, call.content_type)[0] if call.body else None
@@ -277,16 +275,14 @@ class Dispatcher:
         return await self.responder.send_object(call, resource, entry)
 
     async def _delete_collection(self, call: Call, resource: ResourceType) -> web.Response:
-        representation = self.responder.representation(call, resource)
+        self.responder.representation(call, resource)  # may be 406, which has to come first
         entries = await self.responder.run_admitted(
             call,
             resource,
             lambda found: self.verbs.delete_collection(call, found, self._options_body(call)),
         )
         page = Page(entries, self.verbs.storage.revision, "", None)
-        body = representation.page(page)
-        await self.responder.wait_until_committed()
-        return answers.payload(body, content_type=representation.content_type)
+        return await self.responder.send_page(call, resource, lambda _: page)
 
     # -- subresources
 

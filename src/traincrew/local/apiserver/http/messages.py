@@ -6,11 +6,22 @@ from aiohttp import web
 
 from traincrew.local.apiserver.values.errors import bad_request
 
-__all__ = ["open_websocket"]
+__all__ = ["is_websocket", "offered", "open_websocket"]
 
 # Upstream: 32 MiB. kubectl sends at most 32 KiB at a time, the Python client what it is given, or
 # a mebibyte of a port.
 _MAX_MESSAGE_BYTES = 4 * 1024 * 1024
+
+
+def is_websocket(request: web.BaseRequest) -> bool:
+    """Return whether a request asks for a websocket."""
+    return request.headers.get("Upgrade", "").lower() == "websocket"
+
+
+def offered(request: web.BaseRequest, header: str) -> list[str]:
+    """Return the protocols that a client names in a header, its favourite first."""
+    values = ",".join(request.headers.getall(header, []))
+    return [each.strip() for each in values.split(",") if each.strip()]
 
 
 async def open_websocket(request: web.BaseRequest, *protocols: str) -> web.WebSocketResponse:

@@ -1,4 +1,4 @@
-"""Subresources with a single response; logs, exec and attach are in `logs_and_exec`."""
+"""Subresources with a single response; those with streams have modules for themselves."""
 
 from __future__ import annotations
 
@@ -63,10 +63,14 @@ async def _part(
 async def _scale(
     responder: Responder, call: Call, resource: ResourceType, *_: Any
 ) -> web.StreamResponse:
-    entry = _entry(responder, call, resource)
-    if call.method == "GET":
-        return await responder.send_document(call, get_scale(resource, entry))
-    return await responder.send_document(call, write_scale(responder.verbs, call, resource, entry))
+    def attempt(bound: ResourceType) -> Document:
+        entry = _entry(responder, call, bound)
+        if call.method == "GET":
+            return get_scale(bound, entry)
+        return write_scale(responder.verbs, call, bound, entry)
+
+    content = await responder.run_converted(resource, attempt, warnings=call.warnings)
+    return await responder.send_document(call, content)
 
 
 async def _binding(
@@ -119,13 +123,13 @@ def _stream(module: str, function: str) -> Callable[..., Awaitable[web.StreamRes
 
 
 SUBRESOURCES: dict[str, Callable[..., Awaitable[web.StreamResponse]]] = {
-    "attach": _stream("logs_and_exec", "serve_attach"),
+    "attach": _stream("remotecommand", "serve_attach"),
     "binding": _binding,
     "ephemeralcontainers": _part,
     "eviction": _eviction,
-    "exec": _stream("logs_and_exec", "serve_exec"),
+    "exec": _stream("remotecommand", "serve_exec"),
     "finalize": _finalize,
-    "log": _stream("logs_and_exec", "serve_log"),
+    "log": _stream("logs", "serve_log"),
     "portforward": _stream("portforward", "serve_portforward"),
     "scale": _scale,
     "status": _part,

@@ -7,20 +7,22 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from traincrew.local.apiserver.reads.representation import Representation
+from traincrew.local.apiserver.reads.convertedwatch import ConvertedWatch
 from traincrew.local.apiserver.reads.selection import Selection
 from traincrew.local.apiserver.reads.watch import BLOCK, Watch, error_line, watch_options
-from traincrew.local.apiserver.requests.negotiation import negotiate
+from traincrew.local.apiserver.requests.conversions import Conversions
 from traincrew.local.apiserver.values.errors import StatusError
 
 from . import answers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from traincrew.local.apiserver.reads.representation import Representation
     from traincrew.local.apiserver.reads.watch import WatchHub
     from traincrew.local.apiserver.registry import ResourceType
     from traincrew.local.apiserver.requests import Call
+    from traincrew.local.apiserver.requests.conversions import ConversionNeeded
+
+    from .responder import Responder
 
 __all__ = ["ChunkedResponse", "serve_watch"]
 
@@ -87,9 +89,9 @@ async def serve_watch(
     request: web.BaseRequest,
     call: Call,
     resource: ResourceType,
+    responder: Responder,
     hub: WatchHub,
     *,
-    clock: Callable[[], float],
     limit: int | None,
 ) -> web.StreamResponse:
     """Serve a WATCH until it ends.
@@ -98,21 +100,22 @@ async def serve_watch(
         request: the HTTP request.
         call: the parsed request.
         resource: the watched resource.
+        responder: negotiates the representation, and calls conversion webhooks.
         hub: the source of the changes.
-        clock: returns seconds since the epoch.
         limit: see `ChunkedResponse`.
 
     Raises:
         StatusError: for its options; a revision that is too old is reported in the stream.
     """
     options = watch_options(call, hub.storage.revision)
-    representation = Representation(
-        resource, negotiate(call.accept), call.text("includeObject"), clock
-    )
+    representation = responder.representation(call, resource)
     selection = Selection(call, resource)
     chunked = ChunkedResponse(request, "application/json", limit)
     answers.add_warnings(chunked.response, call.warnings)
-    watch = Watch(selection, representation, chunked)
+    if resource.conversion is None:
+        watch = Watch(selection, representation, chunked)
+    else:
+        watch = _converted_watch(resource, responder, selection, representation, chunked)
     try:
         try:
             await watch.begin(hub, resource, options)
@@ -141,3 +144,25 @@ async def serve_watch(
     finally:
         watch.close()
     return chunked.response
+
+
+def _converted_watch(
+    resource: ResourceType,
+    responder: Responder,
+    selection: Selection,
+    representation: Representation,
+    chunked: ChunkedResponse,
+) -> Watch:
+    """Return a watch of a resource whose objects a webhook converts."""
+    conversion = resource.conversion
+    assert conversion is not None
+    known = Conversions()
+    bound = resource.bound(known)
+
+    async def answer(needed: ConversionNeeded) -> None:
+        await responder.converter.answer(conversion, needed, known)
+
+    representation = representation.of(bound)
+    return ConvertedWatch(
+        selection, representation, chunked, resource=bound, known=known, answer=answer
+    )

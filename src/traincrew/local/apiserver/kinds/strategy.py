@@ -7,8 +7,9 @@ asked: a server starts with the resources alone.
 
 from __future__ import annotations
 
+import copy
 import re
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -23,6 +24,7 @@ from traincrew.local.apiserver.values.selectors import FieldLabels
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from traincrew.local.apiserver.requests.conversions import Conversions, WebhookConversion
     from traincrew.local.apiserver.storage import Storage
     from traincrew.local.apiserver.values.causes import Cause
     from traincrew.local.apiserver.values.documents import Document
@@ -199,6 +201,8 @@ class ResourceType(msgspec.Struct, frozen=True, dict=True):
         load_schema: loads the schema, once, when it is first needed.
         from_storage: converts a stored object to this version.
         to_storage: converts an object of this version to the stored one.
+        conversion: the webhook that converts its objects, instead of the two functions above;
+            those of a resource that is `bound` use what it has answered.
         package: holds the file with the kind's strategy; empty without one.
         strategy_file: name of that file, when it is not the kind's.
     """
@@ -228,6 +232,7 @@ class ResourceType(msgspec.Struct, frozen=True, dict=True):
     load_schema: Callable[[], schemas.ObjectSchema] | None = None
     from_storage: Callable[[Document], Document] | None = None
     to_storage: Callable[[Document], Document] | None = None
+    conversion: WebhookConversion | None = None
     package: str = ""
     strategy_file: str = ""
 
@@ -245,6 +250,15 @@ class ResourceType(msgspec.Struct, frozen=True, dict=True):
             ("subresources", tuple(sorted(extra, key=lambda subresource: subresource.name))),
         ):
             msgspec.structs.force_setattr(self, name, value)
+
+    def bound(self, conversions: Conversions) -> ResourceType:
+        """Return the resource for one request, with what its conversion webhook has answered."""
+        stored = f"{self.group}/{self.storage_version}"
+        bound = copy.copy(self)
+        for name, api_version in (("from_storage", self.api_version), ("to_storage", stored)):
+            convert = partial(conversions.converted, api_version=api_version)
+            msgspec.structs.force_setattr(bound, name, convert)
+        return bound
 
     @cached_property
     def api_version(self) -> str:

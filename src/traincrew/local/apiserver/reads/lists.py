@@ -13,6 +13,7 @@ from traincrew.local.apiserver.values.codec import DecodeError, decode, encode
 from traincrew.local.apiserver.values.errors import StatusError, bad_request, expired, invalid
 
 from .selection import Selection
+from .versions import selected
 
 if TYPE_CHECKING:
     from traincrew.local.apiserver.registry import ResourceType
@@ -124,6 +125,7 @@ def list_page(storage: Storage, call: Call, resource: ResourceType) -> Page:
 
     Raises:
         StatusError: 400 or 422 for its options, 410 when the requested revision is too old.
+        ConversionNeeded: a webhook has to convert objects before they can be selected.
     """
     selection = Selection(call, resource)
     revision = parse_revision(call.text("resourceVersion"))
@@ -150,7 +152,7 @@ def list_page(storage: Storage, call: Call, resource: ResourceType) -> Page:
     if after is not None:
         entries = entries[bisect_right(entries, after, key=lambda entry: entry.key) :]
     if not selection.everything:
-        entries = [entry for entry in entries if selection.matches(entry)]
+        entries = selected(resource, selection, entries)
     rest = len(entries) - limit
     if not limit or rest <= 0:
         return Page(entries, shown, "", None)

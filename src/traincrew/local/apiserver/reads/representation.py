@@ -4,26 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traincrew.local.apiserver.storage import Entry
 from traincrew.local.apiserver.values.codec import decode, encode
+
+from .versions import convert, convert_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
     from traincrew.local.apiserver.registry import ResourceType
     from traincrew.local.apiserver.requests.negotiation import Format
+    from traincrew.local.apiserver.storage import Entry
     from traincrew.local.apiserver.values.documents import Document
 
     from .lists import Page
 
-__all__ = ["Representation", "convert"]
-
-
-def convert(resource: ResourceType, entry: Entry) -> Entry:
-    """Convert a stored object to the served version of a resource."""
-    if resource.from_storage is None:
-        return entry
-    return Entry(entry.key, entry.revision, resource.from_storage(entry.copy()))
+__all__ = ["Representation"]
 
 
 class Representation:
@@ -46,6 +41,12 @@ class Representation:
         self.key: Hashable = (resource.api_version, form.shape, form.version, self._include)
         """Representations with the same key encode the same bytes."""
         self.content_type = "application/yaml" if form.yaml else "application/json"
+
+    def of(self, resource: ResourceType) -> Representation:
+        """Return the same for a resource that is bound to the answers of a conversion webhook."""
+        if resource is self._resource:
+            return self
+        return Representation(resource, self._form, self._include, self._clock)
 
     def _metadata(self, obj: Document) -> Document:
         return {
@@ -103,9 +104,7 @@ class Representation:
             metadata["continue"] = page.token
             if page.remaining is not None:
                 metadata["remainingItemCount"] = page.remaining
-        entries = page.entries
-        if self._resource.from_storage is not None:
-            entries = [convert(self._resource, entry) for entry in entries]
+        entries = convert_all(self._resource, page.entries)
         form = self._form
         if form.shape == "object":
             head = {

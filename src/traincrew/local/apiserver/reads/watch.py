@@ -169,14 +169,20 @@ class Watch:
                 raise expired(f"too old resource version: {since} ({storage.floor})") from None
         hub.add(resource.identifier, self)
         self._hub = hub
-        matches = self._selection.matches
-        self._initial = [("ADDED", entry) for entry in initial if matches(entry)]
-        for change in changes:
-            if event := self._event_of(change):
-                self._initial.append(event)
         self._seen = storage.revision
+        self._initial = await self._select(initial, changes)
         if options.initial_bookmark:
             self._queue(self._bookmark(initial_end=True))
+
+    async def _select(
+        self, initial: Sequence[Entry], changes: Sequence[Change]
+    ) -> list[tuple[str, Entry]]:
+        """Return the initial events."""
+        events = [("ADDED", entry) for entry in initial if self._matches(entry)]
+        return events + [event for change in changes if (event := self._event_of(change))]
+
+    def _matches(self, entry: Entry) -> bool:
+        return self._selection.matches(entry)
 
     def initial_lines(self) -> Iterator[bytes]:
         """Yield the encoded events of `begin`, to be sent before `start_sending`."""
@@ -255,7 +261,7 @@ class Watch:
 
     def _event_of(self, change: Change) -> tuple[str, Entry] | None:
         """Return the event type and object of a change; None if it is not selected."""
-        matches = self._selection.matches
+        matches = self._matches
         new, old = change.new, change.old
         passed = old is not None and matches(old)
         if new is not None and matches(new):

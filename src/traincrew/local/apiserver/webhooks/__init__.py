@@ -1,9 +1,11 @@
-"""Admission webhooks: HTTPS servers that mutate, allow or deny what is written.
+"""Webhooks: HTTPS servers that mutate, allow or deny what is written, or convert custom resources.
 
-`http` calls them between two attempts of a verb, with the verb's `Proposal`
-(`requests.proposals`). This package stores nothing.
+`http` calls them between two attempts of a verb: admission webhooks with the verb's `Proposal`
+(`requests.proposals`), conversion webhooks with its `ConversionNeeded` (`requests.conversions`).
+This package stores nothing.
 """
 
 from .asking import Webhooks
+from .conversion import Converter
 
-__all__ = ["Webhooks"]
+__all__ = ["Converter", "Webhooks"]

@@ -16,6 +16,7 @@ from traincrew.local.apiserver.values.errors import (
 )
 
 from .calling import Reply, WebhookError, call_webhook
+from .conversion import Converter
 from .matching import MATCH_ERRORS, RequestAttributes, Webhook, conditions_hold, matching_version
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class Webhooks:
     def __init__(self, storage: Storage, registry: Registry) -> None:
         self._storage = storage
         self._registry = registry
+        self._converter = Converter(storage)
 
     def may_match(self, resource: ResourceType) -> bool:
         """Return whether a webhook may match writes of a resource.
@@ -181,6 +183,7 @@ class Webhooks:
                 for each in self._registry
                 if each.custom is not None and each.identifier == resource.identifier
             ),
+            resource.conversion,
             f"{resource.plural}/{part}" if part else resource.plural,
             resource.namespaced,
             proposal.operation,
@@ -249,12 +252,16 @@ class Webhooks:
         """Call a mutating webhook if it matches; return whether it has answered."""
         if not (version := self._matching_version(webhook, attributes, request)):
             return False
-        reply = await self._reply(webhook, _in_version(request, version), answers)
+        shown = await self._in_version(request, version, attributes)
+        reply = await self._reply(webhook, shown, answers)
         if reply is None:
             return False
-        if reply.patch and request["object"] is not None:
+        if reply.patch and (before := request["object"]) is not None:
+            # A patch is for the object that the webhook was sent.
+            sent = before if attributes.conversion is None else shown["object"]
             try:
-                request["object"] = reply.applied(request["object"])
+                patched = reply.applied(sent)
+                request["object"] = await self._converted(patched, before["apiVersion"], attributes)
             except WebhookError as error:
                 if not webhook.ignores_failure:
                     raise _failed(webhook, error) from None
@@ -264,7 +271,7 @@ class Webhooks:
         self, request: Document, attributes: RequestAttributes, answers: AdmissionAnswers
     ) -> None:
         matching = [
-            (webhook, _in_version(request, version))
+            (webhook, await self._in_version(request, version, attributes))
             for webhook in self._webhooks("validating")
             if (version := self._matching_version(webhook, attributes, request))
         ]
@@ -287,6 +294,36 @@ class Webhooks:
             return error
         return None
 
+    async def _in_version(
+        self, request: Document, version: str, attributes: RequestAttributes
+    ) -> Document:
+        """Return the request for one webhook: with its own UID, in a version that it knows.
+
+        Raises:
+            StatusError: The conversion webhook of the resource fails.
+        """
+        shown = {**request, "uid": str(uuid.uuid4())}
+        if version == request["kind"]["version"]:
+            return shown
+        for part in ("kind", "resource"):
+            shown[part] = {**request[part], "version": version}
+        for part in ("object", "oldObject"):
+            if shown[part] is not None:
+                api_version = f"{attributes.group}/{version}"
+                shown[part] = await self._converted(shown[part], api_version, attributes)
+        return shown
+
+    async def _converted(
+        self, document: Document, api_version: str, attributes: RequestAttributes
+    ) -> Document:
+        """Return an object in another version of its resource."""
+        if document["apiVersion"] == api_version:
+            return document
+        if attributes.conversion is None:
+            return {**document, "apiVersion": api_version}
+        (found,) = await self._converter.convert(attributes.conversion, [document], api_version)
+        return found
+
     async def _reply(
         self, webhook: Webhook, request: Document, answers: AdmissionAnswers
     ) -> Reply | None:
@@ -305,23 +342,6 @@ class Webhooks:
         if not reply.allowed:
             raise _denied(webhook, reply.status)
         return reply
-
-
-def _in_version(request: Document, version: str) -> Document:
-    """Return the request for one webhook: with its own UID, in a version that the webhook knows.
-
-    Versions of a custom resource differ only in their name: there is no conversion.
-    """
-    shown = {**request, "uid": str(uuid.uuid4())}
-    if version == request["kind"]["version"]:
-        return shown
-    group = request["kind"]["group"]
-    for part in ("kind", "resource"):
-        shown[part] = {**request[part], "version": version}
-    for part in ("object", "oldObject"):
-        if shown[part] is not None:
-            shown[part] = {**shown[part], "apiVersion": f"{group}/{version}"}
-    return shown
 
 
 def _failed(webhook: Webhook, error: WebhookError) -> StatusError:

@@ -1,4 +1,4 @@
-"""One call of one webhook: an AdmissionReview over HTTPS, and its response."""
+"""One call of one webhook: a review over HTTPS, and its response."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import aiohttp
 
 from traincrew.local.apiserver.patch import PatchError, json_patch
 from traincrew.local.apiserver.reads.endpoints import SchemeNamePort, service_endpoint
-from traincrew.local.apiserver.values.errors import StatusError
+from traincrew.local.apiserver.values.errors import StatusError, not_found
 
 if TYPE_CHECKING:
     from traincrew.local.apiserver.storage import Storage
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from .matching import Webhook
 
-__all__ = ["MAX_TIMEOUT_SECONDS", "Reply", "WebhookError", "call_webhook"]
+__all__ = ["MAX_TIMEOUT_SECONDS", "Reply", "WebhookError", "call_webhook", "post_review"]
 
 _VERSIONS = ("v1", "v1beta1")
 _MAX_RESPONSE_BYTES = 8 * 1024 * 1024
@@ -101,45 +101,79 @@ async def call_webhook(webhook: Webhook, request: Document, storage: Storage) ->
     review = {"kind": "AdmissionReview", "apiVersion": version, "request": request}
     seconds = min(max(int(webhook.spec.get("timeoutSeconds") or 10), 1), MAX_TIMEOUT_SECONDS)
     config = webhook.spec.get("clientConfig") or {}
-    destination = _destination(config, storage)
-    url = f"{destination.url}?timeout={seconds}s"
     try:
-        tls = _tls_context(str(config.get("caBundle") or ""))
-        body = await _post(destination, f"timeout={seconds}s", review, tls, seconds)
-    except TimeoutError:
-        detail = "context deadline exceeded"  # Go's words, which clients match
-        raise WebhookError(f'failed to call webhook: Post "{url}": {detail}') from None
-    except (aiohttp.ClientError, OSError, ValueError) as error:
-        raise WebhookError(f'failed to call webhook: Post "{url}": {error}') from None
+        body = await post_review(config, review, seconds, storage)
+    except WebhookError as error:
+        raise WebhookError(f"failed to call webhook: {error}") from None
     return _reply(body, version, request["uid"])
 
 
-def _destination(config: Document, storage: Storage) -> _Destination:
+async def post_review(config: Document, review: Document, seconds: int, storage: Storage) -> bytes:
+    """Send a review to a webhook.
+
+    Args:
+        config: Its ``clientConfig``.
+        review: The review.
+        seconds: How long the webhook may take.
+        storage: Holds Services and their endpoints.
+
+    Returns:
+        The body of the response.
+
+    Raises:
+        WebhookError: The call failed; the message has the words of Go's client, which people match.
+    """
+    url = _url(config)
+    query = f"timeout={seconds}s"
+    try:
+        destination = _destination(config, url, storage)
+        tls = _tls_context(str(config.get("caBundle") or ""))
+        return await _post(destination, query, review, tls, seconds)
+    except TimeoutError:
+        raise WebhookError(f'Post "{url}?{query}": context deadline exceeded') from None
+    except StatusError as error:
+        raise WebhookError(f'Post "{url}?{query}": {error.message}') from None
+    except (aiohttp.ClientError, OSError, ValueError) as error:
+        raise WebhookError(f'Post "{url}?{query}": {error}') from None
+
+
+def _url(config: Document) -> str:
+    """Return the URL of a webhook, as messages show it.
+
+    Raises:
+        WebhookError: It is not https.
+    """
     if url := config.get("url"):
         parts = urlsplit(str(url))
         if parts.scheme != "https" or not parts.hostname:
             raise WebhookError(f'clientConfig.url "{url}" is not https://HOST')
-        return _Destination(str(url), str(url), parts.hostname)
+        return str(url)
+    service = config.get("service") or {}
+    path = "/" + str(service.get("path") or "").lstrip("/")
+    host = f"{service.get('name', '')}.{service.get('namespace', '')}.svc"
+    return f"https://{host}:{int(service.get('port') or 443)}{path}"
+
+
+def _destination(config: Document, url: str, storage: Storage) -> _Destination:
+    """Return where to send a review: a Service's is one of its endpoints.
+
+    Raises:
+        StatusError: The Service does not exist, or has no endpoint.
+    """
+    host = urlsplit(url).hostname or ""
+    if config.get("url"):
+        return _Destination(url, url, host)
     service = config.get("service") or {}
     name, namespace = str(service.get("name", "")), str(service.get("namespace", ""))
-    port = int(service.get("port") or 443)
-    path = "/" + str(service.get("path") or "").lstrip("/")
     entry = storage.get("services", (namespace, name))
     if entry is None:
-        raise WebhookError(f'failed to call webhook: service "{name}" not found in "{namespace}"')
-    try:
-        found = service_endpoint(
-            storage,
-            namespace,
-            SchemeNamePort("https", name, str(port)),
-            entry.obj.get("spec") or {},
-        )
-    except StatusError as error:
-        raise WebhookError(f"failed to call webhook: {error.message}") from None
-    host = f"{name}.{namespace}.svc"
-    return _Destination(
-        f"https://{host}:{port}{path}", f"https://{found.address}:{found.port}{path}", host
+        raise not_found("service", "", name)
+    port = str(service.get("port") or 443)
+    found = service_endpoint(
+        storage, namespace, SchemeNamePort("https", name, port), entry.obj.get("spec") or {}
     )
+    path = urlsplit(url).path
+    return _Destination(url, f"https://{found.address}:{found.port}{path}", host)
 
 
 @lru_cache(maxsize=32)

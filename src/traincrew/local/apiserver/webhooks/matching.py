@@ -9,6 +9,7 @@ from traincrew.local.apiserver.values.selectors import SelectorError, from_label
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from traincrew.local.apiserver.requests.conversions import WebhookConversion
     from traincrew.local.apiserver.values.documents import Document
 
 __all__ = ["MATCH_ERRORS", "RequestAttributes", "Webhook", "conditions_hold", "matching_version"]
@@ -44,7 +45,8 @@ class RequestAttributes(NamedTuple):
     Attributes:
         group: API group of the resource.
         version: Version of the request.
-        versions: All served versions of the resource that differ in their name only.
+        versions: All served versions of a custom resource.
+        conversion: The webhook that converts its objects; None if versions differ only in name.
         resource: The resource with its subresource: ``pods/status``.
         namespaced: Whether the resource is namespaced.
         operation: ``CREATE``, ``UPDATE``, ``DELETE`` or ``CONNECT``.
@@ -56,6 +58,7 @@ class RequestAttributes(NamedTuple):
     group: str
     version: str
     versions: frozenset[str]
+    conversion: WebhookConversion | None
     resource: str
     namespaced: bool
     operation: str

@@ -13,6 +13,7 @@ from traincrew.local.apiserver.kinds.apiextensions.status import (
 )
 from traincrew.local.apiserver.registry import ResourceType, ScalePaths, version_order
 from traincrew.local.apiserver.requests import DeleteOptions
+from traincrew.local.apiserver.requests.conversions import Conversions, WebhookConversion
 from traincrew.local.apiserver.requests.objectmeta import timestamp
 from traincrew.local.apiserver.values.codec import clone
 from traincrew.local.apiserver.values.errors import StatusError
@@ -37,7 +38,30 @@ def _converter(api_version: str) -> Callable[[Document], Document]:
     return convert
 
 
-def _resource(spec: Document, version: Document, storage_version: str) -> ResourceType:
+def _webhook_conversion(spec: Document) -> WebhookConversion | None:
+    """Return what converts objects of a definition with the strategy Webhook."""
+    conversion = spec.get("conversion") or {}
+    if conversion.get("strategy") != "Webhook" or len(spec["versions"]) == 1:
+        return None
+    loaded = {
+        f"{spec['group']}/{version['name']}": _schema(spec, version) for version in spec["versions"]
+    }
+    return WebhookConversion(conversion.get("webhook") or {}, loaded)
+
+
+def _schema(spec: Document, version: Document) -> schemas.ObjectSchema:
+    open_api = (version.get("schema") or {}).get("openAPIV3Schema") or {"type": "object"}
+    has_status = "status" in (version.get("subresources") or {})
+    names = (spec["group"], version["name"], spec["names"]["kind"])
+    return schemas.from_crd(open_api, *names, status_subresource=has_status)
+
+
+def _resource(
+    spec: Document,
+    version: Document,
+    storage_version: str,
+    conversion: WebhookConversion | None = None,
+) -> ResourceType:
     """Return the resource that one version of a definition serves."""
     group, names, name = spec["group"], spec["names"], version["name"]
     subresources = version.get("subresources") or {}
@@ -49,14 +73,13 @@ def _resource(spec: Document, version: Document, storage_version: str) -> Resour
             scale["statusReplicasPath"],
             scale.get("labelSelectorPath"),
         )
-    open_api = (version.get("schema") or {}).get("openAPIV3Schema") or {"type": "object"}
     has_status = "status" in subresources
     kind = names["kind"]
-    loaded = schemas.from_crd(open_api, group, name, kind, status_subresource=has_status)
+    loaded = _schema(spec, version) if conversion is None else conversion.schemas[f"{group}/{name}"]
     converted = name != storage_version
     # Stored objects keep their version when the storage version changes.
     several = len(spec["versions"]) > 1
-    return ResourceType(
+    resource = ResourceType(
         group,
         name,
         names["plural"],
@@ -75,7 +98,9 @@ def _resource(spec: Document, version: Document, storage_version: str) -> Resour
         load_schema=lambda: loaded,
         from_storage=_converter(f"{group}/{name}") if several else None,
         to_storage=_converter(f"{group}/{storage_version}") if converted else None,
+        conversion=conversion,
     )
+    return resource if conversion is None else resource.bound(Conversions())
 
 
 def _changeable(definition: Document) -> Document:
@@ -254,12 +279,18 @@ class Definitions:
             version["name"] for version in spec["versions"] if version.get("storage")
         )
         versions = sorted(spec["versions"], key=lambda version: version_order(version["name"]))
-        found = {version["name"]: _resource(spec, version, storage_version) for version in versions}
+        conversion = _webhook_conversion(spec)
+        found = {
+            version["name"]: _resource(spec, version, storage_version, conversion)
+            for version in versions
+        }
         resources = [found[version["name"]] for version in versions if version.get("served")]
         self._registry.replace_group_resource(*key, resources)
+        reconverted = (self._served.get(key) or {}).get("conversion") != spec.get("conversion")
         self._served[key] = spec
         defaulted = self._default_stored(found[storage_version])
-        if defaulted or before - {resource.version for resource in resources}:
+        gone = before - {resource.version for resource in resources}
+        if defaulted or gone or reconverted:
             self._hub.end(f"{key[1]}.{key[0]}")
 
     def _default_stored(self, resource: ResourceType) -> bool:
@@ -277,6 +308,8 @@ class Definitions:
             if not resource.schema.node.has_defaults:
                 return False
             document = entry.copy()
+            if resource.conversion and document["apiVersion"] != resource.api_version:
+                continue  # of another version; defaulted when it has been converted
             resource.schema.default(document)
             if document != entry.obj:
                 self._storage.amend(resource.identifier, entry, document)

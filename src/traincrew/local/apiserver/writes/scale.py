@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from traincrew.local.apiserver import patch
-from traincrew.local.apiserver.reads.representation import convert
+from traincrew.local.apiserver.reads.versions import convert
 from traincrew.local.apiserver.requests import write_options
 from traincrew.local.apiserver.requests.negotiation import (
     APPLY,

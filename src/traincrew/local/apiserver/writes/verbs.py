@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from traincrew.local.apiserver.reads.representation import convert
 from traincrew.local.apiserver.reads.selection import Selection
+from traincrew.local.apiserver.reads.versions import convert, selected
 from traincrew.local.apiserver.requests import WriteOptions, delete_options, write_options
 from traincrew.local.apiserver.requests.negotiation import APPLY, json_body
 from traincrew.local.apiserver.requests.objectmeta import meta_of
@@ -184,11 +184,8 @@ class Verbs(Creation):
         """Handle a DELETE of a collection: delete every selected object."""
         options = delete_options(call, body)
         selection = Selection(call, resource)
-        entries = [
-            entry
-            for entry in self.storage.scan(resource.identifier, selection.namespace)
-            if selection.matches(entry)
-        ]
+        entries = self.storage.scan(resource.identifier, selection.namespace)
+        entries = selected(resource, selection, entries)
         for entry in entries:
             self._admit_deletion(call, resource, entry)
         return [self.deleter.delete(resource, entry, options).entry for entry in entries]

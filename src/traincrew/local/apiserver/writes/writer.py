@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from traincrew.local.apiserver.admission import limits, quota
 from traincrew.local.apiserver.kinds.podspec.ephemeral import EPHEMERAL, accepted_ephemeral
-from traincrew.local.apiserver.reads.representation import convert
+from traincrew.local.apiserver.reads.versions import convert
 from traincrew.local.apiserver.requests import WriteOptions
 from traincrew.local.apiserver.requests.objectmeta import meta_of
 from traincrew.local.apiserver.storage import Entry

@@ -12,6 +12,9 @@ Open MPI is the exception. Each of its processes searches for a free port from t
 and announces it with an address of the machine's interfaces, which all pods share: its ports are
 the machine's, except those that a manifest declares.
 
+Requests for the list of network interfaces are answered, with the pod's address in it, by
+`interfaces`.
+
 `redirects` sends connections to an address and port to another port there: a server that may not
 listen on a port below 1024 is reached as if it did. A datagram sent without connect(2) is
 redirected, too, but its answer comes from the other port.
@@ -32,10 +35,13 @@ import struct
 from contextlib import suppress
 from typing import Any
 
-# Architecture -> its audit number (linux/audit.h), and those of seccomp, bind, connect and sendto.
+from .interfaces import REQUESTS, emulated
+
+# Architecture -> its audit number (linux/audit.h), and those of seccomp, bind, connect, sendto and
+# ioctl.
 _CALLS = {
-    "x86_64": (0xC000003E, 317, 49, 42, 44),
-    "aarch64": (0xC00000B7, 277, 200, 203, 206),
+    "x86_64": (0xC000003E, 317, 49, 42, 44, 16),
+    "aarch64": (0xC00000B7, 277, 200, 203, 206, 29),
 }
 # The same on all architectures.
 _SYS_PIDFD_OPEN = 434
@@ -55,6 +61,7 @@ _LOAD, _JUMP_IF_EQUAL, _RETURN = 0x20, 0x15, 0x06
 _OFFSET_NUMBER, _OFFSET_ARCHITECTURE = 0, 4
 # The two halves of sendto's fifth argument, its address: offsets in struct seccomp_data.
 _OFFSETS_ADDRESS = (48, 52)
+_OFFSET_REQUEST = 24  # ioctl's second argument
 
 _WILDCARD_OR_LOCAL = (b"\0\0\0\0", b"\x7f\0\0\1")
 _MAPPED = b"\0" * 10 + b"\xff\xff"
@@ -97,20 +104,25 @@ def install() -> int:
     calls = _CALLS.get(os.uname().machine)
     if calls is None:
         raise OSError(errno.ENOSYS, f"seccomp: unknown on {os.uname().machine}")
-    architecture, seccomp, bind, connect, sendto = calls
+    architecture, seccomp, bind, connect, sendto, ioctl = calls
     low, high = _OFFSETS_ADDRESS
-    instructions = (_Instruction * 12)(
+    some, count = REQUESTS, len(REQUESTS)
+    # Each jump counts the instructions that it skips; the last two allow or notify.
+    instructions = (_Instruction * (14 + count))(
         _Instruction(_LOAD, 0, 0, _OFFSET_ARCHITECTURE),
-        _Instruction(_JUMP_IF_EQUAL, 0, 8, architecture),
+        _Instruction(_JUMP_IF_EQUAL, 0, 10 + count, architecture),
         _Instruction(_LOAD, 0, 0, _OFFSET_NUMBER),
-        _Instruction(_JUMP_IF_EQUAL, 7, 0, bind),
-        _Instruction(_JUMP_IF_EQUAL, 6, 0, connect),
-        _Instruction(_JUMP_IF_EQUAL, 0, 4, sendto),
+        _Instruction(_JUMP_IF_EQUAL, 9 + count, 0, bind),
+        _Instruction(_JUMP_IF_EQUAL, 8 + count, 0, connect),
+        _Instruction(_JUMP_IF_EQUAL, 5, 0, ioctl),
+        _Instruction(_JUMP_IF_EQUAL, 0, 5 + count, sendto),
         # send(2) is sendto without an address: many programs use it for all their data.
         _Instruction(_LOAD, 0, 0, low),
-        _Instruction(_JUMP_IF_EQUAL, 0, 3, 0),
+        _Instruction(_JUMP_IF_EQUAL, 0, 4 + count, 0),
         _Instruction(_LOAD, 0, 0, high),
-        _Instruction(_JUMP_IF_EQUAL, 0, 1, 0),
+        _Instruction(_JUMP_IF_EQUAL, 1 + count, 2 + count, 0),
+        _Instruction(_LOAD, 0, 0, _OFFSET_REQUEST),
+        *(_Instruction(_JUMP_IF_EQUAL, count - n, 0, each) for n, each in enumerate(some)),
         _Instruction(_RETURN, 0, 0, _RET_ALLOW),
         _Instruction(_RETURN, 0, 0, _RET_USER_NOTIF),
     )
@@ -168,11 +180,11 @@ class Supervisor:
             for address, port in [name.rsplit(":", 1)]
         }
         self._processes = processes
-        calls = _CALLS[os.uname().machine] if self.descriptor >= 0 else (-1,) * 5
-        self._bind, self._sendto = calls[2], calls[4]
+        calls = _CALLS[os.uname().machine] if self.descriptor >= 0 else (-1,) * 6
+        self._bind, self._sendto, self._ioctl = calls[2], calls[4], calls[5]
 
     def answer(self) -> None:
-        """Handle one notification and let its call continue."""
+        """Handle one notification; let its call continue, unless it is answered."""
         buffer = bytearray(_NOTIFICATION.size)
         try:
             fcntl.ioctl(self.descriptor, _NOTIF_RECV, buffer)
@@ -184,10 +196,15 @@ class Supervisor:
                 self.close()
             return
         number, thread, _, call, _, _, *arguments = _NOTIFICATION.unpack(buffer)
+        flags = _CONTINUE
         with suppress(OSError):
-            self._correct(number, thread, call, arguments)
+            if call == self._ioctl:
+                if self._show_address(number, thread, arguments):
+                    flags = 0
+            else:
+                self._correct(number, thread, call, arguments)
         with suppress(OSError):
-            fcntl.ioctl(self.descriptor, _NOTIF_SEND, _RESPONSE.pack(number, 0, 0, _CONTINUE))
+            fcntl.ioctl(self.descriptor, _NOTIF_SEND, _RESPONSE.pack(number, 0, 0, flags))
 
     def close(self) -> None:
         """Close the descriptor."""
@@ -211,6 +228,25 @@ class Supervisor:
                 os.pwrite(memory, data, place + offset)
         finally:
             os.close(memory)
+
+    def _show_address(self, number: int, thread: int, arguments: list[int]) -> bool:
+        """Answer a request for network interfaces; return whether it is answered."""
+        descriptor, request, place = arguments[:3]
+        copy = self._copy(thread, descriptor)
+        if copy < 0:
+            return False
+        try:
+            flags = os.O_RDWR | os.O_CLOEXEC
+            memory = os.open(f"{thread}/mem", flags, dir_fd=self._processes)
+            try:
+                # The ID of an ended thread may have been reused meanwhile.
+                fcntl.ioctl(self.descriptor, _NOTIF_ID_VALID, struct.pack("=Q", number))
+                address = socket.inet_aton(self._address)
+                return emulated(request & 0xFFFFFFFF, copy, memory, place, address)
+            finally:
+                os.close(memory)
+        finally:
+            os.close(copy)
 
     def _change(
         self, name: bytes, thread: int, descriptor: int, binding: bool
@@ -262,20 +298,25 @@ class Supervisor:
 
     def _is_ipv6_only(self, thread: int, descriptor: int) -> bool:
         """Return whether a socket of the caller cannot have an IPv4 address."""
+        copy = self._copy(thread, descriptor)
+        if copy < 0:
+            return True
+        with socket.socket(fileno=copy) as found:
+            return bool(found.getsockopt(socket.IPPROTO_IPV6, _IPV6_V6ONLY))
+
+    def _copy(self, thread: int, descriptor: int) -> int:
+        """Return a copy of a descriptor of the caller; -1 if there is none."""
         process = self._process_of(thread)
         handle = _libc.syscall(ctypes.c_long(_SYS_PIDFD_OPEN), ctypes.c_int(process), 0)
         if handle < 0:
-            return True
+            return -1
         try:
             copy = _libc.syscall(
                 ctypes.c_long(_SYS_PIDFD_GETFD), ctypes.c_int(handle), ctypes.c_int(descriptor), 0
             )
         finally:
             os.close(handle)
-        if copy < 0:
-            return True
-        with socket.socket(fileno=copy) as found:
-            return bool(found.getsockopt(socket.IPPROTO_IPV6, _IPV6_V6ONLY))
+        return int(copy)
 
     def _process_of(self, thread: int) -> int:
         status = os.open(f"{thread}/status", os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._processes)

@@ -10,15 +10,18 @@ from traincrew.local.apiserver.http.node_backend import StreamRefusedError
 
 if TYPE_CHECKING:
     from traincrew.local.apiserver.http.node_backend import NodeBackend
+    from traincrew.local.apiserver.http.spdy import Stream
     from traincrew.local.apiserver.values.documents import Document
-
-    from .spdy import Stream
 
 __all__ = ["Forwarder", "PairedStreams", "connect_error"]
 
 _CHUNK = 64 * 1024
 # As upstream: a data stream without its error stream is closed after this many seconds.
 _PAIR_SECONDS = 30.0
+# Limits of a client: streams without the other one of their pair, and connections to the pod, whose
+# programs may keep them when the client has closed its streams.
+_MAX_WAITING = 1024
+_MAX_CONNECTIONS = 1024
 
 
 class ByteStream(Protocol):
@@ -59,6 +62,11 @@ class Forwarder:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+    @property
+    def count(self) -> int:
+        """The number of connections."""
+        return len(self._tasks)
 
     async def close(self) -> None:
         """End all connections."""
@@ -111,6 +119,18 @@ async def _exchange(
         await asyncio.gather(sending, return_exceptions=True)
 
 
+class _Pair:
+    """Streams that wait for the other one of their pair, and what ends their time."""
+
+    def __init__(self) -> None:
+        self.streams: dict[str, Stream] = {}
+        self.expiry: asyncio.TimerHandle | None = None
+
+    def forget_expiry(self) -> None:
+        if self.expiry is not None:
+            self.expiry.cancel()
+
+
 class PairedStreams:
     """Pairs the two streams of a connection: clients open one for errors and one for data.
 
@@ -120,10 +140,10 @@ class PairedStreams:
 
     def __init__(self, forwarder: Forwarder) -> None:
         self._forwarder = forwarder
-        self._waiting: dict[str, dict[str, Stream]] = {}
+        self._waiting: dict[str, _Pair] = {}
 
     async def accept(self, stream: Stream) -> None:
-        """Accept a new stream; close invalid ones."""
+        """Accept a new stream; close invalid ones, and those beyond the limits."""
         headers = stream.headers
         kind, port = headers.get("streamtype", ""), headers.get("port", "")
         if kind not in {"data", "error"} or not (port.isdecimal() and 0 < int(port) < 65536):
@@ -132,20 +152,38 @@ class PairedStreams:
         # Clients older than 1.4 send no request ID, but open the error stream first.
         first = stream.number if kind == "error" else stream.number - 2
         request = headers.get("requestid") or str(first)
-        pair = self._waiting.setdefault(request, {})
-        if kind in pair:
+        pair = self._waiting.get(request)
+        if pair is None:
+            if self._is_full():
+                await stream.close()
+                return
+            pair = self._waiting[request] = _Pair()
+            loop = asyncio.get_running_loop()
+            pair.expiry = loop.call_later(_PAIR_SECONDS, self._expire, request)
+        if kind in pair.streams:
             await stream.close()
             return
-        pair[kind] = stream
-        if len(pair) == 2:
+        pair.streams[kind] = stream
+        if len(pair.streams) == 2:
+            pair.forget_expiry()
             del self._waiting[request]
-            self._forwarder.start(int(port), pair["data"], pair["error"])
-        else:
-            loop = asyncio.get_running_loop()
-            loop.call_later(_PAIR_SECONDS, self._expire, request, pair)
+            self._forwarder.start(int(port), pair.streams["data"], pair.streams["error"])
 
-    def _expire(self, request: str, pair: dict[str, Stream]) -> None:
-        if self._waiting.get(request) is pair:
-            del self._waiting[request]
-            for stream in pair.values():
-                stream.end()
+    def close(self) -> None:
+        """Wait for no further streams."""
+        for pair in self._waiting.values():
+            pair.forget_expiry()
+
+    def _is_full(self) -> bool:
+        if len(self._waiting) < _MAX_WAITING and self._forwarder.count < _MAX_CONNECTIONS:
+            return False
+        for request, pair in list(self._waiting.items()):
+            if all(stream.is_closed for stream in pair.streams.values()):
+                self._expire(request)  # the client has reset it
+        return len(self._waiting) >= _MAX_WAITING or self._forwarder.count >= _MAX_CONNECTIONS
+
+    def _expire(self, request: str) -> None:
+        pair = self._waiting.pop(request)
+        pair.forget_expiry()
+        for stream in pair.streams.values():
+            stream.reset()

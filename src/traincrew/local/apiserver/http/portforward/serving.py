@@ -4,23 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from traincrew.local.apiserver.http.logs_and_exec import is_websocket, node_of, pod_of
-from traincrew.local.apiserver.http.messages import open_websocket
+from traincrew.local.apiserver.http.messages import is_websocket, offered, open_websocket
+from traincrew.local.apiserver.http.pods import check_host, node_of, pod_of
+from traincrew.local.apiserver.http.spdy import (
+    Connection,
+    SpdyError,
+    UpgradedConnection,
+    WebSocketTransport,
+    asks_for_spdy,
+    negotiate,
+)
 from traincrew.local.apiserver.values.errors import bad_request
 
 from .channels import serve_channels
 from .forwarding import Forwarder, PairedStreams
-from .spdy import Connection, SpdyError
-from .transport import UpgradedConnection, WebSocketTransport
 
 if TYPE_CHECKING:
     from aiohttp import web
 
     from traincrew.local.apiserver.http.responder import Responder
+    from traincrew.local.apiserver.http.spdy import Transport
     from traincrew.local.apiserver.registry import ResourceType
     from traincrew.local.apiserver.requests import Call
-
-    from .spdy import Transport
 
 __all__ = ["serve_portforward"]
 
@@ -46,14 +51,12 @@ async def serve_portforward(
         StatusError: 400 for a pod without a node, or a client that supports none of these.
     """
     pod = pod_of(responder, call, resource)
-    name = pod["metadata"]["name"]
-    if not pod["spec"].get("nodeName"):
-        raise bad_request(f"pod {name} does not have a host assigned")
+    check_host(pod)
     forwarder = Forwarder(node_of(responder), pod)
     try:
         if is_websocket(request):
             return await _over_websocket(call, request, forwarder)
-        if request.headers.get("Upgrade", "").upper() == "SPDY/3.1":
+        if asks_for_spdy(request):
             return await _over_spdy(request, forwarder)
         raise bad_request("Upgrade request required")
     finally:
@@ -61,17 +64,8 @@ async def serve_portforward(
 
 
 async def _over_spdy(request: web.BaseRequest, forwarder: Forwarder) -> web.StreamResponse:
-    offered = _split(request, "X-Stream-Protocol-Version")
-    if _PROTOCOL not in offered:
-        raise bad_request(f"unable to upgrade: use the protocol {_PROTOCOL}")
-    upgraded = UpgradedConnection(
-        request,
-        {
-            "Connection": "Upgrade",
-            "Upgrade": "SPDY/3.1",
-            "X-Stream-Protocol-Version": _PROTOCOL,
-        },
-    )
+    _, headers = negotiate(request, [_PROTOCOL])
+    upgraded = UpgradedConnection(request, headers)
     await upgraded.open()
     await _serve(upgraded, forwarder)
     return upgraded.response
@@ -80,15 +74,15 @@ async def _over_spdy(request: web.BaseRequest, forwarder: Forwarder) -> web.Stre
 async def _over_websocket(
     call: Call, request: web.BaseRequest, forwarder: Forwarder
 ) -> web.StreamResponse:
-    offered = _split(request, "Sec-WebSocket-Protocol")
-    if _TUNNEL in offered:
+    wanted = offered(request, "Sec-WebSocket-Protocol")
+    if _TUNNEL in wanted:
         tunnel = await open_websocket(request, _TUNNEL)
         await _serve(WebSocketTransport(tunnel), forwarder)
         await tunnel.close()
         return tunnel
-    if offered and _CHANNELS not in offered:
+    if wanted and _CHANNELS not in wanted:
         raise bad_request(
-            f"unsupported websocket protocol {', '.join(offered)!r}: use {_TUNNEL}, {_CHANNELS}"
+            f"unsupported websocket protocol {', '.join(wanted)!r}: use {_TUNNEL}, {_CHANNELS}"
         )
     ports = _ports(call)
     socket = await open_websocket(request, _CHANNELS)
@@ -97,16 +91,13 @@ async def _over_websocket(
 
 
 async def _serve(transport: Transport, forwarder: Forwarder) -> None:
-    connection = Connection(transport)
+    pairs = PairedStreams(forwarder)
     try:
-        await connection.serve(PairedStreams(forwarder).accept)
+        await Connection(transport).serve(pairs.accept)
     except (SpdyError, ConnectionError):
         return  # there is no client left to send an error to
-
-
-def _split(request: web.BaseRequest, header: str) -> list[str]:
-    values = ",".join(request.headers.getall(header, []))
-    return [each.strip() for each in values.split(",") if each.strip()]
+    finally:
+        pairs.close()
 
 
 def _ports(call: Call) -> list[int]:

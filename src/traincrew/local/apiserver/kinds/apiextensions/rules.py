@@ -12,6 +12,7 @@ from traincrew.local.apiserver.values.documents import field, items
 from traincrew.local.apiserver.values.jsonpath import JsonPathError, compile_path
 from traincrew.local.apiserver.values.names import label_1035_fault, subdomain_fault
 
+from .conversion import conversion_rules
 from .structural import check
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def definition(found: list[Cause], obj: Document, old: Document | None) -> None:
         found.append(why.invalid("spec.preserveUnknownFields", True, detail))
     _names(found, names, "spec.names")
     _versions(found, spec, field(old or {}, "spec"))
-    _conversion(found, field(spec, "conversion"))
+    conversion_rules(found, field(spec, "conversion"), field(old or {}, "spec", "conversion"))
     stored = field(obj, "status").get("storedVersions")
     if old is not None and stored is not None:
         _stored_versions(found, spec, stored)
@@ -220,15 +221,6 @@ def _selectable(found: list[Cause], version: Document, schema: Any, path: str) -
         if value in seen:
             found.append(why.duplicate(here, value))
         seen.add(value)
-
-
-def _conversion(found: list[Cause], conversion: Document) -> None:
-    strategy = conversion.get("strategy", "None")
-    if strategy not in ("None", "Webhook"):
-        found.append(why.not_supported("spec.conversion.strategy", strategy, ("None", "Webhook")))
-    elif strategy == "Webhook" and "clientConfig" not in field(conversion, "webhook"):
-        detail = "required when strategy is set to Webhook"
-        found.append(why.required("spec.conversion.webhook.clientConfig", detail))
 
 
 def _stored_versions(found: list[Cause], spec: Document, stored: list[str]) -> None:

@@ -2,7 +2,8 @@
 
 The format is that of draft-mbelshe-httpbis-spdy-00: clients open streams, both sides send data on
 them. There is no flow control, as in the library that kubectl and upstream use (moby/spdystream):
-a stream that is not read blocks the whole connection.
+SETTINGS and WINDOW_UPDATE have no effect, and a stream that is not read blocks the whole
+connection.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def _with_length(text: str) -> bytes:
 DICTIONARY = b"".join(_with_length(w.replace("_", " ")) for w in _WORDS.split()) + _TEXT.encode()
 """The preset dictionary of the header compression."""
 
-_SYN_STREAM, _SYN_REPLY, _RST_STREAM, _PING, _GOAWAY = 1, 2, 3, 6, 7
+_SYN_STREAM, _SYN_REPLY, _RST_STREAM, _PING, _GOAWAY, _HEADERS = 1, 2, 3, 6, 7, 8
 _CONTROL, _VERSION = 0x8000, 3
 _FIN = 1
 _PROTOCOL_ERROR, _REFUSED_STREAM = 1, 3
@@ -54,10 +55,11 @@ _HEAD = struct.Struct("!II")
 
 # Limits for hostile clients: bytes of a frame and of a header block, and concurrent streams.
 _MAX_FRAME_BYTES = 1 << 20
-_MAX_HEADER_BYTES = 64 * 1024
+_MAX_HEADER_BYTES = 8 * 1024
 _MAX_STREAMS = 2048
-# Bytes of a stream that may be buffered before the connection is no longer read.
-_MAX_BUFFERED = 1 << 20
+# Unread bytes of a stream, and of all streams, at which the connection is no longer read.
+_MAX_UNREAD = 1 << 20
+_MAX_UNREAD_OF_ALL = 8 << 20
 _CHUNK = 32 * 1024
 
 
@@ -91,23 +93,18 @@ class Stream:
         self.number = number
         self.headers = headers
         self._connection = connection
-        self._chunks: list[bytes] = []
-        self._waiting = 0
+        self._unread = bytearray()
         self._ended = False
         self._closed = False
         self._changed = asyncio.Event()
-        self._room = asyncio.Event()
-        self._room.set()
 
     async def read(self) -> bytes:
         """Return the next data; ``b""`` when the client has closed its side."""
-        while not self._chunks and not self._ended:
+        while not self._unread and not self._ended:
             self._changed.clear()
             await self._changed.wait()
-        data = b"".join(self._chunks)
-        self._chunks.clear()
-        self._waiting = 0
-        self._room.set()
+        data = bytes(self._unread)
+        self._discard()
         return data
 
     async def write(self, data: bytes) -> None:
@@ -121,9 +118,10 @@ class Stream:
                 await self._connection.send_data(self.number, data[start : start + _CHUNK])
 
     async def close(self) -> None:
-        """Close the server's side; the client may still send."""
+        """Close the server's side; what the client still sends is discarded."""
         if not self._closed:
             self._closed = True
+            self._discard()
             await self._connection.send_data(self.number, b"", _FIN)
             self._connection.forget(self)
 
@@ -134,21 +132,32 @@ class Stream:
 
     async def feed(self, data: bytes) -> None:
         """Buffer data from the client, once there is room for it."""
-        await self._room.wait()
-        if self._ended:
-            return
-        self._chunks.append(data)
-        self._waiting += len(data)
-        if self._waiting >= _MAX_BUFFERED and not self._closed:
-            self._room.clear()
+        while self._is_read and not self._connection.has_room(len(self._unread)):
+            await self._connection.wait_for_room()
+        if self._is_read:
+            self._unread += data
+            self._connection.count_unread(len(data))
+            self._changed.set()
+
+    def end(self) -> None:
+        """Mark the client's side as closed."""
+        self._ended = True
         self._changed.set()
 
-    def end(self, *, reset: bool = False) -> None:
-        """Mark the client's side as closed; a reset closes both sides."""
-        self._ended = True
-        self._closed = self._closed or reset
-        self._room.set()
-        self._changed.set()
+    def reset(self) -> None:
+        """Close both sides, without a word to the client."""
+        self._closed = True
+        self.end()
+        self._discard()
+        self._connection.forget(self)
+
+    @property
+    def _is_read(self) -> bool:
+        return not self._ended and not self._closed
+
+    def _discard(self) -> None:
+        self._connection.count_unread(-len(self._unread))
+        self._unread.clear()
 
 
 class Connection:
@@ -156,10 +165,14 @@ class Connection:
 
     Args:
         transport: carries the frames.
+        max_streams: how many the client may have open at a time; further ones are refused.
     """
 
-    def __init__(self, transport: Transport) -> None:
+    def __init__(self, transport: Transport, *, max_streams: int = _MAX_STREAMS) -> None:
         self._transport = transport
+        self._max_streams = max_streams
+        self._unread = 0
+        self._read = asyncio.Event()
         self._buffer = bytearray()
         self._streams: dict[int, Stream] = {}
         self._last = 0
@@ -181,13 +194,31 @@ class Connection:
             while await self._frame(accept):
                 pass
         finally:
-            for stream in self._streams.values():
-                stream.end(reset=True)
-            self._streams.clear()
+            for stream in list(self._streams.values()):
+                stream.reset()
 
     async def send_data(self, number: int, data: bytes, flags: int = 0) -> None:
         """Send a data frame."""
         await self._send(_HEAD.pack(number, flags << 24 | len(data)) + data)
+
+    async def go_away(self) -> None:
+        """Tell the client that no further stream will be served."""
+        await self._send_control(_GOAWAY, struct.pack("!II", self._last, 0))
+
+    def has_room(self, unread: int) -> bool:
+        """Return whether a stream with this many unread bytes may buffer more."""
+        return unread < _MAX_UNREAD and self._unread < _MAX_UNREAD_OF_ALL
+
+    async def wait_for_room(self) -> None:
+        """Wait until some stream has been read."""
+        self._read.clear()
+        await self._read.wait()
+
+    def count_unread(self, change: int) -> None:
+        """Count bytes of a stream that are buffered, or that are no longer."""
+        self._unread += change
+        if change <= 0:
+            self._read.set()
 
     def forget(self, stream: Stream) -> None:
         """Remove a stream if both sides are closed."""
@@ -236,9 +267,11 @@ class Connection:
             if kind == _SYN_STREAM:
                 await self._open(flags, body, accept)
             elif kind == _RST_STREAM:
-                stream = self._streams.pop(struct.unpack_from("!I", body)[0], None)
+                stream = self._streams.get(struct.unpack_from("!I", body)[0])
                 if stream is not None:
-                    stream.end(reset=True)
+                    stream.reset()
+            elif kind in {_SYN_REPLY, _HEADERS}:
+                self._headers(body[4:])  # all blocks are one compressed text
             elif kind == _PING and struct.unpack("!I", body)[0] % 2 == 1:
                 await self._send_control(_PING, body)
         except struct.error as error:
@@ -253,7 +286,7 @@ class Connection:
         if number <= self._last or number % 2 == 0:
             raise SpdyError(f"stream {number} after {self._last}")
         self._last = number
-        if len(self._streams) >= _MAX_STREAMS:
+        if len(self._streams) >= self._max_streams:
             await self._send_control(_RST_STREAM, struct.pack("!II", number, _REFUSED_STREAM))
             return
         stream = Stream(self, number, headers)
