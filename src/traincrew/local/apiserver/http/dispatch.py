@@ -10,7 +10,6 @@ from traincrew.local.apiserver.reads.lists import Page, list_page
 from traincrew.local.apiserver.requests import Call, parse_path, write_options
 from traincrew.local.apiserver.requests.negotiation import (
     APPLY,
-    JSON,
     READABLE,
     YAML,
     decode_body,
@@ -28,8 +27,9 @@ from traincrew.local.apiserver.values.errors import (
 from traincrew.local.apiserver.webhooks import Webhooks
 
 from . import answers, discovery, reviews, version
-from .bodies import as_text, prepared, read_body
+from .bodies import as_text, media_type, prepared, read_body
 from .impersonation import asks_for_another_user, impersonated
+from .measured import serve_measured
 from .proxying import proxy_path, serve_proxy
 from .responder import Responder
 from .subresources import SUBRESOURCES
@@ -132,7 +132,7 @@ class Dispatcher:
             query=query,
             user_agent=as_text(headers.get("User-Agent", "")),
             accept=headers.get("Accept", ""),
-            content_type=_media_type(headers.get("Content-Type")),
+            content_type=media_type(headers.get("Content-Type")),
             body=body,
             user=user,
             rights=rights,
@@ -198,6 +198,8 @@ class Dispatcher:
                     request, call, resource, self.hub, clock=self.verbs.clock, limit=stream_limit
                 )
             self._allow(resource, "list")
+            if resource.measures:
+                return await serve_measured(self.responder, call, resource)
             return await self._list(call, resource)
         if method == "POST" and name is None:
             return await self._create(call, resource)
@@ -209,6 +211,8 @@ class Dispatcher:
             raise method_not_allowed(resource.plural, resource.group, verb)
         self._allow(resource, verb)
         if method == "GET":
+            if resource.measures:
+                return await serve_measured(self.responder, call, resource)
             return await self.responder.read(call, resource)
         if method == "DELETE":
             return await self._delete(call, resource)
@@ -388,13 +392,3 @@ def _without_namespace(call: Call, resource: ResourceType) -> StatusError:
     if call.method == "DELETE" and call.target.name is None:
         return method_not_allowed(resource.plural, resource.group, "deletecollection")
     return bad_request(f"{resource.plural} live in a namespace: the path has to name one")
-
-
-def _media_type(header: str | None) -> str:
-    """Return the media type of a body; JSON without a header.
-
-    Some clients send none (the Python client, Go's scale client). What a web page can send without
-    a CORS preflight always has another type, or carries the browser's headers, which are rejected
-    before.
-    """
-    return JSON if header is None else header.partition(";")[0].strip().lower()

@@ -104,7 +104,9 @@ class ApiServer:
         users = Users(secret, tokens, storage)
         self._authenticator = Authenticator(users, hosts=hosts)
         self._storage = storage
-        registry = Registry(builtin_resources())
+        resources = builtin_resources()
+        self._measured = [each for each in resources if each.measures]
+        registry = Registry(resources)
         verbs = Verbs(storage, registry, Addresses(storage, service_network), clock)
         self._hub = WatchHub(storage)
         self._verbs = verbs
@@ -115,7 +117,7 @@ class ApiServer:
         self._dispatcher = Dispatcher(
             verbs, self._hub, self._definitions, tokens, users=users, authorizer=authorizer
         )
-        self._dispatcher.responder.node = node
+        self.node = node
         self._connections: HttpServer | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._authority = ""
@@ -132,6 +134,14 @@ class ApiServer:
     @node.setter
     def node(self, node: NodeBackend | None) -> None:
         self._dispatcher.responder.node = node
+        self._serve_measured()
+
+    def _serve_measured(self) -> None:
+        """Serve what the node measures while there is one; upstream: with metrics-server."""
+        node = self._dispatcher.responder.node
+        for each in self._measured:
+            versions = [] if node is None else [each]
+            self._verbs.registry.replace_group_resource(each.group, each.plural, versions)
 
     @property
     def url(self) -> str:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from traincrew.local.apiserver.storage import Storage
     from traincrew.local.apiserver.values.causes import Cause
     from traincrew.local.apiserver.values.documents import Document
+    from traincrew.local.apiserver.values.usage import Usage
 
 __all__ = [
     "ALL_VERBS",
@@ -110,6 +111,8 @@ class Strategy(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         warn: yields warnings about a valid object that is about to be stored; gets the stored one
             in an update of more than the status. Semantics and texts: upstream's
             ``WarningsOnCreate`` and ``WarningsOnUpdate``.
+        measure: returns what a stored object uses, as an object of this kind, or None if that is
+            not known; for kinds that are measured, not stored (`ResourceType.measures`).
     """
 
     selectable: FieldLabels = FieldLabels()
@@ -134,6 +137,7 @@ class Strategy(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     spec_finalizers: bool = False
     begin_deletion: Callable[[Document, str], None] | None = None
     warn: Callable[[Document, Document | None], Iterator[str]] | None = None
+    measure: Callable[[Document, Usage], Document | None] | None = None
 
     def warnings(self, obj: Document, old: Document | None = None) -> list[str]:
         """Return the ``Warning`` headers about an object; for the arguments see `warn`."""
@@ -201,6 +205,7 @@ class ResourceType(msgspec.Struct, frozen=True, dict=True):
         to_storage: converts an object of this version to the stored one.
         package: holds the file with the kind's strategy; empty without one.
         strategy_file: name of that file, when it is not the kind's.
+        measures: key of the stored objects whose use this resource shows; it stores nothing.
     """
 
     group: str
@@ -230,6 +235,7 @@ class ResourceType(msgspec.Struct, frozen=True, dict=True):
     to_storage: Callable[[Document], Document] | None = None
     package: str = ""
     strategy_file: str = ""
+    measures: str = ""
 
     def __post_init__(self) -> None:
         extra = list(self.subresources)
