@@ -105,6 +105,12 @@ class Type:
             return _EMBEDDED.get(name)
         return None
 
+    def with_fields(self, fields: dict[str, Type]) -> Type:
+        """Return an object's type with these fields instead of those of a schema."""
+        found = Type(self.name, self.of, self.size)
+        found._fields.update(fields)
+        return found
+
     def resized(self, size: float) -> Type:
         """Return the same type with another bound."""
         return Type(self.name, self.of, size, self.schema, computed=self.computed)

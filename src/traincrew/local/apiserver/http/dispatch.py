@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from traincrew.local.apiserver.authorization import UserRights, is_master, request_attributes
 from traincrew.local.apiserver.reads.lists import Page, list_page
-from traincrew.local.apiserver.requests import Call, parse_path, write_options
+from traincrew.local.apiserver.requests import Call, Target, parse_path, write_options
 from traincrew.local.apiserver.requests.negotiation import (
     APPLY,
     READABLE,
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
     from .openapi.documents import OpenApiDocuments
     from .openapi.v2 import SwaggerDocument
+    from .proxying import ProxyPath
     from .tokens import Tokens
     from .users import Users
 
@@ -84,7 +85,8 @@ class Dispatcher:
         self.definitions = definitions
         self._users = users
         self._authorizer = authorizer
-        self.responder = Responder(verbs, Webhooks(verbs.storage, verbs.registry), tokens)
+        webhooks = Webhooks(verbs.storage, verbs.registry, authorizer)
+        self.responder = Responder(verbs, webhooks, tokens)
 
     async def respond(
         self,
@@ -114,6 +116,7 @@ class Dispatcher:
             user = impersonated(headers, user, self._authorizer) or user
             rights = self._authorize(request.method, user, segments, query)
         if (proxied := proxy_path(segments)) is not None:
+            await self._review_proxy(proxied, user, query)
             return await serve_proxy(self.verbs, proxied, request, query)
         target = parse_path(segments)
         method = request.method
@@ -311,6 +314,13 @@ class Dispatcher:
         await self.responder.webhooks.review_connect(call, resource)
         serve = SUBRESOURCES[subresource.name]
         return await serve(self.responder, call, resource, request, stream_limit)
+
+    async def _review_proxy(self, proxied: ProxyPath, user: Document, query: str) -> None:
+        target = Target("", "v1", proxied.plural, proxied.namespace, proxied.name, "proxy")
+        resource = self.verbs.registry.find("", "v1", proxied.plural)
+        assert resource is not None
+        call = Call("GET", target, query=query, user=user)
+        await self.responder.webhooks.review_connect(call, resource)
 
     # -- documents
 

@@ -11,7 +11,14 @@ if TYPE_CHECKING:
 
     from traincrew.local.apiserver.values.documents import Document
 
-__all__ = ["MATCH_ERRORS", "RequestAttributes", "Webhook", "conditions_hold", "matching_version"]
+__all__ = [
+    "MATCH_ERRORS",
+    "RequestAttributes",
+    "Webhook",
+    "conditions_hold",
+    "matching_version",
+    "policy_version",
+]
 
 
 class Webhook(NamedTuple):
@@ -73,21 +80,61 @@ def matching_version(webhook: Webhook, attributes: RequestAttributes) -> str:
         SelectorError: A selector is invalid.
     """
     spec = webhook.spec
+    version = _matched_version(spec, spec.get("rules"), attributes)
+    return version if version and _selected(spec, attributes) else ""
+
+
+def policy_version(matching: Document, attributes: RequestAttributes, name: str) -> str:
+    """Match what a policy or its binding restricts requests to.
+
+    Args:
+        matching: ``matchConstraints`` or ``matchResources``; without rules it matches everything
+            that its selectors match.
+        attributes: of the request.
+        name: of the object.
+
+    Returns:
+        The version in which the policy sees the object; empty if it does not match.
+
+    Raises:
+        SelectorError: A selector is invalid.
+    """
+
+    def matched(key: str) -> str:
+        named = [
+            rule
+            for rule in matching.get(key) or ()
+            if not rule.get("resourceNames") or name in rule["resourceNames"]
+        ]
+        return _matched_version(matching, named, attributes)
+
+    if not _selected(matching, attributes) or matched("excludeResourceRules"):
+        return ""
+    return matched("resourceRules") if matching.get("resourceRules") else attributes.version
+
+
+def _matched_version(
+    spec: Document, rules: list[Document] | None, attributes: RequestAttributes
+) -> str:
+    """Return the first version of the object that a rule matches; empty if none does."""
     equivalent = spec.get("matchPolicy", "Equivalent") == "Equivalent"
     others = sorted(attributes.versions - {attributes.version}) if equivalent else []
-    rules = [rule for rule in spec.get("rules") or () if _rule_matches(rule, attributes)]
+    fitting = [rule for rule in rules or () if _rule_matches(rule, attributes)]
     versions = (
         version
         for version in (attributes.version, *others)
-        if any(_contains(rule.get("apiVersions"), version) for rule in rules)
+        if any(_contains(rule.get("apiVersions"), version) for rule in fitting)
     )
-    if not (version := next(versions, "")):
-        return ""
+    return next(versions, "")
+
+
+def _selected(spec: Document, attributes: RequestAttributes) -> bool:
+    """Return whether both selectors match."""
     namespaces = from_label_selector(spec.get("namespaceSelector") or {})
     if attributes.namespace_labels is not None and not namespaces(attributes.namespace_labels):
-        return ""
+        return False
     objects = from_label_selector(spec.get("objectSelector") or {})
-    return version if any(objects(labels) for labels in attributes.labels) else ""
+    return any(objects(labels) for labels in attributes.labels)
 
 
 def _rule_matches(rule: Document, attributes: RequestAttributes) -> bool:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from traincrew.local.apiserver.kinds.shared.cells import name_of
 from traincrew.local.apiserver.kinds.strategy import Strategy
+from traincrew.local.apiserver.values.documents import field
 from traincrew.local.apiserver.values.usage import NodeUsage
 
 from .documents import COLUMNS, USAGE, amounts, head, measured_schema
@@ -34,7 +35,8 @@ def _measure(node: Document, usage: Usage) -> Document | None:
 
 def _row(obj: Document, _now: float) -> list[Any]:
     """Return the cells of NodeMetrics."""
-    return [name_of(obj), obj["usage"]["cpu"], obj["usage"]["memory"], obj["window"]]
+    used = field(obj, "usage")
+    return [name_of(obj), used.get("cpu", "0"), used.get("memory", "0"), obj.get("window", "0s")]
 
 
 STRATEGY = Strategy(columns=COLUMNS, row=_row, measure=_measure)

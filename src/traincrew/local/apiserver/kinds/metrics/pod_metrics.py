@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from traincrew.local.apiserver.kinds.shared.cells import name_of
 from traincrew.local.apiserver.kinds.strategy import Strategy
+from traincrew.local.apiserver.values.documents import field, items
 from traincrew.local.quantity import parse, render
 
 from .documents import COLUMNS, USAGE, amounts, head, measured_schema
@@ -43,10 +44,17 @@ def _measure(pod: Document, usage: Usage) -> Document | None:
 
 def _row(obj: Document, _now: float) -> list[Any]:
     """Return the cells of PodMetrics: the sums of its containers."""
-    used = [each["usage"] for each in obj["containers"]]
-    cpu = sum((parse(each["cpu"]) for each in used), Fraction())
-    memory = sum((parse(each["memory"]) for each in used), Fraction())
-    return [name_of(obj), render(cpu, "1n"), render(memory, "1Ki"), obj["window"]]
+    used = [field(each, "usage") for each in items(obj, "containers")]
+    cpu = sum((_amount(each, "cpu") for each in used), Fraction())
+    memory = sum((_amount(each, "memory") for each in used), Fraction())
+    return [name_of(obj), render(cpu, "1n"), render(memory, "1Ki"), obj.get("window", "0s")]
+
+
+def _amount(usage: Document, resource: str) -> Fraction:
+    try:
+        return parse(usage.get(resource, "0"))
+    except ValueError:
+        return Fraction()
 
 
 STRATEGY = Strategy(columns=COLUMNS, row=_row, measure=_measure)
