@@ -1,5 +1,7 @@
 """Parameters of policies: by name, by selector, of custom kinds, and missing ones."""
 
+from typing import Any
+
 from local.apiserver.policies.support import (
     RULE,
     binding,
@@ -27,7 +29,7 @@ def secret(size: int) -> dict[str, object]:
     return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
 
 
-def reference(action: str = "Deny", **fields: object) -> dict[str, object]:
+def reference(action: str = "Deny", **fields: Any) -> dict[str, Any]:
     return {"paramRef": {"parameterNotFoundAction": action, **fields}}
 
 

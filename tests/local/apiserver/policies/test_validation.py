@@ -12,7 +12,7 @@ from local.apiserver.policies.support import (
     install,
     policy,
 )
-from local.apiserver.support import MERGE, TABLE, Api
+from local.apiserver.support import DEFINITIONS, MERGE, TABLE, Api, definition
 
 
 def causes(status: dict[str, Any]) -> dict[str, str]:
@@ -216,3 +216,74 @@ async def test_a_policy_can_be_changed(api: Api) -> None:
     (await api.post(maps, document)).refused(422)
     (await api.delete(f"{POLICIES}/p")).ok()
     (await api.post(maps, document)).ok(201)
+
+
+async def observed(api: Api, name: str = "p") -> dict[str, Any]:
+    found: dict[str, Any] = (await api.get(f"{POLICIES}/{name}")).ok()["status"]
+    return found
+
+
+async def test_the_status_says_what_was_observed(api: Api) -> None:
+    await install(api, policy("p", "true"))
+    assert await observed(api) == {"observedGeneration": 1, "typeChecking": {}}
+    change = {"spec": {"validations": [{"expression": "false"}]}}
+    (await api.patch(f"{POLICIES}/p", change, MERGE)).ok()
+    assert (await observed(api))["observedGeneration"] == 2
+    conditions = [
+        {
+            "type": "Checked",
+            "status": "True",
+            "reason": "Test",
+            "message": "",
+            "lastTransitionTime": "2027-01-15T08:00:00Z",
+        }
+    ]
+    await api.patch(f"{POLICIES}/p/status", {"status": {"conditions": conditions}}, MERGE)
+    assert (await observed(api))["conditions"] == conditions
+
+
+async def test_the_status_warns_of_expressions_that_do_not_fit_the_kinds(api: Api) -> None:
+    rules = [
+        {
+            "apiGroups": ["apps"],
+            "apiVersions": ["v1"],
+            "resources": ["deployments", "replicasets", "deployments/scale"],
+            "operations": ["*"],
+        }
+    ]
+    expressions = (
+        "object.spec.replicas > 1 && object.metadata.namespace == 'x'",
+        "object.spec.paused && object.spec.template.spec.containers.all(c, c.imag != '')",
+    )
+    await install(api, policy("p", *expressions, matchConstraints={"resourceRules": rules}))
+    warnings = (await observed(api))["typeChecking"]["expressionWarnings"]
+    assert [each["fieldRef"] for each in warnings] == ["spec.validations[1].expression"]
+    text = warnings[0]["warning"]
+    first, second = text.split("apps/v1, Kind=ReplicaSet: ")
+    assert first.startswith("apps/v1, Kind=Deployment: compilation failed: ERROR: <input>:1:68:")
+    assert "undefined field 'imag'" in first
+    assert "undefined field 'paused'" not in first
+    assert "undefined field 'paused'" in second
+
+
+async def test_types_of_custom_kinds_and_parameters_are_checked(api: Api) -> None:
+    (await api.post(DEFINITIONS, definition())).ok(201)
+    rule = {
+        "apiGroups": ["example.com"],
+        "apiVersions": ["v1"],
+        "resources": ["widgets"],
+        "operations": ["*"],
+    }
+    spec = {
+        "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
+        "variables": [{"name": "size", "expression": "object.spec.size"}],
+        "matchConstraints": {"resourceRules": [rule]},
+    }
+    expressions = ("variables.size == 'big'", "params.date.a == ''", "params.data.a == ''")
+    await install(api, policy("p", *expressions, **spec))
+    warnings = (await observed(api))["typeChecking"]["expressionWarnings"]
+    found = {each["fieldRef"]: each["warning"] for each in warnings}
+    assert list(found) == ["spec.validations[0].expression", "spec.validations[1].expression"]
+    assert "found no matching overload for '_==_' applied to '(int, string)'" in str(found)
+    assert "example.com/v1, Kind=Widget: compilation failed" in str(found)
+    assert "undefined field 'date'" in str(found)

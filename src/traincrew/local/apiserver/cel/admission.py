@@ -112,6 +112,17 @@ def namespace_value(namespace: Document | None) -> Any:
     return None if namespace is None else convert(_NAMESPACE, namespace, [math.inf])
 
 
+class _Composed:
+    """The variables that are declared so far."""
+
+    def __init__(self, types: dict[str, Type]) -> None:
+        self._types = types
+
+    def field_type(self, name: str) -> Type | None:
+        """Return the type of a variable; None if there is none."""
+        return self._types.get(name)
+
+
 class Scope:
     """The variables that the expressions of one policy may use.
 
@@ -152,7 +163,7 @@ class Scope:
                 "authorizer.requestResource": _RESOURCE_CHECK,
             }
         if self._has_variables:
-            types["variables"] = Type("object", size=1).with_fields(self._composed)
+            types["variables"] = Type("object", size=1, fields=_Composed(self._composed))
         try:
             program = compile_expression(source, types)
         except CompilationError as error:

@@ -24,6 +24,7 @@ from traincrew.local.apiserver.writes.bootstrap import create_bootstrap_roles
 from traincrew.local.apiserver.writes.definitions import Definitions
 from traincrew.local.apiserver.writes.housekeeping import Housekeeping
 from traincrew.local.apiserver.writes.own_service import publish_own_service
+from traincrew.local.apiserver.writes.policystatus import PolicyStatus
 from traincrew.local.apiserver.writes.verbs import Verbs
 
 from . import answers
@@ -111,6 +112,7 @@ class ApiServer:
         self._hub = WatchHub(storage)
         self._verbs = verbs
         self._definitions = Definitions(storage, registry, self._hub, verbs.deleter, clock)
+        self._policy_status = PolicyStatus(storage, registry)
         self._housekeeping = Housekeeping(verbs)
         self._policies = Policies(storage)
         authorizer = Authorizer(self._policies)
@@ -180,6 +182,7 @@ class ApiServer:
         tls = None if certificate is None else certificate.context()
         listener = listen(_ADDRESS, port)
         self._definitions.start()
+        self._policy_status.start()
         self._policies.start()
         create_bootstrap_roles(self._verbs)
         self._housekeeping.start()
@@ -223,6 +226,7 @@ class ApiServer:
         """Stop serving; watches, logs and commands end at once, writes are completed."""
         self._hub.close()
         self._definitions.stop()
+        self._policy_status.stop()
         self._policies.stop()
         await self._housekeeping.stop()
         connections, self._connections = self._connections, None

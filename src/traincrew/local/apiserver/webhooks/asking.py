@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+from traincrew.local.apiserver.kinds.admissionregistration.identifiers import BINDINGS, POLICIES
 from traincrew.local.apiserver.requests.proposals import AdmissionAnswers, Proposal
 from traincrew.local.apiserver.values.errors import (
     MODIFIED,
@@ -16,8 +18,15 @@ from traincrew.local.apiserver.values.errors import (
 )
 
 from .calling import Reply, WebhookError, call_webhook
-from .matching import MATCH_ERRORS, RequestAttributes, Webhook, conditions_hold, matching_version
-from .policies import Policies, Reviewed, in_version
+from .matching import (
+    MATCH_ERRORS,
+    RequestAttributes,
+    Reviewed,
+    Webhook,
+    conditions_hold,
+    in_version,
+    matching_version,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,6 +38,7 @@ if TYPE_CHECKING:
     from traincrew.local.apiserver.storage import Storage
     from traincrew.local.apiserver.values.documents import Document
 
+    from .policies import Policies
 
 __all__ = ["Webhooks"]
 
@@ -37,6 +47,7 @@ _CONFIGURATIONS = {
     "mutating": f"mutatingwebhookconfigurations.{_GROUP}",
     "validating": f"validatingwebhookconfigurations.{_GROUP}",
 }
+_EXEMPT = frozenset({POLICIES, BINDINGS})
 # Limits the retries for an object that changes faster than its webhooks answer.
 _MAX_ROUNDS = 16
 _OPTIONS = {
@@ -67,11 +78,25 @@ class Webhooks:
     def __init__(self, storage: Storage, registry: Registry, authorizer: Authorizer) -> None:
         self._storage = storage
         self._registry = registry
-        self._policies = Policies(storage, registry, authorizer)
+        self._authorizer = authorizer
+
+    @cached_property
+    def _policies(self) -> Policies:
+        """The policies; imported with the first one."""
+        from .policies import Policies
+
+        return Policies(self._storage, self._registry, self._authorizer)
+
+    def _has_policies(self, resource: ResourceType) -> bool:
+        """Return whether a policy may apply to writes of a resource.
+
+        None applies to policies: a broken one could never be repaired.
+        """
+        return resource.identifier not in _EXEMPT and bool(self._storage.scan(BINDINGS))
 
     def may_match(self, resource: ResourceType) -> bool:
         """Return whether a webhook or a policy may match writes of a resource."""
-        return self._policies.may_match(resource) or (
+        return self._has_policies(resource) or (
             _has_webhooks(resource)
             and any(self._storage.scan(each) for each in _CONFIGURATIONS.values())
         )
@@ -154,7 +179,7 @@ class Webhooks:
         Raises:
             StatusError: A policy denies it.
         """
-        if not self._policies.may_match(resource):
+        if not self._has_policies(resource):
             return
         new, old = _with_metadata(new), None if old is None else _with_metadata(old)
         answers = AdmissionAnswers()
@@ -177,7 +202,7 @@ class Webhooks:
         attributes: RequestAttributes,
         warnings: list[str],
     ) -> None:
-        if not self._policies.may_match(resource):
+        if not self._has_policies(resource):
             return
         namespace = None
         if request["namespace"] and resource.identifier != "namespaces":

@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 __all__ = [
     "MATCH_ERRORS",
     "RequestAttributes",
+    "Reviewed",
     "Webhook",
     "conditions_hold",
+    "in_version",
     "matching_version",
     "policy_version",
 ]
@@ -68,6 +70,37 @@ class RequestAttributes(NamedTuple):
     operation: str
     namespace_labels: Mapping[str, str] | None
     labels: list[Mapping[str, str]]
+
+
+class Reviewed(NamedTuple):
+    """A request as policies see it.
+
+    Attributes:
+        request: as in an AdmissionReview, with its objects.
+        attributes: what rules and selectors match.
+        namespace: the Namespace of the object, if it is in one.
+    """
+
+    request: Document
+    attributes: RequestAttributes
+    namespace: Document | None
+
+
+def in_version(request: Document, version: str) -> Document:
+    """Return a request with its objects in another version.
+
+    Versions of a custom resource differ only in their name: there is no conversion.
+    """
+    if version == request["kind"]["version"]:
+        return request
+    shown = dict(request)
+    group = request["kind"]["group"]
+    for part in ("kind", "resource"):
+        shown[part] = {**request[part], "version": version}
+    for part in ("object", "oldObject"):
+        if shown[part] is not None:
+            shown[part] = {**shown[part], "apiVersion": f"{group}/{version}"}
+    return shown
 
 
 def matching_version(webhook: Webhook, attributes: RequestAttributes) -> str:

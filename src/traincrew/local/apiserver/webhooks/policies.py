@@ -20,12 +20,13 @@ from traincrew.local.apiserver.cel.admission import (
 )
 from traincrew.local.apiserver.cel.authorizing import Access, Decision
 from traincrew.local.apiserver.kinds.admissionregistration.expressions import compiled
+from traincrew.local.apiserver.kinds.admissionregistration.identifiers import BINDINGS, POLICIES
 from traincrew.local.apiserver.reads.representation import convert
 from traincrew.local.apiserver.values.documents import items
 from traincrew.local.apiserver.values.errors import StatusError, forbidden
 from traincrew.local.apiserver.values.selectors import SelectorError, from_label_selector
 
-from .matching import policy_version
+from .matching import in_version, policy_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,14 +38,9 @@ if TYPE_CHECKING:
     from traincrew.local.apiserver.storage import Entry, Storage
     from traincrew.local.apiserver.values.documents import Document
 
-    from .matching import RequestAttributes
+    from .matching import Reviewed
 
 __all__ = ["Policies"]
-
-_GROUP = "admissionregistration.k8s.io"
-_POLICIES = f"validatingadmissionpolicies.{_GROUP}"
-_BINDINGS = f"validatingadmissionpolicybindings.{_GROUP}"
-_EXEMPT = frozenset({_POLICIES, _BINDINGS})
 
 POLICY_BUDGET = 500_000
 """What one policy may cost for one request and parameter (upstream: 10,000,000)."""
@@ -80,20 +76,6 @@ class _Denied(NamedTuple):
         return f"{by} denied request: {self.denial.message}"
 
 
-class Reviewed(NamedTuple):
-    """A request as policies see it.
-
-    Attributes:
-        request: as in an AdmissionReview, with its objects.
-        attributes: what rules and selectors match.
-        namespace: the Namespace of the object, if it is in one.
-    """
-
-    request: Document
-    attributes: RequestAttributes
-    namespace: Document | None
-
-
 class Policies:
     """The admission policies of a cluster.
 
@@ -109,13 +91,6 @@ class Policies:
         self._authorizer = authorizer
         self._compiled: dict[str, tuple[int, Expressions]] = {}
 
-    def may_match(self, resource: ResourceType) -> bool:
-        """Return whether a policy may apply to writes of a resource.
-
-        None applies to policies: a broken one could never be repaired.
-        """
-        return resource.identifier not in _EXEMPT and bool(self._storage.scan(_BINDINGS))
-
     def check(self, reviewed: Reviewed, warnings: list[str]) -> None:
         """Apply the policies to a request.
 
@@ -127,11 +102,11 @@ class Policies:
             StatusError: A policy denies it.
         """
         bindings: dict[str, list[Entry]] = {}
-        for entry in self._storage.scan(_BINDINGS):
+        for entry in self._storage.scan(BINDINGS):
             bindings.setdefault(entry.obj["spec"]["policyName"], []).append(entry)
         budget = [float(REQUEST_BUDGET)]
         denied: list[_Denied] = []
-        for policy in self._storage.scan(_POLICIES):
+        for policy in self._storage.scan(POLICIES):
             bound = bindings.get(policy.key[1])
             if bound:
                 denied += self._decide(policy, bound, reviewed, warnings, budget)
@@ -279,23 +254,6 @@ class Policies:
 
 def _version(matching: Document, reviewed: Reviewed) -> str:
     return policy_version(matching, reviewed.attributes, reviewed.request["name"] or "")
-
-
-def in_version(request: Document, version: str) -> Document:
-    """Return a request with its objects in another version.
-
-    Versions of a custom resource differ only in their name: there is no conversion.
-    """
-    if version == request["kind"]["version"]:
-        return request
-    shown = dict(request)
-    group = request["kind"]["group"]
-    for part in ("kind", "resource"):
-        shown[part] = {**request[part], "version": version}
-    for part in ("object", "oldObject"):
-        if shown[part] is not None:
-            shown[part] = {**shown[part], "apiVersion": f"{group}/{version}"}
-    return shown
 
 
 def _service_account(namespace: str, name: str) -> Document:

@@ -21,7 +21,14 @@ if TYPE_CHECKING:
     from traincrew.local.apiserver.values.causes import Cause
     from traincrew.local.apiserver.values.documents import Document
 
-__all__ = ["MAX_SOURCE", "Expressions", "compile_in", "compiled", "validate_expressions"]
+__all__ = [
+    "MAX_SOURCE",
+    "Expressions",
+    "compile_in",
+    "compiled",
+    "source_size",
+    "validate_expressions",
+]
 
 MAX_SOURCE = 30_000
 """Characters of all expressions of a policy: compiling takes microseconds for each."""
@@ -119,7 +126,7 @@ def validate_expressions(found: list[Cause], obj: Document, spec: Document) -> N
 
     Rules and messages: ``pkg/apis/admissionregistration/validation/validation.go``.
     """
-    size = sum(len(text) for text in _sources(spec))
+    size = source_size(spec)
     if size > MAX_SOURCE:
         detail = f"all expressions have {size} characters; this server allows {MAX_SOURCE}"
         found.append(why.forbidden("spec", detail))
@@ -133,6 +140,11 @@ def validate_expressions(found: list[Cause], obj: Document, spec: Document) -> N
         found.append(why.required("spec.auditAnnotations", detail))
     _validations(found, spec, programs)
     _annotations(found, obj, spec, programs)
+
+
+def source_size(spec: Document) -> int:
+    """Return the characters of all expressions of a policy."""
+    return sum(map(len, _sources(spec)))
 
 
 def _sources(spec: Document) -> Iterator[str]:
