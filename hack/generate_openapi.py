@@ -63,6 +63,7 @@ STORED = {
     "io.k8s.api.scheduling.v1": "PriorityClass",
     "io.k8s.api.storage.v1": "StorageClass",
     "io.k8s.api.admissionregistration.v1": """MutatingWebhookConfiguration
+        ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding
         ValidatingWebhookConfiguration""",
     EXTENSIONS: "CustomResourceDefinition",
 }

@@ -1,28 +1,17 @@
-"""A HorizontalPodAutoscaler scales a job that trains.
-
-The embedded cluster stores autoscalers and leaves them alone. It is Kubernetes' own controller that
-acts on them here, beside the embedded cluster; and what a metrics server would say, the test says.
-"""
+"""A HorizontalPodAutoscaler scales a job that trains; what its pods use, the test says."""
 
 from __future__ import annotations
 
-import os
 import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hack.cluster import binaries
-from hack.cluster.processes import Process
-from suites.differential.reference import missing
 from suites.elastic.jobs import Job, User
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 pytestmark = pytest.mark.timeout(1500)
-PROGRAM = "kube-controller-manager"
-REQUIRE = "TRAINCREW_REQUIRE_REAL_CLUSTER"
 METRICS: dict[str, Any] = {
     "apiVersion": "apiextensions.k8s.io/v1",
     "kind": "CustomResourceDefinition",
@@ -49,33 +38,7 @@ METRICS: dict[str, Any] = {
         ],
     },
 }
-"""Autoscalers ask for metrics.k8s.io, whoever serves it."""
-
-
-@pytest.fixture
-def autoscaling(user: User, tmp_path: Path) -> Iterator[None]:
-    """The real controller, in a hurry, and a place for metrics."""
-    if lacking := missing((PROGRAM,)):
-        text = f"{PROGRAM} cannot run here; missing: " + "; ".join(lacking)
-        if os.environ.get(REQUIRE):
-            pytest.fail(text, pytrace=False)
-        pytest.skip(text)
-    user.create(METRICS)
-    log = tmp_path / f"{PROGRAM}.log"
-    process = Process(PROGRAM, tmp_path / "processes", log)
-    program = binaries.build(PROGRAM, print)
-    process.start([
-        str(program),
-        f"--kubeconfig={user.kubeconfig}",
-        "--leader-elect=false",
-        "--controllers=horizontal-pod-autoscaler-controller",
-        "--secure-port=0",
-        "--horizontal-pod-autoscaler-sync-period=1s",
-        "--horizontal-pod-autoscaler-initial-readiness-delay=1s",
-        "--horizontal-pod-autoscaler-cpu-initialization-period=1s",
-    ])  # fmt: skip
-    yield
-    process.stop()
+"""Takes the place of what the node measures."""
 
 
 def use(job: Job, milli: int) -> None:
@@ -94,8 +57,8 @@ def use(job: Job, milli: int) -> None:
         job.user.apply(measured)
 
 
-@pytest.mark.usefixtures("autoscaling")
 def test_an_autoscaler_scales_a_job_that_trains(user: User, tmp_path: Path) -> None:
+    user.create(METRICS)
     resources = {"requests": {"cpu": "100m"}}
     job = Job(user, "follows", tmp_path / "c", replicas=1, resources=resources)
     job.until_training(1)

@@ -17,7 +17,12 @@ from typing import Any, Self
 import pytest
 
 from traincrew.local.apiserver.http.kubeconfig import write_kubeconfig
-from traincrew.local.apiserver.http.node_backend import ExecStreams, LogOptions, StreamRefusedError
+from traincrew.local.apiserver.http.node_backend import (
+    ExecStreams,
+    LogOptions,
+    StreamRefusedError,
+    Usage,
+)
 from traincrew.local.apiserver.http.server import ApiServer
 from traincrew.local.apiserver.storage import Storage
 from traincrew.local.authority import make_certificate
@@ -32,7 +37,9 @@ def binaries() -> list[str]:
 
 
 class Node:
-    """A fake node: logs have two lines, and it implements a few commands."""
+    """A fake node: two lines of logs, a few commands, and the use that a test sets."""
+
+    used = Usage(at=1_800_000_000.0, window=15.0)
 
     async def logs(
         self, pod: dict[str, Any], container: str, options: LogOptions
@@ -70,12 +77,16 @@ class Node:
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         raise StreamRefusedError("nobody connects here")
 
+    async def usage(self) -> Usage | None:
+        return self.used
+
 
 class Served:
     """An API server on a thread of its own, for tests that block in kubectl."""
 
     def __init__(self, directory: Path) -> None:
         self.server: ApiServer
+        self.node = Node()
         self._directory = directory
         self._loop: asyncio.AbstractEventLoop
         self._stop: asyncio.Event
@@ -86,7 +97,7 @@ class Served:
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
         storage = Storage()
-        self.server = ApiServer(storage, secret="a-secret-for-tests-only", node=Node())
+        self.server = ApiServer(storage, secret="a-secret-for-tests-only", node=self.node)
         await self.server.start(certificate=make_certificate(self._directory))
         self._started.set()
         await self._stop.wait()

@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import Kubectl
+from traincrew.local.apiserver.http.node_backend import (
+    ContainerUsage,
+    NodeUsage,
+    PodUsage,
+    Usage,
+)
+
+from .conftest import Kubectl, Served
 
 DEPLOYMENT = """\
 apiVersion: apps/v1
@@ -486,6 +493,29 @@ def test_nodes(kubectl: Kubectl) -> None:
     assert kubectl("get", "pods").err == "No resources found in default namespace.\n"
     kubectl("uncordon", "node-1")
     kubectl("describe", "node", "node-1")
+
+
+def test_top(kubectl: Kubectl, served: Served) -> None:
+    kubectl("create", "-f", "-", stdin=POD)
+    uid = kubectl("get", "pod", "worker", "-o", "jsonpath={.metadata.uid}").out
+    resources = {"cpu": "4", "memory": "1Gi"}
+    status = {"capacity": resources, "allocatable": resources}
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-1"}, "status": status}
+    kubectl("create", "-f", "-", stdin=json.dumps(node))
+    used = PodUsage(15.0, {"main": ContainerUsage(0.25, 64 << 20)})
+    served.node.used = Usage(
+        1_800_000_000.0, 15.0, {uid: used}, {"node-1": NodeUsage(15.0, 1.0, 256 << 20)}
+    )
+    assert table(kubectl("top", "nodes").out)[1] == ["node-1", "1000m", "25%", "256Mi", "25%"]
+    assert table(kubectl("top", "pods").out)[1] == ["worker", "250m", "64Mi"]
+    containers = kubectl("top", "pod", "worker", "--containers").out
+    assert table(containers)[1] == ["worker", "main", "250m", "64Mi"]
+    assert table(kubectl("top", "pods", "-l", "app=worker", "--sum").out)[-1] == ["250m", "64Mi"]
+    shown = table(kubectl("get", "podmetrics").out)
+    assert shown == [["NAME", "CPU", "MEMORY", "WINDOW"], ["worker", "250m", "64Mi", "15s"]]
+    served.node.used = Usage(1_800_000_000.0, 15.0)
+    missing = kubectl("top", "pod", "worker", code=1)
+    assert 'podmetrics.metrics.k8s.io "default/worker" not found' in missing.err
 
 
 def test_discovery_commands(kubectl: Kubectl) -> None:

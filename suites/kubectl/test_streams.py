@@ -96,6 +96,9 @@ class Node:
         self.echoing.add(asyncio.create_task(_echo(*await asyncio.open_connection(sock=theirs))))
         return await asyncio.open_connection(sock=ours)
 
+    async def usage(self) -> None:
+        return None
+
 
 async def _echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     while data := await reader.read(1 << 16):

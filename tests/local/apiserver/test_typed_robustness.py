@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from local.apiserver.strategies import default, default_after_uid
-from traincrew.local.apiserver import schema
 from traincrew.local.apiserver.apply import apply as ssa
 from traincrew.local.apiserver.kinds import table
 from traincrew.local.apiserver.kinds.builtin import builtin_resources
@@ -84,7 +83,7 @@ STORED = [resource for resource in builtin_resources() if "list" in resource.ver
 
 @pytest.mark.parametrize("resource", STORED, ids=lambda resource: resource.kind)
 def test_random_objects_of_every_kind(resource: Any) -> None:
-    known = schema.load_builtin(resource.group, resource.version, resource.kind)
+    known = resource.schema
     random_values = RandomValues(zlib.crc32(resource.kind.encode()))
     options: dict[str, Any] = {
         "schema": known,

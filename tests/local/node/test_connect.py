@@ -12,6 +12,7 @@ from traincrew.local.node.backend import Backend
 from traincrew.local.node.machine.paths import Paths
 from traincrew.local.node.runtime.instances import Instance, Launch
 from traincrew.local.node.runtime.processes import OwnPorts
+from traincrew.local.node.runtime.usage import UsageMeter
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -66,7 +67,7 @@ def backend(paths: Paths) -> Backend:
     def no_fork_server() -> Any:
         raise AssertionError
 
-    return Backend(paths, no_fork_server)
+    return Backend(paths, no_fork_server, UsageMeter())
 
 
 async def reached(backend: Backend, port: int) -> str:

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 REASON = "NotEmulated"
 
 STORED_ONLY: dict[tuple[str, str], str] = {
-    ("autoscaling", "horizontalpodautoscalers"): "nothing is scaled; use kubectl scale",
     ("networking.k8s.io", "ingresses"): "nothing listens; use the Service's address",
     ("networking.k8s.io", "networkpolicies"): "all traffic is allowed",
 }

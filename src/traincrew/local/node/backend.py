@@ -16,9 +16,10 @@ from traincrew.local.node.runtime.logs import read_log
 from traincrew.local.node.runtime.processes import StartFailedError
 
 if TYPE_CHECKING:
-    from traincrew.local.apiserver.http.node_backend import ExecStreams, LogOptions
+    from traincrew.local.apiserver.http.node_backend import ExecStreams, LogOptions, Usage
     from traincrew.local.node.machine.paths import Paths
     from traincrew.local.node.runtime.forkserver import ForkServer
+    from traincrew.local.node.runtime.usage import UsageMeter
 
 __all__ = ["Backend"]
 
@@ -41,10 +42,14 @@ class Backend:
     Args:
         paths: Directories of the containers.
         fork_server: Returns the server that starts commands.
+        meter: Measures running containers.
     """
 
-    def __init__(self, paths: Paths, fork_server: Callable[[], ForkServer]) -> None:
+    def __init__(
+        self, paths: Paths, fork_server: Callable[[], ForkServer], meter: UsageMeter
+    ) -> None:
         self._paths = paths
+        self._meter = meter
         self._fork_server = fork_server
 
     async def logs(
@@ -154,6 +159,10 @@ class Backend:
             f"failed to connect to localhost:{port} inside namespace "
             f'"{pod["metadata"]["uid"]}", IPv4: dial tcp4 {address}:{port}: {reason}'
         ) from failure
+
+    async def usage(self) -> Usage | None:
+        """Return what running containers use; None where that cannot be measured."""
+        return await self._meter.measure()
 
     def _has_own(self, pod: Document, port: int) -> bool:
         """Return whether a container of the pod has this localhost port to itself."""

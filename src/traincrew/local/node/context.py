@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from traincrew.local.node.network.hosts import HostsFiles
     from traincrew.local.node.runtime.forkserver import ForkServer
     from traincrew.local.node.runtime.memory import MemoryWatch
+    from traincrew.local.node.runtime.usage import UsageMeter
     from traincrew.local.node.runtime.written import WrittenFiles
     from traincrew.local.node.sources import SourceWatch
 
@@ -59,6 +60,7 @@ class Context:
     dns: DnsServer | None
     gpus: GpuAllocator
     memory: MemoryWatch
+    usage: UsageMeter
     sources: SourceWatch
     written: WrittenFiles
     host_ip: str

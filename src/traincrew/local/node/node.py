@@ -44,6 +44,7 @@ from traincrew.local.node.records.nodeobjects import (
 )
 from traincrew.local.node.runtime.forkserver import ForkServer
 from traincrew.local.node.runtime.memory import MemoryWatch
+from traincrew.local.node.runtime.usage import UsageMeter
 from traincrew.local.node.runtime.written import Written, WrittenFiles
 from traincrew.local.node.services import Services
 from traincrew.local.node.sources import SourceWatch
@@ -140,7 +141,8 @@ class Node:
         """Pods that are gone from the API, but still run."""
         self._pod_removed = asyncio.Event()
         self._stopped = False
-        self.backend = Backend(self._paths, lambda: self._fork_server)
+        self._meter = UsageMeter()
+        self.backend = Backend(self._paths, lambda: self._fork_server, self._meter)
         self._log = get_logger(component="node")
 
     @property
@@ -181,6 +183,7 @@ class Node:
         if capabilities.namespaces and self._addresses.dns_server:
             await self._start_dns()
         self._host_ports.own = capabilities.own_ports
+        self._meter.namespaces = capabilities.namespaces
         self._context = self._context_of(capabilities)
         state = self._paths.state
         self._objects = NodeObjects(self._client, self._resources, capabilities, LOOPBACK, state)
@@ -210,6 +213,7 @@ class Node:
             dns=self._dns,
             gpus=self._gpus,
             memory=MemoryWatch(namespaces=capabilities.namespaces),
+            usage=self._meter,
             sources=self._sources,
             host_ip=LOOPBACK,
             kubeconfig=self._kubeconfig,

@@ -9,7 +9,12 @@ import aiohttp
 import pytest
 
 from local.apiserver.support import DEADLINE, PODS, Api, pod
-from traincrew.local.apiserver.http.node_backend import ExecStreams, LogOptions, StreamRefusedError
+from traincrew.local.apiserver.http.node_backend import (
+    ExecStreams,
+    LogOptions,
+    StreamRefusedError,
+    Usage,
+)
 
 BINDING = {"target": {"kind": "Node", "name": "n"}}
 
@@ -84,6 +89,9 @@ class Node:
         self, pod: dict[str, Any], port: int
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         raise StreamRefusedError("nobody listens here")
+
+    async def usage(self) -> Usage | None:
+        return None
 
 
 @pytest.fixture

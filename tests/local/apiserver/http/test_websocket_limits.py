@@ -8,7 +8,12 @@ import aiohttp
 import pytest
 
 from local.apiserver.support import DEADLINE, PODS, Api, pod
-from traincrew.local.apiserver.http.node_backend import ExecStreams, LogOptions, StreamRefusedError
+from traincrew.local.apiserver.http.node_backend import (
+    ExecStreams,
+    LogOptions,
+    StreamRefusedError,
+    Usage,
+)
 
 LIMIT = 4 * 1024 * 1024
 
@@ -48,6 +53,9 @@ class Node:
         self, pod: dict[str, Any], port: int
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         raise StreamRefusedError("nobody listens here")
+
+    async def usage(self) -> Usage | None:
+        return None
 
 
 @pytest.fixture

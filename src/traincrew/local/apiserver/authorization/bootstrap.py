@@ -131,6 +131,9 @@ _OTHERS: dict[str, _Rules] = {
     "system:monitoring": (("get", "core", "nodes/metrics"),),
     "system:public-info-viewer": (),
 }
+# Comes with metrics-server, whose API is served by this server.
+_METRICS_READER = "system:aggregated-metrics-reader"
+_METRICS: _Rules = ((_READ, "metrics.k8s.io", "pods nodes"),)
 _URLS = {
     "cluster-admin": ("*", "*"),
     "system:discovery": (
@@ -164,6 +167,8 @@ def bootstrap_roles() -> Iterator[Document]:
         yield {**role, "aggregationRule": {"clusterRoleSelectors": selectors}, "rules": None}
         part = _object("ClusterRole", f"system:aggregate-to-{name}", {label: "true"})
         yield {**part, "rules": _rules(rules)}
+    labels = {f"{_GROUP}/aggregate-to-{name}": "true" for name in _PARTS}
+    yield {**_object("ClusterRole", _METRICS_READER, labels), "rules": _rules(_METRICS)}
     for name, rules in _OTHERS.items():
         found = _rules(rules)
         if name in _URLS:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any
+from typing import Any, Protocol
 
 __all__ = [
     "BOOL",
@@ -48,6 +48,13 @@ _SIMPLE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*|[A-Za-z0-9]+")
 _NAME = re.compile(r"[A-Za-z_.\-/][A-Za-z0-9_.\-/]*")
 
 
+class Fields(Protocol):
+    """The fields of an object that are not described by a schema as users write it."""
+
+    def field_type(self, name: str) -> Type | None:
+        """Return the type of a field by its escaped name; None if there is none."""
+
+
 class Type:
     """A type.
 
@@ -56,11 +63,12 @@ class Type:
         of: types of the items, of keys and values, or of an optional's value.
         size: the most characters, items or entries that a value may have.
         schema: of an object.
+        fields: of an object without a schema.
         computed: whether it is of a list that an expression makes; upstream does not know the
             size of its items.
     """
 
-    __slots__ = ("_fields", "computed", "name", "of", "schema", "size")
+    __slots__ = ("_fields", "computed", "fields", "name", "of", "schema", "size")
 
     def __init__(
         self,
@@ -69,12 +77,14 @@ class Type:
         size: float = math.inf,
         schema: Schema | None = None,
         *,
+        fields: Fields | None = None,
         computed: bool = False,
     ) -> None:
         self.name = name
         self.of = of
         self.size = size
         self.schema = schema
+        self.fields = fields
         self.computed = computed
         self._fields: dict[str, Type | None] = {}
 
@@ -92,6 +102,8 @@ class Type:
         return self._fields[name]
 
     def _find(self, name: str) -> Type | None:
+        if self.fields is not None:
+            return self.fields.field_type(name)
         schema = self.schema or {}
         properties = schema.get("properties") or {}
         found = properties.get(name) if escape(name) == name else None
@@ -107,7 +119,9 @@ class Type:
 
     def resized(self, size: float) -> Type:
         """Return the same type with another bound."""
-        return Type(self.name, self.of, size, self.schema, computed=self.computed)
+        return Type(
+            self.name, self.of, size, self.schema, fields=self.fields, computed=self.computed
+        )
 
 
 DYN = Type("dyn")
@@ -263,7 +277,7 @@ def join(left: Type, right: Type) -> Type | None:
         for one, other in zip(left.of, right.of, strict=False)
         if len(left.of) == len(right.of)
     )
-    return Type(chosen.name, inner or chosen.of, size, chosen.schema)
+    return Type(chosen.name, inner or chosen.of, size, chosen.schema, fields=chosen.fields)
 
 
 # -- declarations

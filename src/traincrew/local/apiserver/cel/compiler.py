@@ -116,6 +116,9 @@ class _Compiler:
         return self.fail(node, f"undeclared reference to '{node.value}' (in container '')")
 
     def select(self, node: Node, *, test: bool = False) -> Part:
+        if node.args[0].kind == "name" and f"{node.args[0].value}.{node.value}" in self.scope:
+            slot, kind = self.scope[f"{node.args[0].value}.{node.value}"]  # a name with a dot
+            return Part(parts.variable(slot), kind, 1, 1)
         operand = self.compile(node.args[0])
         kind, name = operand.kind, node.value
         wrapped = kind.name == "optional"

@@ -1,4 +1,4 @@
-"""CEL functions of strings, lists and sets; with `conversions` and `parsedvalues` all there are.
+"""CEL functions of strings, lists and sets; `conversions` and others have the rest.
 
 See "Kubernetes CEL libraries" in the Kubernetes documentation.
 """
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from traincrew.local.apiserver.values.regex import Pattern, RegexError, compile_pattern
 
+from .authorizing import AUTHORIZING
 from .conversions import CONVERSIONS, string
 from .operators import CelError, CostExceededError, Optional
 from .parsedvalues import PARSED
@@ -205,6 +206,7 @@ def _contains_all(left: list[Any], right: list[Any]) -> bool:
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     **CONVERSIONS,
     **PARSED,
+    **AUTHORIZING,
     "size": len,
     # strings
     "contains": lambda text, part: part in text,

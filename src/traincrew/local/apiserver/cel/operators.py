@@ -35,7 +35,13 @@ TRAVERSAL = 0.1
 
 
 class CelError(ValueError):
-    """An expression cannot be evaluated; the message is cel-go's."""
+    """An expression cannot be evaluated; the message is cel-go's.
+
+    Attributes:
+        cost: what the evaluation had cost by then, once it has ended.
+    """
+
+    cost = 0.0
 
 
 class CostExceededError(Exception):

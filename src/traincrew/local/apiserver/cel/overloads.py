@@ -65,12 +65,22 @@ def sum_of(name: str, one: Type, other: Type) -> tuple[Type | None, float]:
         kind = join(one, other)
         return kind and kind.resized(one.size + other.size), 1
     if "dyn" in {one.name, other.name}:
-        return DYN, 1
+        return _unknown_sum(name, one, other), 1
     kind = _SUMS.get((name, one.name, other.name))
     if kind is STRING or kind is BYTES:
         size = one.size + other.size
         return kind.resized(size), up(size * TRAVERSAL)
     return kind, 1
+
+
+def _unknown_sum(name: str, one: Type, other: Type) -> Type:
+    """Return the type of an operation with an operand of any type: that of the only overload."""
+    found = {
+        id(kind): kind
+        for (operator, left, right), kind in _SUMS.items()
+        if operator == name and one.name in {left, "dyn"} and other.name in {right, "dyn"}
+    }
+    return next(iter(found.values())) if len(found) == 1 else DYN
 
 
 _COMPARED_AT_ONCE = frozenset({"kubernetes.Quantity", "kubernetes.Semver", "net.IP", "net.CIDR"})

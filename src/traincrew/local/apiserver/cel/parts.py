@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from .celtypes import Type
 
-__all__ = ["Part"]
+__all__ = ["LazyFields", "Part"]
 
 
 class Part(NamedTuple):
@@ -28,6 +28,40 @@ class Part(NamedTuple):
     kind: Type
     cost: float
     weight: int
+
+
+class LazyFields:
+    """An object whose fields are computed when they are first used, and paid for then.
+
+    Args:
+        compute: returns the value of a field, and what it has cost; gets the name and what may be
+            spent.
+        names: of the fields.
+    """
+
+    __slots__ = ("_compute", "_known", "_names")
+
+    def __init__(
+        self, compute: Callable[[str, float], tuple[Any, float]], names: Iterable[str]
+    ) -> None:
+        self._compute = compute
+        self._names = frozenset(names)
+        self._known: dict[str, Any] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._names
+
+    def get(self, frame: Frame, name: str) -> Any:
+        """Return the value of a field.
+
+        Raises:
+            CelError: it cannot be computed.
+            CostExceededError: it costs more than may be spent.
+        """
+        if name not in self._known:
+            self._known[name], cost = self._compute(name, frame[0])
+            frame[0] -= cost
+        return self._known[name]
 
 
 def constant(value: Any) -> Callable[[Frame], Any]:
@@ -49,6 +83,8 @@ def select(operand: Callable[[Frame], Any], key: str) -> Callable[[Frame], Any]:
             if found is _MISSING:
                 raise CelError(f"no such key: {key}")
             return found
+        if type(value) is LazyFields:
+            return value.get(frame, key)
         if type(value) is Optional:
             return select_optional(lambda _: value, key)(frame)
         raise no_such_overload()
@@ -98,7 +134,7 @@ def has(operand: Callable[[Frame], Any], key: str) -> Callable[[Frame], Any]:
             value = value.value
             if value is None:
                 return False
-        if type(value) is not dict:
+        if type(value) is not dict and type(value) is not LazyFields:
             raise no_such_overload()
         return key in value
 

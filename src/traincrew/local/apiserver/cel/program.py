@@ -66,6 +66,9 @@ class Program:
             raise CostExceededError
         try:
             value = self._run(frame)
+        except CelError as error:
+            error.cost = budget - frame[0]
+            raise
         except RecursionError:
             raise CelError("the value is nested too deeply") from None
         return value, budget - frame[0]

@@ -93,6 +93,22 @@ isSemver: (string) bool | (string,bool) bool
 major: kubernetes.Semver.() int
 minor: kubernetes.Semver.() int
 patch: kubernetes.Semver.() int
+path: kubernetes.authorization.Authorizer.(string) kubernetes.authorization.PathCheck
+group: kubernetes.authorization.Authorizer.(string) kubernetes.authorization.GroupCheck
+serviceAccount: kubernetes.authorization.Authorizer.(string,string)
+  kubernetes.authorization.Authorizer
+resource: kubernetes.authorization.GroupCheck.(string) kubernetes.authorization.ResourceCheck
+subresource: RESOURCE_CHECK.(string) RESOURCE_CHECK
+namespace: RESOURCE_CHECK.(string) RESOURCE_CHECK
+name: RESOURCE_CHECK.(string) RESOURCE_CHECK
+fieldSelector: RESOURCE_CHECK.(string) RESOURCE_CHECK
+labelSelector: RESOURCE_CHECK.(string) RESOURCE_CHECK
+check: kubernetes.authorization.PathCheck.(string) kubernetes.authorization.Decision
+  | RESOURCE_CHECK.(string) kubernetes.authorization.Decision
+errored: kubernetes.authorization.Decision.() bool
+error: kubernetes.authorization.Decision.() string
+allowed: kubernetes.authorization.Decision.() bool
+reason: kubernetes.authorization.Decision.() string
 format.named: (string) optional(kubernetes.NamedFormat)
 validate: kubernetes.NamedFormat.(string) optional(list(string))
 bool: (bool) bool | (string) bool
@@ -148,6 +164,7 @@ def _overload(text: str) -> Overload:
 _CLASSES = {
     "COMPARABLE": "int uint double bool duration timestamp string bytes",
     "SUMMABLE": "int uint double duration",
+    "RESOURCE_CHECK": "kubernetes.authorization.ResourceCheck",
 }
 """Types for which a function is declared, each in an overload of its own."""
 

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 
 from aiohttp.web import HTTPRequestEntityTooLarge
 
+from traincrew.local.apiserver.requests.negotiation import JSON
 from traincrew.local.apiserver.values.errors import StatusError, bad_request
 
 if TYPE_CHECKING:
     from aiohttp import web
 
-__all__ = ["MAX_BODY_BYTES", "as_text", "prepared", "read_body", "too_large"]
+__all__ = ["MAX_BODY_BYTES", "as_text", "media_type", "prepared", "read_body", "too_large"]
 
 MAX_BODY_BYTES = 3 * 1024 * 1024
 """Bytes, both as sent and decompressed; upstream's limit (``MaxRequestBodyBytes``)."""
@@ -107,3 +108,13 @@ def _inflate(body: bytes, encoding: str) -> bytes:
     if not inflater.eof or inflater.unused_data:
         raise bad_request(f"the body of the request is not one complete {encoding} stream")
     return inflated
+
+
+def media_type(header: str | None) -> str:
+    """Return the media type of a body; JSON without a header.
+
+    Some clients send none (the Python client, Go's scale client). What a web page can send without
+    a CORS preflight always has another type, or carries the browser's headers, which are rejected
+    before.
+    """
+    return JSON if header is None else header.partition(";")[0].strip().lower()

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from traincrew.local.apiserver.authorization import UserRights, is_master, request_attributes
 from traincrew.local.apiserver.reads.lists import Page, list_page
-from traincrew.local.apiserver.requests import Call, parse_path, write_options
+from traincrew.local.apiserver.requests import Call, Target, parse_path, write_options
 from traincrew.local.apiserver.requests.negotiation import (
     APPLY,
-    JSON,
     READABLE,
     YAML,
     decode_body,
@@ -28,8 +27,9 @@ from traincrew.local.apiserver.values.errors import (
 from traincrew.local.apiserver.webhooks import Converter, Webhooks
 
 from . import answers, discovery, reviews, version
-from .bodies import as_text, prepared, read_body
+from .bodies import as_text, media_type, prepared, read_body
 from .impersonation import asks_for_another_user, impersonated
+from .measured import serve_measured
 from .proxying import proxy_path, serve_proxy
 from .responder import Responder
 from .subresources import SUBRESOURCES
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
     from .openapi.documents import OpenApiDocuments
     from .openapi.v2 import SwaggerDocument
+    from .proxying import ProxyPath
     from .tokens import Tokens
     from .users import Users
 
@@ -84,7 +85,7 @@ class Dispatcher:
         self.definitions = definitions
         self._users = users
         self._authorizer = authorizer
-        webhooks = Webhooks(verbs.storage, verbs.registry)
+        webhooks = Webhooks(verbs.storage, verbs.registry, authorizer)
         self.responder = Responder(verbs, webhooks, Converter(verbs.storage), tokens)
 
     async def respond(
@@ -115,6 +116,7 @@ class Dispatcher:
             user = impersonated(headers, user, self._authorizer) or user
             rights = self._authorize(request.method, user, segments, query)
         if (proxied := proxy_path(segments)) is not None:
+            await self._review_proxy(proxied, user, query)
             return await serve_proxy(self.verbs, proxied, request, query)
         target = parse_path(segments)
         method = request.method
@@ -133,7 +135,7 @@ class Dispatcher:
             query=query,
             user_agent=as_text(headers.get("User-Agent", "")),
             accept=headers.get("Accept", ""),
-            content_type=_media_type(headers.get("Content-Type")),
+            content_type=media_type(headers.get("Content-Type")),
             body=body,
             user=user,
             rights=rights,
@@ -199,6 +201,8 @@ class Dispatcher:
                     request, call, resource, self.responder, self.hub, limit=stream_limit
                 )
             self._allow(resource, "list")
+            if resource.measures:
+                return await serve_measured(self.responder, call, resource)
             return await self._list(call, resource)
         if method == "POST" and name is None:
             return await self._create(call, resource)
@@ -210,6 +214,8 @@ class Dispatcher:
             raise method_not_allowed(resource.plural, resource.group, verb)
         self._allow(resource, verb)
         if method == "GET":
+            if resource.measures:
+                return await serve_measured(self.responder, call, resource)
             return await self.responder.read(call, resource)
         if method == "DELETE":
             return await self._delete(call, resource)
@@ -304,6 +310,13 @@ class Dispatcher:
         serve = SUBRESOURCES[subresource.name]
         return await serve(self.responder, call, resource, request, stream_limit)
 
+    async def _review_proxy(self, proxied: ProxyPath, user: Document, query: str) -> None:
+        target = Target("", "v1", proxied.plural, proxied.namespace, proxied.name, "proxy")
+        resource = self.verbs.registry.find("", "v1", proxied.plural)
+        assert resource is not None
+        call = Call("GET", target, query=query, user=user)
+        await self.responder.webhooks.review_connect(call, resource)
+
     # -- documents
 
     @cached_property
@@ -384,13 +397,3 @@ def _without_namespace(call: Call, resource: ResourceType) -> StatusError:
     if call.method == "DELETE" and call.target.name is None:
         return method_not_allowed(resource.plural, resource.group, "deletecollection")
     return bad_request(f"{resource.plural} live in a namespace: the path has to name one")
-
-
-def _media_type(header: str | None) -> str:
-    """Return the media type of a body; JSON without a header.
-
-    Some clients send none (the Python client, Go's scale client). What a web page can send without
-    a CORS preflight always has another type, or carries the browser's headers, which are rejected
-    before.
-    """
-    return JSON if header is None else header.partition(";")[0].strip().lower()

@@ -1,4 +1,4 @@
-"""The interface between API server and node: logs, commands and ports of running containers."""
+"""The interface between API server and node: logs, commands, ports, use of running containers."""
 
 from __future__ import annotations
 
@@ -6,11 +6,22 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
+from traincrew.local.apiserver.values.usage import ContainerUsage, NodeUsage, PodUsage, Usage
+
 if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
     from collections.abc import AsyncIterator
 
-__all__ = ["ExecStreams", "LogOptions", "NodeBackend", "StreamRefusedError"]
+__all__ = [
+    "ContainerUsage",
+    "ExecStreams",
+    "LogOptions",
+    "NodeBackend",
+    "NodeUsage",
+    "PodUsage",
+    "StreamRefusedError",
+    "Usage",
+]
 
 
 class StreamRefusedError(Exception):
@@ -104,4 +115,10 @@ class NodeBackend(Protocol):
 
         Raises:
             StreamRefusedError: the pod is not running, or nothing listens there.
+        """
+
+    async def usage(self) -> Usage | None:
+        """Return what running containers use; None if this machine cannot measure it.
+
+        Nothing is measured between the calls, so a call may take a second.
         """

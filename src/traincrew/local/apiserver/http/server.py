@@ -24,6 +24,7 @@ from traincrew.local.apiserver.writes.bootstrap import create_bootstrap_roles
 from traincrew.local.apiserver.writes.definitions import Definitions
 from traincrew.local.apiserver.writes.housekeeping import Housekeeping
 from traincrew.local.apiserver.writes.own_service import publish_own_service
+from traincrew.local.apiserver.writes.policystatus import PolicyStatus
 from traincrew.local.apiserver.writes.verbs import Verbs
 
 from . import answers
@@ -104,18 +105,21 @@ class ApiServer:
         users = Users(secret, tokens, storage)
         self._authenticator = Authenticator(users, hosts=hosts)
         self._storage = storage
-        registry = Registry(builtin_resources())
+        resources = builtin_resources()
+        self._measured = [each for each in resources if each.measures]
+        registry = Registry(resources)
         verbs = Verbs(storage, registry, Addresses(storage, service_network), clock)
         self._hub = WatchHub(storage)
         self._verbs = verbs
         self._definitions = Definitions(storage, registry, self._hub, verbs.deleter, clock)
+        self._policy_status = PolicyStatus(storage, registry)
         self._housekeeping = Housekeeping(verbs)
         self._policies = Policies(storage)
         authorizer = Authorizer(self._policies)
         self._dispatcher = Dispatcher(
             verbs, self._hub, self._definitions, tokens, users=users, authorizer=authorizer
         )
-        self._dispatcher.responder.node = node
+        self.node = node
         self._connections: HttpServer | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._authority = ""
@@ -132,6 +136,14 @@ class ApiServer:
     @node.setter
     def node(self, node: NodeBackend | None) -> None:
         self._dispatcher.responder.node = node
+        self._serve_measured()
+
+    def _serve_measured(self) -> None:
+        """Serve what the node measures while there is one; upstream: with metrics-server."""
+        node = self._dispatcher.responder.node
+        for each in self._measured:
+            versions = [] if node is None else [each]
+            self._verbs.registry.replace_group_resource(each.group, each.plural, versions)
 
     @property
     def url(self) -> str:
@@ -170,6 +182,7 @@ class ApiServer:
         tls = None if certificate is None else certificate.context()
         listener = listen(_ADDRESS, port)
         self._definitions.start()
+        self._policy_status.start()
         self._policies.start()
         create_bootstrap_roles(self._verbs)
         self._housekeeping.start()
@@ -213,6 +226,7 @@ class ApiServer:
         """Stop serving; watches, logs and commands end at once, writes are completed."""
         self._hub.close()
         self._definitions.stop()
+        self._policy_status.stop()
         self._policies.stop()
         await self._housekeeping.stop()
         connections, self._connections = self._connections, None

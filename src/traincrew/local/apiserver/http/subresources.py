@@ -51,6 +51,20 @@ def _body(call: Call, kind: str, group: str = "") -> Document:
     return document
 
 
+def _admitted(
+    responder: Responder, call: Call, resource: ResourceType, body: Document, api_version: str
+) -> Document:
+    """Return the body of a POST to a subresource, which admission policies have to allow.
+
+    Raises:
+        StatusError: a policy denies it.
+    """
+    kind = resource.subresource_index[call.target.subresource or ""].kind
+    shown = {"apiVersion": api_version, "kind": kind, **body}
+    responder.webhooks.check(call, resource, "CREATE", shown)
+    return body
+
+
 async def _part(
     responder: Responder, call: Call, resource: ResourceType, *_: Any
 ) -> web.StreamResponse:
@@ -67,7 +81,11 @@ async def _scale(
         entry = _entry(responder, call, bound)
         if call.method == "GET":
             return get_scale(bound, entry)
-        return write_scale(responder.verbs, call, bound, entry)
+
+        def admit(new: Document, old: Document) -> None:
+            responder.webhooks.check(call, bound, "UPDATE", new, old)
+
+        return write_scale(responder.verbs, call, bound, entry, admit)
 
     content = await responder.run_converted(resource, attempt, warnings=call.warnings)
     return await responder.send_document(call, content)
@@ -77,7 +95,8 @@ async def _binding(
     responder: Responder, call: Call, resource: ResourceType, *_: Any
 ) -> web.StreamResponse:
     entry = _entry(responder, call, resource)
-    podactions.bind(responder.verbs, call, resource, entry, _body(call, "Binding"))
+    body = _admitted(responder, call, resource, _body(call, "Binding"), "v1")
+    podactions.bind(responder.verbs, call, resource, entry, body)
     return await responder.send_document(call, podactions.created_status(), code=201)
 
 
@@ -85,7 +104,8 @@ async def _eviction(
     responder: Responder, call: Call, resource: ResourceType, *_: Any
 ) -> web.StreamResponse:
     entry = _entry(responder, call, resource)
-    podactions.evict(responder.verbs, call, resource, entry, _body(call, "Eviction", "policy"))
+    body = _admitted(responder, call, resource, _body(call, "Eviction", "policy"), "policy/v1")
+    podactions.evict(responder.verbs, call, resource, entry, body)
     return await responder.send_document(call, podactions.created_status(), code=201)
 
 
@@ -95,6 +115,7 @@ async def _token(
     entry = _entry(responder, call, resource)
     write_options(call, "CreateOptions")
     request = _body(call, "TokenRequest", "authentication.k8s.io")
+    request = _admitted(responder, call, resource, request, "authentication.k8s.io/v1")
     content = tokenrequests.issue(responder.tokens, responder.verbs.storage, entry, request)
     return await responder.send_document(call, content, code=201)
 
@@ -107,6 +128,7 @@ async def _finalize(
     options = write_options(call, "UpdateOptions")
     document = _body(call, "Namespace")
     check_kind(resource, document)
+    responder.webhooks.check(call, resource, "UPDATE", document, entry.obj)
     entry = responder.verbs.finalize(resource, entry, document, options)
     return await responder.send_object(call, resource, entry)
 

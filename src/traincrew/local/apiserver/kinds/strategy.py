@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from traincrew.local.apiserver.storage import Storage
     from traincrew.local.apiserver.values.causes import Cause
     from traincrew.local.apiserver.values.documents import Document
+    from traincrew.local.apiserver.values.usage import Usage
 
 __all__ = [
     "ALL_VERBS",
@@ -112,6 +113,8 @@ class Strategy(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         warn: yields warnings about a valid object that is about to be stored; gets the stored one
             in an update of more than the status. Semantics and texts: upstream's
             ``WarningsOnCreate`` and ``WarningsOnUpdate``.
+        measure: returns what a stored object uses, as an object of this kind, or None if that is
+            not known; for kinds that are measured, not stored (`ResourceType.measures`).
     """
 
     selectable: FieldLabels = FieldLabels()
@@ -136,6 +139,7 @@ class Strategy(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     spec_finalizers: bool = False
     begin_deletion: Callable[[Document, str], None] | None = None
     warn: Callable[[Document, Document | None], Iterator[str]] | None = None
+    measure: Callable[[Document, Usage], Document | None] | None = None
 
     def warnings(self, obj: Document, old: Document | None = None) -> list[str]:
         """Return the ``Warning`` headers about an object; for the arguments see `warn`."""
@@ -205,6 +209,7 @@ class ResourceType(msgspec.Struct, frozen=True, dict=True):
             those of a resource that is `bound` use what it has answered.
         package: holds the file with the kind's strategy; empty without one.
         strategy_file: name of that file, when it is not the kind's.
+        measures: key of the stored objects whose use this resource shows; it stores nothing.
     """
 
     group: str
@@ -235,6 +240,7 @@ class ResourceType(msgspec.Struct, frozen=True, dict=True):
     conversion: WebhookConversion | None = None
     package: str = ""
     strategy_file: str = ""
+    measures: str = ""
 
     def __post_init__(self) -> None:
         extra = list(self.subresources)

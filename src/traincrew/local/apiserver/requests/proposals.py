@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from traincrew.local.apiserver.values.documents import Document
 
-__all__ = ["AdmissionAnswers", "Phase", "Proposal"]
+__all__ = ["AdmissionAnswers", "Operation", "Phase", "Proposal"]
 
 Phase = Literal["mutating", "validating"]
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from traincrew.local.apiserver.kinds.admissionregistration.identifiers import BINDINGS, POLICIES
 from traincrew.local.apiserver.requests.proposals import AdmissionAnswers, Proposal
 from traincrew.local.apiserver.values.errors import (
     MODIFIED,
@@ -17,16 +20,26 @@ from traincrew.local.apiserver.values.errors import (
 
 from .calling import Reply, WebhookError, call_webhook
 from .conversion import Converter
-from .matching import MATCH_ERRORS, RequestAttributes, Webhook, conditions_hold, matching_version
+from .matching import (
+    MATCH_ERRORS,
+    RequestAttributes,
+    Reviewed,
+    Webhook,
+    conditions_hold,
+    matching_version,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
+    from traincrew.local.apiserver.authorization import Authorizer
     from traincrew.local.apiserver.registry import Registry, ResourceType
     from traincrew.local.apiserver.requests import Call
+    from traincrew.local.apiserver.requests.proposals import Operation
     from traincrew.local.apiserver.storage import Storage
     from traincrew.local.apiserver.values.documents import Document
 
+    from .policies import Policies
 
 __all__ = ["Webhooks"]
 
@@ -35,6 +48,7 @@ _CONFIGURATIONS = {
     "mutating": f"mutatingwebhookconfigurations.{_GROUP}",
     "validating": f"validatingwebhookconfigurations.{_GROUP}",
 }
+_EXEMPT = frozenset({POLICIES, BINDINGS})
 # Limits the retries for an object that changes faster than its webhooks answer.
 _MAX_ROUNDS = 16
 _OPTIONS = {
@@ -48,6 +62,7 @@ _STREAMS = {
     "exec": "PodExecOptions",
     "portforward": "PodPortForwardOptions",
 }
+_PROXIES = {"pods": "PodProxyOptions", "services": "ServiceProxyOptions"}
 _FLAGS = ("stdin", "stdout", "stderr", "tty")
 _DRY_RUN_SAFE = {"None", "NoneOnDryRun"}
 
@@ -58,20 +73,34 @@ class Webhooks:
     Args:
         storage: Holds their configurations and Services.
         registry: The served resources.
+        authorizer: Answers what expressions of policies ask.
     """
 
-    def __init__(self, storage: Storage, registry: Registry) -> None:
+    def __init__(self, storage: Storage, registry: Registry, authorizer: Authorizer) -> None:
         self._storage = storage
         self._registry = registry
         self._converter = Converter(storage)
+        self._authorizer = authorizer
+
+    @cached_property
+    def _policies(self) -> Policies:
+        """The policies; imported with the first one."""
+        from .policies import Policies
+
+        return Policies(self._storage, self._registry, self._authorizer)
+
+    def _has_policies(self, resource: ResourceType) -> bool:
+        """Return whether a policy may apply to writes of a resource.
+
+        None applies to policies: a broken one could never be repaired.
+        """
+        return resource.identifier not in _EXEMPT and bool(self._storage.scan(BINDINGS))
 
     def may_match(self, resource: ResourceType) -> bool:
-        """Return whether a webhook may match writes of a resource.
-
-        No webhook is called for webhook configurations: a broken one could never be repaired.
-        """
-        return resource.group != _GROUP and any(
-            self._storage.scan(each) for each in _CONFIGURATIONS.values()
+        """Return whether a webhook or a policy may match writes of a resource."""
+        return self._has_policies(resource) or (
+            _has_webhooks(resource)
+            and any(self._storage.scan(each) for each in _CONFIGURATIONS.values())
         )
 
     async def review(
@@ -88,22 +117,32 @@ class Webhooks:
             if answers.rounds > _MAX_ROUNDS:
                 raise conflict(resource.plural, resource.group, request["name"], MODIFIED)
         attributes = self._attributes(call, resource, proposal, request["namespace"])
+        hooked = _has_webhooks(resource)
+        converted: dict[str, Document] = {}
         if proposal.phase == "mutating" or proposal.operation == "DELETE":
-            mutated = await self._mutate(request, attributes, answers)
+            mutated = proposal.new
+            if hooked:
+                mutated = await self._mutate(request, attributes, answers)
             if mutated is not None:
                 answers.record_mutated(proposal, mutated)
         if proposal.phase == "validating":
-            await self._validate(request, attributes, answers)
+            if attributes.conversion is not None and self._has_policies(resource):
+                for version in self._policies.versions(attributes, request["name"]):
+                    converted[version] = await self._in_version(request, version, attributes)
+            self._apply_policies(resource, request, attributes, answers.warnings, converted)
+            if hooked:
+                await self._validate(request, attributes, answers)
             answers.record_validated(proposal)
 
     async def review_connect(self, call: Call, resource: ResourceType) -> None:
-        """Call the webhooks that match a CONNECT: `exec`, `attach` and `portforward`.
+        """Call the webhooks that match a CONNECT: `exec`, `attach`, `portforward` and `proxy`.
 
         Raises:
             StatusError: A webhook denies it or cannot be called.
         """
         subresource = call.target.subresource or ""
-        kind = _STREAMS.get(subresource)
+        proxied = _PROXIES.get(resource.plural) if subresource == "proxy" else None
+        kind = proxied or _STREAMS.get(subresource)
         if kind is None or not self.may_match(resource):
             return
         answers = AdmissionAnswers()
@@ -123,7 +162,60 @@ class Webhooks:
             # A patch is ignored: there is no object to change.
             if self._matching_version(webhook, attributes, request):
                 await self._reply(webhook, {**request, "uid": str(uuid.uuid4())}, answers)
+        self._apply_policies(resource, request, attributes, call.warnings)
         await self._validate(request, attributes, answers)
+
+    def check(
+        self,
+        call: Call,
+        resource: ResourceType,
+        operation: Operation,
+        new: Document,
+        old: Document | None = None,
+    ) -> None:
+        """Apply the policies to a write for which no webhook is called: a scale, a binding.
+
+        Args:
+            call: the request.
+            resource: that its path names.
+            operation: as in an AdmissionReview.
+            new: what is sent, with apiVersion and kind; any other value may have any type.
+            old: what it replaces.
+
+        Raises:
+            StatusError: A policy denies it.
+        """
+        if not self._has_policies(resource):
+            return
+        new, old = _with_metadata(new), None if old is None else _with_metadata(old)
+        answers = AdmissionAnswers()
+        answers.dry_run = bool(call.query.get("dryRun"))
+        proposal = Proposal("validating", operation, new, old, None)
+        request = self._request(call, resource, answers, proposal)
+        namespace = call.target.namespace or ""
+        name = call.target.name or request["name"]
+        request |= {"name": name, "namespace": namespace}
+        group, _, version = str(new.get("apiVersion") or "").rpartition("/")
+        kind = {"group": group, "version": version, "kind": str(new.get("kind") or "")}
+        request |= {"kind": kind, "requestKind": kind}
+        attributes = self._attributes(call, resource, proposal, namespace)
+        self._apply_policies(resource, request, attributes, call.warnings)
+
+    def _apply_policies(
+        self,
+        resource: ResourceType,
+        request: Document,
+        attributes: RequestAttributes,
+        warnings: list[str],
+        converted: Mapping[str, Document] = MappingProxyType({}),
+    ) -> None:
+        if not self._has_policies(resource):
+            return
+        namespace = None
+        if request["namespace"] and resource.identifier != "namespaces":
+            entry = self._storage.get("namespaces", ("", request["namespace"]))
+            namespace = None if entry is None else entry.obj
+        self._policies.check(Reviewed(request, attributes, namespace, converted), warnings)
 
     # -- matching
 
@@ -342,6 +434,23 @@ class Webhooks:
         if not reply.allowed:
             raise _denied(webhook, reply.status)
         return reply
+
+
+def _has_webhooks(resource: ResourceType) -> bool:
+    """Return whether webhooks are called for a resource.
+
+    None is for configurations of admission: a broken one could never be repaired.
+    """
+    return resource.group != _GROUP
+
+
+def _with_metadata(document: Document) -> Document:
+    """Return a document that was not checked, with metadata and labels of the right types."""
+    metadata = document.get("metadata")
+    metadata = dict(metadata) if isinstance(metadata, dict) else {}
+    if not isinstance(metadata.get("labels"), dict):
+        metadata.pop("labels", None)
+    return {**document, "metadata": metadata}
 
 
 def _failed(webhook: Webhook, error: WebhookError) -> StatusError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from traincrew.local.apiserver.values.selectors import SelectorError, from_label_selector
@@ -12,7 +13,15 @@ if TYPE_CHECKING:
     from traincrew.local.apiserver.requests.conversions import WebhookConversion
     from traincrew.local.apiserver.values.documents import Document
 
-__all__ = ["MATCH_ERRORS", "RequestAttributes", "Webhook", "conditions_hold", "matching_version"]
+__all__ = [
+    "MATCH_ERRORS",
+    "RequestAttributes",
+    "Reviewed",
+    "Webhook",
+    "conditions_hold",
+    "matching_version",
+    "policy_version",
+]
 
 
 class Webhook(NamedTuple):
@@ -66,6 +75,43 @@ class RequestAttributes(NamedTuple):
     labels: list[Mapping[str, str]]
 
 
+class Reviewed(NamedTuple):
+    """A request as policies see it.
+
+    Attributes:
+        request: as in an AdmissionReview, with its objects.
+        attributes: what rules and selectors match.
+        namespace: the Namespace of the object, if it is in one.
+        converted: the request by version, where a webhook converts the objects.
+    """
+
+    request: Document
+    attributes: RequestAttributes
+    namespace: Document | None
+    converted: Mapping[str, Document] = MappingProxyType({})
+
+    def in_version(self, version: str) -> Document:
+        """Return the request with its objects in a version that the policies match."""
+        return self.converted.get(version) or in_version(self.request, version)
+
+
+def in_version(request: Document, version: str) -> Document:
+    """Return a request with its objects in another version.
+
+    For custom resources whose versions differ only in their name.
+    """
+    if version == request["kind"]["version"]:
+        return request
+    shown = dict(request)
+    group = request["kind"]["group"]
+    for part in ("kind", "resource"):
+        shown[part] = {**request[part], "version": version}
+    for part in ("object", "oldObject"):
+        if shown[part] is not None:
+            shown[part] = {**shown[part], "apiVersion": f"{group}/{version}"}
+    return shown
+
+
 def matching_version(webhook: Webhook, attributes: RequestAttributes) -> str:
     """Match the rules and selectors of a webhook against a request.
 
@@ -76,21 +122,61 @@ def matching_version(webhook: Webhook, attributes: RequestAttributes) -> str:
         SelectorError: A selector is invalid.
     """
     spec = webhook.spec
+    version = _matched_version(spec, spec.get("rules"), attributes)
+    return version if version and _selected(spec, attributes) else ""
+
+
+def policy_version(matching: Document, attributes: RequestAttributes, name: str) -> str:
+    """Match what a policy or its binding restricts requests to.
+
+    Args:
+        matching: ``matchConstraints`` or ``matchResources``; without rules it matches everything
+            that its selectors match.
+        attributes: of the request.
+        name: of the object.
+
+    Returns:
+        The version in which the policy sees the object; empty if it does not match.
+
+    Raises:
+        SelectorError: A selector is invalid.
+    """
+
+    def matched(key: str) -> str:
+        named = [
+            rule
+            for rule in matching.get(key) or ()
+            if not rule.get("resourceNames") or name in rule["resourceNames"]
+        ]
+        return _matched_version(matching, named, attributes)
+
+    if not _selected(matching, attributes) or matched("excludeResourceRules"):
+        return ""
+    return matched("resourceRules") if matching.get("resourceRules") else attributes.version
+
+
+def _matched_version(
+    spec: Document, rules: list[Document] | None, attributes: RequestAttributes
+) -> str:
+    """Return the first version of the object that a rule matches; empty if none does."""
     equivalent = spec.get("matchPolicy", "Equivalent") == "Equivalent"
     others = sorted(attributes.versions - {attributes.version}) if equivalent else []
-    rules = [rule for rule in spec.get("rules") or () if _rule_matches(rule, attributes)]
+    fitting = [rule for rule in rules or () if _rule_matches(rule, attributes)]
     versions = (
         version
         for version in (attributes.version, *others)
-        if any(_contains(rule.get("apiVersions"), version) for rule in rules)
+        if any(_contains(rule.get("apiVersions"), version) for rule in fitting)
     )
-    if not (version := next(versions, "")):
-        return ""
+    return next(versions, "")
+
+
+def _selected(spec: Document, attributes: RequestAttributes) -> bool:
+    """Return whether both selectors match."""
     namespaces = from_label_selector(spec.get("namespaceSelector") or {})
     if attributes.namespace_labels is not None and not namespaces(attributes.namespace_labels):
-        return ""
+        return False
     objects = from_label_selector(spec.get("objectSelector") or {})
-    return version if any(objects(labels) for labels in attributes.labels) else ""
+    return any(objects(labels) for labels in attributes.labels)
 
 
 def _rule_matches(rule: Document, attributes: RequestAttributes) -> bool:

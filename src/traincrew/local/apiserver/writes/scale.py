@@ -30,6 +30,8 @@ from traincrew.local.apiserver.values.limits import decode_request, refuse_deep
 from .patches import applied_configuration, json_operations
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from traincrew.local.apiserver.registry import ResourceType
     from traincrew.local.apiserver.requests import Call
     from traincrew.local.apiserver.storage import Entry
@@ -123,8 +125,21 @@ def _requested(call: Call, current: Document) -> Document:
     raise unsupported_media_type([JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY])
 
 
-def write_scale(verbs: Verbs, call: Call, resource: ResourceType, entry: Entry) -> Document:
+def write_scale(
+    verbs: Verbs,
+    call: Call,
+    resource: ResourceType,
+    entry: Entry,
+    admit: Callable[[Document, Document], None],
+) -> Document:
     """Handle a PUT or PATCH of a Scale.
+
+    Args:
+        verbs: updates the object.
+        call: the request.
+        resource: of the object.
+        entry: the object.
+        admit: raises the error of who does not allow it; gets the new Scale and the old one.
 
     Raises:
         StatusError: 409 when the object has changed meanwhile, 422 for a negative number.
@@ -150,6 +165,8 @@ def write_scale(verbs: Verbs, call: Call, resource: ResourceType, entry: Entry) 
     _check(name, replicas)
     paths = resource.scale
     assert paths is not None
+    old = _scale(resource, entry)
+    admit(old | {"metadata": metadata or old["metadata"], "spec": {"replicas": replicas}}, old)
     new = convert(resource, entry).copy()
     fieldpath.store(new, paths.spec_replicas, replicas)
     return get_scale(

@@ -248,16 +248,18 @@ class Container:
     async def _supervise(self, instance: Instance, *, adopted: bool) -> None:
         """Supervise an instance until it has ended."""
         address = self._pod.record.pod_ip or self._context.host_ip
+        files = memory_files(self._pod, self.spec)
         self.running = Running(
             Target(self._context.fork_server, instance, self.spec, address),
             self._context.memory,
-            memory_files(self._pod, self.spec),
+            files,
             self._pod.grace,
             Reports(self._on_started, self._on_ready, self._event),
         )
         if self._stop.is_set():
             self.running.stop(self._kill_at - time.monotonic())
-        end = await self.running.supervise(adopted=adopted)
+        with self._context.usage.tracking(instance, files, self._pod.node):
+            end = await self.running.supervise(adopted=adopted)
         self.running = None
         self.started.clear()
         if end.disk_full:

@@ -21,8 +21,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from traincrew.local.node.runtime.instances import Instance
+    from traincrew.local.node.runtime.processes import Process
 
-__all__ = ["MemoryFiles", "MemoryUse", "MemoryWatch", "size_of"]
+__all__ = [
+    "Members",
+    "MemoryFiles",
+    "MemoryUse",
+    "MemoryWatch",
+    "all_processes",
+    "members_of",
+    "memory_use",
+    "size_of",
+]
 
 _PERIOD_SECONDS = 1.0
 _DISK_PERIODS = 10
@@ -172,19 +182,16 @@ class MemoryWatch:
 
     def _exceeding(self, watched: list[_Watched]) -> list[tuple[_Watched, MemoryUse]]:
         """Return the containers to kill, with their memory use."""
-        groups = _by_namespace() if self._namespaces else _by_session()
+        groups = all_processes(namespaces=self._namespaces)
         found, pods = [], dict[str, list[tuple[_Watched, MemoryUse]]]()
         for each in watched:
-            processes = each.instance.processes()
-            if processes is None or processes[1] is None:
-                continue
-            program = processes[1].pid
-            key = _namespace_of(program) if self._namespaces else program
-            members = groups.get(key, []) if key else []
-            own = _root_files(each.instance, program) if self._namespaces else 0
             files = each.files
-            shared = _shared(files.directories, each.limit) if files.alone else 0
-            use = _use(members, own + shared, each.limit)
+            members = members_of(each.instance, groups, namespaces=self._namespaces)
+            if members is None:
+                continue
+            use = memory_use(
+                each.instance, files, members, namespaces=self._namespaces, limit=each.limit
+            )
             if use.used > each.limit:
                 found.append((each, use))
             elif not files.alone and files.pod_limit:
@@ -192,6 +199,59 @@ class MemoryWatch:
         for group in pods.values():
             found += _of_pod(group)
         return found
+
+
+class Members(NamedTuple):
+    """The processes of a container.
+
+    Attributes:
+        program: its first one.
+        pids: all of them that are running, the first one included.
+    """
+
+    program: Process
+    pids: list[int]
+
+
+def members_of(
+    instance: Instance, groups: dict[int, list[int]], *, namespaces: bool
+) -> Members | None:
+    """Return the processes of a container; None before its program has started.
+
+    Args:
+        instance: of the container.
+        groups: from `all_processes`.
+        namespaces: containers have PID namespaces.
+    """
+    processes = instance.processes()
+    if processes is None or processes[1] is None:
+        return None
+    program = processes[1]
+    key = _namespace_of(program.pid) if namespaces else program.pid
+    return Members(program, groups.get(key, []) if key else [])
+
+
+def memory_use(
+    instance: Instance,
+    files: MemoryFiles,
+    members: Members,
+    *,
+    namespaces: bool,
+    limit: int | None = None,
+) -> MemoryUse:
+    """Return the memory of a container.
+
+    Args:
+        instance: of the container.
+        files: what it shares in memory with its pod.
+        members: its processes.
+        namespaces: it has a root file system in memory.
+        limit: bytes up to which an upper bound is enough; None for the exact use.
+    """
+    own = _root_files(instance, members.program.pid) if namespaces else 0
+    most = sys.maxsize if limit is None else limit
+    shared = _shared(files.directories, most) if files.alone else 0
+    return _use(members.pids, own + shared, -1 if limit is None else limit)
 
 
 def _use(members: list[int], files: int, limit: int) -> MemoryUse:
@@ -285,6 +345,11 @@ def _namespace_of(process: int) -> int:
         return os.stat(f"/proc/{process}/ns/pid").st_ino  # noqa: PTH116  # hot
     except OSError:
         return 0
+
+
+def all_processes(*, namespaces: bool) -> dict[int, list[int]]:
+    """Return the PIDs of this machine's processes, by PID namespace or else by session."""
+    return _by_namespace() if namespaces else _by_session()
 
 
 def _by_namespace() -> dict[int, list[int]]:

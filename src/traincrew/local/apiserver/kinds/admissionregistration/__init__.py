@@ -12,13 +12,21 @@ _resource = partial(
     "v1",
     namespaced=False,
     categories=("api-extensions",),
-    generation="content",
     unconditional_update=False,
     package=__name__,
-    strategy_file="webhook_configurations",
 )
+_webhooks = partial(_resource, generation="content", strategy_file="webhook_configurations")
 
 RESOURCES = (
-    _resource("mutatingwebhookconfigurations", "MutatingWebhookConfiguration"),
-    _resource("validatingwebhookconfigurations", "ValidatingWebhookConfiguration"),
+    _webhooks("mutatingwebhookconfigurations", "MutatingWebhookConfiguration"),
+    _resource(
+        "validatingadmissionpolicies",
+        "ValidatingAdmissionPolicy",
+        status=True,
+        generation="spec",
+    ),
+    _resource(
+        "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", generation="spec"
+    ),
+    _webhooks("validatingwebhookconfigurations", "ValidatingWebhookConfiguration"),
 )

@@ -1,0 +1,429 @@
+"""ValidatingAdmissionPolicies: which apply to a request, and what they decide.
+
+They are evaluated here, in the process, by CEL. Semantics and messages:
+``k8s.io/apiserver/pkg/admission/plugin/policy`` (``generic`` and ``validating``).
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from traincrew.local.apiserver.authorization import Attributes
+from traincrew.local.apiserver.cel.admission import (
+    OUT_OF_BUDGET,
+    CelError,
+    CompilationError,
+    CostExceededError,
+    Evaluation,
+    namespace_value,
+    request_value,
+)
+from traincrew.local.apiserver.cel.authorizing import Access, Decision
+from traincrew.local.apiserver.kinds.admissionregistration.expressions import compiled
+from traincrew.local.apiserver.kinds.admissionregistration.identifiers import BINDINGS, POLICIES
+from traincrew.local.apiserver.reads.versions import convert
+from traincrew.local.apiserver.requests.conversions import ConversionNeeded
+from traincrew.local.apiserver.values.documents import items
+from traincrew.local.apiserver.values.errors import StatusError, forbidden
+from traincrew.local.apiserver.values.selectors import SelectorError, from_label_selector
+
+from .matching import policy_version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from traincrew.local.apiserver.authorization import Authorizer
+    from traincrew.local.apiserver.cel.admission import Program
+    from traincrew.local.apiserver.kinds.admissionregistration.expressions import Expressions
+    from traincrew.local.apiserver.registry import Registry, ResourceType
+    from traincrew.local.apiserver.storage import Entry, Storage
+    from traincrew.local.apiserver.values.documents import Document
+
+    from .matching import RequestAttributes, Reviewed
+
+__all__ = ["Policies"]
+
+POLICY_BUDGET = 500_000
+"""What one policy may cost for one request and parameter (upstream: 10,000,000)."""
+
+REQUEST_BUDGET = 1_000_000
+"""What all policies may cost for one request; there is no such limit upstream."""
+
+_MAX_MESSAGE = 5 * 1024  # bytes; upstream's MaxEvaluatedMessageExpressionSizeBytes
+_CODES = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413, "Invalid": 422}
+
+
+class _ConfigurationError(Exception):
+    """A policy or binding cannot be applied; the message says why."""
+
+
+class _Denial(NamedTuple):
+    """One validation that a request fails, or an error where the failure policy is Fail."""
+
+    message: str
+    reason: str = "Invalid"
+
+
+class _Denied(NamedTuple):
+    """A denial, and by whom; no binding if the policy itself is wrong."""
+
+    denial: _Denial
+    policy: str
+    binding: str = ""
+
+    def message(self) -> str:
+        by = f"ValidatingAdmissionPolicy '{self.policy}'"
+        by += f" with binding '{self.binding}'" if self.binding else ""
+        return f"{by} denied request: {self.denial.message}"
+
+
+class Policies:
+    """The admission policies of a cluster.
+
+    Args:
+        storage: Holds policies, bindings and parameters.
+        registry: The served resources.
+        authorizer: Answers what expressions ask about rights.
+    """
+
+    def __init__(self, storage: Storage, registry: Registry, authorizer: Authorizer) -> None:
+        self._storage = storage
+        self._registry = registry
+        self._authorizer = authorizer
+        self._compiled: dict[str, tuple[int, Expressions]] = {}
+
+    def check(self, reviewed: Reviewed, warnings: list[str]) -> None:
+        """Apply the policies to a request.
+
+        Args:
+            reviewed: the request.
+            warnings: those of actions Warn are added.
+
+        Raises:
+            StatusError: A policy denies it.
+        """
+        bindings: dict[str, list[Entry]] = {}
+        for entry in self._storage.scan(BINDINGS):
+            bindings.setdefault(entry.obj["spec"]["policyName"], []).append(entry)
+        budget = [float(REQUEST_BUDGET)]
+        denied: list[_Denied] = []
+        for policy in self._storage.scan(POLICIES):
+            bound = bindings.get(policy.key[1])
+            if bound:
+                denied += self._decide(policy, bound, reviewed, warnings, budget)
+        if denied:
+            raise _refusal(denied[0], reviewed)
+
+    def versions(self, attributes: RequestAttributes, name: str) -> set[str]:
+        """Return the versions in which policies see the objects of a request."""
+        found = set()
+        for policy in self._storage.scan(POLICIES):
+            with suppress(SelectorError):
+                constraints = policy.obj["spec"].get("matchConstraints") or {}
+                found.add(policy_version(constraints, attributes, name))
+        return found - {""}
+
+    def _decide(
+        self,
+        policy: Entry,
+        bindings: list[Entry],
+        reviewed: Reviewed,
+        warnings: list[str],
+        budget: list[float],
+    ) -> Iterator[_Denied]:
+        spec, name = policy.obj["spec"], policy.key[1]
+        ignored = spec.get("failurePolicy") == "Ignore"
+        try:
+            if not (version := _version(spec.get("matchConstraints") or {}, reviewed)):
+                return
+            self._check_param_kind(spec.get("paramKind"))
+        except (_ConfigurationError, SelectorError) as error:
+            if not ignored:
+                yield _Denied(_Denial(f"failed to configure policy: {error}"), name)
+            return
+        expressions = self._expressions(policy)
+        for binding in bindings:
+            bound = binding.obj["spec"]
+            try:
+                if not _version(bound.get("matchResources") or {}, reviewed):
+                    continue
+                params = self._params(spec, bound, reviewed.request["namespace"])
+            except (_ConfigurationError, SelectorError) as error:
+                if not ignored:
+                    denial = _Denial(f"failed to configure binding: {error}")
+                    yield _Denied(denial, name, binding.key[1])
+                continue
+            actions = bound.get("validationActions") or ()
+            for param in params:
+                values = self._values(reviewed, version) | {"params": param}
+                evaluation = _Policy(spec, expressions, values, budget)
+                for denial in evaluation.validate():
+                    if "Deny" in actions:
+                        yield _Denied(denial, name, binding.key[1])
+                    if "Warn" in actions:
+                        _warn(warnings, name, binding.key[1], denial)
+                for denial in evaluation.annotate():
+                    yield _Denied(denial, name, binding.key[1])
+
+    def _expressions(self, policy: Entry) -> Expressions:
+        name = policy.key[1]
+        known = self._compiled.get(name)
+        if known is None or known[0] != policy.revision:
+            known = self._compiled[name] = (policy.revision, compiled(policy.obj["spec"]))
+        return known[1]
+
+    # -- parameters
+
+    def _param_resource(self, kind: Document) -> ResourceType | None:
+        group, _, version = str(kind.get("apiVersion", "")).rpartition("/")
+        found = self._registry.by_kind(group, str(kind.get("kind", "")))
+        return next((each for each in found if each.version == version), None)
+
+    def _check_param_kind(self, kind: Document | None) -> None:
+        if kind is None or self._param_resource(kind) is not None:
+            return
+        group, _, version = kind["apiVersion"].rpartition("/")
+        shown = f"{group}/{version}, Kind={kind['kind']}"
+        raise _ConfigurationError(f"failed to find resource referenced by paramKind: '{shown}'")
+
+    def _params(self, spec: Document, bound: Document, namespace: str) -> Sequence[Document | None]:
+        """Return the parameters to evaluate a policy with; [None] if it has none.
+
+        Semantics: ``CollectParams`` of ``policy_dispatcher.go``.
+        """
+        kind, reference = spec.get("paramKind"), bound.get("paramRef")
+        if kind is None or reference is None:
+            return [None]
+        resource = self._param_resource(kind)
+        assert resource is not None
+        where = ""
+        if resource.namespaced:
+            where = reference.get("namespace") or namespace
+            if not where:
+                text = (
+                    "cannot use namespaced paramRef in policy binding that matches cluster-scoped"
+                    " resources"
+                )
+                raise _ConfigurationError(text)
+        elif reference.get("namespace"):
+            text = "paramRef.namespace must not be provided for a cluster-scoped `paramKind`"
+            raise _ConfigurationError(text)
+        if name := reference.get("name"):
+            entry = self._storage.get(resource.identifier, (where, name))
+            found = [] if entry is None else [entry]
+        else:
+            selects = from_label_selector(reference.get("selector") or {})
+            found = [
+                entry
+                for entry in self._storage.scan(resource.identifier, where)
+                if selects(entry.obj["metadata"].get("labels") or {})
+            ]
+        if not found and reference.get("parameterNotFoundAction") == "Deny":
+            text = "no params found for policy binding with `Deny` parameterNotFoundAction"
+            raise _ConfigurationError(text)
+        try:
+            return [convert(resource, entry).obj for entry in found]
+        except ConversionNeeded as error:
+            text = (
+                f"params are not stored as {error.api_version}, and no webhook is called for them"
+            )
+            raise _ConfigurationError(text) from None
+
+    # -- variables
+
+    def _values(self, reviewed: Reviewed, version: str) -> dict[str, Any]:
+        request = reviewed.in_version(version)
+        user = request["userInfo"]
+
+        def ask(access: Access) -> Decision:
+            who = user if access.account is None else _service_account(*access.account)
+            action = Attributes(
+                access.verb,
+                access.group,
+                access.resource,
+                access.subresource,
+                access.namespace,
+                access.name,
+                access.path,
+                is_resource=not access.path,
+            )
+            return Decision(*self._authorizer.authorize(who, action))
+
+        resource = request["requestResource"]
+        own = Access(
+            ask,
+            group=resource["group"],
+            resource=resource["resource"],
+            subresource=request.get("requestSubResource", ""),
+            namespace=request["namespace"],
+            name=request["name"] or "",
+        )
+        return {
+            "object": request["object"],
+            "oldObject": request["oldObject"],
+            "request": request_value(request),
+            "namespaceObject": namespace_value(reviewed.namespace),
+            "authorizer": Access(ask),
+            "authorizer.requestResource": own,
+        }
+
+
+def _version(matching: Document, reviewed: Reviewed) -> str:
+    return policy_version(matching, reviewed.attributes, reviewed.request["name"] or "")
+
+
+def _service_account(namespace: str, name: str) -> Document:
+    groups = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}"]
+    return {
+        "username": f"system:serviceaccount:{namespace}:{name}",
+        "groups": [*groups, "system:authenticated"],
+    }
+
+
+def _warn(warnings: list[str], policy: str, binding: str, denial: _Denial) -> None:
+    text = f"Validation failed for ValidatingAdmissionPolicy '{policy}' with binding '{binding}'"
+    if (text := f"{text}: {denial.message}") not in warnings:  # a verb may be tried again
+        warnings.append(text)
+
+
+class _Policy:
+    """One policy on one request with one parameter; upstream: ``validator.go``."""
+
+    def __init__(
+        self,
+        spec: Document,
+        expressions: Expressions,
+        values: dict[str, Any],
+        budget: list[float],
+    ) -> None:
+        self._spec = spec
+        self._expressions = expressions
+        self._ignored = spec.get("failurePolicy") == "Ignore"
+        self._whole = budget
+        self._values = values
+        self._matches = True
+
+    def validate(self) -> list[_Denial]:
+        """Return the validations that the request fails, if the policy applies to it."""
+        try:
+            with _Share(self._whole) as share:
+                if not self._conditions_hold(self._evaluate_with(share)):
+                    self._matches = False
+                    return []
+            with _Share(self._whole) as share:
+                return list(self._validations(self._evaluate_with(share)))
+        except _FailedError as error:
+            self._matches = False
+            return [] if self._ignored else [_Denial(str(error))]
+
+    def _evaluate_with(self, share: list[float]) -> Evaluation:
+        return Evaluation(self._values, self._expressions.variables, share)
+
+    def _conditions_hold(self, evaluation: Evaluation) -> bool:
+        """Return whether all match conditions are true; a false one counts more than errors."""
+        failed = []
+        conditions = items(self._spec, "matchConditions")
+        for each, program in zip(conditions, self._expressions.conditions, strict=True):
+            try:
+                if _run(evaluation, program, each["expression"].strip()) is False:
+                    return False
+            except _ExpressionError as error:
+                failed.append(str(error))
+        if failed:
+            raise _FailedError(failed[0] if len(failed) == 1 else f"[{', '.join(failed)}]")
+        return True
+
+    def _validations(self, evaluation: Evaluation) -> Iterator[_Denial]:
+        validations = items(self._spec, "validations")
+        programs = zip(self._expressions.validations, self._expressions.messages, strict=True)
+        for each, (program, words) in zip(validations, programs, strict=True):
+            try:
+                if _run(evaluation, program, each["expression"]) is True:
+                    continue
+            except _ExpressionError as error:
+                if not self._ignored:
+                    yield _Denial(str(error))
+                continue
+            message = "" if words is None else _message(evaluation, words)
+            message = message or str(each.get("message") or "").strip()
+            message = message or f"failed expression: {each['expression'].strip()}"
+            yield _Denial(message, each.get("reason") or "Invalid")
+
+    def annotate(self) -> list[_Denial]:
+        """Evaluate the audit annotations; return their errors. There is no log to write them to."""
+        if not self._matches or not self._expressions.annotations:
+            return []
+        found = []
+        try:
+            with _Share(self._whole) as share:
+                evaluation = self._evaluate_with(share)
+                entries = items(self._spec, "auditAnnotations")
+                for each, program in zip(entries, self._expressions.annotations, strict=True):
+                    try:
+                        _run(evaluation, program, each["valueExpression"].strip())
+                    except _ExpressionError as error:
+                        found.append(_Denial(str(error)))
+        except _FailedError as error:
+            found = [_Denial(str(error))]
+        return [] if self._ignored else found
+
+
+class _FailedError(Exception):
+    """A policy cannot be evaluated; the message says why."""
+
+
+class _ExpressionError(Exception):
+    """One expression cannot be evaluated; the message says why."""
+
+
+class _Share:
+    """The budget of one evaluation, as a list of one item; what it spends is the request's."""
+
+    def __init__(self, whole: list[float]) -> None:
+        self._whole = whole
+        self._given = max(min(POLICY_BUDGET, whole[0]), 0.0)
+        self._left = [self._given]
+
+    def __enter__(self) -> list[float]:
+        return self._left
+
+    def __exit__(self, *_: object) -> None:
+        self._whole[0] -= self._given - self._left[0]
+
+
+def _run(evaluation: Evaluation, program: Program | CompilationError, source: str) -> Any:
+    if isinstance(program, CompilationError):
+        raise _ExpressionError(f"compilation error: {program}")
+    try:
+        return evaluation.run(program)
+    except CelError as error:
+        raise _ExpressionError(f"expression '{source}' resulted in error: {error}") from None
+    except CostExceededError:
+        raise _FailedError(OUT_OF_BUDGET) from None
+
+
+def _message(evaluation: Evaluation, program: Program | CompilationError) -> str:
+    """Return the result of a ``messageExpression``; empty if it cannot be used."""
+    try:
+        text = _run(evaluation, program, "")
+    except _ExpressionError:
+        return ""
+    except _FailedError as error:
+        raise _FailedError(f"failed messageExpression: {error}") from None
+    text = text.strip() if type(text) is str else ""
+    return "" if "\n" in text or len(text.encode()) > _MAX_MESSAGE else text
+
+
+def _refusal(denied: _Denied, reviewed: Reviewed) -> StatusError:
+    """Return the error for a denial (``admission.NewForbidden``, with another code and reason)."""
+    resource = reviewed.request["requestResource"]
+    shown = reviewed.request["object"] or {}
+    metadata = shown.get("metadata") or {}
+    name = reviewed.request["name"] or metadata.get("generateName") or "Unknown!"
+    message = denied.message()
+    error = forbidden(resource["resource"], resource["group"], name, message)
+    error.reason = denied.denial.reason
+    error.code = _CODES.get(error.reason, 422)
+    error.details["causes"] = [{"message": message}]
+    return error

@@ -1,0 +1,1 @@
+"""HorizontalPodAutoscalers: `metrics`, `limits` and `plan` decide, `controller` does it."""
