@@ -48,7 +48,8 @@ class Api:
     async def pods(self, request: web.Request) -> web.Response:
         self.paths.append(request.path_qs)
         names = [{"metadata": {"name": name}} for name in ("w-0", "w-1")]
-        return web.json_response({"kind": "PodList", "items": names})
+        listed = {"kind": "PodList", "apiVersion": "v1", "items": names}
+        return web.json_response(listed)
 
     async def groups(self, _: web.Request) -> web.Response:
         version = {"groupVersion": "example.com/v2", "version": "v2"}

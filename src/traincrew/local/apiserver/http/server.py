@@ -227,7 +227,7 @@ class ApiServer:
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         segments, query = split_path(as_text(request.raw_path))
         try:
-            user = self._authenticator.authenticate(request.headers)
+            user = self._authenticator.authenticate(request.method, request.headers)
         except StatusError as error:
             return answers.failure(error)
         if self._connections is not None:
