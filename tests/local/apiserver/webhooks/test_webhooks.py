@@ -91,6 +91,37 @@ async def test_a_validating_webhook_is_called_for_every_kind_of_write(api: Api, 
     (await api.get(f"{MAPS}/a")).refused(404)
 
 
+async def test_a_ca_bundle_may_be_the_certificate_of_the_webhook_itself(
+    api: Api, hook: Hook
+) -> None:
+    """Certificates that controllers generate at start are often configured this way."""
+    config = hook.webhook()["clientConfig"] | {"caBundle": hook.leaf}
+    (await api.post(VALIDATING, configuration(hook.webhook(clientConfig=config)))).ok(201)
+    (await api.post(MAPS, config_map("a"))).ok(201)
+    assert len(hook.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "requested"),
+    [
+        ("", "/"),
+        ("/", "/"),
+        ("//mutate", "/mutate"),
+        ("/a//b/", "/a/b"),
+        ("/a/../../b/./c", "/b/c"),
+        ("/.well-known", "/.well-known"),
+        ("/a%20b?left=out", "/a b"),
+    ],
+)
+async def test_paths_of_urls_are_cleaned_as_by_gos_client(
+    api: Api, hook: Hook, path: str, requested: str
+) -> None:
+    config = {"url": f"https://127.0.0.1:{hook.port}{path}", "caBundle": hook.bundle}
+    (await api.post(VALIDATING, configuration(hook.webhook(clientConfig=config)))).ok(201)
+    (await api.post(MAPS, config_map("a"))).ok(201)
+    assert hook.paths == [requested]
+
+
 async def test_mutating_webhooks_change_objects_in_turn(api: Api, hook: Hook) -> None:
     def answer(request: Document) -> Document:
         seen = ",".join(sorted(request["object"]["data"]))

@@ -15,7 +15,8 @@ from traincrew.local.apiserver.values.errors import (
     internal,
 )
 
-from .calling import Reply, WebhookError, call_webhook
+from .calling import Reply, call_webhook
+from .client import WebhookError
 from .matching import MATCH_ERRORS, RequestAttributes, Webhook, conditions_hold, matching_version
 
 if TYPE_CHECKING:
