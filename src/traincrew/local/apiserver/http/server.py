@@ -22,6 +22,9 @@ from traincrew.local.apiserver.storage import StorageError
 from traincrew.local.apiserver.values.errors import StatusError, internal
 from traincrew.local.apiserver.writes.bootstrap import create_bootstrap_roles
 from traincrew.local.apiserver.writes.definitions import Definitions
+from traincrew.local.apiserver.writes.extension_authentication import (
+    publish_extension_authentication,
+)
 from traincrew.local.apiserver.writes.housekeeping import Housekeeping
 from traincrew.local.apiserver.writes.own_service import publish_own_service
 from traincrew.local.apiserver.writes.verbs import Verbs
@@ -174,6 +177,7 @@ class ApiServer:
         create_bootstrap_roles(self._verbs)
         self._housekeeping.start()
         self._authority = "" if certificate is None else certificate.authority
+        publish_extension_authentication(self._verbs, self._authority)
         self._loop = asyncio.get_running_loop()
         self._connections = HttpServer(
             LIMITS,
