@@ -119,6 +119,7 @@ def _stream(module: str, function: str) -> Callable[..., Awaitable[web.StreamRes
 
 
 SUBRESOURCES: dict[str, Callable[..., Awaitable[web.StreamResponse]]] = {
+    "approval": _part,
     "attach": _stream("logs_and_exec", "serve_attach"),
     "binding": _binding,
     "ephemeralcontainers": _part,

@@ -6,10 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 from traincrew.local.apiserver.kinds.podspec import pod as pods
 from traincrew.local.apiserver.kinds.podspec.defaults import default_pod_spec
+from traincrew.local.apiserver.kinds.podspec.ephemeral import (
+    EPHEMERAL,
+    accepted_ephemeral,
+    ephemeral_part,
+)
 from traincrew.local.apiserver.kinds.podspec.templates import warn_of_name
 from traincrew.local.apiserver.kinds.podspec.warnings import warn_of_template
 from traincrew.local.apiserver.kinds.shared.cells import NONE, age_of, conditions_of, name_of
 from traincrew.local.apiserver.kinds.strategy import (
+    Part,
     Strategy,
     WriteContext,
 )
@@ -187,6 +193,7 @@ STRATEGY = Strategy(
     validate=_validate,
     prepare_create=_prepare_create,
     prepare_update=_prepare_update,
+    parts={EPHEMERAL: Part(ephemeral_part, accepted_ephemeral)},
     limit_faults=pod_faults,
     reset_by_status=("deletionTimestamp", "ownerReferences"),
     grace_seconds=_grace_seconds,
