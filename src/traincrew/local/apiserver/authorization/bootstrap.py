@@ -130,6 +130,7 @@ _OTHERS: dict[str, _Rules] = {
     "system:discovery": (),
     "system:monitoring": (("get", "core", "nodes/metrics"),),
     "system:public-info-viewer": (),
+    "system:service-account-issuer-discovery": (),
 }
 _URLS = {
     "cluster-admin": ("*", "*"),
@@ -142,6 +143,13 @@ _URLS = {
         "/healthz /healthz/* /livez /livez/* /metrics /metrics/slis /readyz /readyz/*",
     ),
     "system:public-info-viewer": ("get", "/healthz /livez /readyz /version /version/"),
+    "system:service-account-issuer-discovery": (
+        "get",
+        (
+            "/.well-known/openid-configuration /.well-known/openid-configuration/ "
+            "/openid/v1/jwks /openid/v1/jwks/"
+        ),
+    ),
 }
 _BOUND_TO = {
     "cluster-admin": ("system:masters",),
@@ -149,6 +157,7 @@ _BOUND_TO = {
     "system:discovery": ("system:authenticated",),
     "system:monitoring": ("system:monitoring",),
     "system:public-info-viewer": ("system:authenticated", "system:unauthenticated"),
+    "system:service-account-issuer-discovery": ("system:serviceaccounts",),
 }
 
 

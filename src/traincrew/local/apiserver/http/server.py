@@ -36,6 +36,7 @@ from .dispatch import Dispatcher
 from .faults import AuditRecord
 from .kubeconfig import kubeconfig
 from .listening import listen
+from .metrics import RequestMetrics
 from .tokens import Tokens
 from .users import Users
 
@@ -115,8 +116,15 @@ class ApiServer:
         self._housekeeping = Housekeeping(verbs)
         self._policies = Policies(storage)
         authorizer = Authorizer(self._policies)
+        self._metrics = RequestMetrics(storage, registry)
         self._dispatcher = Dispatcher(
-            verbs, self._hub, self._definitions, tokens, users=users, authorizer=authorizer
+            verbs,
+            self._hub,
+            self._definitions,
+            tokens,
+            users=users,
+            authorizer=authorizer,
+            metrics=self._metrics,
         )
         self._dispatcher.responder.node = node
         self._connections: HttpServer | None = None
@@ -236,9 +244,17 @@ class ApiServer:
             return answers.failure(error)
         if self._connections is not None:
             self._connections.mark_authenticated(request)
-        if self.faults is None and self.audit is None:
-            return await self._answer(request, user, segments, query, None)
-        return await self._answer_audited(request, user, segments, query)
+        started, code = time.perf_counter(), 0
+        try:
+            if self.faults is None and self.audit is None:
+                response = await self._answer(request, user, segments, query, None)
+            else:
+                response = await self._answer_audited(request, user, segments, query)
+            code = 0 if _is_cut(request) else response.status
+        finally:
+            seconds = time.perf_counter() - started
+            self._metrics.observe(request.method, segments, query, code=code, seconds=seconds)
+        return response
 
     async def _answer_audited(
         self, request: web.BaseRequest, user: Document, segments: list[str], query: str
