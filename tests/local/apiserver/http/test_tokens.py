@@ -69,8 +69,8 @@ async def test_others_verify_tokens_by_the_keys_that_the_issuer_publishes(
     header = json.loads(decoded(head))
     assert (header["alg"], header["kid"]) == (key["alg"], key["kid"])
     assert json.loads(decoded(body))["iss"] == issuer["issuer"]
-    numbers = [int.from_bytes(decoded(key[name])) for name in ("x", "y")]
-    public = ec.EllipticCurvePublicNumbers(*numbers, ec.SECP256R1()).public_key()
+    x, y = (int.from_bytes(decoded(key[name])) for name in ("x", "y"))
+    public = ec.EllipticCurvePublicNumbers(x, y, ec.SECP256R1()).public_key()
     pair = decoded(signature)
     halves = (int.from_bytes(pair[:32]), int.from_bytes(pair[32:]))
     encoded = encode_dss_signature(*halves)

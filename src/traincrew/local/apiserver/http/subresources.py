@@ -128,6 +128,7 @@ SUBRESOURCES: dict[str, Callable[..., Awaitable[web.StreamResponse]]] = {
     "finalize": _finalize,
     "log": _stream("logs_and_exec", "serve_log"),
     "portforward": _stream("portforward", "serve_portforward"),
+    "resize": _part,
     "scale": _scale,
     "status": _part,
     "token": _token,

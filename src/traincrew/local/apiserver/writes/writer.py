@@ -129,7 +129,7 @@ class Writer:
             pipeline.check(resource, new, accepted, options.dropped, complete=complete)
         if options.admission is not None:
             options.admission.validate(new, old, entry.revision)
-        if desired and not same:
+        if not (same or both_parts or subresource == "status"):
             charges = self.enforce_limits(resource, new, old)
         if desired:
             options.warnings.extend(resource.strategy.warnings(new, old))
