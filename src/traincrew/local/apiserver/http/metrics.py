@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl
 
 from aiohttp import web
 
-from traincrew.engine.observability.metrics import Family, Histogram
-from traincrew.local.apiserver.authorization import request_attributes
+from traincrew.engine.observability.metrics import Distribution, Family, Histogram, Number
+from traincrew.local.apiserver.requests import is_true, parse_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from prometheus_client import CollectorRegistry
     from prometheus_client.metrics_core import Metric
@@ -32,18 +33,44 @@ _LABELS = (
 )
 _SHORT = (0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0)
 _BUCKETS = (*_SHORT, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0)
-# The verb of authorization -> that of metrics.
-_VERBS = {
-    "create": "POST",
-    "delete": "DELETE",
-    "deletecollection": "DELETECOLLECTION",
-    "get": "GET",
-    "list": "LIST",
-    "patch": "PATCH",
-    "update": "PUT",
-    "watch": "WATCH",
-}
+_VERBS = {"DELETE": "DELETE", "GET": "GET", "PATCH": "PATCH", "POST": "POST", "PUT": "PUT"}
+_METHODS = frozenset({*_VERBS, "HEAD"})
+_SCOPES = ("cluster", "namespace", "resource")
 _STREAMS = frozenset({"attach", "exec", "portforward", "proxy"})
+
+
+_Key = tuple[str, str, str, str, str, int, bool, bool]
+"""Method, group, version, resource, subresource, index of the scope, watch, dry run."""
+
+
+def _is_watch(query: str) -> bool:
+    values = [value for name, value in parse_qsl(query, keep_blank_values=True) if name == "watch"]
+    return bool(values) and is_true(values[0])
+
+
+class _Series:
+    """The series of one kind of request, looked up once.
+
+    Args:
+        family: the counter, whose last label is the code.
+        labels: the values of the other labels.
+        durations: the series of the histogram.
+    """
+
+    __slots__ = ("_codes", "_family", "_labels", "durations")
+
+    def __init__(self, family: Family, labels: tuple[str, ...], durations: Distribution) -> None:
+        self._family = family
+        self._labels = labels
+        self._codes: dict[int, Number] = {}
+        self.durations = durations
+
+    def total(self, code: int) -> Number:
+        """Return the counter of the responses with a code."""
+        number = self._codes.get(code)
+        if number is None:
+            number = self._codes[code] = self._family.labels(*self._labels, str(code))
+        return number
 
 
 class RequestMetrics:
@@ -59,6 +86,7 @@ class RequestMetrics:
     def __init__(self, storage: Storage, registry: Registry) -> None:
         self._storage = storage
         self._registry = registry
+        self._series: dict[_Key, _Series] = {}
         self._exposed: CollectorRegistry | None = None
         self._total = Family(
             "counter",
@@ -76,7 +104,7 @@ class RequestMetrics:
         )
 
     def observe(
-        self, method: str, segments: Sequence[str], query: str, *, code: int, seconds: float
+        self, method: str, segments: list[str], query: str, *, code: int, seconds: float
     ) -> None:
         """Count a request.
 
@@ -87,34 +115,44 @@ class RequestMetrics:
             code: of the response; 0 if the connection was cut.
             seconds: how long it took, streams included.
         """
-        labels = self._labels(method, segments, query)
-        self._total.labels(*labels, str(code)).inc()
-        self._duration.labels(*labels).observe(seconds)
+        target = parse_path(segments)
+        if target is None:
+            key: _Key = (method if method in _METHODS else "other", "", "", "", "", 0, False, False)
+        else:
+            scope = 2 if target.name is not None else 1 if target.namespace is not None else 0
+            place = (target.group, target.version, target.plural, target.subresource or "")
+            watched = "watch=" in query and _is_watch(query)
+            key = (method, *place, scope, watched, "dryRun=All" in query)
+        series = self._series.get(key) or self._series_of(key)
+        series.total(code).inc()
+        series.durations.observe(seconds)
 
-    def _labels(self, method: str, segments: Sequence[str], query: str) -> tuple[str, ...]:
-        """Return the values of `_LABELS`; those of the resource are empty for other paths."""
-        attributes = request_attributes(method, segments, query)
-        verb = _VERBS.get(attributes.verb, "")
-        version, resource = "", None
-        if attributes.is_resource:
-            version = segments[2 if attributes.group else 1]
-            resource = self._registry.find(attributes.group, version, attributes.resource)
+    def _series_of(self, key: _Key) -> _Series:
+        """Return the series of a kind of request; those of unknown resources share theirs."""
+        method, group, version, plural, subresource, scope, watched, dry_run = key
+        resource = self._registry.find(group, version, plural)
         if resource is None:
-            known = method if method in {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"} else ""
-            return (known or "other", "", "", "", "", "", "", "apiserver")
-        subresource = attributes.subresource
-        if subresource not in resource.subresource_index and subresource not in _STREAMS:
-            subresource = ""
+            labels = (method if method in _METHODS else "other", *[""] * 6, "apiserver")
+            return self._remembered(key if not plural else None, labels)
+        known = subresource in resource.subresource_index or subresource in _STREAMS
+        verb = _VERBS.get(method, "other")
         if subresource in _STREAMS:
             verb = "CONNECT"
-        scope = "cluster"
-        if attributes.name or attributes.verb == "create":
-            scope = "resource"
-        elif attributes.namespace:
-            scope = "namespace"
-        dry_run = "All" if "dryRun=All" in query else ""
-        place = (attributes.group, version, attributes.resource, subresource)
-        return (verb or "other", dry_run, *place, scope, "apiserver")
+        elif method == "GET" and not subresource and (watched or scope < 2):
+            verb = "WATCH" if watched else "LIST"
+        elif method == "DELETE" and scope < 2:
+            verb = "DELETECOLLECTION"
+        shown = "resource" if method == "POST" else _SCOPES[scope]
+        place = (group, version, plural, subresource if known else "")
+        labels = (verb, "All" if dry_run else "", *place, shown, "apiserver")
+        kept = (known or not subresource) and verb != "other"
+        return self._remembered(key if kept else None, labels)
+
+    def _remembered(self, key: _Key | None, labels: tuple[str, ...]) -> _Series:
+        series = _Series(self._total, labels, self._duration.labels(*labels))
+        if key is not None:
+            self._series[key] = series
+        return series
 
     def collect(self) -> Iterator[Metric]:
         """Yield all metrics; implements prometheus-client's ``Collector``."""
