@@ -110,7 +110,7 @@ async def test_a_ca_bundle_may_be_the_certificate_of_the_webhook_itself(
         ("/a//b/", "/a/b"),
         ("/a/../../b/./c", "/b/c"),
         ("/.well-known", "/.well-known"),
-        ("/a%20b?left=out", "/a b"),
+        ("/a%20b", "/a b"),
     ],
 )
 async def test_paths_of_urls_are_cleaned_as_by_gos_client(
@@ -338,6 +338,9 @@ async def test_configurations_are_validated(api: Api, hook: Hook) -> None:
     def broken(**more: Any) -> Document:
         return configuration(hook.webhook(**more))
 
+    def service(**more: Any) -> Document:
+        return broken(clientConfig={"service": {"name": "x", "namespace": "y", **more}})
+
     condition = {"name": "c", "expression": "... [] bad expression"}
     for body, field, said in (
         (
@@ -358,6 +361,22 @@ async def test_configurations_are_validated(api: Api, hook: Hook) -> None:
         (broken(timeoutSeconds=31), "timeoutSeconds", "between 1 and 30"),
         (broken(clientConfig={}), "clientConfig", "exactly one of url or service"),
         (broken(clientConfig={"url": "http://x"}), "clientConfig.url", "only allowed URL scheme"),
+        (broken(clientConfig={"url": "https:///x"}), "clientConfig.url", "host must be specified"),
+        (
+            broken(clientConfig={"url": "https://me@x/"}),
+            "clientConfig.url",
+            "user information is not permitted",
+        ),
+        (
+            broken(clientConfig={"url": "https://x/?a=b"}),
+            "clientConfig.url",
+            "query parameters are not permitted",
+        ),
+        (broken(clientConfig={"url": "https://x:y/"}), "clientConfig.url", "must be a valid URL"),
+        (service(path="check"), "clientConfig.service.path", "must start with a '/'"),
+        (service(path="/a//b"), "clientConfig.service.path", "segment[1] may not be empty"),
+        (service(path="/a_b/"), "clientConfig.service.path", "segment[0]: a lowercase RFC 1123"),
+        (service(port=0), "clientConfig.service.port", "between 1 and 65535"),
         (broken(admissionReviewVersions=["v2"]), "admissionReviewVersions", "at least one of v1"),
     ):
         (cause,) = (await api.post(VALIDATING, body)).refused(422, "Invalid")["details"]["causes"]
