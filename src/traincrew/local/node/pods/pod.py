@@ -87,7 +87,7 @@ class Pod:
             for kind in ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
             for status in view.status.get(kind) or ()
         }
-        self._resizing = Resizing(self, self._containers.container)
+        self._resizing = Resizing(self, view, self._containers.container)
         self._events = context.events.reporter("kubelet", self.node)
         self._reporter = StatusReporter(context.client, view, self.record)
         self._task: asyncio.Task[None] | None = None

@@ -14,7 +14,8 @@ from traincrew.local.quotas.podresources import pod_total
 
 if TYPE_CHECKING:
     from traincrew.local.node.containers.container import Container
-    from traincrew.local.node.pods.pod import Pod
+    from traincrew.local.node.containers.handle import PodHandle
+    from traincrew.local.node.records.views import PodView
 
 __all__ = ["Resizing", "resize_fault"]
 
@@ -42,17 +43,20 @@ class Resizing:
 
     Args:
         pod: The pod.
+        view: The pod as it was when this node took it over.
         container: Returns one of its containers, not of the ephemeral ones; None before it runs.
     """
 
-    def __init__(self, pod: Pod, container: Callable[[str], Container | None]) -> None:
+    def __init__(
+        self, pod: PodHandle, view: PodView, container: Callable[[str], Container | None]
+    ) -> None:
         self._pod = pod
         self._container = container
         self._allocated = {
             each["name"]: pod.shown_container(each["name"]).get("resources")
-            if _is_pending(pod.view.status)
+            if _is_pending(view.status)
             else each.get("resources")
-            for each in _containers(pod.view.spec)
+            for each in _containers(view.spec)
         }
 
     def update(self, spec: Document) -> None:
