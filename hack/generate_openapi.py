@@ -32,6 +32,7 @@ API_DATA = ROOT / "src/traincrew/api/data"
 CORE = "io.k8s.api.core.v1"
 META = "io.k8s.apimachinery.pkg.apis.meta.v1"
 EXTENSIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1"
+AGGREGATION = "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1"
 QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
 
@@ -53,9 +54,11 @@ STORED = {
     "io.k8s.api.autoscaling.v1": "HorizontalPodAutoscaler",
     "io.k8s.api.autoscaling.v2": "HorizontalPodAutoscaler",
     "io.k8s.api.batch.v1": "CronJob Job",
+    "io.k8s.api.certificates.v1": "CertificateSigningRequest",
     "io.k8s.api.coordination.v1": "Lease",
     "io.k8s.api.discovery.v1": "EndpointSlice",
     "io.k8s.api.events.v1": "Event",
+    "io.k8s.api.flowcontrol.v1": "FlowSchema PriorityLevelConfiguration",
     "io.k8s.api.networking.v1": "Ingress IngressClass NetworkPolicy",
     "io.k8s.api.node.v1": "RuntimeClass",
     "io.k8s.api.policy.v1": "PodDisruptionBudget",
@@ -66,6 +69,7 @@ STORED = {
         ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding
         ValidatingWebhookConfiguration""",
     EXTENSIONS: "CustomResourceDefinition",
+    AGGREGATION: "APIService",
 }
 TRANSIENT = {
     CORE: "Binding",

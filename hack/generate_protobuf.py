@@ -37,13 +37,12 @@ _TYPES = {
 def open_api_name(name: str, package: str) -> str:
     """Return the OpenAPI name of a message such as ``k8s.io.api.core.v1.Pod``."""
     full = name.lstrip(".") if "." in name else f"{package}.{name}"
-    return (
-        full.replace("k8s.io.", "io.k8s.", 1).replace(
-            "apiextensions_apiserver", "apiextensions-apiserver"
-        )
-        if full.startswith("k8s.io.")
-        else full
-    )
+    if not full.startswith("k8s.io."):
+        return full
+    full = full.replace("k8s.io.", "io.k8s.", 1)
+    for module in ("apiextensions-apiserver", "kube-aggregator"):
+        full = full.replace(module.replace("-", "_"), module)
+    return full
 
 
 def read_messages(path: Path) -> tuple[str, dict[str, list[tuple[int, str, str, str]]]]:

@@ -12,12 +12,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 VERSION = "v0.36.3"
-MODULES = ("k8s.io/api", "k8s.io/apimachinery", "k8s.io/apiextensions-apiserver")
+MODULES = (
+    "k8s.io/api",
+    "k8s.io/apimachinery",
+    "k8s.io/apiextensions-apiserver",
+    "k8s.io/kube-aggregator",
+)
 # OpenAPI package prefix -> module and directory.
 PREFIXES = {
     "io.k8s.api.": ("k8s.io/api", ""),
     "io.k8s.apimachinery.": ("k8s.io/apimachinery", ""),
     "io.k8s.apiextensions-apiserver.": ("k8s.io/apiextensions-apiserver", ""),
+    "io.k8s.kube-aggregator.": ("k8s.io/kube-aggregator", ""),
 }
 
 

@@ -188,8 +188,8 @@ DIFFERENCES: tuple[Difference, ...] = (
         "a container that needs too much memory",
         "The embedded cluster has no cgroups: the node measures what containers use, kills them"
         " itself, and says so in an event. Files in `/tmp` and on the container's root count,"
-        " because they are in memory; on a cluster they are on disk. It does not resize pods, and"
-        " leaves out what they were given.",
+        " because they are in memory; on a cluster they are on disk. It leaves out what such a"
+        " pod was given.",
         section="Pod .*, (last status|events of kubelet)",
         embedded=r"containerStatuses\[mxnet\]\.state\.terminated\.signal: 9|Warning OOMKilling .*",
         real=r"(allocatedResources|resources\.(limits|requests))\.memory: 48Mi",

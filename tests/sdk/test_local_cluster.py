@@ -55,9 +55,8 @@ def test_objects_are_plain_data(client: traincrew.ClusterClient) -> None:
     assert client.patch("cm", "settings", {"data": {"b": "2"}})["data"] == {"a": "1", "b": "2"}
     applied = client.apply({**CONFIG_MAP, "data": {"a": "3"}})
     assert applied["data"]["a"] == "3"
-    assert [each["data"] for each in client.list("configmaps", label_selector="app=x")] == [
-        applied["data"]
-    ]
+    (listed,) = client.list("configmaps", label_selector="app=x")
+    assert listed == applied  # with its kind, so that it can be applied again
     client.delete("ConfigMap", "settings")
     with pytest.raises(traincrew.NotFoundError, match='configmaps "settings" not found'):
         client.get("ConfigMap", "settings")

@@ -72,16 +72,18 @@ class ClusterClient:
         field_selector: str | None = None,
     ) -> builtins.list[Object]:
         """Return the objects of a namespace; of all namespaces if it is None."""
+        resource = self.resource(kind)
         found = self._loop.call(
             self._client.list(
-                self.resource(kind),
+                resource,
                 namespace,
                 label_selector=label_selector,
                 field_selector=field_selector,
             )
         )
-        items: builtins.list[Object] = found["items"]
-        return items
+        # A server's lists leave both out; as in kubectl, what was listed can be applied.
+        names = {"apiVersion": resource.api_version, "kind": resource.kind}
+        return [names | item for item in found["items"]]
 
     def patch(self, kind: str, name: str, patch: Object, namespace: str = "default") -> Object:
         """Merge a patch into an object (RFC 7396)."""

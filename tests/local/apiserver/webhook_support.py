@@ -34,10 +34,14 @@ def patch(*operations: Document) -> Document:
 
 @dataclass
 class Hook:
-    """A running webhook: the reviews it received and its responses, by path."""
+    """A running webhook: the reviews it received and its responses, by path.
+
+    `bundle` is the certificate of its CA, `leaf` its own (base64 of PEM).
+    """
 
     port: int
     bundle: str
+    leaf: str
     requests: list[Document] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
     answer: Callable[[Document], Document] = allow
@@ -79,7 +83,8 @@ async def running_hook(
     """Run a webhook behind the Service `hook` in the namespace `default`."""
     monkeypatch.setattr(authority, "SERVER_NAMES", ("hook.default.svc",))
     certificate = authority.make_certificate(directory)
-    hook = Hook(0, base64.b64encode(certificate.authority.encode()).decode())
+    leaf = base64.b64encode(certificate.path.read_bytes()).decode()
+    hook = Hook(0, base64.b64encode(certificate.authority.encode()).decode(), leaf)
 
     async def answer(request: web.Request) -> web.StreamResponse:
         review = await request.json()

@@ -48,7 +48,8 @@ class Api:
     async def pods(self, request: web.Request) -> web.Response:
         self.paths.append(request.path_qs)
         names = [{"metadata": {"name": name}} for name in ("w-0", "w-1")]
-        return web.json_response({"kind": "PodList", "items": names})
+        listed = {"kind": "PodList", "apiVersion": "v1", "items": names}
+        return web.json_response(listed)
 
     async def groups(self, _: web.Request) -> web.Response:
         version = {"groupVersion": "example.com/v2", "version": "v2"}
@@ -217,6 +218,8 @@ async def test_other_output_and_lists(pod: Pod) -> None:
     listed = await pod.kubectl("get", "po", "-l", "a=b,c in (d)", "-o", "name")
     assert listed.output == "pod/w-0\npod/w-1\n"
     assert "labelSelector=a%3Db%2Cc%20in%20%28d%29" in pod.api.paths[-1].replace("+", "%20")
+    printed = json.loads((await pod.kubectl("get", "po", "-o", "json")).output)
+    assert [(each["apiVersion"], each["kind"]) for each in printed["items"]] == [("v1", "Pod")] * 2
     document = await pod.kubectl("get", "sts", "w", "-o", "json")
     assert json.loads(document.output) == STATEFUL_SET
 

@@ -335,6 +335,11 @@ def get(api: Api, positional: list[str], options: Mapping[str, str]) -> int:
         if options.get("optional") and failure.status == 404:
             return 0
         raise
+    if not names:
+        # Lists of built-in kinds leave out the types of their items; kubectl prints them.
+        types = {key: document[key] for key in ("apiVersion", "kind")}
+        types["kind"] = types["kind"].removesuffix("List")
+        document["items"] = [{**types, **item} for item in document["items"]]
     if style == "json":
         sys.stdout.write(json.dumps(document, indent=4) + "\n")
     elif style == "name":

@@ -12,7 +12,7 @@ from typing import Any
 
 from traincrew.local.quantity import canonical, parse
 from traincrew.local.quotas.amounts import Amounts, add
-from traincrew.local.quotas.podresources import is_pod_level, pod_total
+from traincrew.local.quotas.podresources import is_pod_level, pod_total, resized
 
 __all__ = [
     "charges",
@@ -85,7 +85,7 @@ def charges(resource: str, new: Document, old: Document | None) -> bool:
     if old is None:
         return True
     if resource == PODS:
-        return _is_terminating(new) != _is_terminating(old)
+        return _is_terminating(new) != _is_terminating(old) or resized(new, old)
     return resource in {SERVICES, CLAIMS}
 
 

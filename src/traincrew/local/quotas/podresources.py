@@ -11,7 +11,7 @@ from typing import Any, Literal
 from traincrew.local.quantity import parse
 from traincrew.local.quotas.amounts import Amounts, add
 
-__all__ = ["is_pod_level", "pod_total"]
+__all__ = ["is_pod_level", "pod_total", "resized"]
 
 Document = Mapping[str, Any]
 
@@ -69,3 +69,14 @@ def _maximum(lists: Iterable[Amounts]) -> dict[str, str]:
             if name not in most or parse(value) > parse(most[name]):
                 most[name] = value
     return most
+
+
+def resized(new: Document, old: Document) -> bool:
+    """Return whether the resources of a pod's containers differ."""
+    return _resources_of(new) != _resources_of(old)
+
+
+def _resources_of(pod: Document) -> list[Any]:
+    spec = pod.get("spec") or {}
+    containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+    return [spec.get("resources"), *(each.get("resources") for each in containers)]

@@ -181,9 +181,16 @@ async def test_websockets_of_web_pages_are_rejected(api: Api, change: dict[str, 
     assert await exec_with(api, headers) == 403
 
 
-async def test_the_servers_own_origin_is_for_websockets_only(api: Api) -> None:
-    own = f"http://127.0.0.1:{api.server.port}"
-    (await api.request("GET", MAPS, headers={"Origin": own})).refused(403, "Forbidden")
+async def test_the_servers_own_origin_is_for_requests_that_read(api: Api) -> None:
+    """Watches of fabric8 have it, also those over plain HTTP."""
+    own = {"Origin": f"http://127.0.0.1:{api.server.port}"}
+    (await api.get(MAPS, headers=own)).ok()
+    async with api.watch(MAPS, headers=own) as watching:
+        (await api.post(MAPS, config_map("a"))).ok(201)
+        assert await watching.names(1) == [("ADDED", "a")]
+    (await api.post(MAPS, config_map("b"), headers=own)).refused(403, "Forbidden")
+    (await api.delete(f"{MAPS}/a", headers=own)).refused(403, "Forbidden")
+    (await api.get(MAPS, headers=own | {"Cookie": "a=b"})).refused(403, "Forbidden")
 
 
 @pytest.mark.parametrize(

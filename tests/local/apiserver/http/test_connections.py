@@ -111,6 +111,36 @@ async def secure(tmp_path: Path) -> AsyncIterator[ApiServer]:
     storage.close()
 
 
+async def test_extension_servers_find_how_clients_are_authenticated(tmp_path: Path) -> None:
+    """As their libraries read it at start; what others have added for clients stays."""
+    storage, certificate = Storage(), make_certificate(tmp_path)
+    place = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
+    role = "extension-apiserver-authentication-reader"
+    roles = f"/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/roles/{role}"
+    found = []
+    for _ in range(2):
+        server = ApiServer(storage, secret=SECRET)
+        await server.start(certificate=certificate)
+        trusted = ssl.create_default_context(cadata=server.authority)
+        async with aiohttp.ClientSession(
+            headers={"Authorization": f"Bearer {SECRET}"},
+            connector=aiohttp.TCPConnector(ssl=trusted),
+        ) as session:
+            data = (await (await session.get(server.url + place)).json())["data"]
+            (rule,) = (await (await session.get(server.url + roles)).json())["rules"]
+            found.append(data)
+            data = {"client-ca-file": f"{data['client-ca-file']}another"}
+            headers = {"Content-Type": "application/merge-patch+json"}
+            await session.patch(server.url + place, json={"data": data}, headers=headers)
+        await server.stop()
+    storage.close()
+    first, second = found
+    assert first["client-ca-file"] == first["requestheader-client-ca-file"] == server.authority
+    assert first["requestheader-username-headers"] == '["X-Remote-User"]'
+    assert second == first | {"client-ca-file": f"{server.authority}another"}
+    assert rule["resourceNames"] == ["extension-apiserver-authentication"]
+
+
 @pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x02\x00\x01"])
 @pytest.mark.usefixtures("hurried")
 async def test_unfinished_handshakes_are_aborted(

@@ -1,10 +1,14 @@
 """Tokens of ServiceAccounts: for whom, how long, and as long as what they are bound to exists."""
 
 import asyncio
+import base64
 import json
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
 from local.apiserver.support import DEADLINE, PODS, SECRET, Answer, Api, pod
 
@@ -42,6 +46,52 @@ def reference(obj: dict[str, Any], **other: Any) -> dict[str, Any]:
     metadata = obj["metadata"]
     named = {"name": metadata["name"], "uid": metadata["uid"]}
     return {"apiVersion": "v1", "kind": obj.get("kind", "Pod")} | named | other
+
+
+# -- who has issued it
+
+
+async def test_others_verify_tokens_by_the_keys_that_the_issuer_publishes(
+    api: Api, account: Any
+) -> None:
+    """As programs with OpenID Connect do, without a TokenReview."""
+    token = await issued(api, audiences=["vault"])
+    head, body, signature = token.split(".")
+    bearer = {"Authorization": f"Bearer {await issued(api)}"}  # every account may read both
+    found = await api.get("/.well-known/openid-configuration", headers=bearer)
+    issuer = found.ok()
+    assert issuer["jwks_uri"] == f"https://127.0.0.1:{api.server.port}/openid/v1/jwks"
+    assert issuer["id_token_signing_alg_values_supported"] == ["ES256"]
+    assert found.headers["Cache-Control"] == "public, max-age=3600"
+    keys = await api.get("/openid/v1/jwks", headers=bearer)
+    assert keys.headers["Content-Type"] == "application/jwk-set+json"
+    (key,) = keys.ok()["keys"]
+    header = json.loads(decoded(head))
+    assert (header["alg"], header["kid"]) == (key["alg"], key["kid"])
+    assert json.loads(decoded(body))["iss"] == issuer["issuer"]
+    x, y = (int.from_bytes(decoded(key[name])) for name in ("x", "y"))
+    public = ec.EllipticCurvePublicNumbers(x, y, ec.SECP256R1()).public_key()
+    pair = decoded(signature)
+    halves = (int.from_bytes(pair[:32]), int.from_bytes(pair[32:]))
+    encoded = encode_dss_signature(*halves)
+    public.verify(encoded, f"{head}.{body}".encode(), ec.ECDSA(hashes.SHA256()))
+
+
+def decoded(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+
+
+@pytest.mark.parametrize("part", [0, 1, 2])
+async def test_a_changed_token_is_refused(api: Api, account: Any, part: int) -> None:
+    token = await issued(api)
+    assert await code(api, token) == 200
+    parts = token.split(".")
+    for changed in ("", parts[part][:-8], parts[part][:10] + "AAAA" + parts[part][14:], "é"):
+        forged = [*parts[:part], changed, *parts[part + 1 :]]
+        assert await code(api, ".".join(forged).encode().decode("latin-1")) == 401
+    unsigned = json.dumps({"alg": "none", "typ": "JWT"}).encode()
+    head = base64.urlsafe_b64encode(unsigned).decode().rstrip("=")
+    assert await code(api, f"{head}.{parts[1]}.") == 401
 
 
 # -- audiences

@@ -38,6 +38,28 @@ async def test_an_empty_list_is_a_list(api: Api) -> None:
     assert int(document["metadata"]["resourceVersion"]) > 0
 
 
+async def test_items_of_built_in_kinds_have_no_kind_as_on_a_real_server(api: Api) -> None:
+    first = config_map("a")
+    (await api.post(MAPS, first)).ok(201)
+    (await api.post(MAPS, dict(reversed(config_map("b").items())))).ok(201)  # kind at the end
+    (await api.post(MAPS, {"metadata": {"name": "c"}})).ok(201)
+    for answer in (await api.get(MAPS), await api.get(MAPS, limit="2"), await api.delete(MAPS)):
+        document = answer.ok()
+        assert document["kind"] == "ConfigMapList"
+        assert all({"kind", "apiVersion"}.isdisjoint(item) for item in document["items"])
+    assert first["data"] == document["items"][0]["data"]
+    (await api.post(DEFINITIONS, definition())).ok(201)
+    (await api.post(WIDGETS, widget("w"))).ok(201)
+    (item,) = (await api.get(WIDGETS)).ok()["items"]
+    assert (item["apiVersion"], item["kind"]) == ("example.com/v1", "Widget")
+    (item,) = (await api.get(DEFINITIONS)).ok()["items"]
+    assert "kind" not in item
+    table = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+    (await api.post(MAPS, config_map("a"))).ok(201)
+    rows = (await api.get(MAPS, headers=table, includeObject="Object")).ok()["rows"]
+    assert rows[0]["object"]["kind"] == "ConfigMap"
+
+
 async def test_selectors(api: Api) -> None:
     await fill(api)
     assert names((await api.get(MAPS, labelSelector="parity=odd")).ok()) == ["map-1", "map-3"]
@@ -198,10 +220,11 @@ async def test_all_namespaces_in_order(api: Api) -> None:
     assert [(i["metadata"]["namespace"], i["metadata"]["name"]) for i in document["items"]] == [
         ("a-first", "z"),
         ("default", "map-0"),
+        ("kube-system", "extension-apiserver-authentication"),
     ]
     page = (await api.get("/api/v1/configmaps", limit="1")).ok()
     query = {"continue": page["metadata"]["continue"]}
-    assert names((await api.get("/api/v1/configmaps", **query)).ok()) == ["map-0"]
+    assert names((await api.get("/api/v1/configmaps", **query)).ok())[0] == "map-0"
 
 
 async def test_lists_as_yaml_and_tables(api: Api) -> None:

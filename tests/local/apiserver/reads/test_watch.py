@@ -97,7 +97,7 @@ async def test_namespaces_and_names_narrow_a_watch(api: Api) -> None:
         (await api.post(MAPS, config_map("b"))).ok(201)
         assert await named.names(1) == [("ADDED", "b")]
         assert (await single.next())["object"]["metadata"]["namespace"] == "default"
-        assert await every.names(3) == [("ADDED", "a"), ("ADDED", "b"), ("ADDED", "b")]
+        assert (await every.names(4))[1:] == [("ADDED", "a"), ("ADDED", "b"), ("ADDED", "b")]
 
 
 async def test_a_watch_list_sends_a_bookmark_after_the_initial_events(api: Api) -> None:

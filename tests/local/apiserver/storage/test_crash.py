@@ -57,7 +57,10 @@ async def write_until_dead(url: str, writer: int, acknowledged: dict[str, str]) 
 
 
 def check(api: Api, acknowledged: dict[str, str]) -> None:
-    stored = {entry.key[1]: entry.obj["data"]["key"] for entry in api.storage.scan("configmaps")}
+    stored = {
+        entry.key[1]: entry.obj["data"]["key"]
+        for entry in api.storage.scan("configmaps", "default")
+    }
     for name, state in acknowledged.items():
         if state == "":
             assert name not in stored

@@ -91,6 +91,37 @@ async def test_a_validating_webhook_is_called_for_every_kind_of_write(api: Api, 
     (await api.get(f"{MAPS}/a")).refused(404)
 
 
+async def test_a_ca_bundle_may_be_the_certificate_of_the_webhook_itself(
+    api: Api, hook: Hook
+) -> None:
+    """Certificates that controllers generate at start are often configured this way."""
+    config = hook.webhook()["clientConfig"] | {"caBundle": hook.leaf}
+    (await api.post(VALIDATING, configuration(hook.webhook(clientConfig=config)))).ok(201)
+    (await api.post(MAPS, config_map("a"))).ok(201)
+    assert len(hook.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "requested"),
+    [
+        ("", "/"),
+        ("/", "/"),
+        ("//mutate", "/mutate"),
+        ("/a//b/", "/a/b"),
+        ("/a/../../b/./c", "/b/c"),
+        ("/.well-known", "/.well-known"),
+        ("/a%20b", "/a b"),
+    ],
+)
+async def test_paths_of_urls_are_cleaned_as_by_gos_client(
+    api: Api, hook: Hook, path: str, requested: str
+) -> None:
+    config = {"url": f"https://127.0.0.1:{hook.port}{path}", "caBundle": hook.bundle}
+    (await api.post(VALIDATING, configuration(hook.webhook(clientConfig=config)))).ok(201)
+    (await api.post(MAPS, config_map("a"))).ok(201)
+    assert hook.paths == [requested]
+
+
 async def test_mutating_webhooks_change_objects_in_turn(api: Api, hook: Hook) -> None:
     def answer(request: Document) -> Document:
         seen = ",".join(sorted(request["object"]["data"]))
@@ -308,6 +339,9 @@ async def test_configurations_are_validated(api: Api, hook: Hook) -> None:
     def broken(**more: Any) -> Document:
         return configuration(hook.webhook(**more))
 
+    def service(**more: Any) -> Document:
+        return broken(clientConfig={"service": {"name": "x", "namespace": "y", **more}})
+
     condition = {"name": "c", "expression": "... [] bad expression"}
     for body, field, said in (
         (
@@ -328,6 +362,22 @@ async def test_configurations_are_validated(api: Api, hook: Hook) -> None:
         (broken(timeoutSeconds=31), "timeoutSeconds", "between 1 and 30"),
         (broken(clientConfig={}), "clientConfig", "exactly one of url or service"),
         (broken(clientConfig={"url": "http://x"}), "clientConfig.url", "only allowed URL scheme"),
+        (broken(clientConfig={"url": "https:///x"}), "clientConfig.url", "host must be specified"),
+        (
+            broken(clientConfig={"url": "https://me@x/"}),
+            "clientConfig.url",
+            "user information is not permitted",
+        ),
+        (
+            broken(clientConfig={"url": "https://x/?a=b"}),
+            "clientConfig.url",
+            "query parameters are not permitted",
+        ),
+        (broken(clientConfig={"url": "https://x:y/"}), "clientConfig.url", "must be a valid URL"),
+        (service(path="check"), "clientConfig.service.path", "must start with a '/'"),
+        (service(path="/a//b"), "clientConfig.service.path", "segment[1] may not be empty"),
+        (service(path="/a_b/"), "clientConfig.service.path", "segment[0]: a lowercase RFC 1123"),
+        (service(port=0), "clientConfig.service.port", "between 1 and 65535"),
         (broken(admissionReviewVersions=["v2"]), "admissionReviewVersions", "at least one of v1"),
     ):
         (cause,) = (await api.post(VALIDATING, body)).refused(422, "Invalid")["details"]["causes"]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from traincrew.local.apiserver.values.documents import Document
 
-__all__ = ["bootstrap_bindings", "bootstrap_roles"]
+__all__ = ["bootstrap_bindings", "bootstrap_namespaced_roles", "bootstrap_roles"]
 
 _GROUP = "rbac.authorization.k8s.io"
 _READ = "get list watch"
@@ -130,6 +130,7 @@ _OTHERS: dict[str, _Rules] = {
     "system:discovery": (),
     "system:monitoring": (("get", "core", "nodes/metrics"),),
     "system:public-info-viewer": (),
+    "system:service-account-issuer-discovery": (),
 }
 # Comes with metrics-server, whose API is served by this server.
 _METRICS_READER = "system:aggregated-metrics-reader"
@@ -145,6 +146,13 @@ _URLS = {
         "/healthz /healthz/* /livez /livez/* /metrics /metrics/slis /readyz /readyz/*",
     ),
     "system:public-info-viewer": ("get", "/healthz /livez /readyz /version /version/"),
+    "system:service-account-issuer-discovery": (
+        "get",
+        (
+            "/.well-known/openid-configuration /.well-known/openid-configuration/ "
+            "/openid/v1/jwks /openid/v1/jwks/"
+        ),
+    ),
 }
 _BOUND_TO = {
     "cluster-admin": ("system:masters",),
@@ -152,6 +160,7 @@ _BOUND_TO = {
     "system:discovery": ("system:authenticated",),
     "system:monitoring": ("system:monitoring",),
     "system:public-info-viewer": ("system:authenticated", "system:unauthenticated"),
+    "system:service-account-issuer-discovery": ("system:serviceaccounts",),
 }
 
 
@@ -185,6 +194,14 @@ def bootstrap_bindings() -> Iterator[Document]:
             "roleRef": {"apiGroup": _GROUP, "kind": "ClusterRole", "name": name},
             "subjects": [{"apiGroup": _GROUP, "kind": "Group", "name": each} for each in groups],
         }
+
+
+def bootstrap_namespaced_roles() -> Iterator[Document]:
+    """Yield the Roles of single namespaces."""
+    role = _object("Role", "extension-apiserver-authentication-reader")
+    role["metadata"]["namespace"] = "kube-system"
+    (rule,) = _rules(((_READ, "core", "configmaps"),))
+    yield {**role, "rules": [{**rule, "resourceNames": ["extension-apiserver-authentication"]}]}
 
 
 def _object(kind: str, name: str, labels: dict[str, str] | None = None) -> Document:

@@ -1,7 +1,8 @@
 """Nobody grants what they do not have, unless their Roles say so by ``escalate`` or ``bind``.
 
 Rules and messages: ``pkg/registry/rbac`` of Kubernetes (``escalation_check.go`` and the packages
-``policybased``).
+``policybased``); for certificates, which grant what their subject may do, the admission plugins
+``CertificateApproval`` and ``CertificateSigning``.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ _GRANTING = {
     f"{plural}.{_GROUP}": plural
     for plural in ("roles", "clusterroles", "rolebindings", "clusterrolebindings")
 }
+_CERTIFICATES = "certificates.k8s.io"
+_REQUESTS = "certificatesigningrequests"
 # What the garbage collector changes.
 _COLLECTED = ("finalizers", "managedFields", "ownerReferences", "resourceVersion", "generation")
 
@@ -56,6 +59,9 @@ class UserRights:
 
     def check_grant(self, identifier: str, new: Document, old: Document | None) -> None:
         """See `Rights.check_grant`."""
+        if identifier == f"{_REQUESTS}.{_CERTIFICATES}" and old is not None:
+            self._check_signer(new, old)
+            return
         plural = _GRANTING.get(identifier)
         if plural is None or (old is not None and _without_owners(new) == _without_owners(old)):
             return
@@ -83,6 +89,25 @@ class UserRights:
             # Upstream's storage takes the resource of the request for that of the Role.
             raise not_found(plural, _GROUP, role) from None
         self._check_covered(plural, name, rules)
+
+    def _check_signer(self, new: Document, old: Document) -> None:
+        """Check that the user may approve requests for a signer, or sign as that signer."""
+        subresource, signer = self._attributes.subresource, str(field(old, "spec")["signerName"])
+        if subresource == "approval":
+            verb = "approve"
+        elif subresource == "status" and any(
+            field(new, "status").get(key) != field(old, "status").get(key)
+            for key in ("certificate", "conditions")
+        ):
+            verb = "sign"
+        else:
+            return
+        every = f"{signer.partition('/')[0]}/*"
+        for name in (signer, every):
+            if self._may(Attributes(verb, _CERTIFICATES, "signers", name=name)):
+                return
+        why = f"user not permitted to {verb} requests with signerName {quote(signer)}"
+        raise forbidden(_REQUESTS, _CERTIFICATES, new["metadata"]["name"], why)
 
     def _may(self, attributes: Attributes) -> bool:
         return self._authorizer.authorize(self._user, attributes).allowed

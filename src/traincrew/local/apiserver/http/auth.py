@@ -4,8 +4,8 @@ The server listens on the loopback interface only, but other users of the machin
 the user's browser can reach it, too. Hence every request has to carry a bearer token, the cluster's
 or a service account's, and must not come from a web page: browsers add ``Origin`` or
 ``Sec-Fetch-Site`` to whatever a page makes them send, and a name rebound to 127.0.0.1 shows in
-``Host``. A websocket whose ``Origin`` is the server's own address is accepted: see
-`_is_own_websocket`.
+``Host``. A websocket or a GET whose ``Origin`` is the server's own address is accepted: see
+`_is_own_client`.
 """
 
 from __future__ import annotations
@@ -48,18 +48,19 @@ def _is_loopback(name: str) -> bool:
         return False
 
 
-def _is_own_websocket(origin: str, headers: Mapping[str, str]) -> bool:
-    """Return whether a websocket's ``Origin`` is the address it was sent to.
+def _is_own_client(origin: str, method: str, headers: Mapping[str, str]) -> bool:
+    """Return whether the ``Origin`` of a request that reads is the address it was sent to.
 
-    The Python websocket-client, and with it the official Kubernetes client, sends that. A page
-    cannot: this server has no pages, and a name rebound to it is rejected by its ``Host``. Pages
-    that pods serve through ``…/proxy`` are recognized by the headers that browsers add.
+    The Python websocket-client, and with it the official Kubernetes client, sends that, and fabric8
+    sends it with each watch. A page cannot: this server has no pages, and a name rebound to it is
+    rejected by its ``Host``. Pages that pods serve through ``…/proxy`` are recognized by the
+    headers that browsers add; an old browser without them sends no ``Origin`` with such a GET.
     """
     scheme, _, place = origin.partition("://")
     return (
         scheme in {"http", "https"}
         and place.lower() == headers.get("Host", "").lower()
-        and headers.get("Upgrade", "").lower() == "websocket"
+        and (method == "GET" or headers.get("Upgrade", "").lower() == "websocket")
         and not any(
             name.lower() == "cookie" or name.lower()[:10] == "sec-fetch-" for name in headers
         )
@@ -78,10 +79,11 @@ class Authenticator:
         self._users = users
         self._hosts = _LOCAL | frozenset(hosts)
 
-    def authenticate(self, headers: Mapping[str, str]) -> Document:
+    def authenticate(self, method: str, headers: Mapping[str, str]) -> Document:
         """Authenticate a request, before anything else of it is processed.
 
         Args:
+            method: method of the request.
             headers: headers of the request, with case-insensitive names.
 
         Returns:
@@ -91,7 +93,7 @@ class Authenticator:
             StatusError: 401 without a valid token, 403 for browsers and other host names.
         """
         origin = headers.get("Origin", _NON_BROWSER_ORIGIN)
-        foreign = origin != _NON_BROWSER_ORIGIN and not _is_own_websocket(origin, headers)
+        foreign = origin != _NON_BROWSER_ORIGIN and not _is_own_client(origin, method, headers)
         if foreign or headers.get("Sec-Fetch-Site", "none") != "none":
             raise StatusError(403, "Forbidden", "requests from web pages are not served")
         host = headers.get("Host", "")

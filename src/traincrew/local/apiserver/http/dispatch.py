@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from traincrew.local.apiserver.authorization import UserRights, is_master, request_attributes
@@ -26,8 +25,9 @@ from traincrew.local.apiserver.values.errors import (
 )
 from traincrew.local.apiserver.webhooks import Converter, Webhooks
 
-from . import answers, discovery, reviews, version
+from . import answers, reviews
 from .bodies import as_text, media_type, prepared, read_body
+from .documents import Documents
 from .impersonation import asks_for_another_user, impersonated
 from .measured import serve_measured
 from .proxying import proxy_path, serve_proxy
@@ -46,8 +46,7 @@ if TYPE_CHECKING:
     from traincrew.local.apiserver.writes.definitions import Definitions
     from traincrew.local.apiserver.writes.verbs import Verbs
 
-    from .openapi.documents import OpenApiDocuments
-    from .openapi.v2 import SwaggerDocument
+    from .metrics import RequestMetrics
     from .proxying import ProxyPath
     from .tokens import Tokens
     from .users import Users
@@ -79,12 +78,14 @@ class Dispatcher:
         *,
         users: Users,
         authorizer: Authorizer,
+        metrics: RequestMetrics,
     ) -> None:
         self.verbs = verbs
         self.hub = hub
         self.definitions = definitions
         self._users = users
         self._authorizer = authorizer
+        self._documents = Documents(verbs.registry, tokens, metrics)
         webhooks = Webhooks(verbs.storage, verbs.registry, authorizer)
         self.responder = Responder(verbs, webhooks, Converter(verbs.storage), tokens)
 
@@ -121,9 +122,7 @@ class Dispatcher:
         target = parse_path(segments)
         method = request.method
         if target is None:
-            if segments == ["openapi", "v2"] and method in {"GET", "HEAD"}:
-                return self._swagger(headers.get("Accept", ""), headers.get("If-None-Match", ""))
-            return self._document(method, segments, headers.get("Accept", ""))
+            return self._documents.respond(method, segments, headers)
         registry = self.verbs.registry
         resource = registry.find(target.group, target.version, target.plural)
         if resource is None or (target.namespace is not None and not resource.namespaced):
@@ -316,80 +315,6 @@ class Dispatcher:
         assert resource is not None
         call = Call("GET", target, query=query, user=user)
         await self.responder.webhooks.review_connect(call, resource)
-
-    # -- documents
-
-    @cached_property
-    def _openapi(self) -> tuple[OpenApiDocuments, SwaggerDocument]:
-        """The OpenAPI documents, versions 3 and 2; imported when a client first asks for any."""
-        from .openapi import documents, v2
-
-        known = self.verbs.registry
-        return documents.OpenApiDocuments(known), v2.SwaggerDocument(known)
-
-    def _document(self, method: str, segments: list[str], accept: str) -> web.Response:
-        if method not in {"GET", "HEAD"}:
-            raise no_such_path()
-        if segments and not segments[-1]:
-            segments = segments[:-1]  # /version/ is /version
-        match segments:
-            case ["version"]:
-                return answers.document(version.document())
-            case ["readyz" | "healthz" | "livez", *_]:
-                return answers.text("ok")
-            case ["api"] | ["apis"]:
-                return self._root(segments[0], accept)
-            case ["api", "v1"]:
-                found = discovery.resource_list(self.verbs.registry, "", "v1")
-            case ["apis", name]:
-                found = discovery.group(self.verbs.registry, name)
-            case ["apis", name, each]:
-                found = discovery.resource_list(self.verbs.registry, name, each)
-            case ["openapi", "v3"]:
-                found = self._openapi[0].index()
-            case ["openapi", "v3", "api", each]:
-                return self._schema("", each)
-            case ["openapi", "v3", "apis", name, each]:
-                return self._schema(name, each)
-            case _:
-                found = None
-        if found is None:
-            raise no_such_path()
-        return answers.document(found)
-
-    def _root(self, root: str, accept: str) -> web.Response:
-        registry = self.verbs.registry
-        if wanted := discovery.wanted_aggregation(accept):
-            kind = f"application/json;g=apidiscovery.k8s.io;v={wanted};as=APIGroupDiscoveryList"
-            content = discovery.aggregated(registry, wanted, core=root == "api")
-            return answers.document(content, content_type=kind)
-        if root == "apis":
-            return answers.document(discovery.group_list(registry))
-        return answers.document(
-            {
-                "kind": "APIVersions",
-                "apiVersion": "v1",
-                "versions": ["v1"],
-                "serverAddressByClientCIDRs": [],
-            }
-        )
-
-    def _schema(self, group: str, each: str) -> web.Response:
-        body = self._openapi[0].document(group, each)
-        if body is None:
-            raise no_such_path()
-        return answers.payload(body)
-
-    def _swagger(self, accept: str, known: str) -> web.Response:
-        """Send the OpenAPI v2 document, or 304 if the client has it already."""
-        body, content_type, tag = self._openapi[1].get(accept)
-        if tag in known:
-            response = answers.payload(b"", code=304, content_type=content_type)
-        else:
-            response = answers.payload(body, content_type=content_type)
-        response.headers["ETag"] = tag
-        response.headers["Vary"] = "Accept"
-        return response
 
 
 def _without_namespace(call: Call, resource: ResourceType) -> StatusError:

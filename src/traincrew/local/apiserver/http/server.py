@@ -22,6 +22,9 @@ from traincrew.local.apiserver.storage import StorageError
 from traincrew.local.apiserver.values.errors import StatusError, internal
 from traincrew.local.apiserver.writes.bootstrap import create_bootstrap_roles
 from traincrew.local.apiserver.writes.definitions import Definitions
+from traincrew.local.apiserver.writes.extension_authentication import (
+    publish_extension_authentication,
+)
 from traincrew.local.apiserver.writes.housekeeping import Housekeeping
 from traincrew.local.apiserver.writes.own_service import publish_own_service
 from traincrew.local.apiserver.writes.policystatus import PolicyStatus
@@ -34,6 +37,7 @@ from .dispatch import Dispatcher
 from .faults import AuditRecord
 from .kubeconfig import kubeconfig
 from .listening import listen
+from .metrics import RequestMetrics
 from .tokens import Tokens
 from .users import Users
 
@@ -116,8 +120,15 @@ class ApiServer:
         self._housekeeping = Housekeeping(verbs)
         self._policies = Policies(storage)
         authorizer = Authorizer(self._policies)
+        self._metrics = RequestMetrics(storage, registry)
         self._dispatcher = Dispatcher(
-            verbs, self._hub, self._definitions, tokens, users=users, authorizer=authorizer
+            verbs,
+            self._hub,
+            self._definitions,
+            tokens,
+            users=users,
+            authorizer=authorizer,
+            metrics=self._metrics,
         )
         self.node = node
         self._connections: HttpServer | None = None
@@ -187,6 +198,7 @@ class ApiServer:
         create_bootstrap_roles(self._verbs)
         self._housekeeping.start()
         self._authority = "" if certificate is None else certificate.authority
+        publish_extension_authentication(self._verbs, self._authority)
         self._loop = asyncio.get_running_loop()
         self._connections = HttpServer(
             LIMITS,
@@ -241,14 +253,22 @@ class ApiServer:
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         segments, query = split_path(as_text(request.raw_path))
         try:
-            user = self._authenticator.authenticate(request.headers)
+            user = self._authenticator.authenticate(request.method, request.headers)
         except StatusError as error:
             return answers.failure(error)
         if self._connections is not None:
             self._connections.mark_authenticated(request)
-        if self.faults is None and self.audit is None:
-            return await self._answer(request, user, segments, query, None)
-        return await self._answer_audited(request, user, segments, query)
+        started, code = time.perf_counter(), 0
+        try:
+            if self.faults is None and self.audit is None:
+                response = await self._answer(request, user, segments, query, None)
+            else:
+                response = await self._answer_audited(request, user, segments, query)
+            code = 0 if _is_cut(request) else response.status
+        finally:
+            seconds = time.perf_counter() - started
+            self._metrics.observe(request.method, segments, query, code=code, seconds=seconds)
+        return response
 
     async def _answer_audited(
         self, request: web.BaseRequest, user: Document, segments: list[str], query: str

@@ -145,6 +145,7 @@ def _stream(module: str, function: str) -> Callable[..., Awaitable[web.StreamRes
 
 
 SUBRESOURCES: dict[str, Callable[..., Awaitable[web.StreamResponse]]] = {
+    "approval": _part,
     "attach": _stream("remotecommand", "serve_attach"),
     "binding": _binding,
     "ephemeralcontainers": _part,
@@ -153,6 +154,7 @@ SUBRESOURCES: dict[str, Callable[..., Awaitable[web.StreamResponse]]] = {
     "finalize": _finalize,
     "log": _stream("logs", "serve_log"),
     "portforward": _stream("portforward", "serve_portforward"),
+    "resize": _part,
     "scale": _scale,
     "status": _part,
     "token": _token,

@@ -12,7 +12,8 @@ import re
 from functools import cached_property, partial
 from importlib import import_module
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
@@ -22,7 +23,7 @@ from traincrew.local.apiserver.values.names import subdomain_fault
 from traincrew.local.apiserver.values.selectors import FieldLabels
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from traincrew.local.apiserver.requests.conversions import Conversions, WebhookConversion
     from traincrew.local.apiserver.storage import Storage
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ALL_VERBS",
+    "Part",
     "ResourceType",
     "ScalePaths",
     "Strategy",
@@ -72,6 +74,22 @@ class WriteContext(Protocol):
         """Returns seconds since the epoch."""
 
 
+class Part(NamedTuple):
+    """What updates of one subresource write.
+
+    Attributes:
+        written: returns the object to store: the stored one with what the subresource changes. Gets
+            the context, the new object, which it may change, and the stored one; it rejects by an
+            exception what only this subresource refuses.
+        accepted: returns the stored object with the changes that are accepted, so that the rules of
+            other updates see none. Gets the object to store and the stored one; None if those
+            rules hold.
+    """
+
+    written: Callable[[WriteContext, Document, Document], Document]
+    accepted: Callable[[Document, Document], Document] | None = None
+
+
 class Strategy(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """What one kind does differently from others; the defaults are those of custom resources.
 
@@ -93,6 +111,10 @@ class Strategy(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         prepare_create: completes a new object, in place, or rejects it by an exception.
         prepare_update: the same for an update; gets the context, the new and the stored object, and
             the fields that were sent empty (`significant_empty` of the resource).
+        prepare_for_user: completes a new object with who creates it, in place; gets the object and
+            the ``userInfo``.
+        parts: what updates of subresources write, by name; the status has a rule of its own, which
+            holds if it is not here.
         limit_faults: yields how an object violates one item of a LimitRange; gets the item, the
             object, and the stored object in an update.
         missing_requests: returns what an object does not request although quotas count it, as text;
@@ -126,6 +148,8 @@ class Strategy(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     validate: Callable[[list[Cause], Document, Document | None], None] | None = None
     prepare_create: Callable[[WriteContext, Document], None] | None = None
     prepare_update: Callable[[WriteContext, Document, Document, frozenset[str]], None] | None = None
+    prepare_for_user: Callable[[Document, Document], None] | None = None
+    parts: Mapping[str, Part] = MappingProxyType({})
     limit_faults: Callable[[Document, Document, Document | None], Iterator[str]] | None = None
     missing_requests: Callable[[Document, list[str]], str] | None = None
     decode_fault: Callable[[Document], str] | None = None

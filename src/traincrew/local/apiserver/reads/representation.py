@@ -21,6 +21,28 @@ if TYPE_CHECKING:
 __all__ = ["Representation"]
 
 
+def _untyped(entries: list[Entry], resource: ResourceType) -> list[bytes]:
+    """Encode the items of a list of a built-in kind: without ``kind`` and ``apiVersion``.
+
+    Upstream's typed objects have neither inside of a list; custom resources, which have no Go
+    types, keep both.
+    """
+    kind = b'"kind":%b' % encode(resource.kind)
+    version = b'"apiVersion":%b' % encode(resource.api_version)
+    heads = (b"{%b,%b," % (version, kind), b"{%b,%b," % (kind, version))
+    size = len(heads[0])
+    return [
+        # As almost every client sends them: in front, so that nothing has to be decoded.
+        b"{" + entry.data[size:] if entry.data.startswith(heads) else _decoded_untyped(entry)
+        for entry in entries
+    ]
+
+
+def _decoded_untyped(entry: Entry) -> bytes:
+    obj = entry.obj
+    return encode({key: obj[key] for key in obj if key not in {"kind", "apiVersion"}})
+
+
 class Representation:
     """Encodes the objects of one resource in one negotiated format.
 
@@ -112,10 +134,11 @@ class Representation:
                 "apiVersion": self._resource.api_version,
                 "metadata": metadata,
             }
-            body = b'%b,"items":[%b]}' % (
-                encode(head)[:-1],
-                b",".join([entry.data for entry in entries]),
-            )
+            if self._resource.custom is None:
+                items = _untyped(entries, self._resource)
+            else:
+                items = [entry.data for entry in entries]
+            body = b'%b,"items":[%b]}' % (encode(head)[:-1], b",".join(items))
             return self._finish(decode(body)) if form.yaml else body
         if form.shape == "partial":
             return self._finish(

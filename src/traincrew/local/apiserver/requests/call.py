@@ -186,6 +186,7 @@ class WriteOptions(NamedTuple):
         hidden: fields of which upstream stores more than it returns; see `decoding.after_apply`.
         admission: answers of the admission webhooks so far; None where no webhook may match.
         rights: what the user may do; None for the administrator, who may do everything.
+        user: who writes, as ``userInfo``.
     """
 
     manager: str
@@ -199,6 +200,7 @@ class WriteOptions(NamedTuple):
     hidden: tuple[str, ...] = ()
     admission: AdmissionAnswers | None = None
     rights: Rights | None = None
+    user: Document = USER
 
 
 def _dry_run(values: list[str], faults: list[Cause]) -> bool:
@@ -229,6 +231,7 @@ def write_options(
             [],
             admission=call.admission,
             rights=call.rights,
+            user=call.user,
         )
     faults: list[Cause] = []
     dry_run = _dry_run(query.get("dryRun", []), faults)
@@ -259,6 +262,7 @@ def write_options(
         force,
         admission=call.admission,
         rights=call.rights,
+        user=call.user,
     )
 
 

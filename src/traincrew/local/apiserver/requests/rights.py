@@ -25,7 +25,7 @@ class Rights(Protocol):
         ...
 
     def check_grant(self, identifier: str, new: Document, old: Document | None) -> None:
-        """Check that the user may grant what a new or changed Role or binding grants.
+        """Check that the user may grant what a new or changed Role, binding or certificate grants.
 
         Args:
             identifier: identifier of its resource; any resource.

@@ -86,6 +86,11 @@ class Storage:
         table = self._tables.get(resource)
         return table.scan(namespace) if table else []
 
+    def count(self, resource: str) -> int:
+        """Return the number of objects of a resource."""
+        table = self._tables.get(resource)
+        return 0 if table is None else len(table.entries)
+
     def scan_at(self, resource: str, namespace: str | None, revision: int) -> list[Entry]:
         """Return all objects (of a namespace) as they were at a revision.
 

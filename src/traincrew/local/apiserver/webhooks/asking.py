@@ -18,7 +18,8 @@ from traincrew.local.apiserver.values.errors import (
     internal,
 )
 
-from .calling import Reply, WebhookError, call_webhook
+from .calling import Reply, call_webhook
+from .client import WebhookError
 from .conversion import Converter
 from .matching import (
     MATCH_ERRORS,

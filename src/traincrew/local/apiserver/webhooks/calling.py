@@ -1,20 +1,14 @@
-"""One call of one webhook: a review over HTTPS, and its response."""
+"""One call of one admission webhook: an AdmissionReview, and its response."""
 
 from __future__ import annotations
 
 import base64
-import binascii
 import json
-import ssl
-from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import urlsplit
-
-import aiohttp
 
 from traincrew.local.apiserver.patch import PatchError, json_patch
-from traincrew.local.apiserver.reads.endpoints import SchemeNamePort, service_endpoint
-from traincrew.local.apiserver.values.errors import StatusError, not_found
+
+from .client import WebhookError, post_review
 
 if TYPE_CHECKING:
     from traincrew.local.apiserver.storage import Storage
@@ -22,18 +16,13 @@ if TYPE_CHECKING:
 
     from .matching import Webhook
 
-__all__ = ["MAX_TIMEOUT_SECONDS", "Reply", "WebhookError", "call_webhook", "post_review"]
+__all__ = ["MAX_TIMEOUT_SECONDS", "Reply", "call_webhook"]
 
 _VERSIONS = ("v1", "v1beta1")
-_MAX_RESPONSE_BYTES = 8 * 1024 * 1024
 MAX_TIMEOUT_SECONDS = 30
 """Upper limit of ``timeoutSeconds``, in seconds."""
 _MAX_WARNINGS = 20
 _MAX_WARNING_LENGTH = 256
-
-
-class WebhookError(Exception):
-    """A webhook could not be called, or its response is invalid; the message gives the reason."""
 
 
 class Reply(NamedTuple):
@@ -73,14 +62,6 @@ class Reply(NamedTuple):
         return dict(patched)
 
 
-class _Destination(NamedTuple):
-    """The location of a webhook: its URL for messages, its actual address, its TLS server name."""
-
-    url: str
-    address: str
-    server_name: str
-
-
 async def call_webhook(webhook: Webhook, request: Document, storage: Storage) -> Reply:
     """Call a webhook.
 
@@ -102,120 +83,10 @@ async def call_webhook(webhook: Webhook, request: Document, storage: Storage) ->
     seconds = min(max(int(webhook.spec.get("timeoutSeconds") or 10), 1), MAX_TIMEOUT_SECONDS)
     config = webhook.spec.get("clientConfig") or {}
     try:
-        body = await post_review(config, review, seconds, storage)
+        body = await post_review(config, review, storage, seconds=seconds)
     except WebhookError as error:
         raise WebhookError(f"failed to call webhook: {error}") from None
     return _reply(body, version, request["uid"])
-
-
-async def post_review(config: Document, review: Document, seconds: int, storage: Storage) -> bytes:
-    """Send a review to a webhook.
-
-    Args:
-        config: Its ``clientConfig``.
-        review: The review.
-        seconds: How long the webhook may take.
-        storage: Holds Services and their endpoints.
-
-    Returns:
-        The body of the response.
-
-    Raises:
-        WebhookError: The call failed; the message has the words of Go's client, which people match.
-    """
-    url = _url(config)
-    query = f"timeout={seconds}s"
-    try:
-        destination = _destination(config, url, storage)
-        tls = _tls_context(str(config.get("caBundle") or ""))
-        return await _post(destination, query, review, tls, seconds)
-    except TimeoutError:
-        raise WebhookError(f'Post "{url}?{query}": context deadline exceeded') from None
-    except StatusError as error:
-        raise WebhookError(f'Post "{url}?{query}": {error.message}') from None
-    except (aiohttp.ClientError, OSError, ValueError) as error:
-        raise WebhookError(f'Post "{url}?{query}": {error}') from None
-
-
-def _url(config: Document) -> str:
-    """Return the URL of a webhook, as messages show it.
-
-    Raises:
-        WebhookError: It is not https.
-    """
-    if url := config.get("url"):
-        parts = urlsplit(str(url))
-        if parts.scheme != "https" or not parts.hostname:
-            raise WebhookError(f'clientConfig.url "{url}" is not https://HOST')
-        return str(url)
-    service = config.get("service") or {}
-    path = "/" + str(service.get("path") or "").lstrip("/")
-    host = f"{service.get('name', '')}.{service.get('namespace', '')}.svc"
-    return f"https://{host}:{int(service.get('port') or 443)}{path}"
-
-
-def _destination(config: Document, url: str, storage: Storage) -> _Destination:
-    """Return where to send a review: a Service's is one of its endpoints.
-
-    Raises:
-        StatusError: The Service does not exist, or has no endpoint.
-    """
-    host = urlsplit(url).hostname or ""
-    if config.get("url"):
-        return _Destination(url, url, host)
-    service = config.get("service") or {}
-    name, namespace = str(service.get("name", "")), str(service.get("namespace", ""))
-    entry = storage.get("services", (namespace, name))
-    if entry is None:
-        raise not_found("service", "", name)
-    port = str(service.get("port") or 443)
-    found = service_endpoint(
-        storage, namespace, SchemeNamePort("https", name, port), entry.obj.get("spec") or {}
-    )
-    path = urlsplit(url).path
-    return _Destination(url, f"https://{found.address}:{found.port}{path}", host)
-
-
-@lru_cache(maxsize=32)
-def _tls_context(bundle: str) -> ssl.SSLContext:
-    """Return a TLS context that trusts a CA bundle (base64 of PEM), or else the system's CAs.
-
-    Raises:
-        ValueError: It is not a CA bundle.
-    """
-    if not bundle:
-        return ssl.create_default_context()
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    try:
-        context.load_verify_locations(cadata=base64.b64decode(bundle).decode("ascii"))
-    except (binascii.Error, ssl.SSLError, UnicodeDecodeError) as error:
-        raise ValueError(f"caBundle: {error}") from None
-    return context
-
-
-async def _post(
-    destination: _Destination, query: str, review: Document, tls: ssl.SSLContext, seconds: int
-) -> bytes:
-    timeout = aiohttp.ClientTimeout(total=seconds)
-    async with (
-        aiohttp.ClientSession(timeout=timeout) as session,
-        session.post(
-            f"{destination.address}?{query}",
-            json=review,
-            ssl=tls,
-            server_hostname=destination.server_name,
-            headers={"Host": urlsplit(destination.url).netloc, "Accept": "application/json"},
-            allow_redirects=False,
-        ) as answer,
-    ):
-        body = bytearray()
-        async for chunk in answer.content.iter_chunked(64 * 1024):
-            body += chunk
-            if len(body) > _MAX_RESPONSE_BYTES:
-                raise ValueError(f"the answer is longer than {_MAX_RESPONSE_BYTES} bytes")
-        if answer.status != 200:
-            raise ValueError(f"the answer has status {answer.status}")
-        return bytes(body)
 
 
 def _reply(body: bytes, version: str, uid: str) -> Reply:

@@ -18,7 +18,7 @@ from traincrew.local.apiserver.values.errors import StatusError
 from traincrew.local.apiserver.values.goformat import TYPES
 from traincrew.local.apiserver.values.limits import refuse_deep
 
-from .calling import WebhookError, post_review
+from .client import WebhookError, post_review
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -99,7 +99,7 @@ class Converter:
         }
         config = webhook.get("clientConfig") or {}
         try:
-            body = await post_review(config, review, _CALL_SECONDS, self._storage)
+            body = await post_review(config, review, self._storage, seconds=_CALL_SECONDS)
             objects = _objects(body, version, uid)
         except WebhookError as error:
             raise _failed(documents[0], f"failed: {error}") from None

@@ -114,6 +114,8 @@ class Creation(Writer):
         if options.rights is not None:
             options.rights.check_grant(resource.identifier, document, None)
         strategy = resource.strategy
+        if strategy.prepare_for_user is not None:
+            strategy.prepare_for_user(document, options.user)
         if strategy.prepare_create is not None:
             strategy.prepare_create(self, document)
         if strategy.default_after_uid is not None:

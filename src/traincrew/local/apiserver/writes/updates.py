@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from traincrew.local.apiserver.kinds.podspec.ephemeral import EPHEMERAL, ephemeral_part
 from traincrew.local.apiserver.values import causes
 from traincrew.local.apiserver.values.codec import clone
 from traincrew.local.apiserver.values.errors import conflict, invalid
 
 if TYPE_CHECKING:
+    from traincrew.local.apiserver.kinds.strategy import WriteContext
     from traincrew.local.apiserver.registry import ResourceType
     from traincrew.local.apiserver.schema.node import SchemaNode
     from traincrew.local.apiserver.storage import Entry
@@ -74,18 +74,24 @@ def keep_identity(
 
 
 def written_part(
-    resource: ResourceType, subresource: str | None, new: Document, old: Document
+    context: WriteContext,
+    resource: ResourceType,
+    subresource: str | None,
+    new: Document,
+    old: Document,
 ) -> Document:
     """Return the desired object with everything outside the written subresource unchanged.
 
     Args:
+        context: what the rules of a kind may use.
         resource: resource of the object; its status is written by its own subresource.
         subresource: subresource in the path.
         new: the desired state; may be changed.
         old: the stored state.
     """
-    if subresource == EPHEMERAL:
-        return ephemeral_part(new, old)
+    part = resource.strategy.parts.get(subresource or "")
+    if part is not None:
+        return part.written(context, new, old)
     if subresource:
         return _status_part(resource, new, old)
     return _without_status(new, old)

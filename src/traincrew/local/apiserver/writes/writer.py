@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from traincrew.local.apiserver.admission import limits, quota
-from traincrew.local.apiserver.kinds.podspec.ephemeral import EPHEMERAL, accepted_ephemeral
 from traincrew.local.apiserver.reads.versions import convert
 from traincrew.local.apiserver.requests import WriteOptions
 from traincrew.local.apiserver.requests.objectmeta import meta_of
@@ -84,7 +83,7 @@ class Writer:
             new: the desired state, in the served version; may be modified.
             options: options of the write.
             valid: whether the new state is known to be valid by its schema.
-            subresource: None, ``status`` or ``ephemeralcontainers``; selects the written part.
+            subresource: None, ``status`` or one of `Strategy.parts`; selects the written part.
             tracked: whether managedFields are already correct (apply).
             tracking_subresource: subresource for managedFields, when it differs from `subresource`.
             both_parts: whether to write both spec and status, without validation (binding).
@@ -107,12 +106,13 @@ class Writer:
             self._check_resource_version(resource, new)
         updates.keep_identity(resource, entry, new, patched=changed)
         if resource.status and not both_parts:
-            new = updates.written_part(resource, subresource, new, old)
+            new = updates.written_part(self, resource, subresource, new, old)
         if resource.strategy.prepare_update is not None:
             resource.strategy.prepare_update(self, new, old, options.emptied)
         desired = not subresource and not both_parts
         if (
-            (desired or subresource == EPHEMERAL)
+            not both_parts
+            and subresource != "status"
             and resource.generation
             and updates.content_changed(
                 resource, new, old, sent=options.emptied, hidden=options.hidden
@@ -123,11 +123,14 @@ class Writer:
         same = new == old
         charges: list[quota.Charge] = []
         if not same and not both_parts:
-            before = accepted_ephemeral(new, old) if subresource == EPHEMERAL else old
-            pipeline.check(resource, new, before, options.dropped, complete=complete)
+            part = resource.strategy.parts.get(subresource or "")
+            accepted = old
+            if part is not None and part.accepted is not None:
+                accepted = part.accepted(new, old)
+            pipeline.check(resource, new, accepted, options.dropped, complete=complete)
         if options.admission is not None:
             options.admission.validate(new, old, entry.revision)
-        if desired and not same:
+        if not (same or both_parts or subresource == "status"):
             charges = self.enforce_limits(resource, new, old)
         if desired:
             options.warnings.extend(resource.strategy.warnings(new, old))

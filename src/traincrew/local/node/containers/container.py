@@ -19,7 +19,12 @@ from traincrew.local.node.containers.identity import RootRefusedError
 from traincrew.local.node.containers.memoryfiles import memory_files
 from traincrew.local.node.containers.preparation import prepare
 from traincrew.local.node.containers.pulling import pull_failure_events, pull_image
-from traincrew.local.node.containers.restarts import BackOff, restart_policy, should_restart
+from traincrew.local.node.containers.restarts import (
+    BackOff,
+    restart_policy,
+    restarts_for,
+    should_restart,
+)
 from traincrew.local.node.containers.running import Reports, Running
 from traincrew.local.node.fields.downward import FieldError
 from traincrew.local.node.fields.environment import NoCommandError
@@ -76,6 +81,7 @@ class Container:
         self._kill_at = 0.0
         self._back_off = BackOff(immediate=True)
         self._number = 0
+        self._resized = False
 
     # -- life cycle ----------------------------------------------------------------------
 
@@ -111,6 +117,9 @@ class Container:
         """Return whether the terminated container is to be restarted."""
         if self._stop.is_set() or self._pod.is_stopping:
             return False
+        if self._resized:
+            self._resized = False
+            return True
         policy = restart_policy(self.role, self._pod.restart_policy)
         end = self.record.terminated
         code = 137 if end is None else end.exit_code
@@ -279,6 +288,22 @@ class Container:
         if self.record.ready != ready:
             self.record.ready = ready
             self._pod.changed()
+
+    def resize(self, spec: Document, before: Document) -> None:
+        """Apply new resources to the running instance, or restart it if it wants that.
+
+        Args:
+            spec: Of the container, with the new resources.
+            before: The resources that it has had.
+        """
+        self.spec = spec
+        if self.running is None:
+            return
+        self.running.resize(spec, memory_files(self._pod, spec))
+        if restarts_for(spec, before):
+            self._resized = True
+            text = f"Container {self.name} resize requires restart"
+            self.running.end_for(text, self._pod.grace)
 
     # -- termination ------------------------------------------------------------------------------
 

@@ -5,7 +5,12 @@ Upstream: `kubecontainer.ShouldContainerBeRestarted`, and the back-off of `doBac
 
 from __future__ import annotations
 
-__all__ = ["BackOff", "restart_policy", "should_restart"]
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["BackOff", "restart_policy", "restarts_for", "should_restart"]
+
+Document = Mapping[str, Any]
 
 _FIRST_DELAY = 10.0
 _LONGEST_DELAY = 300.0
@@ -31,6 +36,25 @@ def should_restart(policy: str, exit_code: int, *, sidecar: bool = False) -> boo
     if sidecar or policy == "Always":
         return True
     return policy == "OnFailure" and exit_code != 0
+
+
+def restarts_for(container: Document, before: Document) -> bool:
+    """Return whether a resize of a container restarts it, by its ``resizePolicy``.
+
+    Args:
+        container: Of the pod's spec, with the new resources.
+        before: The resources that it has had.
+    """
+    resources = container.get("resources") or {}
+    return any(
+        policy.get("restartPolicy") == "RestartContainer"
+        and any(
+            (resources.get(kind) or {}).get(policy.get("resourceName"))
+            != (before.get(kind) or {}).get(policy.get("resourceName"))
+            for kind in ("requests", "limits")
+        )
+        for policy in container.get("resizePolicy") or ()
+    )
 
 
 class BackOff:

@@ -74,12 +74,11 @@ class Running:
         Args:
             adopted: It was running before this node started, so its `postStart` hook has run.
         """
-        if limit := memory_limit(self._spec):
-            self._memory.watch(self.instance, limit, self._out_of_memory, self._files)
+        self._watch_memory()
         health = asyncio.create_task(self._keep_healthy(adopted=adopted))
         try:
             end = await self.instance.wait()
-            if limit:
+            if memory_limit(self._spec):
                 await self._memory.check_end(self.instance)
                 end = self.instance.exit() or end
             return end
@@ -98,7 +97,7 @@ class Running:
                 self._reports.event(
                     "Warning", "FailedPostStartHook", f"PostStartHook failed: {output.strip()}"
                 )
-                self._end_unhealthy("FailedPostStartHook", self._grace)
+                self.end_for("FailedPostStartHook", self._grace)
                 return
         prober = Prober(
             self._target,
@@ -114,9 +113,19 @@ class Running:
     def _on_dead(self, kind: str, probe: Document) -> None:
         grace = probe.get("terminationGracePeriodSeconds")
         text = f"Container {self._name} failed {kind.lower()} probe, will be restarted"
-        self._end_unhealthy(text, self._grace if grace is None else float(grace))
+        self.end_for(text, self._grace if grace is None else float(grace))
 
-    def _end_unhealthy(self, text: str, grace: float) -> None:
+    def _watch_memory(self) -> None:
+        if limit := memory_limit(self._spec):
+            self._memory.watch(self.instance, limit, self._out_of_memory, self._files)
+
+    def resize(self, container: Document, files: MemoryFiles) -> None:
+        """Apply the memory limit of a new version of its container."""
+        self._spec, self._files = container, files
+        self._watch_memory()
+
+    def end_for(self, text: str, grace: float) -> None:
+        """Terminate it, so that it is restarted, and say why."""
         self._reports.event("Normal", "Killing", text)
         self.stop(grace)
 

@@ -22,6 +22,7 @@ from traincrew.local.node.network.resolvconf import queries_cluster
 from traincrew.local.node.network.resolvconf_mount import can_reach
 from traincrew.local.node.pods.evictions import EVICTED, GRACE_SECONDS, limited_volumes
 from traincrew.local.node.pods.mounting import Mounting, pod_reference
+from traincrew.local.node.pods.resizing import Resizing
 from traincrew.local.node.pods.sequence import ContainerSequence
 from traincrew.local.node.pods.unsupported import unsupported
 from traincrew.local.node.records.record import PodRecord
@@ -86,6 +87,7 @@ class Pod:
             for kind in ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
             for status in view.status.get(kind) or ()
         }
+        self._resizing = Resizing(self, view, self._containers.container)
         self._events = context.events.reporter("kubelet", self.node)
         self._reporter = StatusReporter(context.client, view, self.record)
         self._task: asyncio.Task[None] | None = None
@@ -189,6 +191,8 @@ class Pod:
         self._reporter.seen(view)
         self._updated.set()
         self._containers.ephemeral.update(view.spec)
+        if not self.is_stopping:
+            self._resizing.update(view.spec)
         if (before.metadata.labels, before.metadata.annotations) != (
             view.metadata.labels,
             view.metadata.annotations,
@@ -320,6 +324,7 @@ class Pod:
 
     async def _run_containers(self) -> None:
         self._containers.add(self.view.spec)
+        self._resizing.update(self.view.spec)
         if self.is_deleted:
             # No container starts any more, but those of an earlier node have to be terminated.
             self._containers.stop(self.grace)

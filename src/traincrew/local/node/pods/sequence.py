@@ -48,6 +48,10 @@ class ContainerSequence:
             container = Container(self._pod, each, role)
             self._containers[container.name] = container
 
+    def container(self, name: str) -> Container | None:
+        """Return a container by its name; None before `add`."""
+        return self._containers.get(name)
+
     async def run(self) -> None:
         """Run them to their end; the volumes must be prepared."""
         sidecars: list[tuple[Container, asyncio.Task[bool]]] = []

@@ -40,6 +40,7 @@ class ContainerRecord(Struct):
         restarts: number of restarts.
         started: it is running, and its startup probe has succeeded.
         ready: its readiness probe has succeeded.
+        resources: those that it has while a resize is pending; None for those of its spec.
     """
 
     name: str
@@ -55,6 +56,7 @@ class ContainerRecord(Struct):
     restarts: int = 0
     started: bool = False
     ready: bool = False
+    resources: Mapping[str, Any] | None = None
 
     @property
     def was_tried(self) -> bool:
@@ -105,6 +107,7 @@ class PodRecord(Struct):
     Attributes:
         start_time: when the node accepted it, RFC 3339.
         failure: (reason, message) if the node itself ended it, for instance `DeadlineExceeded`.
+        pending_resize: (reason, message) if the node cannot give it the resources of its spec.
         prepared: its volumes are prepared.
         closed: none of its containers runs or starts any more.
         unlocated: when it was closed, the end of some container was unknown.
@@ -119,6 +122,7 @@ class PodRecord(Struct):
     closed: bool = False
     unlocated: bool = False
     failure: tuple[str, str] | None = None
+    pending_resize: tuple[str, str] | None = None
     containers: dict[str, ContainerRecord] = field(default_factory=dict)
     ephemeral: dict[str, ContainerRecord] = field(default_factory=dict)
 

@@ -25,6 +25,7 @@ OWN_CONDITIONS = (
     "Ready",
     "ContainersReady",
     "PodScheduled",
+    "PodResizePending",
 )
 
 
@@ -196,10 +197,13 @@ def _conditions(
         "ContainersReady": containers,
         "PodScheduled": {"status": "True"},
     }
+    if record.pending_resize is not None and not finished:
+        reason, message = record.pending_resize
+        wanted["PodResizePending"] = {"status": "True", "reason": reason, "message": message}
     before = {condition["type"]: condition for condition in previous}
     # Those of others come first, as a kubelet writes them.
     conditions = [dict(each) for each in previous if each["type"] not in OWN_CONDITIONS]
-    for kind in OWN_CONDITIONS:
+    for kind in (each for each in OWN_CONDITIONS if each in wanted):
         old = before.get(kind) or {}
         same = old.get("status") == wanted[kind]["status"]
         since = old.get("lastTransitionTime") if same else None
@@ -253,7 +257,8 @@ def _container_status(container: Document, record: ContainerRecord) -> dict[str,
         status["volumeMounts"] = mounts
     if record.container_id:
         status["containerID"] = record.container_id
-        resources = dict(container.get("resources") or {})
+        allocated = container.get("resources") if record.resources is None else record.resources
+        resources = dict(allocated or {})
         status["resources"] = resources
         if requests := resources.get("requests"):
             status["allocatedResources"] = dict(requests)

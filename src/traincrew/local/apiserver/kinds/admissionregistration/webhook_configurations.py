@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from traincrew.local.apiserver.kinds.shared.cells import age_of, name_of
+from traincrew.local.apiserver.kinds.shared.webhookclients import webhook_service, webhook_url
 from traincrew.local.apiserver.kinds.strategy import Strategy
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field, items
@@ -54,9 +55,10 @@ def _validate(found: list[Cause], obj: Document, _old: Document | None) -> None:
         if bool(config.get("url")) == bool(config.get("service")):
             detail = "exactly one of url or service is required"
             found.append(why.required(f"{here}.clientConfig", detail))
-        elif not str(config.get("url") or "https://").startswith("https://"):
-            detail = "'https' is the only allowed URL scheme"
-            found.append(why.invalid(f"{here}.clientConfig.url", config["url"], detail))
+        elif config.get("url"):
+            webhook_url(found, config["url"], f"{here}.clientConfig.url")
+        else:
+            webhook_service(found, config["service"], f"{here}.clientConfig.service")
         seconds = webhook.get("timeoutSeconds", _MIN_SECONDS)
         if not _MIN_SECONDS <= seconds <= _MAX_SECONDS:
             detail = "the timeout value must be between 1 and 30 seconds"

@@ -56,6 +56,7 @@ RESOURCES = (
             Subresource("log", "Pod", ("get",)),
             Subresource("portforward", "PodPortForwardOptions", ("create", "get")),
             Subresource("proxy", "PodProxyOptions", _PROXY_VERBS),
+            Subresource("resize", "Pod"),
         ),
         returns_deleted=True,
     ),

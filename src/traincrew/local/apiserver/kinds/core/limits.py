@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from traincrew.local.quantity import parse
-from traincrew.local.quotas.podresources import pod_total
+from traincrew.local.quotas.podresources import pod_total, resized
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -83,8 +83,8 @@ def claim_faults(limit: Document, claim: Document, old: Document | None) -> Iter
 
 
 def pod_faults(limit: Document, pod: Document, old: Document | None) -> Iterator[str]:
-    """Yield how a new pod violates one item of a LimitRange."""
-    if old is not None:
+    """Yield how a new pod, or a resized one, violates one item of a LimitRange."""
+    if old is not None and not resized(pod, old):
         return
     spec, kind = pod["spec"], limit.get("type", "")
     if kind == "Container":

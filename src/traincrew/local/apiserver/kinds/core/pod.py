@@ -6,10 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 from traincrew.local.apiserver.kinds.podspec import pod as pods
 from traincrew.local.apiserver.kinds.podspec.defaults import default_pod_spec
+from traincrew.local.apiserver.kinds.podspec.ephemeral import (
+    EPHEMERAL,
+    accepted_ephemeral,
+    ephemeral_part,
+)
+from traincrew.local.apiserver.kinds.podspec.quality import qos_class
+from traincrew.local.apiserver.kinds.podspec.resize import accepted_resize, resize_part
 from traincrew.local.apiserver.kinds.podspec.templates import warn_of_name
 from traincrew.local.apiserver.kinds.podspec.warnings import warn_of_template
 from traincrew.local.apiserver.kinds.shared.cells import NONE, age_of, conditions_of, name_of
 from traincrew.local.apiserver.kinds.strategy import (
+    Part,
     Strategy,
     WriteContext,
 )
@@ -17,7 +25,6 @@ from traincrew.local.apiserver.requests.objectmeta import timestamp
 from traincrew.local.apiserver.values.documents import field, items
 from traincrew.local.apiserver.values.durations import age
 from traincrew.local.apiserver.values.selectors import FieldLabels
-from traincrew.local.quantity import parse
 from traincrew.local.quotas import missing_requests
 
 from . import limits, podadmission
@@ -26,7 +33,6 @@ from .podsummary import pod_summary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from fractions import Fraction
 
     from traincrew.local.apiserver.values.causes import Cause
     from traincrew.local.apiserver.values.documents import Document
@@ -99,38 +105,11 @@ def _validate(found: list[Cause], obj: Document, old: Document | None) -> None:
         pods.pod_update(found, obj, old)
 
 
-def _qos_class(spec: Document) -> str:
-    """Return the QoS class from cpu and memory requests and limits; missing ones count as zero.
-
-    Rules: ``pkg/apis/core/helper/qos``.
-    """
-    holders = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
-    if any(field(spec, "resources").values()):
-        holders = [spec]
-    totals: dict[str, dict[str, Fraction]] = {"requests": {}, "limits": {}}
-    guaranteed = True
-    for holder in holders:
-        if not holder.get("resources"):
-            guaranteed = False
-            continue
-        for kind, total in totals.items():
-            amounts = field(holder, "resources", kind)
-            given = {name: parse(amounts.get(name, "0")) for name in ("cpu", "memory")}
-            # A numerator compares faster than its fraction.
-            positive = {name: amount for name, amount in given.items() if amount.numerator > 0}
-            for name, amount in positive.items():
-                total[name] = total[name] + amount if name in total else amount
-            guaranteed = guaranteed and (kind == "requests" or len(positive) == len(given))
-    if not any(totals.values()):
-        return "BestEffort"
-    return "Guaranteed" if guaranteed and totals["requests"] == totals["limits"] else "Burstable"
-
-
 def _prepare_create(context: WriteContext, new: Document) -> None:
     spec = new["spec"]
     limits.complete(context.storage, new)
     podadmission.admit(context.storage, new)
-    status: Document = {"phase": "Pending", "qosClass": _qos_class(spec)}
+    status: Document = {"phase": "Pending", "qosClass": qos_class(spec)}
     if spec.get("schedulingGates"):
         status["conditions"] = [
             {
@@ -187,6 +166,10 @@ STRATEGY = Strategy(
     validate=_validate,
     prepare_create=_prepare_create,
     prepare_update=_prepare_update,
+    parts={
+        EPHEMERAL: Part(ephemeral_part, accepted_ephemeral),
+        "resize": Part(resize_part, accepted_resize),
+    },
     limit_faults=pod_faults,
     reset_by_status=("deletionTimestamp", "ownerReferences"),
     grace_seconds=_grace_seconds,

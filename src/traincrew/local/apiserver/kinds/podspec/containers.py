@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from traincrew.local.apiserver.kinds.shared.fields import one_of, port_number
 from traincrew.local.apiserver.values import causes as why
@@ -16,6 +16,7 @@ from traincrew.local.apiserver.values.names import (
 
 from .ephemeral import ephemeral_rules
 from .probes import PROBES, lifecycle, probes
+from .resize import resize_policy
 from .resources import container_resources
 from .security import container_security
 from .volumes import descending_path, field_reference, key_reference, resource_reference
@@ -140,6 +141,7 @@ def _container(
     path: str,
     *,
     host_users: bool,
+    restart_policy: str,
 ) -> None:
     """Validate the fields common to all kinds of containers."""
     name = container.get("name")
@@ -163,6 +165,8 @@ def _container(
     one_of(found, container, "imagePullPolicy", path, ("Always", "IfNotPresent", "Never"))
     if "resources" in container:
         container_resources(found, container, path)
+    if "resizePolicy" in container:
+        resize_policy(found, container, f"{path}.resizePolicy", restart_policy)
     if "securityContext" in container:
         container_security(found, container, path, host_users=host_users)
 
@@ -222,10 +226,13 @@ def containers(
     if not containers:
         found.append(why.required(here))
     names: set[str] = set()
-    host_users = spec.get("hostUsers") is not False
+    of_pod: Any = {
+        "host_users": spec.get("hostUsers") is not False,
+        "restart_policy": spec.get("restartPolicy", "Always"),
+    }
     for index, container in enumerate(containers):
         place = f"{here}[{index}]"
-        _container(found, container, known, place, host_users=host_users)
+        _container(found, container, known, place, **of_pod)
         _unique_name(found, container, names, place)
         lifecycle(found, container, place, grace)
         probes(found, container, place, grace)
@@ -233,7 +240,7 @@ def containers(
     _host_ports(found, list(enumerate(containers)), here)
     for index, container in enumerate(items(spec, "initContainers")):
         place = f"{path}.initContainers[{index}]"
-        _container(found, container, known, place, host_users=host_users)
+        _container(found, container, known, place, **of_pod)
         _unique_name(found, container, names, place)
         _restart_rules(found, container, place)
         _host_ports(found, [(index, container)], f"{path}.initContainers")
@@ -248,7 +255,7 @@ def containers(
     others = frozenset(names)
     for index, container in enumerate(items(spec, "ephemeralContainers")):
         place = f"{path}.ephemeralContainers[{index}]"
-        _container(found, container, known, place, host_users=host_users)
+        _container(found, container, known, place, **of_pod)
         _unique_name(found, container, names, place)
         ephemeral_rules(found, container, others, place)
 

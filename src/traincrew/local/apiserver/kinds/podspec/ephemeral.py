@@ -18,6 +18,7 @@ from traincrew.local.apiserver.values.errors import invalid
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from traincrew.local.apiserver.kinds.strategy import WriteContext
     from traincrew.local.apiserver.values.causes import Cause
     from traincrew.local.apiserver.values.documents import Document
 
@@ -68,10 +69,11 @@ def ephemeral_rules(
         )
 
 
-def ephemeral_part(new: Document, old: Document) -> Document:
+def ephemeral_part(_context: WriteContext, new: Document, old: Document) -> Document:
     """Return the old pod with the ephemeral containers of the new one.
 
     Args:
+        _context: of the write.
         new: the new state; its metadata is changed in place.
         old: the stored state.
     """

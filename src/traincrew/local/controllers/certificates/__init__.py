@@ -1,0 +1,1 @@
+"""CertificateSigningRequests: `plan` decides, `controller` signs those that are approved."""
