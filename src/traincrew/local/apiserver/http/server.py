@@ -18,6 +18,7 @@ from traincrew.local.apiserver.kinds.core.addresses import DEFAULT_RANGE, Addres
 from traincrew.local.apiserver.reads.watch import WatchHub
 from traincrew.local.apiserver.registry import Registry
 from traincrew.local.apiserver.requests import split_path
+from traincrew.local.apiserver.requests.user import ANONYMOUS
 from traincrew.local.apiserver.storage import StorageError
 from traincrew.local.apiserver.values.errors import StatusError, internal
 from traincrew.local.apiserver.writes.bootstrap import create_bootstrap_roles
@@ -29,6 +30,7 @@ from traincrew.local.apiserver.writes.verbs import Verbs
 from . import answers
 from .auth import Authenticator
 from .bodies import MAX_BODY_BYTES, as_text, too_large
+from .certificates import user_of
 from .dispatch import Dispatcher
 from .faults import AuditRecord
 from .kubeconfig import kubeconfig
@@ -39,6 +41,7 @@ from .users import Users
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from ipaddress import IPv4Network
+    from pathlib import Path
 
     from traincrew.local.apiserver.storage import Storage
     from traincrew.local.apiserver.values.documents import Document
@@ -82,6 +85,8 @@ class ApiServer:
         clock: returns seconds since the epoch, for timestamps.
         service_network: range of cluster IPs; loopback addresses.
         hosts: additional host names of the server.
+        anonymous: whether requests without credentials are those of ``system:anonymous``, who may
+            do what Roles grant; else they get 401.
 
     Attributes:
         faults: chooses a fault to inject into each request, for tests of clients.
@@ -98,11 +103,12 @@ class ApiServer:
         clock: Callable[[], float] = time.time,
         service_network: IPv4Network = DEFAULT_RANGE,
         hosts: Iterable[str] = (),
+        anonymous: bool = False,
     ) -> None:
         self._secret = secret
         tokens = Tokens(secret, clock)
         users = Users(secret, tokens, storage)
-        self._authenticator = Authenticator(users, hosts=hosts)
+        self._authenticator = Authenticator(users, hosts=hosts, anonymous=anonymous)
         self._storage = storage
         registry = Registry(builtin_resources())
         verbs = Verbs(storage, registry, Addresses(storage, service_network), clock)
@@ -119,6 +125,7 @@ class ApiServer:
         self._connections: HttpServer | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._authority = ""
+        self._has_client_certificates = False
         self._active_requests: set[asyncio.Task[Any]] = set()
         self.port = 0
         self.faults: FaultHook | None = None
@@ -155,19 +162,28 @@ class ApiServer:
             self.url, token=self._secret, authority=self._authority, namespace=namespace
         )
 
-    async def start(self, port: int = 0, *, certificate: Certificate | None = None) -> None:
+    async def start(
+        self,
+        port: int = 0,
+        *,
+        certificate: Certificate | None = None,
+        client_authority: Path | None = None,
+    ) -> None:
         """Start serving; on return the API is available.
 
         Args:
             port: 0 chooses a free one.
             certificate: serving certificate for HTTPS; without one the server uses plain HTTP, for
                 tests only: any program that has taken the port could read a token sent over HTTP.
+            client_authority: file with the CAs of client certificates (PEM), whose common name is
+                the user and whose organizations are the groups; without it none is asked for.
 
         Raises:
             PortInUseError: another program listens on the port.
             OSError: the certificate cannot be used, or the port cannot be listened on.
         """
-        tls = None if certificate is None else certificate.context()
+        tls = None if certificate is None else certificate.context(client_authority)
+        self._has_client_certificates = tls is not None and client_authority is not None
         listener = listen(_ADDRESS, port)
         self._definitions.start()
         self._policies.start()
@@ -226,11 +242,12 @@ class ApiServer:
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         segments, query = split_path(as_text(request.raw_path))
+        certified = user_of(request.transport) if self._has_client_certificates else None
         try:
-            user = self._authenticator.authenticate(request.headers)
+            user = self._authenticator.authenticate(request.headers, certified)
         except StatusError as error:
             return answers.failure(error)
-        if self._connections is not None:
+        if self._connections is not None and user is not ANONYMOUS:
             self._connections.mark_authenticated(request)
         if self.faults is None and self.audit is None:
             return await self._answer(request, user, segments, query, None)
