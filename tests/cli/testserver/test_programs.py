@@ -129,9 +129,7 @@ def test_mistakes_end_with_a_line(
     monkeypatch.setattr(sys, "argv", ["kube-apiserver", "--insecure-port=0\x1b[2J", "--profiling"])
     assert main(kubeapiserver.KUBE_APISERVER) == 1
     first, second = capsys.readouterr().err.splitlines()
-    assert first == (
-        "kube-apiserver: --insecure-port=0?[2J is not known here, and has no effect"
-    )
+    assert first == ("kube-apiserver: --insecure-port=0?[2J is not known here, and has no effect")
     assert second.startswith("kube-apiserver: error: [--etcd-servers must be specified, ")
 
 
@@ -175,7 +173,7 @@ async def running(
 async def test_objects_last_as_long_as_the_data_of_etcd(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ports: list[int]
 ) -> None:
-    """As kube-api-test of fabric8 starts them; the second server finds what the first has stored."""
+    """As fabric8's kube-api-test starts them. The second server finds what the first has stored."""
     etcd_port, port = ports
     certificates = tmp_path / "certificates"
     certificates.mkdir()
@@ -205,16 +203,18 @@ async def test_objects_last_as_long_as_the_data_of_etcd(
         ):
             assert await response.json() == {"health": "true", "reason": ""}
         for turn in range(2):
-            async with running(monkeypatch, kubeapiserver.KUBE_APISERVER, *apiserver):
-                async with servers[turn].make_client() as client:
-                    service = await client.get(SERVICES, "kubernetes", "default")
-                    assert service["spec"]["clusterIP"] == "10.0.0.1"
-                    if turn == 0:
-                        lab = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "lab"}}
-                        await client.create(NAMESPACES, lab)
-                    assert await client.get(NAMESPACES, "lab")
-                    with pytest.raises(ApiError, match="not found"):
-                        await client.get(NAMESPACES, "other")
+            async with (
+                running(monkeypatch, kubeapiserver.KUBE_APISERVER, *apiserver),
+                servers[turn].make_client() as client,
+            ):
+                service = await client.get(SERVICES, "kubernetes", "default")
+                assert service["spec"]["clusterIP"] == "10.0.0.1"
+                if turn == 0:
+                    lab = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "lab"}}
+                    await client.create(NAMESPACES, lab)
+                assert await client.get(NAMESPACES, "lab")
+                with pytest.raises(ApiError, match="not found"):
+                    await client.get(NAMESPACES, "other")
 
 
 async def test_another_etcd_is_refused(
@@ -244,9 +244,7 @@ def run(program: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([program, *words], capture_output=True, text=True, check=False)
 
 
-def test_the_directory_has_three_programs(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_directory_has_three_programs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     beside = tmp_path / "bin"
     beside.mkdir()
     (beside / "kubectl").write_text("#!/bin/sh\necho real $1\n")

@@ -63,7 +63,7 @@ class User(click.ParamType[tuple[str, tuple[str, ...]]]):
     metavar="FILE",
     help="CAs of your own client certificates (PEM): CN is the user, O the groups.",
 )
-def apiserver_command(
+def apiserver_command(  # noqa: PLR0917 - click passes by name
     port: int,
     data_directory: Path | None,
     controllers: bool,
@@ -104,7 +104,7 @@ def apiserver_command(
 
     async def serve() -> None:
         options = StandaloneOptions(
-            directory=data_directory.absolute() if data_directory is not None else None,
+            directory=directory,
             port=port,
             controllers=controllers,
             client_authority=client_ca_file,
@@ -122,6 +122,7 @@ def apiserver_command(
                 task.cancel()
             await asyncio.gather(*done)
 
+    directory = data_directory.absolute() if data_directory is not None else None
     raise_file_limit()
     try:
         asyncio.run(serve())

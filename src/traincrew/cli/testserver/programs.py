@@ -44,8 +44,9 @@ def usage(program: Program) -> str:
     """Return the help. envtest looks there for the flags that it may pass."""
     lines = [f"{program.purpose}\n\nUsage:\n  {program.name} [flags]\n\nFlags:"]
     known = program.flags | program.switches
-    for name in sorted(known):
-        lines.append(f"      --{name:<34} {known[name] or 'accepted; changes nothing'}")
+    lines += (
+        f"      --{name:<34} {known[name] or 'accepted; changes nothing'}" for name in sorted(known)
+    )
     return "\n".join(lines)
 
 

@@ -77,9 +77,7 @@ class Authenticator:
         anonymous: whether requests without either are those of an anonymous user.
     """
 
-    def __init__(
-        self, users: Users, *, hosts: Iterable[str] = (), anonymous: bool = False
-    ) -> None:
+    def __init__(self, users: Users, *, hosts: Iterable[str] = (), anonymous: bool = False) -> None:
         self._users = users
         self._anonymous = anonymous
         self._hosts = _LOCAL | frozenset(hosts)

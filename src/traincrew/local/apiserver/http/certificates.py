@@ -1,6 +1,6 @@
 """Users of client certificates: the common name is the user, each organization a group.
 
-Rules: ``CommonNameUserConversion`` in ``pkg/authentication/request/x509`` of Kubernetes' API server.
+Rules: ``CommonNameUserConversion`` of ``pkg/authentication/request/x509`` of Kubernetes' apiserver.
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ def user_of(transport: asyncio.BaseTransport | None) -> Document | None:
         The ``userInfo``; None without a certificate, or if that has no common name.
     """
     end = transport.get_extra_info("ssl_object") if transport is not None else None
-    certificate = end.getpeercert() if end is not None else None
-    if not certificate:
+    if end is None or not (certificate := end.getpeercert()):
         return None
     parts = [pair for part in certificate.get("subject", ()) for pair in part]
     # As Go's: the last common name counts.

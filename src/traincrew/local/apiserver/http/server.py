@@ -20,11 +20,12 @@ from traincrew.local.apiserver.registry import Registry
 from traincrew.local.apiserver.requests import split_path
 from traincrew.local.apiserver.requests.user import ANONYMOUS
 from traincrew.local.apiserver.storage import StorageError
-from traincrew.local.apiserver.values.errors import StatusError, internal
+from traincrew.local.apiserver.values.errors import StatusError, expired, internal
 from traincrew.local.apiserver.writes.bootstrap import create_bootstrap_roles
 from traincrew.local.apiserver.writes.definitions import Definitions
 from traincrew.local.apiserver.writes.housekeeping import Housekeeping
 from traincrew.local.apiserver.writes.own_service import publish_own_service
+from traincrew.local.apiserver.writes.snapshot import Snapshot
 from traincrew.local.apiserver.writes.verbs import Verbs
 
 from . import answers
@@ -187,8 +188,11 @@ class ApiServer:
         listener = listen(_ADDRESS, port)
         self._definitions.start()
         self._policies.start()
-        create_bootstrap_roles(self._verbs)
+        self.port = listener.getsockname()[1]
+        is_new = self._storage.revision == 0
+        self._create_own_objects(tls=tls is not None)
         self._housekeeping.start()
+        self._own = Snapshot(self._storage, empty=not is_new)
         self._authority = "" if certificate is None else certificate.authority
         self._loop = asyncio.get_running_loop()
         self._connections = HttpServer(
@@ -199,9 +203,47 @@ class ApiServer:
             max_line_size=64 * 1024,
             max_field_size=64 * 1024,
         )
-        self.port = listener.getsockname()[1]
-        publish_own_service(self._verbs, _ADDRESS, self.port, tls=certificate is not None)
         self._connections.listen_on(listener, tls)
+
+    def _create_own_objects(self, *, tls: bool) -> None:
+        """Create what every server has, as far as it is missing."""
+        create_bootstrap_roles(self._verbs)
+        self._housekeeping.create_namespaces()
+        publish_own_service(self._verbs, _ADDRESS, self.port, tls=tls)
+
+    # -- for tests of clients
+
+    def reset(self) -> None:
+        """Delete all objects, whatever their finalizers; what a new server has is as it was then.
+
+        Watches report that, and go on. Controllers create again what they are for.
+        """
+        self._own.restore(self._storage)
+        self._create_own_objects(tls=bool(self._authority))
+        self._storage.flush()
+
+    def remove_expired(self) -> None:
+        """Delete the Events that have expired by the server's clock, without waiting."""
+        self._housekeeping.remove_expired_events()
+
+    def expire_watches(self, resource: str | None = None) -> int:
+        """End watches as if their revision were too old: clients have to list again.
+
+        Args:
+            resource: plural name, or with its group, as in ``deployments.apps``; None for all.
+
+        Returns:
+            The number of watches.
+        """
+        error = expired("The resourceVersion for the provided watch is too old.")
+        found = [
+            watch
+            for watch, identifier in self._hub.running().items()
+            if resource in {None, identifier, identifier.partition(".")[0]}
+        ]
+        for watch in found:
+            watch.fail(error)
+        return len(found)
 
     def connect(self) -> socket.socket:
         """Open a connection within this process, without the network; callable from any thread.
@@ -259,13 +301,16 @@ class ApiServer:
         path = "/" + "/".join(segments) + (f"?{query}" if query else "")
         agent = as_text(request.headers.get("User-Agent", ""))
         fault = self.faults(request.method, path, agent) if self.faults is not None else None
-        code = 0
+        code, answer = 0, b""
         try:
             response = await self._answer(request, user, segments, query, fault)
             code = 0 if _is_cut(request) else response.status
+            if request.method not in {"GET", "HEAD"} and code in {200, 201, 202}:
+                answer = _body(response)
         finally:
             if self.audit is not None:
-                self.audit(AuditRecord(request.method, path, agent, code))
+                name = user.get("username", "")
+                self.audit(AuditRecord(request.method, path, agent, code, name, answer))
         return response
 
     async def _answer(
@@ -309,6 +354,11 @@ class ApiServer:
         finally:
             self._active_requests.discard(task)
         return response
+
+
+def _body(response: web.StreamResponse) -> bytes:
+    body = response.body if isinstance(response, web.Response) else None
+    return bytes(body) if isinstance(body, bytes | bytearray) else b""
 
 
 def _is_cut(request: web.BaseRequest) -> bool:

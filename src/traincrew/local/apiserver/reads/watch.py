@@ -366,6 +366,10 @@ class WatchHub:
         for watch in tuple(self._watches.get(identifier, ())):
             watch.end()
 
+    def running(self) -> dict[Watch, str]:
+        """Return the watches, each with the identifier of its resource."""
+        return dict(self._resource_of)
+
     def close(self) -> None:
         """End all watches."""
         self.storage.unsubscribe(self._distribute)
