@@ -1,1 +1,1 @@
-"""Suites of others that start kube-apiserver and etcd themselves, here ours (`traincrew envtest`)."""
+"""Suites and programs of others that use the API server alone."""

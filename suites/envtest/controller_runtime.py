@@ -1,4 +1,4 @@
-"""controller-runtime's own suites, unmodified, against the directory that `traincrew envtest` writes."""
+"""controller-runtime's own suites, unmodified, with the programs that `traincrew envtest` writes."""
 
 from __future__ import annotations
 
