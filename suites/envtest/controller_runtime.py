@@ -1,4 +1,4 @@
-"""controller-runtime's own suites, unmodified, with the programs that `traincrew envtest` writes."""
+"""controller-runtime's own suites, unmodified, on the programs that `traincrew envtest` writes."""
 
 from __future__ import annotations
 

@@ -101,6 +101,9 @@ class StandaloneServer:
         self._resources.callback(lock.release)
         if options.directory is None:
             self._resources.callback(self._remove_directory)
+            # What killed servers have left; it holds nothing up.
+            sweeping = asyncio.create_task(asyncio.to_thread(leftovers.sweep))
+            self._resources.push_async_callback(asyncio.wait, {sweeping})
         identity = Identity.load(self.directory)
         network = options.service_network or IPv4Network(identity.service_network)
         storage = Storage(None if options.directory is None else self.directory / "state.db")

