@@ -4,13 +4,20 @@ import asyncio
 import ssl
 from base64 import b64decode
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 
 from traincrew.engine.resources import CONFIG_MAPS, DEPLOYMENTS, REPLICA_SETS
+from traincrew.local.apiserver.http.kubeconfig import kubeconfig
 from traincrew.local.authority import ClientAuthority
 from traincrew.local.standalone import StandaloneOptions, StandaloneServer
 from traincrew.local.statelock import StateInUseError
@@ -102,11 +109,53 @@ async def test_a_certificate_of_another_authority_is_refused(
 ) -> None:
     stranger = server.kubeconfig_of("alice", ["system:masters"])
     forged = ClientAuthority(tmp_path).issue("alice", ["system:masters"])
-    from traincrew.local.apiserver.http.kubeconfig import kubeconfig
-
     user = kubeconfig("https://x", client=forged)["users"]
     with pytest.raises(aiohttp.ClientError):
         await ask({**stranger, "users": user}, "/api", tmp_path)
+
+
+async def test_a_self_signed_certificate_may_be_its_own_authority(tmp_path: Path) -> None:
+    """As kube-api-test of fabric8 makes it: no extensions, and the file of CAs is the client's."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name(
+        [
+            x509.NameAttribute(NameOID.ORGANIZATION_NAME, "system:masters"),
+            x509.NameAttribute(NameOID.COMMON_NAME, "kubeapitest"),
+        ]
+    )
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(hours=1))
+        .sign(key, hashes.SHA256())
+    )
+    certificate = made.public_bytes(Encoding.PEM).decode()
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+    (tmp_path / "client.crt").write_text(certificate)
+    options = StandaloneOptions(client_authority=tmp_path / "client.crt")
+    async with StandaloneServer(options) as server:
+        users = kubeconfig("https://x", client=(certificate, private))["users"]
+        code, _ = await ask(
+            {**server.server.kubeconfig(), "users": users}, "/api/v1/secrets", tmp_path
+        )
+        assert code == 200
+        with pytest.raises(ValueError, match="clients have certificates of another CA"):
+            server.kubeconfig_of("alice")
+
+
+async def test_a_certificate_counts_before_a_token(
+    server: StandaloneServer, tmp_path: Path
+) -> None:
+    alice = server.kubeconfig_of("alice")
+    headers = {"Authorization": f"Bearer {server.server.token}"}
+    code, said = await ask(alice, "/api/v1/secrets", tmp_path, headers=headers)
+    assert code == 403
+    assert 'User "alice" cannot list' in said["message"]
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/livez", "/version"])

@@ -61,7 +61,7 @@ def test_a_port_that_is_in_use() -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_server_until_it_is_asked_to_end(tmp_path: Path, number: signal.Signals) -> None:
     target = tmp_path / "kube config"
-    words = ["--kubeconfig", target, "--user", "alice@qa,dev"]
+    words = ["--kubeconfig", str(target), "--user", "alice@qa,dev"]
     serving = subprocess.Popen(
         [sys.executable, "-m", "traincrew.cli", "apiserver", *words],
         stdout=subprocess.PIPE,
@@ -71,7 +71,7 @@ def test_a_server_until_it_is_asked_to_end(tmp_path: Path, number: signal.Signal
     assert serving.stdout is not None
     assert serving.stdout.readline() == f"export KUBECONFIG={shlex.quote(str(target))}\n"
     try:
-        names = ["kubectl", "--kubeconfig", target, "get", "namespaces", "-o", "name"]
+        names = ["kubectl", "--kubeconfig", str(target), "get", "namespaces", "-o", "name"]
         said = subprocess.run(names, capture_output=True, text=True, check=True).stdout
         assert "namespace/default\n" in said
     finally:
