@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 MODULES = Path(__file__).parent / "modules"
 KUBERNETES = "k8s.io/kubernetes"
+CONTROLLER_RUNTIME = "sigs.k8s.io/controller-runtime"
 # How often a build reports that it is still running.
 PROGRESS_SECONDS = 15.0
 
@@ -76,6 +77,12 @@ PROGRAMS: dict[str, Program] = {
     "helm": Program("helm", "helm.sh/helm/v3/cmd/helm", 60),
     "helm4": Program("helm4", "helm.sh/helm/v4/cmd/helm", 60),
     "e2e.test": Program("e2e", f"{KUBERNETES}/test/e2e", 240, test=True),
+    **{
+        f"controller-runtime-{name}.test": Program(
+            "controller-runtime", f"{CONTROLLER_RUNTIME}/pkg/{name}", 90, test=True
+        )
+        for name in ("client", "envtest", "webhook")
+    },
 }
 CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 NODE = (

@@ -13,6 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from traincrew.sdk import (
         ApiError,
+        ApiServer,
         BadInput,
         ClusterClient,
         CommandFailed,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ApiError",
+    "ApiServer",
     "BadInput",
     "ClusterClient",
     "CommandFailed",

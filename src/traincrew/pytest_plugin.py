@@ -1,8 +1,8 @@
-"""Fixtures for pytest: a Kubernetes API for the tests of a session, and a namespace for each test.
+"""Fixtures for pytest: a Kubernetes API for the tests of a session, and a new state for each test.
 
 Registered by the entry point ``pytest11``: a project that has traincrew installed can use
-`traincrew_cluster` without importing anything. Nothing is started, nor imported, before a test asks
-for it.
+`traincrew_cluster` or `traincrew_apiserver` without importing anything. Nothing is started, nor
+imported, before a test asks for it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traincrew import LocalCluster
+    from traincrew import ApiServer, LocalCluster
 
 
 @pytest.fixture(scope="session")
@@ -44,3 +44,25 @@ def traincrew_namespace(traincrew_cluster: LocalCluster) -> Iterator[str]:
     name: str = created["metadata"]["name"]
     yield name
     traincrew_cluster.client.delete("Namespace", name)
+
+
+@pytest.fixture(scope="session")
+def traincrew_apiserver_options() -> dict[str, Any]:
+    """Arguments of the API server; override this fixture in your ``conftest.py`` for other ones."""
+    return {}
+
+
+@pytest.fixture(scope="session")
+def traincrew_apiserver_shared(traincrew_apiserver_options: dict[str, Any]) -> Iterator[ApiServer]:
+    """Provide a running API server without nodes, shared by all tests of the session."""
+    from traincrew import ApiServer
+
+    with ApiServer(**traincrew_apiserver_options) as server:
+        yield server
+
+
+@pytest.fixture
+def traincrew_apiserver(traincrew_apiserver_shared: ApiServer) -> ApiServer:
+    """Provide the shared API server as if it were new: empty, without faults."""
+    traincrew_apiserver_shared.reset()
+    return traincrew_apiserver_shared

@@ -16,6 +16,16 @@ def test_second(traincrew_cluster, traincrew_namespace):
     names = [each["metadata"]["name"]
              for each in traincrew_cluster.client.list("ConfigMap", traincrew_namespace)]
     assert "x" not in names
+
+def test_third(traincrew_apiserver):
+    assert traincrew_apiserver.client.list("Namespace", None)[-1]["metadata"]["name"] != "x"
+    traincrew_apiserver.client.create(
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "x"}})
+
+def test_fourth(traincrew_apiserver):
+    test_third(traincrew_apiserver)
+    # With the controllers that the options ask for.
+    traincrew_apiserver.client.wait("ServiceAccount", "default", bool, "x")
 """
 CONFTEST = """
 import pytest
@@ -23,6 +33,10 @@ import pytest
 @pytest.fixture(scope="session")
 def traincrew_cluster_options():
     return {"training": False, "nodes": 2, "sandbox": "bare"}
+
+@pytest.fixture(scope="session")
+def traincrew_apiserver_options():
+    return {"controllers": True}
 """
 
 
@@ -50,7 +64,7 @@ def test_a_cluster_for_a_session_and_a_namespace_for_a_test(tmp_path: Path) -> N
     )
 
     assert said.returncode == 0, said.stdout + said.stderr
-    assert "2 passed" in said.stdout
+    assert "4 passed" in said.stdout
 
 
 def test_the_fixtures_are_listed_with_their_purpose(tmp_path: Path) -> None:
@@ -62,6 +76,8 @@ def test_the_fixtures_are_listed_with_their_purpose(tmp_path: Path) -> None:
         cwd=tmp_path,
     ).stdout
 
-    for name in ("traincrew_cluster", "traincrew_cluster_options", "traincrew_namespace"):
+    names = ["traincrew_cluster", "traincrew_cluster_options", "traincrew_namespace"]
+    names += [f"traincrew_apiserver{suffix}" for suffix in ("", "_options", "_shared")]
+    for name in names:
         assert f"\n{name} " in said
     assert "Provide a new namespace of the shared cluster" in said

@@ -10,6 +10,8 @@ import traincrew
 
 PUBLIC = {
     "ApiError": None,
+    "ApiServer": "(*, controllers: 'bool' = False,"
+    " directory: 'str | os.PathLike[str] | None' = None, port: 'int' = 0) -> 'None'",
     "BadInput": None,
     "ClusterClient": None,
     "CommandFailed": None,
@@ -31,6 +33,10 @@ PUBLIC = {
 CLIENT = ["apply", "create", "delete", "get", "list", "logs", "patch", "resource", "wait",
           "wait_for_pod"]  # fmt: skip
 CLUSTER = ["client", "environment", "kubeconfig", "start", "stop"]
+SERVER = [*CLUSTER, "kubeconfig_of", "reset", "url"]
+FAULTS = ["choose", "clear", "conflict", "cut", "delay", "error", "expire_watches", "remove"]
+AUDIT = ["clear", "record", "requests", "writes"]
+CLOCK = ["advance", "now", "reset"]
 
 
 def public(thing: object) -> list[str]:
@@ -54,6 +60,11 @@ def test_the_names() -> None:
     assert set(PUBLIC) <= set(dir(traincrew))
     assert public(traincrew.ClusterClient) == CLIENT
     assert public(traincrew.LocalCluster) == CLUSTER
+    assert public(traincrew.ApiServer) == sorted(SERVER)
+    server = traincrew.ApiServer()
+    assert public(type(server.faults)) == FAULTS
+    assert public(type(server.audit)) == AUDIT
+    assert public(type(server.clock)) == CLOCK
 
 
 @pytest.mark.parametrize("name", [name for name, text in PUBLIC.items() if text])

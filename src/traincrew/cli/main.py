@@ -30,6 +30,8 @@ COMMANDS = {
     "restart": "Restart a cluster's control plane; its pods keep running.",
     "operator": "Run the operator for any Kubernetes cluster.",
     "orphans": "Find, and delete, what an older mxnet-operator left behind.",
+    "apiserver": "Serve the Kubernetes API alone, for tests.",
+    "envtest": "Write kube-apiserver and etcd for envtest: a directory.",
     "mpi": "Turn values of the chart kube-openmpi into an MPICluster.",
     "verify": "Check an installed operator with a small job.",
     "manifests": "Print or write the YAML that installs the operator.",

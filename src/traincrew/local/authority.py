@@ -4,6 +4,9 @@ Clients get the CA certificate from the cluster's kubeconfig, pods from their se
 CA's key signs the server's certificate and is then discarded, so nobody can ever sign another one.
 A process that takes the server's port cannot impersonate it without the server's key, which only
 the cluster's owner can read.
+
+A server for tests has a CA for certificates of clients, too. Its key is kept beside the token of
+the administrator, who may do anything anyway.
 """
 
 from __future__ import annotations
@@ -19,7 +22,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-__all__ = ["SERVER_NAMES", "Certificate", "make_certificate", "stored_certificate"]
+__all__ = [
+    "SERVER_NAMES",
+    "Certificate",
+    "ClientAuthority",
+    "make_certificate",
+    "stored_certificate",
+]
 
 SERVER_NAMES = (
     "localhost",
@@ -54,8 +63,12 @@ class Certificate(NamedTuple):
         """The certificate that clients have to trust (PEM)."""
         return self.authority_path.read_text()
 
-    def context(self) -> ssl.SSLContext:
+    def context(self, client_authority: Path | None = None) -> ssl.SSLContext:
         """Return the TLS context for a server to listen with.
+
+        Args:
+            client_authority: The CAs of client certificates (PEM). Clients may have one; the
+                handshake fails if none of these CAs has signed it.
 
         Raises:
             OSError: The files cannot be read or are invalid.
@@ -63,6 +76,13 @@ class Certificate(NamedTuple):
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.load_cert_chain(self.path, self.key)
         context.set_alpn_protocols(["http/1.1"])
+        if client_authority is not None:
+            context.load_verify_locations(client_authority)
+            context.verify_mode = ssl.CERT_OPTIONAL
+            # As Go verifies: whatever is in the file is trusted, a client's certificate included,
+            # and only newer versions of Python insist on RFC 5280 in every detail.
+            context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
+            context.verify_flags &= ~ssl.VerifyFlags.VERIFY_X509_STRICT
         return context
 
 
@@ -95,32 +115,97 @@ def make_certificate(directory: Path, addresses: Iterable[IPv4Address] = ()) -> 
     Raises:
         OSError: The directory cannot be written.
     """
-    # Imported here: most starts find a certificate, and the import is a tenth of the start-up time.
-    from cryptography.hazmat.primitives.asymmetric import ec
-    from cryptography.hazmat.primitives.serialization import (
-        Encoding,
-        NoEncryption,
-        PrivateFormat,
-    )
-
-    authority_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
+    # The helpers import what they need: most starts find a certificate, and the import is a tenth
+    # of the start-up time.
+    authority_key, key = _new_key(), _new_key()
     authority = _authority(authority_key)
     certificate = _server(authority_key, authority, key.public_key(), addresses)
     files = _files(directory)
-    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     # The certificate is written last: an interrupted start leaves no complete set of files.
     files.path.unlink(missing_ok=True)
-    _write(files.key, private)
-    _write(files.authority_path, authority.public_bytes(Encoding.PEM))
-    _write(files.path, certificate.public_bytes(Encoding.PEM))
+    _write(files.key, _private(key))
+    _write(files.authority_path, _pem(authority))
+    _write(files.path, _pem(certificate))
     return files
 
 
-def _name(common_name: str) -> Any:
+class ClientAuthority:
+    """A CA for certificates of clients, in files of a directory; made if there is none.
+
+    Args:
+        directory: An existing directory that only this user can read.
+
+    Raises:
+        OSError: The directory cannot be read or written.
+        ValueError: The stored key is none.
+
+    Attributes:
+        path: The CA's certificate (PEM).
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.path = directory / "client-ca.crt"
+        self._key_path = directory / "client-ca.key"
+        if not (self.path.is_file() and self._key_path.is_file()):
+            key = _new_key()
+            # The certificate is written last: without it, both are made again.
+            _write(self._key_path, _private(key))
+            _write(self.path, _pem(_authority(key, "traincrew-client-ca")))
+
+    def issue(self, user: str, groups: Iterable[str] = ()) -> tuple[str, str]:
+        """Return a certificate and its key (PEM) of a user: common name and organizations.
+
+        Raises:
+            ValueError: A name is empty, or longer than the 64 characters of X.509.
+        """
+        from cryptography import x509
+        from cryptography.hazmat.primitives import hashes
+        from cryptography.hazmat.primitives.serialization import load_pem_private_key
+        from cryptography.x509.oid import ExtendedKeyUsageOID
+
+        for each in (user, *(groups := tuple(groups))):
+            if not 0 < len(each) <= 64:
+                raise ValueError(f"the name of a user or group has 1 to 64 characters: {each!r}")
+        authority_key: Any = load_pem_private_key(self._key_path.read_bytes(), None)
+        authority = x509.load_pem_x509_certificate(self.path.read_bytes())
+        key = _new_key()
+        certificate = (
+            _builder(_name(user, groups), key.public_key())
+            .issuer_name(authority.subject)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(_usage(sign_certificates=False), critical=True)
+            .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
+            .sign(authority_key, hashes.SHA256())
+        )
+        return _pem(certificate).decode(), _private(key).decode()
+
+
+def _new_key() -> Any:
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+def _private(key: Any) -> bytes:
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    content: bytes = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return content
+
+
+def _pem(certificate: Any) -> bytes:
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    content: bytes = certificate.public_bytes(Encoding.PEM)
+    return content
+
+
+def _name(common_name: str, organizations: Iterable[str] = ()) -> Any:
     from cryptography import x509
     from cryptography.x509.oid import NameOID
 
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+    parts = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, each) for each in organizations]
+    return x509.Name([*parts, x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
 
 
 def _builder(subject: Any, public_key: Any) -> Any:
@@ -137,13 +222,13 @@ def _builder(subject: Any, public_key: Any) -> Any:
     )
 
 
-def _authority(key: Any) -> Any:
+def _authority(key: Any, prefix: str = "traincrew-ca") -> Any:
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes
 
     public = key.public_key()
     # Distinct names: clients use them to distinguish the CAs of several clusters in one bundle.
-    name = _name(f"traincrew-ca-{os.urandom(4).hex()}")
+    name = _name(f"{prefix}-{os.urandom(4).hex()}")
     return (
         _builder(name, public)
         .issuer_name(name)

@@ -20,7 +20,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import secrets
 from ipaddress import IPv4Network
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -39,6 +38,7 @@ from traincrew.local.authority import Certificate, make_certificate, stored_cert
 from traincrew.local.background import BackgroundLoop
 from traincrew.local.controllers import add_controllers
 from traincrew.local.directories import private_directory
+from traincrew.local.identity import Identity
 from traincrew.local.images import ImageStore
 from traincrew.local.node import Node, NodeSpec, PodOptions, running_nodes, sweep_memory
 from traincrew.local.scheduler import add_scheduler
@@ -130,7 +130,7 @@ class LocalCluster:
             self._resources.callback(self._remove_directory)
         removing = asyncio.create_task(self._remove_leftovers())
         self._resources.push_async_callback(_wait_until_done, removing)
-        identity = _Identity.load(self.directory)
+        identity = Identity.load(self.directory)
         # Created on another thread, while this one prepares the rest.
         certificate = asyncio.create_task(asyncio.to_thread(_certificate, self.directory, identity))
         self._resources.push_async_callback(_wait_until_done, certificate)
@@ -293,37 +293,7 @@ class LocalCluster:
         )
 
 
-class _Identity(msgspec.Struct, omit_defaults=True):
-    """State that must not change between starts, since kubeconfigs of users and pods contain it."""
-
-    service_network: str
-    token: str
-    port: int = 0
-
-    @classmethod
-    def load(cls, directory: Path) -> _Identity:
-        try:
-            identity = msgspec.json.decode((directory / "identity.json").read_bytes(), type=cls)
-        except FileNotFoundError:
-            # Clusters on one machine share the loopback interface: each gets one of 1,008 networks
-            # of 127.64.0.0/10, so that their Services do not collide. The first 16 are left to API
-            # servers that are no part of a cluster (`DEFAULT_RANGE`).
-            base = IPv4Network("127.64.0.0/10")
-            network = base.network_address + 4096 * (16 + secrets.randbelow(1008))
-            identity = cls(service_network=f"{network}/20", token=secrets.token_urlsafe(32))
-            identity.save(directory)
-        return identity
-
-    def save(self, directory: Path) -> None:
-        path = directory / "identity.json"
-        temporary = path.with_suffix(".new")
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(msgspec.json.encode(self))
-        temporary.replace(path)
-
-
-def _certificate(directory: Path, identity: _Identity) -> Certificate:
+def _certificate(directory: Path, identity: Identity) -> Certificate:
     """Return the stored certificate, or create one for the server and its Service's address."""
     first = IPv4Network(identity.service_network)[1]
     return stored_certificate(directory) or make_certificate(directory, [first])

@@ -6,12 +6,14 @@ with any release. The package uses the parts below it as the commands do, and no
 
 from traincrew.cli.errors import BadInput, CommandFailed
 from traincrew.engine.errors import ApiError, NotFoundError
+from traincrew.sdk.apiserver import ApiServer
 from traincrew.sdk.client import ClusterClient
 from traincrew.sdk.cluster import LocalCluster
 from traincrew.sdk.runs import JobOutcome, Outcome, PodOutcome, run
 
 __all__ = [
     "ApiError",
+    "ApiServer",
     "BadInput",
     "ClusterClient",
     "CommandFailed",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from traincrew.local.background import BackgroundLoop
 
 FIELD_MANAGER = "traincrew-python"
+USER_AGENT = "traincrew-python"
 WAIT_SECONDS = 60.0
 _POLL_SECONDS = 0.05
 

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from traincrew.cli.errors import BadInput
 from traincrew.local.background import BackgroundLoop
-from traincrew.sdk.client import ClusterClient
+from traincrew.sdk.audit import Audit
+from traincrew.sdk.client import USER_AGENT, ClusterClient
+from traincrew.sdk.faults import Faults
 
 if TYPE_CHECKING:
     import asyncio
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from traincrew.cli.cluster.embedded import Embedded
+    from traincrew.engine.client import Client
 
 
 class LocalCluster:
@@ -40,6 +43,10 @@ class LocalCluster:
             distributed jobs need them.
         directory: Keeps the state between starts, mode 0700; None means that it ends with the
             cluster.
+
+    Attributes:
+        audit: What clients have asked for; see `Audit`.
+        faults: Faults to inject into requests; see `Faults`.
 
     Raises:
         BadInput: An argument cannot be used, when it starts.
@@ -67,7 +74,10 @@ class LocalCluster:
         self._loop: BackgroundLoop | None = None
         self._embedded: Embedded | None = None
         self._serving: asyncio.Task[None] | None = None
+        self._own_client: Client | None = None
         self._client: ClusterClient | None = None
+        self.audit = Audit()
+        self.faults = Faults(self._expire_watches)
 
     # -- life cycle -----------------------------------------------------------------------------
 
@@ -106,7 +116,11 @@ class LocalCluster:
             self._directory,
         )
         await self._embedded.start()
-        self._client = ClusterClient(self._embedded.cluster.client, self._loop)
+        server = self._embedded.cluster.server
+        server.audit, server.faults = self.audit.record, self.faults.choose
+        # Of its own, so that audit and faults tell it from the controllers.
+        self._own_client = self._embedded.cluster.make_client(USER_AGENT)
+        self._client = ClusterClient(self._own_client, self._loop)
         self._serving = asyncio.create_task(self._embedded.run(), name="cluster")
 
     def stop(self) -> None:
@@ -118,7 +132,7 @@ class LocalCluster:
             loop.call(self._stop())
         finally:
             loop.close()
-            self._embedded = self._client = None
+            self._embedded = self._client = self._own_client = None
 
     async def _stop(self) -> None:
         import asyncio
@@ -127,6 +141,8 @@ class LocalCluster:
             self._serving.cancel()
             await asyncio.gather(self._serving, return_exceptions=True)
             self._serving = None
+        if self._own_client is not None:
+            await self._own_client.close()
         if self._embedded is not None:
             await self._embedded.stop()
 
@@ -159,6 +175,15 @@ class LocalCluster:
         self._started()
         assert self._client is not None
         return self._client
+
+    def _expire_watches(self, resource: str | None) -> int:
+        server = self._started().cluster.server
+        assert self._loop is not None
+
+        async def expire() -> int:
+            return server.expire_watches(resource)
+
+        return self._loop.call(expire())
 
     def _started(self) -> Embedded:
         if self._embedded is None:

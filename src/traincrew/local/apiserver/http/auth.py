@@ -1,8 +1,9 @@
-"""Authentication: a pod is code execution as the user, so requests need a token.
+"""Authentication: a pod is code execution as the user, so requests need a token or a certificate.
 
 The server listens on the loopback interface only, but other users of the machine and any page in
 the user's browser can reach it, too. Hence every request has to carry a bearer token, the cluster's
-or a service account's, and must not come from a web page: browsers add ``Origin`` or
+or a service account's, or come with a client certificate, unless the server is one for tests that
+has anonymous users as well. It must not come from a web page: browsers add ``Origin`` or
 ``Sec-Fetch-Site`` to whatever a page makes them send, and a name rebound to 127.0.0.1 shows in
 ``Host``. A websocket or a GET whose ``Origin`` is the server's own address is accepted: see
 `_is_own_client`.
@@ -13,6 +14,7 @@ from __future__ import annotations
 from ipaddress import AddressValueError, IPv4Address
 from typing import TYPE_CHECKING
 
+from traincrew.local.apiserver.requests.user import ANONYMOUS
 from traincrew.local.apiserver.values.errors import StatusError, unauthorized
 
 from .tokens import InvalidTokenError
@@ -68,29 +70,34 @@ def _is_own_client(origin: str, method: str, headers: Mapping[str, str]) -> bool
 
 
 class Authenticator:
-    """Authenticates requests by their bearer token.
+    """Authenticates requests by the client certificate of their connection, or by their token.
 
     Args:
         users: knows whom a token belongs to.
         hosts: additional host names of this server.
+        anonymous: whether requests without either are those of an anonymous user.
     """
 
-    def __init__(self, users: Users, *, hosts: Iterable[str] = ()) -> None:
+    def __init__(self, users: Users, *, hosts: Iterable[str] = (), anonymous: bool = False) -> None:
         self._users = users
+        self._anonymous = anonymous
         self._hosts = _LOCAL | frozenset(hosts)
 
-    def authenticate(self, method: str, headers: Mapping[str, str]) -> Document:
+    def authenticate(
+        self, method: str, headers: Mapping[str, str], certified: Document | None = None
+    ) -> Document:
         """Authenticate a request, before anything else of it is processed.
 
         Args:
             method: method of the request.
             headers: headers of the request, with case-insensitive names.
+            certified: the user of the connection's client certificate, which counts before a token.
 
         Returns:
             The user who sent it.
 
         Raises:
-            StatusError: 401 without a valid token, 403 for browsers and other host names.
+            StatusError: 401 without valid credentials, 403 for browsers and other host names.
         """
         origin = headers.get("Origin", _NON_BROWSER_ORIGIN)
         foreign = origin != _NON_BROWSER_ORIGIN and not _is_own_client(origin, method, headers)
@@ -100,8 +107,12 @@ class Authenticator:
         name = host if host.endswith("]") else host.rpartition(":")[0] or host
         if name not in self._hosts and not _is_loopback(name):
             raise StatusError(403, "Forbidden", "requests for other hosts are not served")
+        if certified is not None:
+            return certified
         scheme, _, token = headers.get("Authorization", "").partition(" ")
         if scheme.lower() != "bearer":
+            if self._anonymous:
+                return ANONYMOUS
             raise unauthorized()
         try:
             return self._users.identify(token.strip()).user

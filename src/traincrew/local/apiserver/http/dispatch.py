@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from traincrew.local.apiserver.writes.definitions import Definitions
     from traincrew.local.apiserver.writes.verbs import Verbs
 
-    from .metrics import RequestMetrics
+    from .documents import RequestMetrics
     from .proxying import ProxyPath
     from .tokens import Tokens
     from .users import Users

@@ -33,12 +33,23 @@ FaultHook = Callable[[str, str, str], Fault | None]
 
 
 class AuditRecord(NamedTuple):
-    """A finished request, with its status code; 0 if the connection was cut."""
+    """A finished request.
+
+    Attributes:
+        method: upper case.
+        path: with the query.
+        user_agent: what the client calls itself.
+        code: status code; 0 if the connection was cut.
+        user: name of the user; empty if the request was not answered by a verb.
+        answer: the answer to a write that succeeded, as JSON or YAML; else empty.
+    """
 
     method: str
     path: str
     user_agent: str
     code: int
+    user: str = ""
+    answer: bytes = b""
 
 
 Audit = Callable[[AuditRecord], None]

@@ -15,7 +15,8 @@ __all__ = ["kubeconfig", "write_kubeconfig"]
 def kubeconfig(
     server: str,
     *,
-    token: str,
+    token: str = "",
+    client: tuple[str, str] | None = None,
     authority: str = "",
     name: str = "traincrew",
     namespace: str = "default",
@@ -25,23 +26,35 @@ def kubeconfig(
     Args:
         server: URL of the API server.
         token: bearer token.
+        client: certificate and key of a client, instead of a token (PEM).
         authority: certificate of the CA that signed the server's (PEM); empty without TLS.
         name: name of the context, the cluster and the user.
         namespace: default namespace of clients.
     """
     cluster = {"server": server}
     if authority:
-        cluster["certificate-authority-data"] = b64encode(authority.encode()).decode()
+        cluster["certificate-authority-data"] = _packed(authority)
+    user = {"token": token}
+    if client is not None:
+        certificate, key = client
+        user = {
+            "client-certificate-data": _packed(certificate),
+            "client-key-data": _packed(key),
+        }
     return {
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{"name": name, "cluster": cluster}],
-        "users": [{"name": name, "user": {"token": token}}],
+        "users": [{"name": name, "user": user}],
         "contexts": [
             {"name": name, "context": {"cluster": name, "user": name, "namespace": namespace}}
         ],
         "current-context": name,
     }
+
+
+def _packed(text: str) -> str:
+    return b64encode(text.encode()).decode()
 
 
 def write_kubeconfig(path: Path, document: dict[str, Any]) -> None:

@@ -1,4 +1,5 @@
 """The API server: serves the verbs on one port of the loopback interface."""
+# Over 400 lines: the server's parts are built, started and ended in one place.
 
 from __future__ import annotations
 
@@ -18,8 +19,9 @@ from traincrew.local.apiserver.kinds.core.addresses import DEFAULT_RANGE, Addres
 from traincrew.local.apiserver.reads.watch import WatchHub
 from traincrew.local.apiserver.registry import Registry
 from traincrew.local.apiserver.requests import split_path
+from traincrew.local.apiserver.requests.user import ANONYMOUS
 from traincrew.local.apiserver.storage import StorageError
-from traincrew.local.apiserver.values.errors import StatusError, internal
+from traincrew.local.apiserver.values.errors import StatusError, expired, internal
 from traincrew.local.apiserver.writes.bootstrap import create_bootstrap_roles
 from traincrew.local.apiserver.writes.definitions import Definitions
 from traincrew.local.apiserver.writes.extension_authentication import (
@@ -28,22 +30,25 @@ from traincrew.local.apiserver.writes.extension_authentication import (
 from traincrew.local.apiserver.writes.housekeeping import Housekeeping
 from traincrew.local.apiserver.writes.own_service import publish_own_service
 from traincrew.local.apiserver.writes.policystatus import PolicyStatus
+from traincrew.local.apiserver.writes.snapshot import Snapshot
 from traincrew.local.apiserver.writes.verbs import Verbs
 
 from . import answers
 from .auth import Authenticator
 from .bodies import MAX_BODY_BYTES, as_text, too_large
+from .certificates import user_of
 from .dispatch import Dispatcher
+from .documents import RequestMetrics
 from .faults import AuditRecord
 from .kubeconfig import kubeconfig
 from .listening import listen
-from .metrics import RequestMetrics
 from .tokens import Tokens
 from .users import Users
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from ipaddress import IPv4Network
+    from pathlib import Path
 
     from traincrew.local.apiserver.storage import Storage
     from traincrew.local.apiserver.values.documents import Document
@@ -87,6 +92,8 @@ class ApiServer:
         clock: returns seconds since the epoch, for timestamps.
         service_network: range of cluster IPs; loopback addresses.
         hosts: additional host names of the server.
+        anonymous: whether requests without credentials are those of ``system:anonymous``, who may
+            do what Roles grant; else they get 401.
 
     Attributes:
         faults: chooses a fault to inject into each request, for tests of clients.
@@ -103,11 +110,12 @@ class ApiServer:
         clock: Callable[[], float] = time.time,
         service_network: IPv4Network = DEFAULT_RANGE,
         hosts: Iterable[str] = (),
+        anonymous: bool = False,
     ) -> None:
         self._secret = secret
         tokens = Tokens(secret, clock)
         users = Users(secret, tokens, storage)
-        self._authenticator = Authenticator(users, hosts=hosts)
+        self._authenticator = Authenticator(users, hosts=hosts, anonymous=anonymous)
         self._storage = storage
         resources = builtin_resources()
         self._measured = [each for each in resources if each.measures]
@@ -134,6 +142,8 @@ class ApiServer:
         self._connections: HttpServer | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._authority = ""
+        self._client_authority = ""
+        self._has_client_certificates = False
         self._active_requests: set[asyncio.Task[Any]] = set()
         self.port = 0
         self.faults: FaultHook | None = None
@@ -178,27 +188,40 @@ class ApiServer:
             self.url, token=self._secret, authority=self._authority, namespace=namespace
         )
 
-    async def start(self, port: int = 0, *, certificate: Certificate | None = None) -> None:
+    async def start(
+        self,
+        port: int = 0,
+        *,
+        certificate: Certificate | None = None,
+        client_authority: Path | None = None,
+    ) -> None:
         """Start serving; on return the API is available.
 
         Args:
             port: 0 chooses a free one.
             certificate: serving certificate for HTTPS; without one the server uses plain HTTP, for
                 tests only: any program that has taken the port could read a token sent over HTTP.
+            client_authority: file with the CAs of client certificates (PEM), whose common name is
+                the user and whose organizations are the groups; without it none is asked for.
 
         Raises:
             PortInUseError: another program listens on the port.
             OSError: the certificate cannot be used, or the port cannot be listened on.
         """
-        tls = None if certificate is None else certificate.context()
+        tls = None if certificate is None else certificate.context(client_authority)
+        self._has_client_certificates = tls is not None and client_authority is not None
+        if client_authority is not None:
+            self._client_authority = await asyncio.to_thread(client_authority.read_text, "ascii")
         listener = listen(_ADDRESS, port)
         self._definitions.start()
         self._policy_status.start()
         self._policies.start()
-        create_bootstrap_roles(self._verbs)
-        self._housekeeping.start()
+        self.port = listener.getsockname()[1]
+        is_new = self._storage.revision == 0
         self._authority = "" if certificate is None else certificate.authority
-        publish_extension_authentication(self._verbs, self._authority)
+        self._create_own_objects(tls=tls is not None)
+        self._housekeeping.start()
+        self._own = Snapshot(self._storage, empty=not is_new)
         self._loop = asyncio.get_running_loop()
         self._connections = HttpServer(
             LIMITS,
@@ -208,9 +231,48 @@ class ApiServer:
             max_line_size=64 * 1024,
             max_field_size=64 * 1024,
         )
-        self.port = listener.getsockname()[1]
-        publish_own_service(self._verbs, _ADDRESS, self.port, tls=certificate is not None)
         self._connections.listen_on(listener, tls)
+
+    def _create_own_objects(self, *, tls: bool) -> None:
+        """Create what every server has, as far as it is missing."""
+        create_bootstrap_roles(self._verbs)
+        self._housekeeping.create_namespaces()
+        publish_own_service(self._verbs, _ADDRESS, self.port, tls=tls)
+        publish_extension_authentication(self._verbs, self._authority, self._client_authority)
+
+    # -- for tests of clients
+
+    def reset(self) -> None:
+        """Delete all objects, whatever their finalizers; what a new server has is as it was then.
+
+        Watches report that, and go on. Controllers create again what they are for.
+        """
+        self._own.restore(self._storage)
+        self._create_own_objects(tls=bool(self._authority))
+        self._storage.flush()
+
+    def remove_expired(self) -> None:
+        """Delete the Events that have expired by the server's clock, without waiting."""
+        self._housekeeping.remove_expired_events()
+
+    def expire_watches(self, resource: str | None = None) -> int:
+        """End watches as if their revision were too old: clients have to list again.
+
+        Args:
+            resource: plural name, or with its group, as in ``deployments.apps``; None for all.
+
+        Returns:
+            The number of watches.
+        """
+        error = expired("The resourceVersion for the provided watch is too old.")
+        found = [
+            watch
+            for watch, identifier in self._hub.running().items()
+            if resource in {None, identifier, identifier.partition(".")[0]}
+        ]
+        for watch in found:
+            watch.fail(error)
+        return len(found)
 
     def connect(self) -> socket.socket:
         """Open a connection within this process, without the network; callable from any thread.
@@ -252,11 +314,12 @@ class ApiServer:
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         segments, query = split_path(as_text(request.raw_path))
+        certified = user_of(request.transport) if self._has_client_certificates else None
         try:
-            user = self._authenticator.authenticate(request.method, request.headers)
+            user = self._authenticator.authenticate(request.method, request.headers, certified)
         except StatusError as error:
             return answers.failure(error)
-        if self._connections is not None:
+        if self._connections is not None and user is not ANONYMOUS:
             self._connections.mark_authenticated(request)
         started, code = time.perf_counter(), 0
         try:
@@ -276,13 +339,16 @@ class ApiServer:
         path = "/" + "/".join(segments) + (f"?{query}" if query else "")
         agent = as_text(request.headers.get("User-Agent", ""))
         fault = self.faults(request.method, path, agent) if self.faults is not None else None
-        code = 0
+        code, answer = 0, b""
         try:
             response = await self._answer(request, user, segments, query, fault)
             code = 0 if _is_cut(request) else response.status
+            if request.method not in {"GET", "HEAD"} and code in {200, 201, 202}:
+                answer = _body(response)
         finally:
             if self.audit is not None:
-                self.audit(AuditRecord(request.method, path, agent, code))
+                name = user.get("username", "")
+                self.audit(AuditRecord(request.method, path, agent, code, name, answer))
         return response
 
     async def _answer(
@@ -326,6 +392,11 @@ class ApiServer:
         finally:
             self._active_requests.discard(task)
         return response
+
+
+def _body(response: web.StreamResponse) -> bytes:
+    body = response.body if isinstance(response, web.Response) else None
+    return bytes(body) if isinstance(body, bytes | bytearray) else b""
 
 
 def _is_cut(request: web.BaseRequest) -> bool:

@@ -8,6 +8,7 @@ its own. A client that does not keep up is disconnected when its backlog gets to
 upstream's watch cache does with a watcher whose channel stays full (`cacheWatcher.add`); it lists
 again.
 """
+# Over 400 lines: a watch and the hub that feeds it share one backlog.
 
 from __future__ import annotations
 
@@ -371,6 +372,10 @@ class WatchHub:
         """End the watches of a resource that is no longer served."""
         for watch in tuple(self._watches.get(identifier, ())):
             watch.end()
+
+    def running(self) -> dict[Watch, str]:
+        """Return the watches, each with the identifier of its resource."""
+        return dict(self._resource_of)
 
     def close(self) -> None:
         """End all watches."""

@@ -1,4 +1,4 @@
-"""The user of a request: every client with the cluster's token is the administrator."""
+"""Users that no credential names: the administrator, and whoever has no credentials."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from traincrew.local.apiserver.values.documents import Document
 
-__all__ = ["USER"]
+__all__ = ["ANONYMOUS", "USER"]
 
 USER: Document = {
     "username": "traincrew:admin",
     "groups": ["system:masters", "system:authenticated"],
 }
+"""Whoever has the cluster's token."""
+
+ANONYMOUS: Document = {"username": "system:anonymous", "groups": ["system:unauthenticated"]}
+"""Whoever has neither a token nor a certificate, where such requests are served."""

@@ -123,7 +123,7 @@ class Creation(Writer):
         pipeline.check(resource, document, None, options.dropped, complete=complete)
         if options.admission is not None:
             options.admission.validate(document, None, 0)
-        if versioned:  # upstream's storage refuses it, after everything else
+        if versioned and not options.dry_run:  # by upstream's storage, after everything else
             raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
         charges = [] if unlimited else self.enforce_limits(resource, document, None)
         options.warnings.extend(strategy.warnings(document))

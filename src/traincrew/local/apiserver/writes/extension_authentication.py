@@ -31,22 +31,24 @@ _FORWARDED = {
 }
 
 
-def publish_extension_authentication(verbs: Verbs, authority: str) -> None:
+def publish_extension_authentication(verbs: Verbs, authority: str, clients: str = "") -> None:
     """Create or update the ConfigMap, and create the Role to read it.
 
     Args:
         verbs: the verbs to write with.
         authority: the certificate of the server's CA (PEM); empty without TLS. A CA that somebody
             has added for clients stays.
+        clients: the CAs of client certificates (PEM), if the server accepts any.
     """
     for document in bootstrap_namespaced_roles():
         _write(verbs, "rbac.authorization.k8s.io", "roles", document, replaces=False)
     entry = verbs.storage.get("configmaps", _PLACE)
     data = dict(entry.obj.get("data") or {}) if entry is not None else {}
     if authority:
-        clients = data.get(_CLIENTS, "")
         data |= _FORWARDED | {"requestheader-client-ca-file": authority}
-        data[_CLIENTS] = clients if authority in clients else authority
+        wanted = clients or authority
+        known = data.get(_CLIENTS, "")
+        data[_CLIENTS] = known if wanted in known else wanted
     namespace, name = _PLACE
     document = {"metadata": {"name": name, "namespace": namespace}, "data": data}
     _write(verbs, "", "configmaps", document, replaces=True)

@@ -31,8 +31,8 @@ class Housekeeping:
         self._verbs = verbs
         self._task: asyncio.Task[None] | None = None
 
-    def start(self) -> None:
-        """Create the namespaces every cluster has, and start the periodic removal of events."""
+    def create_namespaces(self) -> None:
+        """Create the namespaces every cluster has, as far as they are missing."""
         resource = self._verbs.registry.find("", "v1", "namespaces")
         assert resource is not None
         options = WriteOptions(
@@ -46,6 +46,9 @@ class Housekeeping:
                     "metadata": {"name": name},
                 }
                 self._verbs.insert(resource, document, options)
+
+    def start(self) -> None:
+        """Start the periodic removal of events."""
         self._task = asyncio.create_task(
             self._remove_events_periodically(), name="apiserver-housekeeping"
         )

@@ -200,6 +200,13 @@ def _conditions(
     if record.pending_resize is not None and not finished:
         reason, message = record.pending_resize
         wanted["PodResizePending"] = {"status": "True", "reason": reason, "message": message}
+    return _with_times(wanted, previous, now)
+
+
+def _with_times(
+    wanted: Mapping[str, Document], previous: Sequence[Document], now: str
+) -> list[dict[str, Any]]:
+    """Return conditions by type as a list, with the time of each one's last transition."""
     before = {condition["type"]: condition for condition in previous}
     # Those of others come first, as a kubelet writes them.
     conditions = [dict(each) for each in previous if each["type"] not in OWN_CONDITIONS]

@@ -1,0 +1,1 @@
+"""Suites and programs of others that use the API server alone."""

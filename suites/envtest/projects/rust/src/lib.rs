@@ -1,0 +1,1 @@
+//! The guide has one test, which is an integration test.
