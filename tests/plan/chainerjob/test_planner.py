@@ -452,8 +452,24 @@ def test_a_master_ended_by_its_deadline_does_not_make_the_job_restarting() -> No
     world.master_pod["metadata"]["deletionTimestamp"] = world.stamp()
     world.step()
     assert world.status["phase"] == "Running"
+    assert world.status["message"] == "The master is running. 1 pod is being ended."
+    world.step()
+    assert world.status["message"] == "The master is running. 1 pod is being ended."
     world.settle()
     assert world.status["phase"] == "Failed"
+
+
+def test_a_master_that_its_job_ends_says_why() -> None:
+    world = running(plain(runPolicy={"activeDeadlineSeconds": 60}))
+    world.pass_time(60)
+    world.master_pod["metadata"]["deletionTimestamp"] = world.stamp()
+    text = "Job was active longer than specified deadline"
+    decided = {"type": "FailureTarget", "status": "True", "reason": "DeadlineExceeded"}
+    job = world.children[ChildKey("Job", "digits-master")]
+    job["status"].setdefault("conditions", []).append({**decided, "message": text})
+    world.step()
+    assert world.status["phase"] == "Running"
+    assert world.status["message"] == f"{text}; 1 pod is being ended"
 
 
 def test_nor_does_one_whose_pod_is_already_deleted() -> None:

@@ -210,7 +210,11 @@ class ObservedJob:
         leaving = newest is not None and newest.metadata.deletion_timestamp is not None
         was = self.stored.condition(lifecycle.RUNNING)
         if (newest is None or leaving) and was is not None and self._past_deadline(spec):
-            return self._unchanged(was)
+            word, reason, message = self._unchanged(was)
+            decided = self.job.condition("FailureTarget")
+            if leaving and decided is not None:
+                message = decided.get("message") or message
+            return word, reason, message
         trouble = (
             pods.not_ready_reason(newest, self.now, NAMED)
             if newest is not None and not newest.finished
