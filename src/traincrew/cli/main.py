@@ -142,6 +142,8 @@ def _explain(error: Exception) -> str:
     if isinstance(error, OSError) and error.errno in _CANNOT_WRITE:
         what = error.filename or "the output"
         return f"cannot write {what}: {os.strerror(error.errno).lower()}"
+    if isinstance(error, PermissionError) and error.filename:
+        return f"cannot use {error.filename}: permission denied"
     if isinstance(error, ModuleNotFoundError) and f"{error.name}.".startswith("traincrew.local."):
         return (
             "the embedded cluster is not installed here (the operator's image leaves it out); "

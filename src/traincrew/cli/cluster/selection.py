@@ -10,7 +10,8 @@ from pathlib import Path
 
 import click
 
-from traincrew.cli.cluster.files import DEFAULT_NAME, all_clusters
+from traincrew.cli.cluster.files import DEFAULT_NAME, ClusterFiles, all_clusters
+from traincrew.cli.errors import BadInput
 
 
 def complete_cluster(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
@@ -25,6 +26,23 @@ named = click.option(
     help="Which cluster.",
     shell_complete=complete_cluster,
 )
+
+
+def kubeconfig_of(name: str) -> str:
+    """Return the kubeconfig of a cluster of `traincrew up` that is running.
+
+    Raises:
+        BadInput: There is no such cluster, or it is not running; the message has the fix.
+    """
+    files = ClusterFiles(name)
+    state = files.state().kind
+    if state == "running":
+        return str(files.kubeconfig)
+    if state == "absent":
+        known = [repr(each.name) for each in all_clusters() if each.state().kind != "absent"]
+        there = f"there are: {', '.join(known)}" if known else "there is none"
+        raise BadInput(f"--name: there is no cluster {name!r} of this user; {there}")
+    raise BadInput(f"--name: cluster {name!r} is {state}; `{command_for('up', name)}` starts it")
 
 
 def command_for(verb: str, name: str) -> str:

@@ -62,7 +62,12 @@ class VolumeOption(click.ParamType[Volume]):
         except ValueError as error:
             self.fail(f"{text!r}: {error}", param, ctx)
         place = Path(source).expanduser().absolute()
-        if not place.exists():
+        try:
+            exists = place.exists()
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            self.fail(f"{text!r}: cannot use {place}: {reason}", param, ctx)
+        if not exists:
             self.fail(
                 f"{text!r}: {place} does not exist on this machine: create it, or correct the "
                 "part before the colon",

@@ -59,7 +59,12 @@ class OutputOption(click.ParamType[Output]):
         if not directory:
             self.fail(f"{text!r} has no directory; write for example results:/result", param, ctx)
         place = Path(directory).expanduser().absolute()
-        if place.exists() and not place.is_dir():
+        try:
+            unusable = place.exists() and not place.is_dir()
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            self.fail(f"{text!r}: cannot use {place}: {reason}", param, ctx)
+        if unusable:
             self.fail(f"{text!r}: {place} is not a directory: name another one", param, ctx)
         return Output(place, path, text)
 
