@@ -36,13 +36,13 @@ async def test_a_job_whose_pods_have_not_run_says_why(
     cluster = commands.cluster
     await cluster.start_operator()
     await cluster.create(job("digits", workers=1))
-    await cluster.until_pods("worker", 1)
+    await cluster.until_pods("workerset", 1)
     assert await logs(commands) == 0
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.startswith("traincrew: ChainerJob digits has no logs, because no container of")
-    assert "Pod digits-workerset-ws0-0 of ChainerJob digits " in said.err
-    assert "traincrew: what to do: " in said.err
+    assert "has run. ChainerJob digits is starting: 0/1 workers ready" in said.err
+    assert "traincrew: what to do: wait a moment" in said.err
 
 
 async def logs(commands: Commands, **choice: Any) -> int:

@@ -193,6 +193,7 @@ async def test_built_once_and_kept(tmp_path: Path, catalog: Catalog, stand_in: S
         "installing pip",
         "installing 2 requirements",
         "built two 2",
+        "noting what its files contain",
     ]
     assert lines[-1].startswith("environment ready in ")
     assert store.is_present("me/built:any")
@@ -208,6 +209,21 @@ async def test_built_once_and_kept(tmp_path: Path, catalog: Catalog, stand_in: S
     assert again.prefix == environment.prefix
     assert lines == []
     assert stand_in.log() == ["venv", "pip"]
+
+
+async def test_an_installation_that_takes_long_says_so_all_the_time(
+    tmp_path: Path, catalog: Catalog, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also while uv draws the same again and again, as when it compiles what it has unpacked."""
+    monkeypatch.setattr("traincrew.local.images.uv._TICK_SECONDS", 0.3)
+    script = "while [ ! -e $STAND_IN/go ]; do printf '\\r[2/2] Installing wheels...'; sleep 0.1; done"
+    stand_in.pip(script)
+    lines: list[str] = []
+    pull = asyncio.create_task(ImageStore(tmp_path, [catalog(BUILT)]).pull("me/built", lines.append))
+    said = "unpacking 2 of 2 packages ("
+    await until(lambda: len({line for line in lines if line.startswith(said)}) > 1, "the time")
+    (stand_in.directory / "go").touch()
+    await pull
 
 
 async def test_the_same_recipe_shares_a_build_and_another_does_not(
