@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -131,33 +130,6 @@ def cluster_options(command: F) -> F:
     for decorator in reversed(decorators):
         command = decorator(command)
     return command
-
-
-def target_options(command: F) -> F:
-    """Add the options that choose a cluster, and a namespace in it, to a command."""
-    from traincrew.cli.cluster.selection import complete_cluster, kubeconfig_of
-
-    @functools.wraps(command)
-    def with_cluster(*words: Any, cluster: str | None, **more: Any) -> Any:
-        if cluster is not None:
-            if more["kubeconfig"] or more["context"]:
-                raise BadInput("--name, and --kubeconfig or --context: choose one of them")
-            more["kubeconfig"] = kubeconfig_of(cluster)
-        return command(*words, **more)
-
-    decorators = (
-        click.option("--kubeconfig", metavar="FILE",
-                     help="Which cluster.  [default: as kubectl, else the embedded one]"),
-        click.option("--context", metavar="NAME", help="Context of the kubeconfig."),
-        click.option("--name", "cluster", metavar="NAME", shell_complete=complete_cluster,
-                     help="Which cluster, as `traincrew up --name NAME` called it."),
-        click.option("-n", "--namespace", metavar="NAME",
-                     help="Where to look.  [default: the context's]"),
-    )  # fmt: skip
-    decorated: Any = with_cluster
-    for decorator in reversed(decorators):
-        decorated = decorator(decorated)
-    return cast("F", decorated)
 
 
 def output_option(command: F) -> F:

@@ -178,7 +178,9 @@ def test_a_cluster_by_its_name(words: list[str], own_home: Path) -> None:
     stopped = own_home / "home" / "clusters" / "mine" / "state.db"
     stopped.parent.mkdir(parents=True, mode=0o700)
     stopped.touch()
-    assert "cluster 'mine' is stopped; `traincrew up --name mine` starts it" in said("--name", "mine")
+    assert "cluster 'mine' is stopped; `traincrew up --name mine` starts it" in said(
+        "--name", "mine"
+    )
     assert "there is no cluster 'other' of this user; there are: 'mine'" in said("--name", "other")
 
 

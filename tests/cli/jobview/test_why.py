@@ -362,6 +362,7 @@ ENDS = {
     "bus-error": ended(135),
     "command-not-found": ended(127),
     "command-not-executable": ended(126),
+    "script-not-found": ended(2, message="python: can't open file '/app/a.py': [Errno 2] No"),
     "program-failed": ended(3, message="Traceback (most recent call last):\nValueError: no data"),
     "evicted": pod(
         phase="Failed", reason="Evicted", message="The node was low on resource: memory"

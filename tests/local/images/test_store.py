@@ -216,10 +216,11 @@ async def test_an_installation_that_takes_long_says_so_all_the_time(
 ) -> None:
     """Also while uv draws the same again and again, as when it compiles what it has unpacked."""
     monkeypatch.setattr("traincrew.local.images.uv._TICK_SECONDS", 0.3)
-    script = "while [ ! -e $STAND_IN/go ]; do printf '\\r[2/2] Installing wheels...'; sleep 0.1; done"
-    stand_in.pip(script)
+    draw = "printf '\\r[2/2] Installing wheels...'"
+    stand_in.pip(f"while [ ! -e $STAND_IN/go ]; do {draw}; sleep 0.1; done")
     lines: list[str] = []
-    pull = asyncio.create_task(ImageStore(tmp_path, [catalog(BUILT)]).pull("me/built", lines.append))
+    store = ImageStore(tmp_path, [catalog(BUILT)])
+    pull = asyncio.create_task(store.pull("me/built", lines.append))
     said = "unpacking 2 of 2 packages ("
     await until(lambda: len({line for line in lines if line.startswith(said)}) > 1, "the time")
     (stand_in.directory / "go").touch()

@@ -416,6 +416,19 @@ def test_a_failure_before_the_deadline_is_reported() -> None:
     assert "exited with code 1" in world.status["message"]
 
 
+def test_how_long_a_retry_waits_is_said() -> None:
+    """Its Job waits for 10 s after the first failure, and then twice as long each time."""
+    world = running(plain())
+    world.end(world.master_pod, 3, message="boom")
+    job = world.children[ChildKey("Job", "digits-master")]
+    for failures, seconds in ((1, 10), (2, 20), (4, 80), (5, 160)):
+        job["status"]["failed"] = failures
+        world.step()
+        assert world.status["phase"] == "Restarting"
+        said = f"The master is tried again in {seconds} s ({failures}/6 retries used); last failure"
+        assert world.status["message"].startswith(said)
+
+
 def leaves(world: ChainerWorld) -> None:
     """The master's pod is being deleted, with its grace period."""
     world.master_pod["metadata"]["deletionTimestamp"] = world.stamp()

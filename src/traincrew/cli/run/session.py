@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import shlex
+from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO
 
 from traincrew.cli.cluster.embedded import Embedded
@@ -13,6 +14,7 @@ from traincrew.cli.cluster.runs import RunJob, announce
 from traincrew.cli.cluster.selection import program
 from traincrew.cli.display.records import Line
 from traincrew.cli.errors import BadInput
+from traincrew.cli.run.additions import without_script
 from traincrew.cli.run.lifecycle import Lifecycle
 from traincrew.cli.run.preflight import check_bare, check_images, prepare_images
 from traincrew.cli.run.results import Results
@@ -105,6 +107,8 @@ class Session:
         self._live = Live(self._interrupt, verbose=verbose, no_colour=no_colour, stream=stream)
         self._view = self._live.view
         self._console = self._live.console
+        mounts = pods.mounts if pods is not None else ()
+        self._view.without_script = partial(without_script, mounts=mounts)
         self._embedded = Embedded(chosen, None, self._pulled, pods, self._removed)
         self._client: Client
         self._lifecycle: Lifecycle

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["explain"]
 
-_DELAY = re.compile(r"\b(?:restarted|recreated) in \d+ s\b")
+_DELAY = re.compile(r"\b(?:restarted|recreated|tried again) in \d+ s\b")
 """The back-off in the message of a job (`traincrew.plan.shared.runpolicy.backoff_words`)."""
 SEEN_SECONDS = 10.0
 """An operator that runs writes a status sooner."""

@@ -6,6 +6,7 @@ import re
 import signal
 from typing import TYPE_CHECKING
 
+from traincrew.cli.display.failures import missing_script, mount_of
 from traincrew.cli.display.programs import program, that_can_fail
 from traincrew.cli.display.text import moment
 from traincrew.cli.jobview.why.facts import Explanation, brief
@@ -177,6 +178,14 @@ def ended_badly(
             evidence=tuple(evidence),
             fix="the program of a worker runs until it is stopped (sleep infinity, or sshd)",
         )
+    if (script := missing_script(words)) is not None:
+        return Explanation(
+            cause="script-not-found",
+            text=f"{subject} failed: its script {script} is not in its image.{again}",
+            evidence=tuple(evidence),
+            fix="put it into the image, or mount a volume that has it (with traincrew run:"
+            f" {mount_of(script)})",
+        )
     init = any(one.name == container.name for one in pod.spec.init_containers)
     known = _CODES.get(ended.exit_code)
     if known is not None and not (words and ended.exit_code in {134, 137, 143}):
@@ -330,9 +339,7 @@ def failing(facts: Facts) -> Explanation | None:
         cause="failing",
         text=f"{facts.title} is about to fail: {brief(decided.message).rstrip('.')}. It waits"
         " for its pods to end.",
-        evidence=(
-            f"condition FailureTarget=True: {decided.reason}: {brief(decided.message)}",
-        ),
+        evidence=(f"condition FailureTarget=True: {decided.reason}: {brief(decided.message)}",),
         fix="wait until they have ended",
     )
 
@@ -343,9 +350,7 @@ def kept_by_another(_facts: Facts, pod: Pod, subject: str) -> Explanation | None
     ended = own.state.terminated if own is not None else None
     if own is None or ended is None or pod.metadata.deletion_timestamp is not None:
         return None
-    names = [
-        each.name for each in pod.status.container_statuses if each.state.running is not None
-    ]
+    names = [each.name for each in pod.status.container_statuses if each.state.running is not None]
     if not names:
         return None
     who = f"container {names[0]}" if len(names) == 1 else f"containers {', '.join(names)}"
