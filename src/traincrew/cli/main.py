@@ -27,6 +27,7 @@ COMMANDS = {
     "logs": "Print the logs of all pods of a job, merged.",
     "why": "Explain what a job waits for, or why it failed.",
     "ui": "Serve a page with the jobs of any cluster.",
+    "runs": "List what pods of the last runs wrote; it is kept for a day.",
     "restart": "Restart a cluster's control plane; its pods keep running.",
     "operator": "Run the operator for any Kubernetes cluster.",
     "orphans": "Find, and delete, what an older mxnet-operator left behind.",

@@ -37,6 +37,12 @@ if TYPE_CHECKING:
     from traincrew.engine.client import Client
     from traincrew.local.node import PodOptions
 
+_NEXT = {
+    True: 'Next: keep a cluster for kubectl with eval "$(traincrew up)", or run it on yours:'
+    " --context NAME",
+    False: "Next: correct it and run it again; --keep keeps the cluster, to look around in it",
+}
+"""What users can do after a run that has succeeded, or failed."""
 _FIXES = {
     "insufficient-gpu": "ask for fewer GPUs, or run it with --gpus N: the nodes offer N GPUs,"
     " pretended if this machine has fewer",
@@ -113,6 +119,7 @@ class Session:
         self._client: Client
         self._lifecycle: Lifecycle
         self._jobs: list[Document] = []
+        self._next = ""
 
     # -- the run ------------------------------------------------------------------------------
 
@@ -155,6 +162,8 @@ class Session:
             self._console.show([Line(f"Ended by {end.cause}{removed}.", "bad")])
         elif self._at_end is not None:
             await self._at_end(self._client)
+        if isinstance(end, int) and self._live.live and not self._keep:
+            self._next = _NEXT[end == 0]
         if self._keep and not self._interrupt.happened:
             await self._stay()
         return end.code if isinstance(end, Early) else end
@@ -186,6 +195,8 @@ class Session:
             await self._serve_page()
         if not self._library:
             self._announce()
+            if self._embedded.has_namespaces and (warning := self._results.warning):
+                self._live.say(warning)
 
     async def _follow(self) -> int:
         """Show the jobs until they end, or the cluster or an image fails."""
@@ -269,6 +280,8 @@ class Session:
         try:
             if self._created_any:
                 self._console.show(self._results.lines(*await self._embedded.end_pods()))
+            if self._next:
+                self._console.show([Line(self._next)])
         finally:
             self._results.remove()
             await self._embedded.stop()
