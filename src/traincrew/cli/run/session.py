@@ -38,9 +38,8 @@ if TYPE_CHECKING:
     from traincrew.local.node import PodOptions
 
 _NEXT = {
-    True: 'Next: keep a cluster for kubectl with eval "$(traincrew up)", or run it on yours:'
-    " --context NAME",
-    False: "Next: correct it and run it again; --keep keeps the cluster, to look around in it",
+    True: "Next: keep a cluster for kubectl: traincrew up; on yours: run --context NAME",
+    False: "Next: correct it and run it again; --keep keeps the cluster to look into",
 }
 """What users can do after a run that has succeeded, or failed."""
 _FIXES = {

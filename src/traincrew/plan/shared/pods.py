@@ -241,7 +241,8 @@ def output_of_programs(lines: list[str]) -> list[str]:
     Without the reports of torchrun and mpiexec, unless there is nothing else.
     """
     own = torchrun.own_lines(lines)
-    return each_once(_without_epilogue("\n".join(own)).strip("\n").splitlines() or own)
+    found = each_once(_without_epilogue("\n".join(own)).splitlines())
+    return "\n".join(found).strip("\n").splitlines() or own
 
 
 def hides_cause(message: str) -> bool:
