@@ -10,15 +10,29 @@ from cli.programs import PROGRAM, nothing_is_left, run
 from cli.run.podfiles import JOB, job
 
 
-def test_discarded_files_are_reported(tmp_path: Path, environment: dict[str, str]) -> None:
+def test_files_of_pods_are_kept_for_a_day(tmp_path: Path, environment: dict[str, str]) -> None:
+    """A new user learns at the end where the results are; before that, how to choose a place."""
     result = run(environment, "-f", job(tmp_path))
     assert result.returncode == 0, result.stdout + result.stderr
-    (line,) = [line for line in result.stdout.splitlines() if line.startswith("Discarded:")]
+    assert "files that pods write are kept for a day; to save them: --output DIR" in result.stdout
+    (line,) = [line for line in result.stdout.splitlines() if line.startswith("Kept for a day")]
     assert line == result.stdout.splitlines()[-1]
-    assert line.startswith("Discarded: 5 files, 12 B, outside volumes (/model, /result, ")
+    assert ": 5 files, 12 B, outside volumes (/model, /result, " in line
     assert "of 2 pods); PersistentVolumeClaim data: 2 files, 2 B." in line
-    assert line.endswith("To keep that: --output DIR:/model, --output DIR")
+    assert line.endswith("To save that yourself: --output DIR:/model, --output DIR")
     assert nothing_is_left(environment)
+
+    directory = Path(line.partition(" in ")[2].partition(": ")[0])
+    assert directory.stat().st_mode & 0o777 == 0o700
+    assert directory.parent.stat().st_mode & 0o777 == 0o700
+    (weights,) = directory.glob("default/writes-1-*/*/0/model/weights")
+    assert weights.read_text()
+    assert sorted(each.name for each in (directory / "claims/default/data").iterdir()) == ["0", "1"]
+    shown = subprocess.run(
+        [PROGRAM, "runs"], env=environment, capture_output=True, text=True, check=True
+    )
+    assert "7 files, 14 B" in shown.stdout
+    assert str(directory) in shown.stdout
 
 
 VOLUME = """
@@ -60,7 +74,7 @@ def test_claims_and_paths_are_saved(
     assert "Saved in results: 2 files, 4 B (/result of 2 pods)\n" in result.stdout
     assert "Saved in model: 1 file, 6 B (/model of pod writes-1-" in result.stdout
     assert "Saved in out/data: 2 files, 2 B (PersistentVolumeClaim data)\n" in result.stdout
-    assert "Discarded: 2 files, 2 B, outside volumes (/tmp/temporary of 2 pods)." in result.stdout
+    assert ": 2 files, 2 B, outside volumes (/tmp/temporary of 2 pods)." in result.stdout
     assert sorted(path.name for path in (tmp_path / "out" / "data").iterdir()) == ["0", "1"]
     pods = sorted((tmp_path / "results").iterdir())
     assert [(pod / "index").read_text() for pod in pods] == ["0\n", "1\n"]

@@ -1,5 +1,6 @@
 """The command line itself: help, errors, old flags."""
 
+import errno
 import json
 import os
 import re
@@ -7,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -274,3 +276,26 @@ def test_a_credential_plugin_that_is_not_installed_is_named(tmp_path: Path) -> N
     assert result.returncode == 1
     assert "command 'no-such-plugin' cannot be started" in result.stderr
     assert "should not happen" not in result.stderr
+
+
+@pytest.mark.parametrize("option", [(), ("-v",), ("--output",), ("--images",)])
+def test_a_path_below_an_unreadable_directory_is_an_ordinary_error(
+    option: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a user without rights sees it, whoever runs this test."""
+    hidden = tmp_path / "hidden"
+    stat = os.stat
+
+    def refuse(path: Any, *words: Any, **more: Any) -> os.stat_result:
+        if isinstance(path, str | Path) and str(path).startswith(str(hidden)):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return stat(path, *words, **more)
+
+    monkeypatch.setattr(os, "stat", refuse)
+    place = f"{hidden}/a{'' if option in {(), ('--images',)} else ':/a'}"
+    result = CliRunner().invoke(cli, ["run", *option, place, *(["job.yaml"] if option else [])])
+    assert result.exit_code == 2
+    assert isinstance(result.exception, SystemExit)
+    words = " ".join(result.output.split()).lower()
+    assert "permission denied" in words or "does not exist" in words
+    assert str(hidden).lower() in words

@@ -27,6 +27,7 @@ COMMANDS = {
     "logs": "Print the logs of all pods of a job, merged.",
     "why": "Explain what a job waits for, or why it failed.",
     "ui": "Serve a page with the jobs of any cluster.",
+    "runs": "List what pods of the last runs wrote; it is kept for a day.",
     "restart": "Restart a cluster's control plane; its pods keep running.",
     "operator": "Run the operator for any Kubernetes cluster.",
     "orphans": "Find, and delete, what an older mxnet-operator left behind.",
@@ -144,6 +145,8 @@ def _explain(error: Exception) -> str:
     if isinstance(error, OSError) and error.errno in _CANNOT_WRITE:
         what = error.filename or "the output"
         return f"cannot write {what}: {os.strerror(error.errno).lower()}"
+    if isinstance(error, PermissionError) and error.filename:
+        return f"cannot use {error.filename}: permission denied"
     if isinstance(error, ModuleNotFoundError) and f"{error.name}.".startswith("traincrew.local."):
         return (
             "the embedded cluster is not installed here (the operator's image leaves it out); "

@@ -132,20 +132,6 @@ def cluster_options(command: F) -> F:
     return command
 
 
-def target_options(command: F) -> F:
-    """Add the options that choose a cluster, and a namespace in it, to a command."""
-    decorators = (
-        click.option("--kubeconfig", metavar="FILE",
-                     help="Which cluster.  [default: as kubectl, else the embedded one]"),
-        click.option("--context", metavar="NAME", help="Context of the kubeconfig."),
-        click.option("-n", "--namespace", metavar="NAME",
-                     help="Where to look.  [default: the context's]"),
-    )  # fmt: skip
-    for decorator in reversed(decorators):
-        command = decorator(command)
-    return command
-
-
 def output_option(command: F) -> F:
     """Add ``-o`` to a command that prints state."""
     return click.option(

@@ -1,5 +1,6 @@
 """`traincrew list` on a cluster that it did not start."""
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from cli.anycluster import Commands, commands, job, own_home
+from traincrew.cli.cluster.files import ClusterFiles, State
 from traincrew.cli.main import cli
 from traincrew.engine.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 from traincrew.local.apiserver.http.faults import Fault, refuse
@@ -158,3 +160,35 @@ def test_options_that_exclude_each_other(own_home: Path) -> None:
     result = CliRunner().invoke(cli, ["list", "-A", "-n", "default"])
     assert result.exit_code == 2
     assert "choose one of them" in result.stderr
+
+
+@pytest.mark.parametrize("words", [["list"], ["logs", "a"], ["why", "a"], ["ui"], ["watch", "a"]])
+def test_a_cluster_by_its_name(words: list[str], own_home: Path) -> None:
+    """Every command that looks at a cluster takes the name that `traincrew up` gave it."""
+
+    def said(*more: str) -> str:
+        result = CliRunner().invoke(cli, [*words, *more])
+        assert isinstance(result.exception, SystemExit)
+        assert result.exit_code == 2
+        return result.output
+
+    assert "there is no cluster 'mine' of this user; there is none" in said("--name", "mine")
+    assert "choose one of them" in said("--name", "mine", "--context", "c")
+    assert "cannot be a cluster's name" in said("--name", "../mine")
+    stopped = own_home / "home" / "clusters" / "mine" / "state.db"
+    stopped.parent.mkdir(parents=True, mode=0o700)
+    stopped.touch()
+    assert "cluster 'mine' is stopped; `traincrew up --name mine` starts it" in said(
+        "--name", "mine"
+    )
+    assert "there is no cluster 'other' of this user; there are: 'mine'" in said("--name", "other")
+
+
+async def test_jobs_of_a_named_cluster(commands: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
+    await commands.cluster.create(job("digits"))
+    files = ClusterFiles("mine")
+    files.make()
+    files.kubeconfig.write_text(commands.kubeconfig.read_text())
+    monkeypatch.setattr(ClusterFiles, "state", lambda _: State("running"))
+    result = await asyncio.to_thread(CliRunner().invoke, cli, ["list", "--name", "mine"])
+    assert "ChainerJob  digits" in result.stdout

@@ -23,11 +23,26 @@ __all__ = ["commands", "embedded", "own_home"]
 AGENT = "traincrew-logs"
 
 
-def test_a_job_without_pods_says_so(embedded: Embedded) -> None:
+def test_a_job_without_pods_says_why(embedded: Embedded) -> None:
     embedded.create(job("held", suspend=True))
     result = embedded("logs", "held")
     assert result.stdout == ""
-    assert "ChainerJob held has no pods now" in result.stderr
+    assert "ChainerJob held has no logs, because it has no pods now" in result.stderr
+
+
+async def test_a_job_whose_pods_have_not_run_says_why(
+    commands: Commands, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster = commands.cluster
+    await cluster.start_operator()
+    await cluster.create(job("digits", workers=1))
+    await cluster.until_pods("workerset", 1)
+    assert await logs(commands) == 0
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("traincrew: ChainerJob digits has no logs, because no container of")
+    assert "has run. ChainerJob digits is starting: 0/1 workers ready" in said.err
+    assert "traincrew: what to do: wait a moment" in said.err
 
 
 async def logs(commands: Commands, **choice: Any) -> int:

@@ -549,3 +549,42 @@ def test_a_sidecar_that_ends_is_not_called_an_init_container_that_failed() -> No
     shown = master("Running", running(), init=[state])
 
     assert texts(followed().pod(shown, 1)) == [f"{MASTER}: running"]
+
+
+def test_a_script_that_is_not_in_the_environment_is_named_once() -> None:
+    """When its pod fails, not at each retry; and again at the end, where users look first."""
+    view = followed()
+    view.without_script = lambda path: f"{path} is not in the environment"
+    said = "python3: can't open file '//train.py': [Errno 2] No such file or directory"
+    shown = view.pod(master("Failed", ended(2, message=said)), 4)
+    assert texts(shown) == [
+        f"{MASTER}: exit code 2",
+        "/train.py is not in the environment",
+    ]
+    again = pod("digits-master-y", "Failed", ended(2, message=said), role="master")
+    assert len(view.pod(again, 9)) == 1
+    failed = [condition("Failed", reason="BackoffLimitExceeded", message="it failed")]
+    view.job(job("Failed", conditions=failed), 9)
+    assert texts(summary(view, 9))[-1] == "What to do: /train.py is not in the environment"
+
+
+def test_what_several_ranks_say_is_said_once() -> None:
+    view = followed()
+    view.pod(master("Running", running()), 1)
+    for rank in range(3):
+        for line in (f"hello from {rank}", "Traceback:", "  File x", "ValueError: no data"):
+            view.log(f"uid-{MASTER}", "chainer", line)
+    ruler = "-" * 60
+    for line in (ruler, "mpiexec detected that one or more processes exited", ruler):
+        view.log(f"uid-{MASTER}", "chainer", line)
+    view.pod(master("Failed", ended(1, message="ValueError: no data")), 4)
+    view.job(job("Failed", conditions=[condition("Failed", reason="x", message="y")]), 4)
+    shown = texts(summary(view, 4))
+    assert shown[shown.index("Last lines of its log:") + 1 :] == [
+        "  hello from 0",
+        "  hello from 1",
+        "  hello from 2",
+        "  Traceback:",
+        "    File x",
+        "  ValueError: no data",
+    ]

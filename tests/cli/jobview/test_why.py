@@ -362,6 +362,7 @@ ENDS = {
     "bus-error": ended(135),
     "command-not-found": ended(127),
     "command-not-executable": ended(126),
+    "script-not-found": ended(2, message="python: can't open file '/app/a.py': [Errno 2] No"),
     "program-failed": ended(3, message="Traceback (most recent call last):\nValueError: no data"),
     "evicted": pod(
         phase="Failed", reason="Evicted", message="The node was low on resource: memory"
@@ -462,6 +463,7 @@ JOBS = {
     "restarted-for-no-progress": job([SEEN, condition("Restarting", reason="NoProgress")]),
     "restarting": job([SEEN, condition("Restarting", reason="MasterLost")]),
     "running": job(RUNNING),
+    "failing": job([*RUNNING, condition("FailureTarget", reason="DeadlineExceeded")]),
     "not-advancing": job([*RUNNING, condition("Progressing", "False", "NotAdvancing", "45%")]),
     "rank-behind": job([*RUNNING, condition("Progressing", "False", "RankBehind", "Rank 3")]),
     "fewer-workers": job([*RUNNING, condition("Fitted", reason="WorkersGivenUp")]),
@@ -563,3 +565,58 @@ def test_a_restart_that_waits_says_for_how_long(cause: str) -> None:
     said = "It is restarted in 20 s, because it has failed before."
     assert why(job(restarting), ENDS[cause]).text.endswith(said)
     assert why(job(restarting)).text.endswith(said)
+
+
+def test_a_failed_job_that_was_edited_later_says_first_why_it_failed() -> None:
+    late = condition("Synced", "False", "JobFinished", "It will not run.")
+    found = why(job([*failed("BackoffLimitExceeded"), late]), ENDS["out-of-memory"])
+    assert found.cause == "out-of-memory"
+    assert found.text.startswith("ChainerJob digits has failed and has no retries left. Pod ")
+    assert found.text.endswith("Its spec was changed after that, which has no effect.")
+    assert found.evidence[-1].endswith("JobFinished: It will not run.")
+    assert found.fix.startswith("raise resources.limits.memory")
+    assert found.fix.endswith("delete the job and create it again")
+
+
+LEAVES = "2026-01-01T00:10:25Z"
+
+
+def test_pods_that_are_being_ended_are_counted() -> None:
+    """Whatever their job says: a grace period is long."""
+    leaving = [
+        pod({"running": {}}, phase="Running", name=name, deleted=LEAVES) for name in ("a", "b")
+    ]
+    there = pod({"running": {}}, phase="Running", name="c")
+    past = job([*RUNNING, condition("FailureTarget", reason="Deadline", message="It was late.")])
+    assert why(past, *leaving).text == (
+        "ChainerJob digits is about to fail: It was late. It waits for its pods to end."
+        " All of its pods are being ended, which may take 25 s more."
+    )
+    assert why(job(failed("DeadlineExceeded")), leaving[0]).text.endswith(
+        "activeDeadlineSeconds. Pod a is being ended, which may take 25 s more."
+    )
+    assert why(job(RUNNING), *leaving, there).text == (
+        "ChainerJob digits is running: The master runs."
+        " 2 of its pods are being ended, which may take 25 s more."
+    )
+    draining = job([SEEN, condition("Suspended", reason="Draining")])
+    assert why(draining, *leaving).text.endswith("25 s more.")
+    ended_pod = ended(143, deleted=LEAVES)
+    assert "being ended" not in why(job(RUNNING), ended_pod, there).text
+
+
+def test_a_container_that_outlives_the_program_is_named() -> None:
+    done = {"name": "chainer", "state": {"terminated": {"exitCode": 0}}}
+    proxy = {"name": "proxy", "state": {"running": {}}}
+    unready = [condition("Ready", "False")]
+    kept = pod(phase="Running", containerStatuses=[done, proxy], conditions=unready)
+    found = why(job(RUNNING), kept)
+    assert found.cause == "kept-by-sidecar"
+    assert found.text == (
+        f"Pod {POD} of ChainerJob digits does not end: its program ended with exit code 0, but"
+        " container proxy still runs."
+    )
+    assert "initContainers with restartPolicy: Always" in found.fix
+    running = {**done, "state": {"running": {}}}
+    both = pod(phase="Running", containerStatuses=[running, proxy])
+    assert why(job(RUNNING), both).cause == "running"

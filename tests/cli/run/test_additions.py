@@ -8,7 +8,8 @@ from click.testing import CliRunner
 from cli.run.podfiles import pod
 from traincrew.cli.main import cli
 from traincrew.cli.manifest.documents import load
-from traincrew.cli.run.additions import Volume, reports_elsewhere
+from traincrew.cli.run.additions import Volume, reports_elsewhere, without_script
+from traincrew.local.node import HostMount
 
 
 @pytest.mark.parametrize(
@@ -81,3 +82,16 @@ def test_a_mount_where_programs_find_how_to_report(
     text = f"{tmp_path}:{target}"
     volume = Volume(tmp_path, target, False, text)
     assert reports_elsewhere([volume], {}) == (f"-v {text}" if taken else "")
+
+
+def test_what_to_do_about_a_script_that_is_not_there(tmp_path: Path) -> None:
+    assert without_script("/app/train.py", []) == (
+        "/app/train.py is not in the environment; mount it: -v .:/app"
+    )
+    assert without_script("/train.py", []).endswith("mount it: -v ./train.py:/train.py")
+    assert without_script("/my code/train.py", []).endswith("mount it: -v '.:/my code'")
+    mounted = [HostMount(tmp_path, "/app", False)]
+    assert without_script("/app/src/train.py", mounted) == (
+        f"/app/src/train.py does not exist: -v mounts {tmp_path} at /app, and there is no"
+        f" {tmp_path}/src/train.py"
+    )

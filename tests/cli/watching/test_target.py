@@ -58,22 +58,20 @@ def test_a_given_kubeconfig_is_the_one(own_home: Path, monkeypatch: pytest.Monke
 def test_the_users_own_comes_before_the_embedded_one_and_says_so(
     own_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (files,) = embedded(monkeypatch, "default")
+    embedded(monkeypatch, "default")
     write(own_home / ".kube" / "config", "real.example")
     chosen = target.choose(None, None)
     assert chosen.name == "context real.example (https://real.example:1)"
-    assert chosen.doubt == (
-        f"an embedded cluster is running as well: --kubeconfig {files.kubeconfig}"
-    )
+    assert chosen.doubt == "an embedded cluster is running as well: --name default"
 
 
 def test_the_running_embedded_cluster(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     embedded(monkeypatch, "mine")
     assert target.choose(None, None).name == "the embedded cluster 'mine'"
-    _, files = embedded(monkeypatch, "default", "mine")
+    embedded(monkeypatch, "default", "mine")
     chosen = target.choose(None, None)
     assert chosen.config.server == "https://embedded-default:1"
-    assert chosen.doubt == f"others are running as well: --kubeconfig {files.kubeconfig}"
+    assert chosen.doubt == "others are running as well: --name mine"
     embedded(monkeypatch, "mine", "yours")
     with pytest.raises(BadInput, match="several embedded clusters are running"):
         target.choose(None, None)

@@ -162,6 +162,27 @@ async def test_a_path_is_copied(sandboxes: Sandboxes, tmp_path: Path, overlay: b
 
 
 @needs_namespaces
+@pytest.mark.parametrize(("left", "copied"), [(1000, 3), (5, 2), (0, 0)])
+async def test_everything_is_copied_as_far_as_a_budget_allows(
+    sandboxes: Sandboxes, tmp_path: Path, left: int, copied: int
+) -> None:
+    budget, to = tmp_path / "budget", tmp_path / "to"
+    budget.write_text(str(left))
+    answer = await written(
+        sandboxes,
+        "mkdir -p /result /result/.cache; printf 12 > /result/a; printf 345 > /result/b;"
+        " printf 1234567890 > /result/c; printf 1 > /result/.cache/x",
+        collect=(Collect("/", str(to), budget=str(budget)),),
+    )
+    (copy,) = answer["collected"]
+    assert (copy["files"], bool(copy["problem"])) == (copied, copied < 3)
+    assert int(budget.read_text()) == max(0, left - 15)
+    found = [path.read_text() for path in to.rglob("*") if path.is_file()]
+    assert len(found) == copied
+    assert sum(map(len, found)) == copy["bytes"] <= left
+
+
+@needs_namespaces
 async def test_a_killed_container_is_reported_too(sandboxes: Sandboxes, tmp_path: Path) -> None:
     script = "printf 1 > /result; echo; sleep 100"
     collect = [Collect("/result", str(tmp_path / "to"))]

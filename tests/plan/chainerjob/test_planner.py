@@ -416,6 +416,19 @@ def test_a_failure_before_the_deadline_is_reported() -> None:
     assert "exited with code 1" in world.status["message"]
 
 
+def test_how_long_a_retry_waits_is_said() -> None:
+    """Its Job waits for 10 s after the first failure, and then twice as long each time."""
+    world = running(plain())
+    world.end(world.master_pod, 3, message="boom")
+    job = world.children[ChildKey("Job", "digits-master")]
+    for failures, seconds in ((1, 10), (2, 20), (4, 80), (5, 160)):
+        job["status"]["failed"] = failures
+        world.step()
+        assert world.status["phase"] == "Restarting"
+        said = f"The master is tried again in {seconds} s ({failures}/6 retries used); last failure"
+        assert world.status["message"].startswith(said)
+
+
 def leaves(world: ChainerWorld) -> None:
     """The master's pod is being deleted, with its grace period."""
     world.master_pod["metadata"]["deletionTimestamp"] = world.stamp()
@@ -452,8 +465,24 @@ def test_a_master_ended_by_its_deadline_does_not_make_the_job_restarting() -> No
     world.master_pod["metadata"]["deletionTimestamp"] = world.stamp()
     world.step()
     assert world.status["phase"] == "Running"
+    assert world.status["message"] == "The master is running. 1 pod is being ended."
+    world.step()
+    assert world.status["message"] == "The master is running. 1 pod is being ended."
     world.settle()
     assert world.status["phase"] == "Failed"
+
+
+def test_a_master_that_its_job_ends_says_why() -> None:
+    world = running(plain(runPolicy={"activeDeadlineSeconds": 60}))
+    world.pass_time(60)
+    world.master_pod["metadata"]["deletionTimestamp"] = world.stamp()
+    text = "Job was active longer than specified deadline"
+    decided = {"type": "FailureTarget", "status": "True", "reason": "DeadlineExceeded"}
+    job = world.children[ChildKey("Job", "digits-master")]
+    job["status"].setdefault("conditions", []).append({**decided, "message": text})
+    world.step()
+    assert world.status["phase"] == "Running"
+    assert world.status["message"] == f"{text}; 1 pod is being ended"
 
 
 def test_nor_does_one_whose_pod_is_already_deleted() -> None:

@@ -153,7 +153,10 @@ def test_scaling_in_deletes_the_highest_index_and_then_its_service() -> None:
     assert job.workers == [0]
     assert len(job.pods) == 3
     assert job.services == [f"flowers-worker-{index}" for index in range(3)]
+    job.step()
+    assert job.status["message"] == "ElasticJob flowers is running. 2 pods are being ended."
     job.settle()
+    assert job.status["message"] == "ElasticJob flowers is running."
 
     assert sorted(job.pods) == job.services == ["flowers-worker-0"]
     assert job.status["phase"] == "Running"

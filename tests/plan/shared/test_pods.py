@@ -70,6 +70,8 @@ cupy.cuda.memory.OutOfMemoryError: out of memory to allocate 4096 bytes
         ("[rank1]: KeyError: 'x'\nfailed", "[rank1]: KeyError: 'x'"),
         ("epoch 1\nepoch 2\nepoch 3\n-----\nKilled\n\n", "epoch 2 epoch 3 Killed"),
         ("LR: 0.1\nError: 3 files missing", "LR: 0.1 Error: 3 files missing"),
+        ("hello\nno data\nbye\nno data\nno data", "hello bye no data"),
+        ("[1,0]<stderr>:no data\n[1,1]<stderr>:no data", "[1,1]<stderr>:no data"),
         ("=====\n", ""),
         ("Error on reading termination message from logs: failed to try resolving symlinks", ""),
         ("Error on reading termination log /var/lib/kubelet/pods/x: permission denied", ""),

@@ -257,6 +257,6 @@ def _free_port(wanted: int) -> int:
 
 def image_catalogs(options: Options) -> tuple[Path, ...]:
     """Return the image catalogs in order of lookup; the shipped catalog is the last."""
-    from traincrew.local.images import default_catalog
+    from traincrew.local.images import user_catalogs
 
-    return (*map(Path, options.images), default_catalog())
+    return (*map(Path, options.images), *user_catalogs())

@@ -93,12 +93,12 @@ def _network() -> Finding:
 
 def _environments(begin: Callable[[str], None]) -> Iterator[Finding]:
     from traincrew.local.cluster import default_cache
-    from traincrew.local.images import BuildError, CatalogError, ImageStore, default_catalog
+    from traincrew.local.images import BuildError, CatalogError, ImageStore, user_catalogs
     from traincrew.local.images.checks import check_cache
     from traincrew.local.images.interpreters import InterpreterNotFoundError, find_interpreter
 
     try:
-        store = ImageStore(default_cache(), [default_catalog()])
+        store = ImageStore(default_cache(), user_catalogs())
     except CatalogError as error:
         yield Finding("your catalog of environments", "missing", str(error), "correct the file")
         return

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
+import sys
 from collections import Counter
 from functools import partial
 from pathlib import Path
@@ -31,10 +33,10 @@ _catalogs = click.option(
 
 def _store(catalogs: tuple[Path, ...]) -> ImageStore:
     from traincrew.local.cluster import default_cache
-    from traincrew.local.images import CatalogError, ImageStore, default_catalog
+    from traincrew.local.images import CatalogError, ImageStore, user_catalogs
 
     try:
-        return ImageStore(default_cache(), (*catalogs, default_catalog()))
+        return ImageStore(default_cache(), (*catalogs, *user_catalogs()))
     except CatalogError as error:
         raise BadInput(str(error)) from error
 
@@ -100,6 +102,76 @@ def pull_images(image: tuple[str, ...], catalogs: tuple[Path, ...]) -> None:
         asyncio.run(pull())
     except ImagePullError as error:
         raise CommandFailed(error.message) from error
+
+
+@images_command.command("map")
+@click.argument("image")
+@click.option("--python", metavar="VERSION",
+              help="Such as 3.11, or current.  [default: that of traincrew]")  # fmt: skip
+@click.option(
+    "--requirements",
+    "files",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    multiple=True,
+    metavar="FILE",
+    help="Packages to install, one a line; may be repeated.",
+)
+def map_images(image: str, python: str | None, files: tuple[Path, ...]) -> None:
+    """Define the environment that an image name stands for, for this user.
+
+    IMAGE without a tag stands for all of its tags. Mapping it again replaces the first mapping.
+
+    \b
+      traincrew images map me/train:7 --python 3.11 --requirements requirements.txt
+    """  # noqa: D301 - click's mark for text it must not wrap
+    from traincrew.local.images import CatalogError, ImagePullError
+    from traincrew.local.images.mapping import map_image, read_requirements
+
+    own = f"{sys.version_info.major}.{sys.version_info.minor}"
+    try:
+        requirements = [each for file in files for each in read_requirements(file)]
+        version = python or (own if requirements else "current")
+        name = map_image(image, version, requirements)
+    except CatalogError as error:
+        raise BadInput(str(error)) from error
+    except ImagePullError as error:
+        raise BadInput(error.message) from error
+    what = "the Python of traincrew" if version == "current" else f"Python {version}"
+    count = len(requirements)
+    packages = f" with {count} requirement{'s' if count != 1 else ''}" if count else ""
+    quoted = shlex.quote(image)
+    click.echo(f"{image}: {what}{packages} (environment {name!r})")
+    if version != "current":
+        click.echo(f"a pod builds it when it first needs it; now: traincrew images pull {quoted}")
+    click.echo(f"to remove it: traincrew images unmap {quoted}")
+
+
+def _complete_mapped(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the images that this user has mapped, in the shell."""
+    from traincrew.local.images import CatalogError
+    from traincrew.local.images.mapping import mapped_images
+
+    try:
+        return sorted(image for image in mapped_images() if image.startswith(incomplete))
+    except CatalogError:
+        return []
+
+
+@images_command.command("unmap")
+@click.argument("image", shell_complete=_complete_mapped)
+def unmap_images(image: str) -> None:
+    """Remove what `map` has defined for an image; `prune` removes what was built for it."""
+    from traincrew.local.images import CatalogError
+    from traincrew.local.images.mapping import mapped_images, unmap_image
+
+    try:
+        if not unmap_image(image):
+            known = ", ".join(mapped_images())
+            there = f"there are: {known}" if known else "there is none"
+            raise BadInput(f"there is no mapping of {image!r}; {there}")
+    except CatalogError as error:
+        raise BadInput(str(error)) from error
+    click.echo(f"{image}: not mapped any more")
 
 
 @images_command.command("prune")

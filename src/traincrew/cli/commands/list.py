@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from traincrew.cli import options
+from traincrew.cli.cluster.selection import target_options
 from traincrew.cli.errors import BadInput, CommandFailed
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @click.command("list")
-@options.target_options
+@target_options
 @click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="In all namespaces.")
 @options.output_option
 def list_command(

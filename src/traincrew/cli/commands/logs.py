@@ -7,11 +7,12 @@ import sys
 import click
 
 from traincrew.cli import options
+from traincrew.cli.cluster.selection import target_options
 
 
 @click.command("logs")
 @click.argument("job", metavar="[KIND/]JOB")
-@options.target_options
+@target_options
 @click.option("-f", "--follow", is_flag=True, help="Go on until the job ends, with new pods.")
 @click.option("--role", metavar="ROLE", help="Only pods of this role, such as worker.")
 @click.option("--rank", type=click.IntRange(0), metavar="N",

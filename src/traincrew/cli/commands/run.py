@@ -198,10 +198,13 @@ def run_command(  # noqa: PLR0917 - click passes by name
         progress=progress,
         verbose=verbose,
     )
+    from traincrew.cli.run.kept import Kept
     from traincrew.cli.run.session import Session
     from traincrew.cli.run.submit import jobs_among
 
-    results = Results(outputs, namespace or jobs_among(documents)[0].namespace)
+    first = jobs_among(documents)[0]
+    kept = Kept(f"{first.kind} {first.name}") if sandbox != "bare" else None
+    results = Results(outputs, namespace or first.namespace, kept)
     session = Session(
         documents,
         chosen,
@@ -249,6 +252,7 @@ def _pod_options(
         host_directory=options.current_directory(),
         report=True,
         collect=results.collect,
+        keep=results.keep,
         claims=results.claims,
         claims_namespace=results.namespace,
     )

@@ -103,10 +103,18 @@ async def _ask(files: ClusterFiles) -> dict[str, Any]:
             raise OSError(error.message) from error
     phases: dict[str, int] = {}
     for pod in pods:
-        phase = pod.get("status", {}).get("phase", "Pending")
+        phase = _phase(pod)
         phases[phase] = phases.get(phase, 0) + 1
     return {
         "nodes": [node["metadata"]["name"] for node in nodes],
         "jobs": jobs,
         "pods": phases,
     }
+
+
+def _phase(pod: dict[str, Any]) -> str:
+    """Return the phase of a pod; ``Terminating``, as kubectl calls it, while it is being ended."""
+    phase: str = pod.get("status", {}).get("phase", "Pending")
+    if "deletionTimestamp" in pod["metadata"] and phase not in {"Succeeded", "Failed"}:
+        return "Terminating"
+    return phase

@@ -6,12 +6,12 @@ import sys
 
 import click
 
-from traincrew.cli import options
+from traincrew.cli.cluster.selection import target_options
 
 
 @click.command("ui")
 @click.argument("job", required=False, metavar="[[KIND/]JOB]")
-@options.target_options
+@target_options
 @click.option(
     "-A", "--all-namespaces", is_flag=True, help="All namespaces.  [default, unless -n is given]"
 )

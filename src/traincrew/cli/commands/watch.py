@@ -7,11 +7,12 @@ import sys
 import click
 
 from traincrew.cli import options
+from traincrew.cli.cluster.selection import target_options
 
 
 @click.command("watch")
 @click.argument("job", metavar="[KIND/]JOB")
-@options.target_options
+@target_options
 @click.option(
     "--timeout",
     type=options.Duration(),

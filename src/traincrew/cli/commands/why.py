@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from traincrew.cli import options
+from traincrew.cli.cluster.selection import target_options
 
 if TYPE_CHECKING:
     from traincrew.cli.watching.gather import Gathered
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 @click.command("why")
 @click.argument("job", metavar="[KIND/]JOB")
-@options.target_options
+@target_options
 @options.output_option
 def why_command(
     job: str,

@@ -5,6 +5,9 @@ The rule is that of the plans, `traincrew.plan.shared.failing`; role and rank ar
 
 from __future__ import annotations
 
+import posixpath
+import re
+import shlex
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
@@ -23,16 +26,36 @@ if TYPE_CHECKING:
     from traincrew.cli.display.objects import Job, Pod
     from traincrew.plan.shared.kind import PlannedKind, PodPlace
 
-__all__ = ["explaining", "failure_of", "kind_of", "place_of"]
+__all__ = ["explaining", "failure_of", "kind_of", "missing_script", "mount_of", "place_of"]
 
 T = TypeVar("T")
 
+_MISSING = re.compile(
+    r"can't open file '(?P<python>/[^']{1,300})': \[Errno 2\]"
+    r"|\bsh: (?:\d+: )?(?:cannot open )?(?P<shell>/[^\s:]{1,300}): No such file"
+)
+"""What Python, dash and bash say of a script that is not there, with an absolute path."""
 _KINDS = {(kind.definition.api_version, kind.definition.kind): kind for kind in KINDS}
 
 
 def kind_of(job: Job) -> PlannedKind | None:
     """Return the kind of a training job; None for a Job, a Pod and other objects."""
     return _KINDS.get((job.api_version, job.kind))
+
+
+def missing_script(text: str) -> str | None:
+    """Return the path of the script that an interpreter did not find, by its own words."""
+    found = _MISSING.search(text)
+    if found is None:
+        return None
+    path = posixpath.normpath(one_line(found["python"] or found["shell"]))
+    return f"/{path.lstrip('/')}"  # Python joins names with the directory /
+
+
+def mount_of(script: str) -> str:
+    """Return the option of `traincrew run` that puts the script of this absolute path there."""
+    directory, name = posixpath.split(script)
+    return f"-v {shlex.quote(f'./{name}:{script}' if directory == '/' else f'.:{directory}')}"
 
 
 def place_of(kind: PlannedKind | None, pod: Pod) -> PodPlace:

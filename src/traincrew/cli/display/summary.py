@@ -11,7 +11,7 @@ from traincrew.cli.display.programs import by_importance
 from traincrew.cli.display.records import Line
 from traincrew.cli.display.rows import GAP, cut
 from traincrew.cli.display.text import duration, how_it_ended, seconds_between
-from traincrew.plan.shared import torchrun
+from traincrew.plan.shared.pods import output_of_programs
 
 if TYPE_CHECKING:
     from traincrew.cli.display.records import JobRecord, PodRecord, Warned
@@ -174,7 +174,7 @@ def _why(view: TerminalView, job: JobRecord) -> list[Line]:
         return [*([Line(f"Why: {reason}", "bad")] if reason else []), *stuck]
     assert record.failure is not None
     container, ended = record.failure.container, record.failure.text
-    tail = torchrun.own_lines(list(record.tails.get(container, ())))[-_LOG_LINES:]
+    tail = output_of_programs(list(record.tails.get(container, ())))[-_LOG_LINES:]
     how, _, words = ended.partition(": ")
     reason, output = _split_reason(reason, record.name)
     words = output or words
@@ -190,6 +190,8 @@ def _why(view: TerminalView, job: JobRecord) -> list[Line]:
         lines += [Line(f"  {line}") for line in tail]
     else:
         lines.append(Line("It wrote nothing to its log."))
+    if advice := view.advice(record):
+        lines.append(Line(f"What to do: {advice}", "bad"))
     return lines
 
 

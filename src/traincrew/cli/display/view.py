@@ -11,7 +11,7 @@ import re
 from collections import deque
 from typing import TYPE_CHECKING
 
-from traincrew.cli.display.failures import explaining, failure_of, kind_of
+from traincrew.cli.display.failures import explaining, failure_of, kind_of, missing_script
 from traincrew.cli.display.metrics import MetricReader, merged
 from traincrew.cli.display.progressline import progress_line
 from traincrew.cli.display.records import JobRecord, Line, Outcome, PodRecord, Warned
@@ -76,6 +76,9 @@ class TerminalView:
         self._readers: dict[tuple[str, str], MetricReader] = {}
         self._newest: dict[str, PodRecord] = {}
         """Pods whose programs print their progress; the one that did so last is the last."""
+        self.without_script: Callable[[str], str] | None = None
+        """Says what to do about a script that a program did not find, by its path."""
+        self._advised: set[str] = set()
         self.on_line: Callable[[str, str, str], None] | None = None
         """Called with pod, container and text of each line of a log."""
 
@@ -184,7 +187,19 @@ class TerminalView:
         record.announced = (text, detail)
         if detail and (new := self._repeats.new_part(detail)):
             text += f": {new}"
-        return [Line(text, state.tone, at=now)]
+        advice = self.advice(record)
+        if not advice or advice in self._advised:
+            return [Line(text, state.tone, at=now)]
+        self._advised.add(advice)
+        return [Line(text, state.tone, at=now), Line(advice, "bad", at=now)]
+
+    def advice(self, record: PodRecord) -> str:
+        """Return what to do about a pod that has failed; empty if nothing is known."""
+        if record.failure is None or self.without_script is None:
+            return ""
+        said = [record.failure.text, *record.tails.get(record.failure.container, ())]
+        script = missing_script("\n".join(said))
+        return self.without_script(script) if script is not None else ""
 
     def event(self, event: Event, now: float) -> list[Line]:
         """Record an event; Warnings are shown once, and counted."""

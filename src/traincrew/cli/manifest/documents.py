@@ -118,17 +118,23 @@ def texts(path: str) -> Iterable[tuple[str, Path, str]]:
         return
     place = Path(path)
     files = [place]
-    if place.is_dir():
-        files = sorted(file for file in place.iterdir() if file.suffix in _SUFFIXES)
-        if not files:
-            raise BadInput(f"{path}: no .yaml, .yml or .json file in this directory")
+    try:
+        if place.is_dir():  # fails below a directory that may not be read
+            files = sorted(file for file in place.iterdir() if file.suffix in _SUFFIXES)
+    except OSError as error:
+        raise _unreadable(place, error) from error
+    if not files:
+        raise BadInput(f"{path}: no .yaml, .yml or .json file in this directory")
     for file in files:
         try:
             content = file.read_bytes()
         except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            raise BadInput(f"cannot read {file}: {reason}") from error
+            raise _unreadable(file, error) from error
         yield str(file), current_directory() / file.parent, _decoded(str(file), content)
+
+
+def _unreadable(path: Path, error: OSError) -> BadInput:
+    return BadInput(f"cannot read {path}: {(error.strerror or str(error)).lower()}")
 
 
 def _decoded(name: str, content: bytes) -> str:

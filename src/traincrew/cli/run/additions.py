@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 from click.shell_completion import CompletionItem
 
+from traincrew.cli.display.failures import mount_of
 from traincrew.cli.errors import BadInput
 from traincrew.cli.manifest.podspecs import mount_paths
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from traincrew.cli.manifest.documents import Document
+    from traincrew.local.node import HostMount
 
 _UNPRINTABLE = re.compile(r"[^\x21-\x7e]|=")
 # Directories of the node itself; a mount there breaks every container.
@@ -62,7 +64,12 @@ class VolumeOption(click.ParamType[Volume]):
         except ValueError as error:
             self.fail(f"{text!r}: {error}", param, ctx)
         place = Path(source).expanduser().absolute()
-        if not place.exists():
+        try:
+            exists = place.exists()
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            self.fail(f"{text!r}: cannot use {place}: {reason}", param, ctx)
+        if not exists:
             self.fail(
                 f"{text!r}: {place} does not exist on this machine: create it, or correct the "
                 "part before the colon",
@@ -164,6 +171,23 @@ def _collision(volume: Volume, path: str, kind: str) -> str:
     if volume.read_only and is_within(path, volume.target) and not inside.exists():
         return f", below a read-only -v: create {inside}, or leave out ':ro'"
     return ""
+
+
+def without_script(script: str, mounts: Sequence[HostMount]) -> str:
+    """Return what to do about a script that a pod did not find.
+
+    Args:
+        script: Its absolute path in the pod.
+        mounts: What this run mounts already.
+    """
+    for mount in mounts:
+        if is_within(script, mount.target):
+            inside = os.path.normpath(mount.source / os.path.relpath(script, mount.target))
+            return (
+                f"{script} does not exist: -v mounts {mount.source} at {mount.target}, and there is"
+                f" no {inside}"
+            )
+    return f"{script} is not in the environment; mount it: {mount_of(script)}"
 
 
 def reports_elsewhere(volumes: Sequence[Volume], variables: Mapping[str, str]) -> str:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from traincrew.cli.run.additions import Volume
+    from traincrew.cli.run.kept import Kept
     from traincrew.local.node import ClaimContents, Collected, Written
 
 _PATHS_SHOWN = 3
@@ -59,7 +60,12 @@ class OutputOption(click.ParamType[Output]):
         if not directory:
             self.fail(f"{text!r} has no directory; write for example results:/result", param, ctx)
         place = Path(directory).expanduser().absolute()
-        if place.exists() and not place.is_dir():
+        try:
+            unusable = place.exists() and not place.is_dir()
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            self.fail(f"{text!r}: cannot use {place}: {reason}", param, ctx)
+        if unusable:
             self.fail(f"{text!r}: {place} is not a directory: name another one", param, ctx)
         return Output(place, path, text)
 
@@ -108,10 +114,13 @@ class Results:
     Args:
         outputs: Their directories.
         namespace: The namespace whose claims have plain names in the output directory.
+        kept: Keeps the rest for a day; None if the rest is discarded.
     """
 
-    def __init__(self, outputs: Sequence[Output], namespace: str) -> None:
+    def __init__(self, outputs: Sequence[Output], namespace: str, kept: Kept | None = None) -> None:
         self.namespace = namespace
+        self._kept = kept
+        self._finished = False
         self.problem = False
         """Whether saving failed for any file."""
         self._paths = [output for output in outputs if output.path]
@@ -131,6 +140,19 @@ class Results:
         """Paths in containers, and the staging directories that they are copied to."""
         return tuple(self._staging.items())
 
+    @property
+    def keep(self) -> Path | None:
+        """Where everything else is kept for a day; None if it is not."""
+        return None if self._kept is None else self._kept.directory
+
+    @property
+    def warning(self) -> str:
+        """What to know before the pods write something; empty if options save some of it."""
+        if self._paths or self._claims is not None:
+            return ""
+        how = "kept for a day" if self._kept is not None else "discarded at the end"
+        return f"files that pods write are {how}; to save them: --output DIR:/path"
+
     def prepare(self) -> None:
         """Create the directories.
 
@@ -146,6 +168,8 @@ class Results:
                 raise BadInput(
                     f"--output {output.text}: cannot write to {output.directory}: {reason}"
                 ) from error
+        if self._kept is not None and not self._kept.prepare():
+            self._kept = None
 
     def require_own_files(self, *, namespaces: bool) -> None:
         """Check that pods have a file system of their own, from which a path can be saved.
@@ -161,7 +185,9 @@ class Results:
             )
 
     def remove(self) -> None:
-        """Remove the staging directories."""
+        """Remove the staging directories, and that for what is kept if nothing is."""
+        if self._kept is not None and not self._finished:
+            self._kept.finish(0, 0)
         for place in self._staging.values():
             shutil.rmtree(place, ignore_errors=True)
 
@@ -176,10 +202,36 @@ class Results:
             ]  # fmt: skip
             if not claims:
                 lines.append(Line(f"--output {self._claims.text}: no pod used a claim", "bad"))
-        parts, keep = self._discarded(written, [] if self._claims is not None else claims)
+        claims = [] if self._claims is not None else [each for each in claims if each.files]
+        kept = self._keep(written, claims)
+        parts, keep = self._rest(written, claims)
         if parts:
-            lines.append(Line(f"Discarded: {'; '.join(parts)}. To keep that: {', '.join(keep)}"))
+            what, options = "; ".join(parts), ", ".join(keep)
+            if self._kept is not None and kept:
+                also = "" if kept == "all" else " (not all of it: it is too much)"
+                lines.append(Line(f"Kept for a day{also} in {self._kept.directory}: {what}."
+                                  f" To save that yourself: {options}"))  # fmt: skip
+            else:
+                lines.append(Line(f"Discarded: {what}. To keep that: {options}"))
         return lines
+
+    def _keep(self, written: Sequence[Written], claims: Sequence[ClaimContents]) -> str:
+        """Keep what is not saved; return ``all`` or ``some`` if anything is, else nothing."""
+        if self._kept is None:
+            return ""
+        copies = [
+            copy
+            for report in written
+            for copy in report.collected
+            if Path(copy.to).is_relative_to(self._kept.directory)
+        ]
+        moved = self._kept.keep_claims(claims)
+        files = sum(copy.files for copy in copies) + sum(claim.files for claim in moved)
+        size = sum(copy.bytes for copy in copies) + sum(claim.bytes for claim in moved)
+        self._kept.finish(files, size)
+        self._finished = True
+        complete = len(moved) == len(claims) and not any(copy.problem for copy in copies)
+        return "" if not files else "all" if complete else "some"
 
     def _save(self, output: Output, written: Sequence[Written]) -> Iterable[Line]:
         latest: dict[tuple[str, str, str], Collected] = {}
@@ -211,10 +263,10 @@ class Results:
             self.problem = True
             yield Line(f"--output {output.text}: not everything is saved: {plain(problem)}", "bad")
 
-    def _discarded(
+    def _rest(
         self, written: Sequence[Written], claims: Sequence[ClaimContents]
     ) -> tuple[list[str], list[str]]:
-        """Return what was discarded, and the options that would have saved it."""
+        """Return what no option saves, and the options that would have saved it."""
         paths: dict[str, list[int]] = {}
         pods: dict[str, set[str]] = {}
         complete = True
@@ -242,9 +294,8 @@ class Results:
                 f"({', '.join(named)} of {of})"
             )
             keep.append(f"--output DIR:{plain(largest[0])}")
-        filled = [claim for claim in claims if claim.files]
-        parts += [f"PersistentVolumeClaim {claim.name}: {_counted(claim)}" for claim in filled]
-        if filled:
+        parts += [f"PersistentVolumeClaim {claim.name}: {_counted(claim)}" for claim in claims]
+        if claims:
             keep.append("--output DIR")
         return parts, keep
 

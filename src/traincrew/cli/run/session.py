@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import shlex
+from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO
 
 from traincrew.cli.cluster.embedded import Embedded
@@ -13,6 +14,7 @@ from traincrew.cli.cluster.runs import RunJob, announce
 from traincrew.cli.cluster.selection import program
 from traincrew.cli.display.records import Line
 from traincrew.cli.errors import BadInput
+from traincrew.cli.run.additions import without_script
 from traincrew.cli.run.lifecycle import Lifecycle
 from traincrew.cli.run.preflight import check_bare, check_images, prepare_images
 from traincrew.cli.run.results import Results
@@ -35,6 +37,11 @@ if TYPE_CHECKING:
     from traincrew.engine.client import Client
     from traincrew.local.node import PodOptions
 
+_NEXT = {
+    True: "Next: keep a cluster for kubectl: traincrew up; on yours: run --context NAME",
+    False: "Next: correct it and run it again; --keep keeps the cluster to look into",
+}
+"""What users can do after a run that has succeeded, or failed."""
 _FIXES = {
     "insufficient-gpu": "ask for fewer GPUs, or run it with --gpus N: the nodes offer N GPUs,"
     " pretended if this machine has fewer",
@@ -105,10 +112,13 @@ class Session:
         self._live = Live(self._interrupt, verbose=verbose, no_colour=no_colour, stream=stream)
         self._view = self._live.view
         self._console = self._live.console
+        mounts = pods.mounts if pods is not None else ()
+        self._view.without_script = partial(without_script, mounts=mounts)
         self._embedded = Embedded(chosen, None, self._pulled, pods, self._removed)
         self._client: Client
         self._lifecycle: Lifecycle
         self._jobs: list[Document] = []
+        self._next = ""
 
     # -- the run ------------------------------------------------------------------------------
 
@@ -151,6 +161,8 @@ class Session:
             self._console.show([Line(f"Ended by {end.cause}{removed}.", "bad")])
         elif self._at_end is not None:
             await self._at_end(self._client)
+        if isinstance(end, int) and self._live.live and not self._keep:
+            self._next = _NEXT[end == 0]
         if self._keep and not self._interrupt.happened:
             await self._stay()
         return end.code if isinstance(end, Interrupted) else end
@@ -182,6 +194,8 @@ class Session:
             await self._serve_page()
         if not self._library:
             self._announce()
+            if self._embedded.has_namespaces and (warning := self._results.warning):
+                self._live.say(warning)
 
     async def _follow(self) -> int:
         """Show the jobs until they end, or the cluster or an image fails."""
@@ -265,6 +279,8 @@ class Session:
         try:
             if self._created_any:
                 self._console.show(self._results.lines(*await self._embedded.end_pods()))
+            if self._next:
+                self._console.show([Line(self._next)])
         finally:
             self._results.remove()
             await self._embedded.stop()

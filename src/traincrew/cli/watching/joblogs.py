@@ -14,7 +14,9 @@ from traincrew.cli.display.objects import Job, Pod, decode
 from traincrew.cli.display.text import plain
 from traincrew.cli.display.view import TerminalView
 from traincrew.cli.errors import BadInput
+from traincrew.cli.jobview.why import explain
 from traincrew.cli.watching.follow import Position, has_run
+from traincrew.cli.watching.gather import gather
 from traincrew.cli.watching.interrupt import Interrupt
 from traincrew.cli.watching.jobwatch import JobWatch
 from traincrew.cli.watching.kinds import find, scope_of
@@ -147,11 +149,9 @@ class _JobLogs:
         """Show what there is, and follow if wanted."""
         pods = await self._pods()
         sources = [source for pod in pods for source in self._sources(pod)]
-        if not pods and not self._choice.follow:
-            status = self._job.status
-            state = ": ".join(filter(None, (status.phase or "Pending", status.message)))
-            _say(f"{self._name} has no pods now ({plain(state)})")
         choice = self._choice
+        if not sources and not (choice.previous and pods):
+            await self._say_why_not(pods)
         how = Reading(choice.tail, choice.previous, whole_lines=choice.follow)
         shown = False
         async for _, source, line in merged(self._client, sources, how, self._failed):
@@ -164,6 +164,20 @@ class _JobLogs:
         if self._choice.follow:
             await self._follow()
         return int(self._unreadable)
+
+    async def _say_why_not(self, pods: list[Pod]) -> None:
+        """Say why there is no log, as `traincrew why` does.
+
+        Raises:
+            CommandFailed: The job is gone.
+        """
+        resource, metadata = self._served.resource, self._job.metadata
+        word = f"{resource.plural}.{resource.group}/{metadata.name}"
+        found = explain((await gather(self._client, word, metadata.namespace)).facts)
+        what = "no container of it has run" if pods else "it has no pods now"
+        _say(f"{self._name} has no logs, because {what}. {found.text}")
+        if found.fix:
+            _say(f"what to do: {found.fix}")
 
     @property
     def _name(self) -> str:

@@ -40,6 +40,7 @@ class _Running(NamedTuple):
 
     name: str
     kubeconfig: str
+    option: str
     run: Run | None = None
 
 
@@ -66,7 +67,8 @@ def choose(kubeconfig: str | None, context: str | None) -> Target:
         return Target(config, given.name, run=given.run)
     doubt = ""
     if running and not explicit:
-        doubt = f"an embedded cluster is running as well: {' or '.join(map(_option, running))}"
+        others = " or ".join(each.option for each in running)
+        doubt = f"an embedded cluster is running as well: {others}"
     name = f"context {config.context}" if config.context else "the cluster of this pod"
     return Target(config, plain(f"{name} ({config.server})"), doubt)
 
@@ -85,11 +87,16 @@ def option_for(run: Run) -> tuple[str, ...]:
 
 def _running() -> list[_Running]:
     up = [
-        _Running(f"the embedded cluster {files.name!r}", str(files.kubeconfig))
+        _Running(
+            f"the embedded cluster {files.name!r}", str(files.kubeconfig), f"--name {files.name}"
+        )
         for files in sorted(all_clusters(), key=lambda files: files.name != DEFAULT_NAME)
         if files.state().kind == "running"
     ]
-    return up + [_Running(_name_of(run), run.kubeconfig, run) for run in runs()]
+    return up + [
+        _Running(_name_of(run), run.kubeconfig, f"--kubeconfig {run.kubeconfig}", run)
+        for run in runs()
+    ]
 
 
 def _name_of(run: Run) -> str:
@@ -97,17 +104,13 @@ def _name_of(run: Run) -> str:
     return plain(f"the cluster of `traincrew run`: {jobs}")
 
 
-def _option(one: _Running) -> str:
-    return f"--kubeconfig {one.kubeconfig}"
-
-
 def _embedded(running: list[_Running]) -> Target:
     default = f"the embedded cluster {DEFAULT_NAME!r}"
     chosen = [one for one in running if one.name == default] or running
     if len(chosen) > 1:
-        choices = "\n".join(f"  {_option(one)}  ({one.name})" for one in chosen)
+        choices = "\n".join(f"  {one.option}  ({one.name})" for one in chosen)
         raise BadInput(f"several embedded clusters are running; choose one:\n{choices}")
     (one,) = chosen
-    others = [_option(other) for other in running if other is not one]
+    others = [other.option for other in running if other is not one]
     doubt = f"others are running as well: {', '.join(others)}" if others else ""
     return Target(load_config(one.kubeconfig), one.name, doubt, one.run)

@@ -8,7 +8,8 @@ an image builds its environment once, into a cache.
 
 from traincrew.local.images.environment import Environment, EnvironmentStatus
 from traincrew.local.images.errors import BuildError, CatalogError, ImagePullError
-from traincrew.local.images.store import ImageStore, default_catalog
+from traincrew.local.images.mapping import default_catalog, user_catalogs
+from traincrew.local.images.store import ImageStore
 from traincrew.local.images.uv import Measurement, Notice
 
 __all__ = [
@@ -21,4 +22,5 @@ __all__ = [
     "Measurement",
     "Notice",
     "default_catalog",
+    "user_catalogs",
 ]

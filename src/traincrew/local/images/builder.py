@@ -250,6 +250,7 @@ class _Build:
             requirements=definition.requirements,
             seconds=round(seconds, 1),
         )
+        self.progress("noting what its files contain")
         await asyncio.to_thread(finish, self.path, marker)
         self.progress(f"environment ready in {time.monotonic() - started:.1f} s")
 

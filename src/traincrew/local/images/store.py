@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
+import shlex
 import shutil
 import sys
 from collections.abc import Callable, Sequence
@@ -35,12 +35,6 @@ Progress = Callable[[str], None]
 # The search path of container images, then that of package managers on this machine.
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _MACOS_PATH = "/opt/homebrew/bin:/opt/homebrew/sbin"
-
-
-def default_catalog() -> Path:
-    """Return the default path of the user's own catalog."""
-    base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
-    return Path(base) / "traincrew" / "environments.yaml"
 
 
 class ImageStore:
@@ -192,15 +186,10 @@ class ImageStore:
     def _find(self, image: str, reference: ImageReference) -> Definition:
         definition = self._current_catalog(image).find(reference)
         if definition is None:
-            place = self.catalogs[0] if self.catalogs else default_catalog()
-            name = reference.familiar_name
             raise ImagePullError(
                 "ErrImagePull",
-                f'image "{image}": no environment is defined for it; under "environments:" in '
-                f"{place} "
-                f'add  - {{name: {name.rsplit("/", 1)[-1]}, images: ["{name}"], python: current}}  '
-                'for the Python traincrew runs on, or python: "3.11" with requirements '
-                "(docs/guides/environments.md)",
+                f'image "{image}": no environment is defined for it; define one: traincrew images'
+                f" map {shlex.quote(image)} --python 3.11 --requirements requirements.txt",
             )
         return definition
 

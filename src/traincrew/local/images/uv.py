@@ -143,7 +143,8 @@ class Uv:
         while True:
             await asyncio.sleep(_TICK_SECONDS)
             detail = screen.progress()
-            if not detail or " of " not in detail:
+            # Whatever has no rate looks like a hang if its line stays the same.
+            if "/s: " not in detail:
                 detail = f"{detail or what} ({time.monotonic() - started:.0f} s)"
             self._progress(Measurement(detail))
 

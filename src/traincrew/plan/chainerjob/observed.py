@@ -11,7 +11,7 @@ from traincrew.api.kinds.chainerjob.types import MASTER
 from traincrew.api.meta import parse_time
 from traincrew.api.reasons import Cause
 from traincrew.plan.chainerjob.children import Names
-from traincrew.plan.shared import lifecycle, podrecords, pods, stall
+from traincrew.plan.shared import lifecycle, podrecords, pods, runpolicy, stall
 from traincrew.plan.shared.lifecycle import Outcome, Status
 from traincrew.plan.shared.model import ChildKey, Observed
 from traincrew.plan.shared.views import BatchJobView, ObservedPod, StatefulSetView
@@ -211,7 +211,11 @@ class ObservedJob:
         leaving = newest is not None and newest.metadata.deletion_timestamp is not None
         was = self.stored.condition(lifecycle.RUNNING)
         if (newest is None or leaving) and was is not None and self._past_deadline(spec):
-            return self._unchanged(was)
+            word, reason, message = self._unchanged(was)
+            decided = self.job.condition("FailureTarget")
+            if leaving and decided is not None:
+                message = decided.get("message") or message
+            return word, reason, message
         trouble = (
             pods.not_ready_reason(newest, self.now, NAMED)
             if newest is not None and not newest.finished
@@ -222,11 +226,12 @@ class ObservedJob:
         if self._retrying(spec) or (updated.replica_statuses[MASTER].restarts and was_ready):
             limit = spec.backoff_limit
             retries = f"{self._failures()}/{DEFAULT_BACKOFF_LIMIT if limit is None else limit}"
-            message = f"The master is tried again ({retries} retries used)"
+            again = f"tried again{self._wait(newest)} ({retries} retries used)"
+            message = f"The master is {again}"
             reason, last = "MasterFailed", self._last_failure()
             if stalled := lifecycle.reported_stall(self.stored):
                 reason = stall.NO_PROGRESS
-                message = f"{stalled}; the master is tried again ({retries} retries used)"
+                message = f"{stalled}; the master is {again}"
             elif last is not None:
                 message += f"; last failure: {pods.failure(last, NAMED)}"
             if trouble is not None:
@@ -278,6 +283,17 @@ class ObservedJob:
     def _failures(self) -> int:
         assert self.job is not None
         return int(self.job.status.get("failed") or 0)
+
+    def _wait(self, newest: ObservedPod | None) -> str:
+        """Return for how long the Job waits before it creates another pod, as words.
+
+        A Job waits for 10 s after the first failure in a row, then twice as long each time, and at
+        most for 600 s (upstream ``DefaultJobPodFailureBackOff``, ``MaxJobPodFailureBackOff``).
+        """
+        count = self._failures()
+        if not count or (newest is not None and not newest.finished):
+            return ""
+        return runpolicy.backoff_words(timedelta(seconds=min(10 * 2 ** min(count - 1, 6), 600)))
 
     def _retrying(self, spec: ChainerJobSpec) -> bool:
         """Whether the Job has counted a failure and has retries left."""

@@ -229,7 +229,7 @@ class _Planner(JobPlanner[ElasticJobSpec, ElasticJobStatus]):
         )
         lost = [(place, pod) for place in failed if (pod := current.pod(place)) is not None]
         lost.sort(key=lambda each: failing.order(pods.ended_at(each[1], NAMED), *each[0]))
-        why = pods.first_few([pods.failure(pod, NAMED) for _, pod in lost])
+        why = pods.first_few(pods.failures((pod for _, pod in lost), NAMED))
         return self.failure(Cause.PROGRAM, f"{text} {why}")
 
     def at_end(self, plan: Plan, spec: ElasticJobSpec, outcome: Outcome) -> None:  # noqa: ARG002

@@ -17,6 +17,7 @@ refused writes are handled here, and how long to wait for each of them.
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 import msgspec
@@ -43,6 +44,8 @@ from traincrew.plan.shared.model import (
 
 RESOURCE_EXISTS_RETRY_SECONDS = 30.0
 """The deletion of an object that is not managed by the job triggers no reconcile, so requeue."""
+
+_LEAVING = re.compile(r";? \d+ pods? (?:is|are) being ended\.?$")
 
 _MAX_LOGS_READ = 3
 """Maximum number of logs read for one message; it shows this many failures."""
@@ -311,10 +314,28 @@ class JobPlanner(PlanAssembly[Spec, AnyStatus]):
             self.progress(spec, numbers, found), sync_reason=reason, sync_problem=message
         )
         if not restart:
-            return progress
+            return self._with_leaving(progress)
         return msgspec.structs.replace(
             progress, reason=stall.NO_PROGRESS, message=restart, running=False, restarting=True
         )
+
+    def _with_leaving(self, progress: Progress) -> Progress:
+        """Add how many pods are being ended, beside those that the message explains.
+
+        They hold resources until then, which may take as long as their grace period.
+        """
+        leaving = [
+            pod
+            for pod in self.observed.pods
+            if pod.metadata.deletion_timestamp is not None and pod.active
+        ]
+        # Kinds repeat the stored message while they wait for another controller.
+        message = _LEAVING.sub("", progress.message)
+        count = sum(pod.metadata.name not in message for pod in leaving)
+        if progress.running and not progress.restarting and count:
+            text = f"{pods.quantity(count, 'pod')} {'is' if count == 1 else 'are'} being ended"
+            message += f" {text}." if message.endswith(".") else f"; {text}"
+        return msgspec.structs.replace(progress, message=message)
 
     def _not_starting(self, spec: Spec, progress: Progress, left: float | None) -> Outcome | None:
         """Return the outcome of a job whose pods will not start, if that is certain.

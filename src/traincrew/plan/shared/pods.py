@@ -13,7 +13,7 @@ import msgspec
 from traincrew.api.meta import parse_time
 from traincrew.plan.shared import failing, programs, torchrun
 from traincrew.plan.shared.model import LogKey
-from traincrew.plan.shared.text import exceptions_in, printable
+from traincrew.plan.shared.text import each_once, exceptions_in, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -228,13 +228,23 @@ def termination_text(message: str) -> str:
     if exceptions := exceptions_in(output):
         return "".join(exceptions[-1])
     lines = [line.strip() for line in output.splitlines() if any(map(str.isalnum, line))]
-    return " ".join(lines[-_LAST_LINES:])
+    return " ".join(each_once(lines)[-_LAST_LINES:])
 
 
 def _without_epilogue(message: str) -> str:
     """Return a message without the epilogue of mpiexec."""
     parts = [part for part in _RULER.split(message) if part.strip()]
     return "\n".join(part for part in parts if not _EPILOGUE.match(part))
+
+
+def output_of_programs(lines: list[str]) -> list[str]:
+    """Return the lines of a log that the failed programs wrote, each of them once.
+
+    Without the reports of torchrun and mpiexec, unless there is nothing else.
+    """
+    own = torchrun.own_lines(lines)
+    found = each_once(_without_epilogue("\n".join(own)).splitlines())
+    return "\n".join(found).strip("\n").splitlines() or own
 
 
 def hides_cause(message: str) -> bool:
@@ -330,6 +340,17 @@ def failure(pod: ObservedPod, named: Collection[str] = ()) -> str:
         return f"pod {pod.metadata.name} was deleted"
     text = " ".join(part for part in (pod.status.reason, pod.status.message) if part)
     return shorten(f"pod {pod.metadata.name}: {text or 'no reason given'}")
+
+
+def failures(failed: Iterable[ObservedPod], named: Collection[str] = ()) -> list[str]:
+    """Return why each pod has failed; what an earlier one says as well is not repeated."""
+    said: set[str] = set()
+    lines = []
+    for pod in failed:
+        who, _, what = failure(pod, named).partition(": ")
+        lines.append(f"{who}: {'the same' if what in said else what}")
+        said.add(what)
+    return lines
 
 
 def was_disrupted(pod: ObservedPod) -> bool:

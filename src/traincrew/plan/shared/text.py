@@ -15,8 +15,9 @@ _SEQUENCE = re.compile(
 )
 """A string that is not ended ends with its line, so that it cannot hide the lines after it."""
 _BREAKS = re.compile("\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+_TAGS = r"(?:\[[^\]]*\](?:<\w+>)?: ?)*"
 _EXCEPTION = re.compile(
-    r"(?P<tags>(?:\[[^\]]*\](?:<\w+>)?: ?)*)"
+    rf"(?P<tags>{_TAGS})"
     r"(?P<text>[A-Za-z_][\w.]*(?:Error|Exception)(?:: \S.*)?)"
 )
 """Also after the tags of launchers, such as ``[rank1]:`` or ``[1,0]<stderr>:``.
@@ -47,3 +48,12 @@ def exceptions_in(text: str) -> list[tuple[str, str]]:
     """Return tags and text of each line of a log that names an exception, in order."""
     found = (_EXCEPTION.fullmatch(line.strip()) for line in text.splitlines())
     return [(line["tags"], line["text"]) for line in found if line is not None]
+
+
+def each_once(lines: list[str]) -> list[str]:
+    """Return lines without earlier copies: what several ranks say is said by the last one.
+
+    The tags of launchers do not tell two lines apart.
+    """
+    last = {re.sub(rf"^{_TAGS}", "", line): index for index, line in enumerate(lines)}
+    return [lines[index] for index in sorted(last.values())]

@@ -22,10 +22,12 @@ if TYPE_CHECKING:
 
 __all__ = ["explain"]
 
-_DELAY = re.compile(r"\b(?:restarted|recreated) in \d+ s\b")
+_DELAY = re.compile(r"\b(?:restarted|recreated|tried again) in \d+ s\b")
 """The back-off in the message of a job (`traincrew.plan.shared.runpolicy.backoff_words`)."""
 SEEN_SECONDS = 10.0
 """An operator that runs writes a status sooner."""
+_SAYS_WHAT_ENDS = {"deleted", "node-lost", "stuck-terminating"}
+"""Causes whose texts are about pods that are being ended."""
 
 
 def explain(facts: Facts) -> Explanation:
@@ -43,6 +45,8 @@ def explain(facts: Facts) -> Explanation:
         found = _suspended(facts, suspended)
     else:
         found = _unfinished(facts)
+    if found.cause not in _SAYS_WHAT_ENDS and (words := ending.pods_that_end(facts)):
+        found = replace(found, text=f"{found.text.rstrip('.')}. {words}")
     return replace(found, evidence=tuple(dict.fromkeys(found.evidence))[:SHOWN])
 
 
@@ -128,8 +132,19 @@ def _late_edit(facts: Facts) -> Explanation | None:
 
 
 def _failed(facts: Facts, condition: Condition) -> Explanation:
-    if late := _late_edit(facts):
-        return late
+    found = _failure(facts, condition)
+    late = _late_edit(facts)
+    if late is None:
+        return found
+    return replace(
+        found,
+        text=f"{found.text.rstrip('.')}. Its spec was changed after that, which has no effect.",
+        evidence=(*found.evidence[: SHOWN - 1], *late.evidence),
+        fix=f"{found.fix}; to run what you changed, delete the job and create it again",
+    )
+
+
+def _failure(facts: Facts, condition: Condition) -> Explanation:
     quoted, message = _quoted(condition), brief(condition.message)
     program = _failed_pod(facts)
     evidence = (quoted, *(program.evidence if program is not None else ()))
@@ -240,6 +255,8 @@ def _unfinished(facts: Facts) -> Explanation:
     if (taken := _worst(facts, starting.port_taken)) is not None:
         return taken  # its pods run, and talk to another program
     trouble = creating.refused_pods(facts) or _worst_of_all(facts)
+    if trouble is None or trouble.cause == "not-ready":  # as are pods without their program
+        trouble = _worst(facts, ending.kept_by_another) or trouble
     status = facts.job.status
     if (restarting := status.true("Restarting")) is not None:
         return _restarting(facts, restarting, trouble)
@@ -299,11 +316,15 @@ def _restart(facts: Facts, condition: Condition, trouble: Explanation | None) ->
 
 def _running(facts: Facts, condition: Condition, trouble: Explanation | None) -> Explanation:
     quoted = _quoted(condition)
+    if trouble is not None and trouble.cause == ending.KEPT:
+        return trouble
     if trouble is not None:
         text = f"{facts.title} runs, but not with all of its pods. {trouble.text}"
         return replace(trouble, text=text, evidence=(*trouble.evidence, quoted))
     if (stalled := advancing.not_advancing(facts)) is not None:
         return replace(stalled, evidence=(*stalled.evidence, quoted))
+    if (over := ending.failing(facts)) is not None:
+        return replace(over, evidence=(*over.evidence, quoted))
     fitted = facts.job.status.true("Fitted")
     if fitted is not None:
         return Explanation(

@@ -6,7 +6,9 @@ import re
 import signal
 from typing import TYPE_CHECKING
 
-from traincrew.cli.display.programs import that_can_fail
+from traincrew.cli.display.failures import missing_script, mount_of
+from traincrew.cli.display.programs import program, that_can_fail
+from traincrew.cli.display.text import moment
 from traincrew.cli.jobview.why.facts import Explanation, brief
 from traincrew.plan.shared.pods import termination_text
 
@@ -14,9 +16,20 @@ if TYPE_CHECKING:
     from traincrew.cli.display.objects import Condition, ContainerStatus, Pod
     from traincrew.cli.jobview.why.facts import Facts
 
-__all__ = ["disrupted", "ended_badly", "failed_pod", "stuck"]
+__all__ = [
+    "KEPT",
+    "disrupted",
+    "ended_badly",
+    "failed_pod",
+    "failing",
+    "kept_by_another",
+    "pods_that_end",
+    "stuck",
+]
 
 STUCK_SECONDS = 60.0
+KEPT = "kept-by-sidecar"
+"""Cause of a pod that another container keeps from ending after its program."""
 
 _DISRUPTIONS = {
     "PreemptionByScheduler": (
@@ -166,6 +179,14 @@ def ended_badly(
             evidence=tuple(evidence),
             fix="the program of a worker runs until it is stopped (sleep infinity, or sshd)",
         )
+    if (script := missing_script(words)) is not None:
+        return Explanation(
+            cause="script-not-found",
+            text=f"{subject} failed: its script {script} is not in its image.{again}",
+            evidence=tuple(evidence),
+            fix="put it into the image, or mount a volume that has it (with traincrew run:"
+            f" {mount_of(script)})",
+        )
     init = any(one.name == container.name for one in pod.spec.init_containers)
     known = _CODES.get(ended.exit_code)
     if known is not None and not (words and ended.exit_code in {134, 137, 143}):
@@ -283,4 +304,67 @@ def stuck(facts: Facts, pod: Pod, subject: str) -> Explanation | None:
         evidence=(f"pod {pod.metadata.name} on node {node} is being deleted",),
         fix=f"kubectl describe pod -n {facts.namespace} {pod.metadata.name} shows finalizers and"
         " events",
+    )
+
+
+def pods_that_end(facts: Facts) -> str:
+    """Return which pods are being ended, and until when at the latest; "" if none is.
+
+    The deletion timestamp of a pod is the time at which its grace period is over.
+    """
+    leaving = [
+        pod
+        for pod in facts.pods
+        if pod.metadata.deletion_timestamp is not None and not pod.status.ended
+    ]
+    if not leaving:
+        return ""
+    ends = [moment(pod.metadata.deletion_timestamp) or facts.now for pod in leaving]
+    left = (max(ends) - facts.now).total_seconds()
+    until = f", which may take {left:.0f} s more" if left > 0 else ""
+    if len(leaving) == 1:
+        return f"Pod {leaving[0].metadata.name} is being ended{until}."
+    who = "All" if len(leaving) == len(facts.pods) else len(leaving)
+    return f"{who} of its pods are being ended{until}."
+
+
+def failing(facts: Facts) -> Explanation | None:
+    """Explain a job whose end is decided, and which waits for its pods to end.
+
+    A Job has the condition ``FailureTarget`` from that decision on (KEP-3939).
+    """
+    decided = facts.job.status.true("FailureTarget")
+    if decided is None:
+        return None
+    return Explanation(
+        cause="failing",
+        text=f"{facts.title} is about to fail: {brief(decided.message).rstrip('.')}. It waits"
+        " for its pods to end.",
+        evidence=(f"condition FailureTarget=True: {decided.reason}: {brief(decided.message)}",),
+        fix="wait until they have ended",
+    )
+
+
+def kept_by_another(_facts: Facts, pod: Pod, subject: str) -> Explanation | None:
+    """Explain a pod whose program has ended, and that another container keeps from ending."""
+    own = program(pod)
+    ended = own.state.terminated if own is not None else None
+    if own is None or ended is None or pod.metadata.deletion_timestamp is not None:
+        return None
+    names = [each.name for each in pod.status.container_statuses if each.state.running is not None]
+    if not names:
+        return None
+    who = f"container {names[0]}" if len(names) == 1 else f"containers {', '.join(names)}"
+    still, it = ("runs", "it") if len(names) == 1 else ("run", "them")
+    name = pod.metadata.name
+    return Explanation(
+        cause=KEPT,
+        text=f"{subject} does not end: its program ended with exit code {ended.exit_code}, but"
+        f" {who} still {still}.",
+        evidence=(
+            f"container {own.name} of pod {name}: exit code {ended.exit_code}",
+            *(f"container {each} of pod {name} is running" for each in names),
+        ),
+        fix=f"make {it} a sidecar, which ends with the program: an entry of initContainers with"
+        " restartPolicy: Always; or let it end by itself",
     )

@@ -22,7 +22,8 @@ IMAGE = (
         "no-environment",
         r"no environment is defined",
         "{subject} cannot start: the embedded cluster has no environment for image {image}",
-        "define one (docs/guides/environments.md); traincrew images list shows those there are",
+        "define one, which the cluster finds by itself: traincrew images map {image} --python 3.11"
+        " --requirements requirements.txt; traincrew images list shows those there are",
     ),
     Rule(
         "image-name",

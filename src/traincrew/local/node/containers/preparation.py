@@ -340,12 +340,15 @@ def _process(
 def _report(what: _Subject, volumes: list[VolumeMount]) -> Report | None:
     """Return what to report and collect when the container has ended."""
     pod, options = what.pod, what.context.pod_options
-    if not options.report and not options.collect:
+    if not options.report and not options.collect and options.keep is None:
         return None
     name = str(what.container["name"])
+    place = Path(pod.namespace) / pod.name / name / str(what.instance.number)
     collect = []
+    if (keep := options.keep) is not None:
+        collect.append(Collect("/", str(keep / place), budget=str(keep / "budget")))
     for path, directory in options.collect:
-        to = str(directory / pod.namespace / pod.name / name / str(what.instance.number))
+        to = str(directory / place)
         holding = [each for each in volumes if is_within(path, each.target)]
         if not holding:
             collect.append(Collect(path, to))

@@ -52,6 +52,9 @@ class PodOptions(Struct, frozen=True, kw_only=True):
         collect: paths in containers and, for each, a directory of this machine to which its
             content is copied when a container ends, as NAMESPACE/POD/CONTAINER/NUMBER. Only where
             pods have a file system of their own. Implies `report`.
+        keep: directory to which everything that containers wrote outside of volumes is copied when
+            they end, as NAMESPACE/POD/CONTAINER/NUMBER, as far as its file `budget` allows (see
+            `sandbox.budget`). Implies `report`.
         claims: directory that holds one directory per PersistentVolumeClaim, named after it, which
             outlives the claim; None for a directory of the node's own.
         claims_namespace: claims of other namespaces are directories NAME@NAMESPACE.
@@ -63,6 +66,7 @@ class PodOptions(Struct, frozen=True, kw_only=True):
     host_directory: Path = Path("/")
     report: bool = False
     collect: tuple[tuple[str, Path], ...] = ()
+    keep: Path | None = None
     claims: Path | None = None
     claims_namespace: str = "default"
     admin_kubeconfig: bool = False

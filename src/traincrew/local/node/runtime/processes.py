@@ -90,12 +90,15 @@ class Collect(Struct, frozen=True):
         to: a directory of the machine, created if something is copied.
         source: the volume that holds it, as a directory of the machine; empty if none does.
         below: the path in that volume.
+        budget: file with the number of bytes that may be copied (see `sandbox.budget`), for a copy
+            without caches; empty for a copy of everything.
     """
 
     path: str
     to: str
     source: str = ""
     below: str = ""
+    budget: str = ""
 
 
 class Report(Struct, frozen=True):

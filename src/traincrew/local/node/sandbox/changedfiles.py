@@ -16,8 +16,10 @@ import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from . import budget
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _DIRECTORY = _FLAGS | os.O_DIRECTORY
@@ -139,7 +141,8 @@ class Written:
         if self._descriptor >= 0:
             with suppress(OSError):
                 report |= self._count()
-        report["collected"] = [self._copy(path, each) for path, each in self._collect]
+        size = report.get("bytes", 0)
+        report["collected"] = [self._copy(path, each, size) for path, each in self._collect]
         with suppress(OSError):
             files.write_json(f"{directory}/written.json", report)
         if self._descriptor >= 0:
@@ -171,9 +174,11 @@ class Written:
                     count[1] += file.status.st_size
         return _counted(files, size, paths, complete=True)
 
-    def _copy(self, path: str, collect: dict[str, Any]) -> dict[str, Any]:
-        """Copy the content of one path to a directory of the machine."""
+    def _copy(self, path: str, collect: dict[str, Any], size: int) -> dict[str, Any]:
+        """Copy the content of one path to a directory of the machine, `size` bytes or less."""
         copy = _Copy(collect["to"])
+        if collect.get("budget"):
+            copy.limit = budget.take(collect["budget"], size)
         try:
             if collect.get("source"):
                 top = os.open(collect["source"], os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
@@ -213,6 +218,7 @@ class _Copy:
         self.files = 0
         self.bytes = 0
         self.problem = ""
+        self.limit: int | None = None
 
     def tree(
         self,
@@ -238,7 +244,7 @@ class _Copy:
                         self._entry(_File(last, status, parent, last), into)
                     return
                 with _opened(parent, last) as directory:
-                    for file in _files(directory):
+                    for file in _files(directory, () if self.limit is None else _CACHES):
                         if is_new(f"{below}/{file.path}".lstrip("/"), file.status):
                             self._entry(file, into)
         except (FileNotFoundError, NotADirectoryError) as error:
@@ -255,6 +261,11 @@ class _Copy:
                 os.unlink(target)
             os.symlink(os.readlink(file.name, dir_fd=file.parent), target)
         elif stat.S_ISREG(file.status.st_mode):
+            if self.limit is not None and (
+                self.bytes + file.status.st_size > self.limit or self.files >= _MAX_ENTRIES
+            ):
+                self.problem = "too large"
+                return
             os.makedirs(os.path.dirname(target), exist_ok=True)
             self.bytes += _copy_file(file.parent, file.name, target)
             self.files += 1
@@ -292,7 +303,7 @@ class _File(NamedTuple):
     name: str
 
 
-def _files(directory: int, skip: frozenset[str] = frozenset(), path: str = "") -> Iterator[_File]:
+def _files(directory: int, skip: Collection[str] = (), path: str = "") -> Iterator[_File]:
     """Yield everything below a directory except directories, by path relative to it.
 
     No link is followed, even if the tree changes meanwhile. Entries that cannot be read or are too
