@@ -6,6 +6,7 @@ They are evaluated here, in the process, by CEL. Semantics and messages:
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from traincrew.local.apiserver.authorization import Attributes
@@ -29,7 +30,7 @@ from traincrew.local.apiserver.values.selectors import SelectorError, from_label
 from .matching import in_version, policy_version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from traincrew.local.apiserver.authorization import Authorizer
     from traincrew.local.apiserver.cel.admission import Program
@@ -47,6 +48,12 @@ POLICY_BUDGET = 500_000
 
 REQUEST_BUDGET = 1_000_000
 """What all policies may cost for one request; there is no such limit upstream."""
+
+_EVALUATION_COST = 500
+"""What it costs besides to evaluate a policy with one parameter."""
+
+_MAX_COMPILED = 256
+"""Policies that are kept compiled."""
 
 _MAX_MESSAGE = 5 * 1024  # bytes; upstream's MaxEvaluatedMessageExpressionSizeBytes
 _CODES = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413, "Invalid": 422}
@@ -144,9 +151,10 @@ class Policies:
                     yield _Denied(denial, name, binding.key[1])
                 continue
             actions = bound.get("validationActions") or ()
+            values = self._values(reviewed, version)
             for param in params:
-                values = self._values(reviewed, version) | {"params": param}
-                evaluation = _Policy(spec, expressions, values, budget)
+                budget[0] -= _EVALUATION_COST
+                evaluation = _Policy(spec, expressions, values | {"params": param()}, budget)
                 for denial in evaluation.validate():
                     if "Deny" in actions:
                         yield _Denied(denial, name, binding.key[1])
@@ -159,6 +167,8 @@ class Policies:
         name = policy.key[1]
         known = self._compiled.get(name)
         if known is None or known[0] != policy.revision:
+            if len(self._compiled) >= _MAX_COMPILED:
+                self._compiled.clear()
             known = self._compiled[name] = (policy.revision, compiled(policy.obj["spec"]))
         return known[1]
 
@@ -176,14 +186,16 @@ class Policies:
         shown = f"{group}/{version}, Kind={kind['kind']}"
         raise _ConfigurationError(f"failed to find resource referenced by paramKind: '{shown}'")
 
-    def _params(self, spec: Document, bound: Document, namespace: str) -> Sequence[Document | None]:
-        """Return the parameters to evaluate a policy with; [None] if it has none.
+    def _params(
+        self, spec: Document, bound: Document, namespace: str
+    ) -> Sequence[Callable[[], Document | None]]:
+        """Return what returns the parameters to evaluate a policy with; one None if it has none.
 
         Semantics: ``CollectParams`` of ``policy_dispatcher.go``.
         """
         kind, reference = spec.get("paramKind"), bound.get("paramRef")
         if kind is None or reference is None:
-            return [None]
+            return [lambda: None]
         resource = self._param_resource(kind)
         assert resource is not None
         where = ""
@@ -211,7 +223,7 @@ class Policies:
         if not found and reference.get("parameterNotFoundAction") == "Deny":
             text = "no params found for policy binding with `Deny` parameterNotFoundAction"
             raise _ConfigurationError(text)
-        return [convert(resource, entry).obj for entry in found]
+        return [partial(_shown, resource, entry) for entry in found]
 
     # -- variables
 
@@ -250,6 +262,11 @@ class Policies:
             "authorizer": Access(ask),
             "authorizer.requestResource": own,
         }
+
+
+def _shown(resource: ResourceType, entry: Entry) -> Document:
+    """Return a stored object as its resource shows it."""
+    return convert(resource, entry).obj
 
 
 def _version(matching: Document, reviewed: Reviewed) -> str:
