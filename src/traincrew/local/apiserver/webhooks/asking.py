@@ -18,6 +18,7 @@ from traincrew.local.apiserver.values.errors import (
 )
 
 from .calling import Reply, WebhookError, call_webhook
+from .describing import admission_request, connect_options, with_metadata
 from .matching import (
     MATCH_ERRORS,
     RequestAttributes,
@@ -50,19 +51,12 @@ _CONFIGURATIONS = {
 _EXEMPT = frozenset({POLICIES, BINDINGS})
 # Limits the retries for an object that changes faster than its webhooks answer.
 _MAX_ROUNDS = 16
-_OPTIONS = {
-    "CREATE": "CreateOptions",
-    "UPDATE": "UpdateOptions",
-    "DELETE": "DeleteOptions",
-    "CONNECT": "",
-}
 _STREAMS = {
     "attach": "PodAttachOptions",
     "exec": "PodExecOptions",
     "portforward": "PodPortForwardOptions",
 }
 _PROXIES = {"pods": "PodProxyOptions", "services": "ServiceProxyOptions"}
-_FLAGS = ("stdin", "stdout", "stderr", "tty")
 _DRY_RUN_SAFE = {"None", "NoneOnDryRun"}
 
 
@@ -109,7 +103,7 @@ class Webhooks:
         Raises:
             StatusError: A webhook denies it or cannot be called, or the object keeps changing.
         """
-        request = self._request(call, resource, answers, proposal)
+        request = admission_request(call, resource, answers, proposal)
         if proposal.operation != "DELETE":
             answers.rounds += 1
             if answers.rounds > _MAX_ROUNDS:
@@ -140,12 +134,9 @@ class Webhooks:
         if kind is None or not self.may_match(resource):
             return
         answers = AdmissionAnswers()
-        document: Document = {"kind": kind, "apiVersion": "v1", "metadata": {}}
-        document |= {flag: True for flag in _FLAGS if call.flag(flag)}
-        document |= {"container": call.text("container")} if call.text("container") else {}
-        document |= {"command": call.query["command"]} if "command" in call.query else {}
+        document = connect_options(call, kind)
         proposal = Proposal("validating", "CONNECT", document, None, None)
-        request = self._request(call, resource, answers, proposal)
+        request = admission_request(call, resource, answers, proposal)
         namespace = call.target.namespace or ""
         request |= {"name": call.target.name, "namespace": namespace, "options": None}
         request["object"] = {key: value for key, value in document.items() if key != "metadata"}
@@ -181,11 +172,11 @@ class Webhooks:
         """
         if not self._has_policies(resource):
             return
-        new, old = _with_metadata(new), None if old is None else _with_metadata(old)
+        new, old = with_metadata(new), None if old is None else with_metadata(old)
         answers = AdmissionAnswers()
         answers.dry_run = bool(call.query.get("dryRun"))
         proposal = Proposal("validating", operation, new, old, None)
-        request = self._request(call, resource, answers, proposal)
+        request = admission_request(call, resource, answers, proposal)
         namespace = call.target.namespace or ""
         name = call.target.name or request["name"]
         request |= {"name": name, "namespace": namespace}
@@ -276,36 +267,6 @@ class Webhooks:
         )
 
     # -- calling
-
-    def _request(
-        self, call: Call, resource: ResourceType, answers: AdmissionAnswers, proposal: Proposal
-    ) -> Document:
-        shown = proposal.new if proposal.new is not None else proposal.old
-        assert shown is not None
-        kind = {"group": resource.group, "version": resource.version, "kind": resource.kind}
-        plural = {
-            "group": resource.group, "version": resource.version, "resource": resource.plural
-        }  # fmt: skip
-        name = shown["metadata"].get("name", "")
-        namespace = shown["metadata"].get("namespace", "")
-        part = call.target.subresource
-        subresource = {"subResource": part, "requestSubResource": part} if part else {}
-        options = {"kind": _OPTIONS[proposal.operation], "apiVersion": "meta.k8s.io/v1"}
-        return {
-            "kind": kind,
-            "resource": plural,
-            "requestKind": kind,
-            "requestResource": plural,
-            **subresource,
-            "name": name,
-            "namespace": name if resource.identifier == "namespaces" else namespace,
-            "operation": proposal.operation,
-            "userInfo": call.user,
-            "object": proposal.new,
-            "oldObject": proposal.old,
-            "dryRun": answers.dry_run,
-            "options": options,
-        }
 
     async def _mutate(
         self, request: Document, attributes: RequestAttributes, answers: AdmissionAnswers
@@ -405,15 +366,6 @@ def _has_webhooks(resource: ResourceType) -> bool:
 def _in_version(request: Document, version: str) -> Document:
     """Return the request for one webhook: with its own UID, in a version that the webhook knows."""
     return {**in_version(request, version), "uid": str(uuid.uuid4())}
-
-
-def _with_metadata(document: Document) -> Document:
-    """Return a document that was not checked, with metadata and labels of the right types."""
-    metadata = document.get("metadata")
-    metadata = dict(metadata) if isinstance(metadata, dict) else {}
-    if not isinstance(metadata.get("labels"), dict):
-        metadata.pop("labels", None)
-    return {**document, "metadata": metadata}
 
 
 def _failed(webhook: Webhook, error: WebhookError) -> StatusError:

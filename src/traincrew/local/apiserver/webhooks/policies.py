@@ -10,30 +10,21 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from traincrew.local.apiserver.authorization import Attributes
-from traincrew.local.apiserver.cel.admission import (
-    OUT_OF_BUDGET,
-    CelError,
-    CompilationError,
-    CostExceededError,
-    Evaluation,
-    namespace_value,
-    request_value,
-)
+from traincrew.local.apiserver.cel.admission import namespace_value, request_value
 from traincrew.local.apiserver.cel.authorizing import Access, Decision
 from traincrew.local.apiserver.kinds.admissionregistration.expressions import compiled
 from traincrew.local.apiserver.kinds.admissionregistration.identifiers import BINDINGS, POLICIES
 from traincrew.local.apiserver.reads.representation import convert
-from traincrew.local.apiserver.values.documents import items
 from traincrew.local.apiserver.values.errors import StatusError, forbidden
 from traincrew.local.apiserver.values.selectors import SelectorError, from_label_selector
 
+from .decisions import Denial, PolicyEvaluation
 from .matching import in_version, policy_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from traincrew.local.apiserver.authorization import Authorizer
-    from traincrew.local.apiserver.cel.admission import Program
     from traincrew.local.apiserver.kinds.admissionregistration.expressions import Expressions
     from traincrew.local.apiserver.registry import Registry, ResourceType
     from traincrew.local.apiserver.storage import Entry, Storage
@@ -42,9 +33,6 @@ if TYPE_CHECKING:
     from .matching import Reviewed
 
 __all__ = ["Policies"]
-
-POLICY_BUDGET = 500_000
-"""What one policy may cost for one request and parameter (upstream: 10,000,000)."""
 
 REQUEST_BUDGET = 1_000_000
 """What all policies may cost for one request; there is no such limit upstream."""
@@ -55,7 +43,6 @@ _EVALUATION_COST = 500
 _MAX_COMPILED = 256
 """Policies that are kept compiled."""
 
-_MAX_MESSAGE = 5 * 1024  # bytes; upstream's MaxEvaluatedMessageExpressionSizeBytes
 _CODES = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413, "Invalid": 422}
 
 
@@ -63,17 +50,10 @@ class _ConfigurationError(Exception):
     """A policy or binding cannot be applied; the message says why."""
 
 
-class _Denial(NamedTuple):
-    """One validation that a request fails, or an error where the failure policy is Fail."""
-
-    message: str
-    reason: str = "Invalid"
-
-
 class _Denied(NamedTuple):
     """A denial, and by whom; no binding if the policy itself is wrong."""
 
-    denial: _Denial
+    denial: Denial
     policy: str
     binding: str = ""
 
@@ -136,7 +116,7 @@ class Policies:
             self._check_param_kind(spec.get("paramKind"))
         except (_ConfigurationError, SelectorError) as error:
             if not ignored:
-                yield _Denied(_Denial(f"failed to configure policy: {error}"), name)
+                yield _Denied(Denial(f"failed to configure policy: {error}"), name)
             return
         expressions = self._expressions(policy)
         for binding in bindings:
@@ -147,14 +127,16 @@ class Policies:
                 params = self._params(spec, bound, reviewed.request["namespace"])
             except (_ConfigurationError, SelectorError) as error:
                 if not ignored:
-                    denial = _Denial(f"failed to configure binding: {error}")
+                    denial = Denial(f"failed to configure binding: {error}")
                     yield _Denied(denial, name, binding.key[1])
                 continue
             actions = bound.get("validationActions") or ()
             values = self._values(reviewed, version)
             for param in params:
                 budget[0] -= _EVALUATION_COST
-                evaluation = _Policy(spec, expressions, values | {"params": param()}, budget)
+                evaluation = PolicyEvaluation(
+                    spec, expressions, values | {"params": param()}, budget
+                )
                 for denial in evaluation.validate():
                     if "Deny" in actions:
                         yield _Denied(denial, name, binding.key[1])
@@ -281,138 +263,10 @@ def _service_account(namespace: str, name: str) -> Document:
     }
 
 
-def _warn(warnings: list[str], policy: str, binding: str, denial: _Denial) -> None:
+def _warn(warnings: list[str], policy: str, binding: str, denial: Denial) -> None:
     text = f"Validation failed for ValidatingAdmissionPolicy '{policy}' with binding '{binding}'"
     if (text := f"{text}: {denial.message}") not in warnings:  # a verb may be tried again
         warnings.append(text)
-
-
-class _Policy:
-    """One policy on one request with one parameter; upstream: ``validator.go``."""
-
-    def __init__(
-        self,
-        spec: Document,
-        expressions: Expressions,
-        values: dict[str, Any],
-        budget: list[float],
-    ) -> None:
-        self._spec = spec
-        self._expressions = expressions
-        self._ignored = spec.get("failurePolicy") == "Ignore"
-        self._whole = budget
-        self._values = values
-        self._matches = True
-
-    def validate(self) -> list[_Denial]:
-        """Return the validations that the request fails, if the policy applies to it."""
-        try:
-            with _Share(self._whole) as share:
-                if not self._conditions_hold(self._evaluate_with(share)):
-                    self._matches = False
-                    return []
-            with _Share(self._whole) as share:
-                return list(self._validations(self._evaluate_with(share)))
-        except _FailedError as error:
-            self._matches = False
-            return [] if self._ignored else [_Denial(str(error))]
-
-    def _evaluate_with(self, share: list[float]) -> Evaluation:
-        return Evaluation(self._values, self._expressions.variables, share)
-
-    def _conditions_hold(self, evaluation: Evaluation) -> bool:
-        """Return whether all match conditions are true; a false one counts more than errors."""
-        failed = []
-        conditions = items(self._spec, "matchConditions")
-        for each, program in zip(conditions, self._expressions.conditions, strict=True):
-            try:
-                if _run(evaluation, program, each["expression"].strip()) is False:
-                    return False
-            except _ExpressionError as error:
-                failed.append(str(error))
-        if failed:
-            raise _FailedError(failed[0] if len(failed) == 1 else f"[{', '.join(failed)}]")
-        return True
-
-    def _validations(self, evaluation: Evaluation) -> Iterator[_Denial]:
-        validations = items(self._spec, "validations")
-        programs = zip(self._expressions.validations, self._expressions.messages, strict=True)
-        for each, (program, words) in zip(validations, programs, strict=True):
-            try:
-                if _run(evaluation, program, each["expression"]) is True:
-                    continue
-            except _ExpressionError as error:
-                if not self._ignored:
-                    yield _Denial(str(error))
-                continue
-            message = "" if words is None else _message(evaluation, words)
-            message = message or str(each.get("message") or "").strip()
-            message = message or f"failed expression: {each['expression'].strip()}"
-            yield _Denial(message, each.get("reason") or "Invalid")
-
-    def annotate(self) -> list[_Denial]:
-        """Evaluate the audit annotations; return their errors. There is no log to write them to."""
-        if not self._matches or not self._expressions.annotations:
-            return []
-        found = []
-        try:
-            with _Share(self._whole) as share:
-                evaluation = self._evaluate_with(share)
-                entries = items(self._spec, "auditAnnotations")
-                for each, program in zip(entries, self._expressions.annotations, strict=True):
-                    try:
-                        _run(evaluation, program, each["valueExpression"].strip())
-                    except _ExpressionError as error:
-                        found.append(_Denial(str(error)))
-        except _FailedError as error:
-            found = [_Denial(str(error))]
-        return [] if self._ignored else found
-
-
-class _FailedError(Exception):
-    """A policy cannot be evaluated; the message says why."""
-
-
-class _ExpressionError(Exception):
-    """One expression cannot be evaluated; the message says why."""
-
-
-class _Share:
-    """The budget of one evaluation, as a list of one item; what it spends is the request's."""
-
-    def __init__(self, whole: list[float]) -> None:
-        self._whole = whole
-        self._given = max(min(POLICY_BUDGET, whole[0]), 0.0)
-        self._left = [self._given]
-
-    def __enter__(self) -> list[float]:
-        return self._left
-
-    def __exit__(self, *_: object) -> None:
-        self._whole[0] -= self._given - self._left[0]
-
-
-def _run(evaluation: Evaluation, program: Program | CompilationError, source: str) -> Any:
-    if isinstance(program, CompilationError):
-        raise _ExpressionError(f"compilation error: {program}")
-    try:
-        return evaluation.run(program)
-    except CelError as error:
-        raise _ExpressionError(f"expression '{source}' resulted in error: {error}") from None
-    except CostExceededError:
-        raise _FailedError(OUT_OF_BUDGET) from None
-
-
-def _message(evaluation: Evaluation, program: Program | CompilationError) -> str:
-    """Return the result of a ``messageExpression``; empty if it cannot be used."""
-    try:
-        text = _run(evaluation, program, "")
-    except _ExpressionError:
-        return ""
-    except _FailedError as error:
-        raise _FailedError(f"failed messageExpression: {error}") from None
-    text = text.strip() if type(text) is str else ""
-    return "" if "\n" in text or len(text.encode()) > _MAX_MESSAGE else text
 
 
 def _refusal(denied: _Denied, reviewed: Reviewed) -> StatusError:
