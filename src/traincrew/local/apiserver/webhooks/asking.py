@@ -7,7 +7,11 @@ import uuid
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from traincrew.local.apiserver.kinds.admissionregistration.identifiers import BINDINGS, POLICIES
+from traincrew.local.apiserver.kinds.admissionregistration.identifiers import (
+    ALL,
+    BINDINGS,
+    MUTATING_BINDINGS,
+)
 from traincrew.local.apiserver.requests.proposals import AdmissionAnswers, Proposal
 from traincrew.local.apiserver.values.errors import (
     MODIFIED,
@@ -48,7 +52,6 @@ _CONFIGURATIONS = {
     "mutating": f"mutatingwebhookconfigurations.{_GROUP}",
     "validating": f"validatingwebhookconfigurations.{_GROUP}",
 }
-_EXEMPT = frozenset({POLICIES, BINDINGS})
 # Limits the retries for an object that changes faster than its webhooks answer.
 _MAX_ROUNDS = 16
 _STREAMS = {
@@ -86,7 +89,9 @@ class Webhooks:
 
         None applies to policies: a broken one could never be repaired.
         """
-        return resource.identifier not in _EXEMPT and bool(self._storage.scan(BINDINGS))
+        return resource.identifier not in ALL and any(
+            map(self._storage.scan, (BINDINGS, MUTATING_BINDINGS))
+        )
 
     def may_match(self, resource: ResourceType) -> bool:
         """Return whether a webhook or a policy may match writes of a resource."""
@@ -111,9 +116,7 @@ class Webhooks:
         attributes = self._attributes(call, resource, proposal, request["namespace"])
         hooked = _has_webhooks(resource)
         if proposal.phase == "mutating" or proposal.operation == "DELETE":
-            mutated = proposal.new
-            if hooked:
-                mutated = await self._mutate(request, attributes, answers)
+            mutated = await self._mutate(resource, request, attributes, answers)
             if mutated is not None:
                 answers.record_mutated(proposal, mutated)
         if proposal.phase == "validating":
@@ -121,6 +124,15 @@ class Webhooks:
             if hooked:
                 await self._validate(request, attributes, answers)
             answers.record_validated(proposal)
+
+    def _reviewed(
+        self, resource: ResourceType, request: Document, attributes: RequestAttributes
+    ) -> Reviewed:
+        namespace = None
+        if request["namespace"] and resource.identifier != "namespaces":
+            entry = self._storage.get("namespaces", ("", request["namespace"]))
+            namespace = None if entry is None else entry.obj
+        return Reviewed(request, attributes, namespace)
 
     async def review_connect(self, call: Call, resource: ResourceType) -> None:
         """Call the webhooks that match a CONNECT: `exec`, `attach`, `portforward` and `proxy`.
@@ -195,11 +207,7 @@ class Webhooks:
     ) -> None:
         if not self._has_policies(resource):
             return
-        namespace = None
-        if request["namespace"] and resource.identifier != "namespaces":
-            entry = self._storage.get("namespaces", ("", request["namespace"]))
-            namespace = None if entry is None else entry.obj
-        self._policies.check(Reviewed(request, attributes, namespace), warnings)
+        self._policies.check(self._reviewed(resource, request, attributes), warnings)
 
     # -- matching
 
@@ -269,18 +277,28 @@ class Webhooks:
     # -- calling
 
     async def _mutate(
-        self, request: Document, attributes: RequestAttributes, answers: AdmissionAnswers
+        self,
+        resource: ResourceType,
+        request: Document,
+        attributes: RequestAttributes,
+        answers: AdmissionAnswers,
     ) -> Document | None:
-        """Call the mutating webhooks in turn and return the object that they leave.
+        """Ask policies, and call the mutating webhooks in turn; return the object that they leave.
 
-        A webhook with ``reinvocationPolicy: IfNeeded`` is called once more if others have changed
-        the object after it.
+        Those with ``reinvocationPolicy: IfNeeded`` are called once more if others have changed the
+        object after them.
         """
         seen: list[tuple[Webhook, Document | None]] = []
-        for webhook in self._webhooks("mutating"):
+        reviewed = None
+        if request["object"] is not None and self._has_policies(resource):
+            reviewed = self._reviewed(resource, request, attributes)
+            policies = self._policies.mutate(reviewed)
+        for webhook in self._webhooks("mutating") if _has_webhooks(resource) else ():
             answered = await self._mutate_once(webhook, request, attributes, answers)
             if answered and webhook.spec.get("reinvocationPolicy") == "IfNeeded":
                 seen.append((webhook, request["object"]))
+        if reviewed is not None:
+            self._policies.mutate_again(policies, reviewed)
         for webhook, left in seen:
             if request["object"] != left:
                 await self._mutate_once(webhook, request, attributes, answers)

@@ -23,7 +23,14 @@ if TYPE_CHECKING:
     from traincrew.local.apiserver.kinds.admissionregistration.expressions import Expressions
     from traincrew.local.apiserver.values.documents import Document
 
-__all__ = ["Denial", "PolicyEvaluation"]
+__all__ = [
+    "Denial",
+    "ExpressionError",
+    "FailedError",
+    "PolicyEvaluation",
+    "Share",
+    "run_program",
+]
 
 POLICY_BUDGET = 500_000
 """What one policy may cost for one request and parameter (upstream: 10,000,000)."""
@@ -55,16 +62,24 @@ class PolicyEvaluation:
         self._values = values
         self._matches = True
 
+    def matches(self) -> bool:
+        """Return whether all match conditions hold.
+
+        Raises:
+            FailedError: that cannot be said.
+        """
+        with Share(self._whole) as share:
+            return self._conditions_hold(self._evaluate_with(share))
+
     def validate(self) -> list[Denial]:
         """Return the validations that the request fails, if the policy applies to it."""
         try:
-            with _Share(self._whole) as share:
-                if not self._conditions_hold(self._evaluate_with(share)):
-                    self._matches = False
-                    return []
-            with _Share(self._whole) as share:
+            if not self.matches():
+                self._matches = False
+                return []
+            with Share(self._whole) as share:
                 return list(self._validations(self._evaluate_with(share)))
-        except _FailedError as error:
+        except FailedError as error:
             self._matches = False
             return [] if self._ignored else [Denial(str(error))]
 
@@ -77,12 +92,12 @@ class PolicyEvaluation:
         conditions = items(self._spec, "matchConditions")
         for each, program in zip(conditions, self._expressions.conditions, strict=True):
             try:
-                if _run(evaluation, program, each["expression"].strip()) is False:
+                if run_program(evaluation, program, each["expression"].strip()) is False:
                     return False
-            except _ExpressionError as error:
+            except ExpressionError as error:
                 failed.append(str(error))
         if failed:
-            raise _FailedError(failed[0] if len(failed) == 1 else f"[{', '.join(failed)}]")
+            raise FailedError(failed[0] if len(failed) == 1 else f"[{', '.join(failed)}]")
         return True
 
     def _validations(self, evaluation: Evaluation) -> Iterator[Denial]:
@@ -90,9 +105,9 @@ class PolicyEvaluation:
         programs = zip(self._expressions.validations, self._expressions.messages, strict=True)
         for each, (program, words) in zip(validations, programs, strict=True):
             try:
-                if _run(evaluation, program, each["expression"]) is True:
+                if run_program(evaluation, program, each["expression"]) is True:
                     continue
-            except _ExpressionError as error:
+            except ExpressionError as error:
                 if not self._ignored:
                     yield Denial(str(error))
                 continue
@@ -107,28 +122,28 @@ class PolicyEvaluation:
             return []
         found = []
         try:
-            with _Share(self._whole) as share:
+            with Share(self._whole) as share:
                 evaluation = self._evaluate_with(share)
                 entries = items(self._spec, "auditAnnotations")
                 for each, program in zip(entries, self._expressions.annotations, strict=True):
                     try:
-                        _run(evaluation, program, each["valueExpression"].strip())
-                    except _ExpressionError as error:
+                        run_program(evaluation, program, each["valueExpression"].strip())
+                    except ExpressionError as error:
                         found.append(Denial(str(error)))
-        except _FailedError as error:
+        except FailedError as error:
             found = [Denial(str(error))]
         return [] if self._ignored else found
 
 
-class _FailedError(Exception):
+class FailedError(Exception):
     """A policy cannot be evaluated; the message says why."""
 
 
-class _ExpressionError(Exception):
+class ExpressionError(Exception):
     """One expression cannot be evaluated; the message says why."""
 
 
-class _Share:
+class Share:
     """The budget of one evaluation, as a list of one item; what it spends is the request's."""
 
     def __init__(self, whole: list[float]) -> None:
@@ -143,24 +158,30 @@ class _Share:
         self._whole[0] -= self._given - self._left[0]
 
 
-def _run(evaluation: Evaluation, program: Program | CompilationError, source: str) -> Any:
+def run_program(evaluation: Evaluation, program: Program | CompilationError, source: str) -> Any:
+    """Evaluate an expression.
+
+    Raises:
+        ExpressionError: it cannot be evaluated.
+        FailedError: the budget is spent.
+    """
     if isinstance(program, CompilationError):
-        raise _ExpressionError(f"compilation error: {program}")
+        raise ExpressionError(f"compilation error: {program}")
     try:
         return evaluation.run(program)
     except CelError as error:
-        raise _ExpressionError(f"expression '{source}' resulted in error: {error}") from None
+        raise ExpressionError(f"expression '{source}' resulted in error: {error}") from None
     except CostExceededError:
-        raise _FailedError(OUT_OF_BUDGET) from None
+        raise FailedError(OUT_OF_BUDGET) from None
 
 
 def _message(evaluation: Evaluation, program: Program | CompilationError) -> str:
     """Return the result of a ``messageExpression``; empty if it cannot be used."""
     try:
-        text = _run(evaluation, program, "")
-    except _ExpressionError:
+        text = run_program(evaluation, program, "")
+    except ExpressionError:
         return ""
-    except _FailedError as error:
-        raise _FailedError(f"failed messageExpression: {error}") from None
+    except FailedError as error:
+        raise FailedError(f"failed messageExpression: {error}") from None
     text = text.strip() if type(text) is str else ""
     return "" if "\n" in text or len(text.encode()) > _MAX_MESSAGE else text

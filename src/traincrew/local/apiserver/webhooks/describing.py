@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from traincrew.local.apiserver.registry import ResourceType
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from traincrew.local.apiserver.requests.proposals import AdmissionAnswers, Proposal
     from traincrew.local.apiserver.values.documents import Document
 
-__all__ = ["admission_request", "connect_options", "with_metadata"]
+__all__ = ["admission_request", "connect_options", "identity_fault", "with_metadata"]
 
 _OPTIONS = {
     "CREATE": "CreateOptions",
@@ -70,3 +70,17 @@ def with_metadata(document: Document) -> Document:
     if isinstance(labels, dict):
         metadata["labels"] = {key: value for key, value in labels.items() if type(value) is str}
     return {**document, "metadata": metadata}
+
+
+def identity_fault(before: Document, after: Any) -> str:
+    """Return what a mutation does that it must not; empty if it leaves the same object."""
+    metadata = after.get("metadata") if isinstance(after, dict) else None
+    if not isinstance(metadata, dict):
+        return "leaves no object"
+    for field in ("apiVersion", "kind"):
+        if after.get(field) != before.get(field):
+            return f"changes {field}"
+    for field in ("name", "namespace", "uid"):
+        if metadata.get(field) != before["metadata"].get(field):
+            return f"changes metadata.{field}"
+    return ""

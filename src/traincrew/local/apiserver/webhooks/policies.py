@@ -1,7 +1,7 @@
-"""ValidatingAdmissionPolicies: which apply to a request, and what they decide.
+"""Admission policies: which apply to a request, and what they decide or change.
 
 They are evaluated here, in the process, by CEL. Semantics and messages:
-``k8s.io/apiserver/pkg/admission/plugin/policy`` (``generic`` and ``validating``).
+``k8s.io/apiserver/pkg/admission/plugin/policy`` (``generic``, ``validating`` and ``mutating``).
 """
 
 from __future__ import annotations
@@ -13,13 +13,19 @@ from traincrew.local.apiserver.authorization import Attributes
 from traincrew.local.apiserver.cel.admission import namespace_value, request_value
 from traincrew.local.apiserver.cel.authorizing import Access, Decision
 from traincrew.local.apiserver.kinds.admissionregistration.expressions import compiled
-from traincrew.local.apiserver.kinds.admissionregistration.identifiers import BINDINGS, POLICIES
+from traincrew.local.apiserver.kinds.admissionregistration.identifiers import (
+    BINDINGS,
+    MUTATING,
+    MUTATING_BINDINGS,
+    POLICIES,
+)
 from traincrew.local.apiserver.reads.representation import convert
 from traincrew.local.apiserver.values.errors import StatusError, forbidden
 from traincrew.local.apiserver.values.selectors import SelectorError, from_label_selector
 
 from .decisions import Denial, PolicyEvaluation
 from .matching import in_version, policy_version
+from .mutations import mutated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -27,12 +33,12 @@ if TYPE_CHECKING:
     from traincrew.local.apiserver.authorization import Authorizer
     from traincrew.local.apiserver.kinds.admissionregistration.expressions import Expressions
     from traincrew.local.apiserver.registry import Registry, ResourceType
-    from traincrew.local.apiserver.storage import Entry, Storage
+    from traincrew.local.apiserver.storage import Entry, Key, Storage
     from traincrew.local.apiserver.values.documents import Document
 
     from .matching import Reviewed
 
-__all__ = ["Policies"]
+__all__ = ["Mutated", "Policies"]
 
 REQUEST_BUDGET = 1_000_000
 """What all policies may cost for one request; there is no such limit upstream."""
@@ -57,10 +63,30 @@ class _Denied(NamedTuple):
     policy: str
     binding: str = ""
 
-    def message(self) -> str:
-        by = f"ValidatingAdmissionPolicy '{self.policy}'"
+    def message(self, kind: str = "ValidatingAdmissionPolicy") -> str:
+        by = f"{kind} '{self.policy}'"
         by += f" with binding '{self.binding}'" if self.binding else ""
         return f"{by} denied request: {self.denial.message}"
+
+
+class _Invocation(NamedTuple):
+    """A policy that applies to a request, with one parameter.
+
+    Attributes:
+        version: in which it sees the object.
+    """
+
+    policy: Entry
+    binding: Entry
+    version: str
+    param: Callable[[], Document | None]
+
+
+class Mutated(NamedTuple):
+    """A mutating policy that wants to be asked again, and the object as it has left it."""
+
+    invocation: _Invocation
+    left: Document
 
 
 class Policies:
@@ -76,10 +102,10 @@ class Policies:
         self._storage = storage
         self._registry = registry
         self._authorizer = authorizer
-        self._compiled: dict[str, tuple[int, Expressions]] = {}
+        self._compiled: dict[Key, tuple[int, Expressions]] = {}
 
     def check(self, reviewed: Reviewed, warnings: list[str]) -> None:
-        """Apply the policies to a request.
+        """Apply the validating policies to a request.
 
         Args:
             reviewed: the request.
@@ -88,70 +114,135 @@ class Policies:
         Raises:
             StatusError: A policy denies it.
         """
-        bindings: dict[str, list[Entry]] = {}
-        for entry in self._storage.scan(BINDINGS):
-            bindings.setdefault(entry.obj["spec"]["policyName"], []).append(entry)
         budget = [float(REQUEST_BUDGET)]
         denied: list[_Denied] = []
-        for policy in self._storage.scan(POLICIES):
-            bound = bindings.get(policy.key[1])
-            if bound:
-                denied += self._decide(policy, bound, reviewed, warnings, budget)
+        for found in self._applying(POLICIES, BINDINGS, reviewed):
+            if isinstance(found, _Denied):
+                denied.append(found)
+            else:
+                denied += self._validate(found, reviewed, warnings, budget)
         if denied:
             raise _refusal(denied[0], reviewed)
 
-    def _decide(
+    def mutate(self, reviewed: Reviewed) -> list[Mutated]:
+        """Apply the mutating policies to the object of a request, in place of it.
+
+        Returns:
+            Those to ask again, by `mutate_again`.
+
+        Raises:
+            StatusError: One fails, and its failure policy is Fail.
+        """
+        budget = [float(REQUEST_BUDGET)]
+        failed: list[_Denied] = []
+        again = []
+        for found in self._applying(MUTATING, MUTATING_BINDINGS, reviewed):
+            if isinstance(found, _Denied):
+                failed.append(found)
+                continue
+            failed += self._mutate(found, reviewed, budget)
+            if found.policy.obj["spec"].get("reinvocationPolicy") == "IfNeeded":
+                again.append(Mutated(found, reviewed.request["object"]))
+        if failed:
+            raise _failure(failed, reviewed)
+        return again
+
+    def mutate_again(self, before: list[Mutated], reviewed: Reviewed) -> None:
+        """Apply mutating policies once more if others have changed the object after them.
+
+        Raises:
+            StatusError: One fails, and its failure policy is Fail.
+        """
+        budget = [float(REQUEST_BUDGET)]
+        failed: list[_Denied] = []
+        for each in before:
+            if reviewed.request["object"] != each.left:
+                failed += self._mutate(each.invocation, reviewed, budget)
+        if failed:
+            raise _failure(failed, reviewed)
+
+    def _applying(
+        self, policies: str, bindings: str, reviewed: Reviewed
+    ) -> Iterator[_Invocation | _Denied]:
+        """Yield the policies that apply, and what is wrong with others that must not be ignored."""
+        bound: dict[str, list[Entry]] = {}
+        for entry in self._storage.scan(bindings):
+            bound.setdefault(entry.obj["spec"]["policyName"], []).append(entry)
+        for policy in self._storage.scan(policies):
+            spec, name = policy.obj["spec"], policy.key[1]
+            if name not in bound:
+                continue
+            ignored = spec.get("failurePolicy") == "Ignore"
+            try:
+                if not (version := _version(spec.get("matchConstraints") or {}, reviewed)):
+                    continue
+                self._check_param_kind(spec.get("paramKind"))
+            except (_ConfigurationError, SelectorError) as error:
+                if not ignored:
+                    yield _Denied(Denial(f"failed to configure policy: {error}", ""), name)
+                continue
+            for binding in bound[name]:
+                try:
+                    if not _version(binding.obj["spec"].get("matchResources") or {}, reviewed):
+                        continue
+                    namespace = reviewed.request["namespace"]
+                    params = self._params(spec, binding.obj["spec"], namespace)
+                except (_ConfigurationError, SelectorError) as error:
+                    if not ignored:
+                        denial = Denial(f"failed to configure binding: {error}", "")
+                        yield _Denied(denial, name, binding.key[1])
+                    continue
+                for param in params:
+                    yield _Invocation(policy, binding, version, param)
+
+    def _validate(
         self,
-        policy: Entry,
-        bindings: list[Entry],
+        invocation: _Invocation,
         reviewed: Reviewed,
         warnings: list[str],
         budget: list[float],
     ) -> Iterator[_Denied]:
-        spec, name = policy.obj["spec"], policy.key[1]
-        ignored = spec.get("failurePolicy") == "Ignore"
-        try:
-            if not (version := _version(spec.get("matchConstraints") or {}, reviewed)):
-                return
-            self._check_param_kind(spec.get("paramKind"))
-        except (_ConfigurationError, SelectorError) as error:
-            if not ignored:
-                yield _Denied(Denial(f"failed to configure policy: {error}"), name)
-            return
-        expressions = self._expressions(policy)
-        for binding in bindings:
-            bound = binding.obj["spec"]
-            try:
-                if not _version(bound.get("matchResources") or {}, reviewed):
-                    continue
-                params = self._params(spec, bound, reviewed.request["namespace"])
-            except (_ConfigurationError, SelectorError) as error:
-                if not ignored:
-                    denial = Denial(f"failed to configure binding: {error}")
-                    yield _Denied(denial, name, binding.key[1])
-                continue
-            actions = bound.get("validationActions") or ()
-            values = self._values(reviewed, version)
-            for param in params:
-                budget[0] -= _EVALUATION_COST
-                evaluation = PolicyEvaluation(
-                    spec, expressions, values | {"params": param()}, budget
-                )
-                for denial in evaluation.validate():
-                    if "Deny" in actions:
-                        yield _Denied(denial, name, binding.key[1])
-                    if "Warn" in actions:
-                        _warn(warnings, name, binding.key[1], denial)
-                for denial in evaluation.annotate():
-                    yield _Denied(denial, name, binding.key[1])
+        policy, binding = invocation.policy.key[1], invocation.binding.key[1]
+        spec, actions = invocation.policy.obj["spec"], invocation.binding.obj["spec"]
+        budget[0] -= _EVALUATION_COST
+        values = self._values(reviewed, invocation)
+        evaluation = PolicyEvaluation(spec, self._expressions(invocation.policy), values, budget)
+        for denial in evaluation.validate():
+            if "Deny" in (actions.get("validationActions") or ()):
+                yield _Denied(denial, policy, binding)
+            if "Warn" in (actions.get("validationActions") or ()):
+                _warn(warnings, policy, binding, denial)
+        for denial in evaluation.annotate():
+            yield _Denied(denial, policy, binding)
+
+    def _mutate(
+        self, invocation: _Invocation, reviewed: Reviewed, budget: list[float]
+    ) -> list[_Denied]:
+        """Replace the object of the request; return what failed."""
+        if reviewed.request["object"] is None:
+            return []
+        policy, binding = invocation.policy.key[1], invocation.binding.key[1]
+        spec = invocation.policy.obj["spec"]
+        budget[0] -= _EVALUATION_COST
+        values = self._values(reviewed, invocation)
+        seen = reviewed.request["requestResource"]
+        resource = self._registry.find(seen["group"], invocation.version, seen["resource"])
+        assert resource is not None
+        expressions = self._expressions(invocation.policy)
+        document, faults = mutated(spec, expressions, values, resource.schema.node, budget)
+        own = reviewed.request["object"]["apiVersion"]
+        reviewed.request["object"] = {**document, "apiVersion": own}
+        if spec.get("failurePolicy") == "Ignore":
+            return []
+        return [_Denied(Denial(text), policy, binding) for text in faults]
 
     def _expressions(self, policy: Entry) -> Expressions:
-        name = policy.key[1]
-        known = self._compiled.get(name)
+        key = (str(policy.obj.get("kind")), policy.key[1])
+        known = self._compiled.get(key)
         if known is None or known[0] != policy.revision:
             if len(self._compiled) >= _MAX_COMPILED:
                 self._compiled.clear()
-            known = self._compiled[name] = (policy.revision, compiled(policy.obj["spec"]))
+            known = self._compiled[key] = (policy.revision, compiled(policy.obj["spec"]))
         return known[1]
 
     # -- parameters
@@ -209,8 +300,8 @@ class Policies:
 
     # -- variables
 
-    def _values(self, reviewed: Reviewed, version: str) -> dict[str, Any]:
-        request = in_version(reviewed.request, version)
+    def _values(self, reviewed: Reviewed, invocation: _Invocation) -> dict[str, Any]:
+        request = in_version(reviewed.request, invocation.version)
         user = request["userInfo"]
 
         def ask(access: Access) -> Decision:
@@ -241,6 +332,7 @@ class Policies:
             "oldObject": request["oldObject"],
             "request": request_value(request),
             "namespaceObject": namespace_value(reviewed.namespace),
+            "params": invocation.param(),
             "authorizer": Access(ask),
             "authorizer.requestResource": own,
         }
@@ -277,7 +369,17 @@ def _refusal(denied: _Denied, reviewed: Reviewed) -> StatusError:
     name = reviewed.request["name"] or metadata.get("generateName") or "Unknown!"
     message = denied.message()
     error = forbidden(resource["resource"], resource["group"], name, message)
-    error.reason = denied.denial.reason
+    error.reason = denied.denial.reason or "Invalid"
     error.code = _CODES.get(error.reason, 422)
     error.details["causes"] = [{"message": message}]
+    return error
+
+
+def _failure(failed: list[_Denied], reviewed: Reviewed) -> StatusError:
+    """Return the error of mutating policies; upstream: the end of ``policy_dispatcher.go``."""
+    error = _refusal(failed[0], reviewed)
+    messages = [each.message("policy") for each in failed]
+    error.code, error.message = 403, messages[0]
+    error.reason = failed[0].denial.reason or "Forbidden"
+    error.details["causes"] = [{"message": message} for message in messages]
     return error
