@@ -179,6 +179,15 @@ async def test_policies_are_asked_again_if_needed(
             applied("Object{metadata: Object.metadata{name: 'other'}}"),
             "error applying patch: it changes metadata.name",
         ),
+        (applied("Object{data: {1: 'x'}}"), "keys of maps must be strings"),
+        (
+            applied("Object{data: {'a': b'x'}}"),
+            "values of type bytes have to be converted to strings",
+        ),
+        (
+            patched("[JSONPatch{op: 'add', path: '/data/a', value: duration('1s')}]"),
+            "values of type duration have to be converted to strings",
+        ),
         (
             patched("[JSONPatch{op: 'remove', path: '/metadata/labels/x'}]"),
             "JSON Patch: ",
@@ -226,6 +235,23 @@ async def test_versions_of_a_custom_resource(api: Api) -> None:
     created = (await api.post(path, widget | {"spec": {"size": 3}})).ok(201)
     assert created["apiVersion"] == "example.com/v2"
     assert created["spec"]["color"] == "example.com/v1"
+
+
+@pytest.mark.parametrize(
+    "mutation",
+    [
+        patched(
+            "lists.range(2000).map(i, JSONPatch{op: 'add', path: '/data/k' + string(i),"
+            " value: object.data})"
+        ),
+        applied("Object{data: lists.range(2000).map(i, object.data)}"),
+    ],
+)
+async def test_a_result_that_repeats_a_large_part_is_refused(api: Api, mutation: Document) -> None:
+    await mutate(api, mutating("p", mutation))
+    large = config_map("m") | {"data": {f"k{number}": "x" for number in range(500)}}
+    status = (await api.post(MAPS, large)).refused(403)
+    assert "the result of the expression is too large" in status["message"]
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from traincrew.local.apiserver.apply.merge import merge
 from traincrew.local.apiserver.cel.admission import Evaluation
+from traincrew.local.apiserver.cel.operators import type_name
 from traincrew.local.apiserver.kinds.admissionregistration.expressions import mutation_source
 from traincrew.local.apiserver.patch import FailedTestError, PatchError, json_patch
 from traincrew.local.apiserver.schema.node import ANY
 from traincrew.local.apiserver.values.codec import clone
 from traincrew.local.apiserver.values.documents import items
+from traincrew.local.apiserver.values.limits import MAX_VALUES
 
 from .decisions import ExpressionError, FailedError, PolicyEvaluation, Share, run_program
 from .describing import identity_fault
@@ -27,7 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["MutationError", "mutated"]
 
-_MAX_OPERATIONS = 10_000
+_MAX_BYTES = 3 * 1024 * 1024
+"""Bytes of text in what an expression returns; as for a request, which may say as much."""
 
 
 class MutationError(Exception):
@@ -67,6 +70,7 @@ def mutated(
                 variables = values | {"object": document}
                 evaluation = Evaluation(variables, expressions.variables, share)
                 result = run_program(evaluation, program, mutation_source(mutation))
+            _check_result(result)
             if mutation["patchType"] == "JSONPatch":
                 document = _patched(document, result)
             else:
@@ -76,12 +80,37 @@ def mutated(
     return document, faults
 
 
+def _check_result(value: Any) -> None:
+    """Refuse a result that is no JSON, or too large: the same part may be in it many times.
+
+    Raises:
+        MutationError: it cannot be used.
+    """
+    values, size, waiting = 0, 0, [value]
+    while waiting:
+        each = waiting.pop()
+        values += 1
+        if type(each) is str:
+            size += len(each)
+        elif type(each) is dict:
+            if not all(type(key) is str for key in each):
+                raise MutationError("keys of maps must be strings")
+            size += sum(map(len, each))
+            waiting += each.values()
+        elif type(each) is list:
+            waiting += each
+        elif not isinstance(each, int | float | None):
+            text = f"values of type {type_name(each)} have to be converted to strings"
+            raise MutationError(text)
+        if values + len(waiting) > MAX_VALUES or size > _MAX_BYTES:
+            text = f"more than {MAX_VALUES} values or {_MAX_BYTES} bytes"
+            raise MutationError(f"the result of the expression is too large: {text}")
+
+
 def _patched(document: Document, operations: Any) -> Document:
     """Apply a JSON patch; one whose test fails changes nothing."""
     if type(operations) is not list or not all(type(each) is dict for each in operations):
         raise MutationError("the expression does not return operations of a JSON patch")
-    if len(operations) > _MAX_OPERATIONS:
-        raise MutationError(f"JSON Patch: must have at most {_MAX_OPERATIONS} operations")
     try:
         result = json_patch(document, clone(operations))
     except FailedTestError:
