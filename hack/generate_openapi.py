@@ -63,8 +63,8 @@ STORED = {
     "io.k8s.api.scheduling.v1": "PriorityClass",
     "io.k8s.api.storage.v1": "StorageClass",
     "io.k8s.api.admissionregistration.v1": """MutatingAdmissionPolicy
-        MutatingAdmissionPolicyBinding MutatingWebhookConfiguration ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding
-        ValidatingWebhookConfiguration""",
+        MutatingAdmissionPolicyBinding MutatingWebhookConfiguration ValidatingAdmissionPolicy
+        ValidatingAdmissionPolicyBinding ValidatingWebhookConfiguration""",
     EXTENSIONS: "CustomResourceDefinition",
 }
 TRANSIENT = {
