@@ -280,3 +280,30 @@ async def test_audit_annotations_are_evaluated(api: Api) -> None:
     await install(api, policy("p", **spec), binding("b", "p", "Audit"))
     (await api.post(MAPS, config_map("good", color="red"))).ok(201)
     assert "no such key: color" in await denial(api, config_map(a="b"))
+
+
+async def test_bodies_that_nothing_has_checked_do_no_harm(api: Api) -> None:
+    rule = {"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"], "operations": ["*"]}
+    selector = {"matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]}]}
+    constraints = {"resourceRules": [rule], "objectSelector": selector}
+    await install(api, policy("p", "false", matchConstraints=constraints), binding())
+    replicas = {
+        "apiVersion": "v1",
+        "kind": "ReplicationController",
+        "metadata": {"name": "r"},
+        "spec": {
+            "replicas": 1,
+            "selector": {"a": "c"},
+            "template": {
+                "metadata": {"labels": {"a": "c"}},
+                "spec": {"containers": [{"name": "main", "image": "busybox"}]},
+            },
+        },
+    }
+    path = "/api/v1/namespaces/default/replicationcontrollers"
+    (await api.post(path, replicas)).ok(201)
+    for labels in ([1], {"a": [1]}, {"a": {"b": 1}}, "b", None):
+        change = {"metadata": {"labels": labels}, "spec": {"replicas": 2}}
+        assert (await api.patch(f"{path}/r/scale", change, MERGE)).code in {200, 400, 422}
+    change = {"metadata": {"labels": {"a": "b"}}, "spec": {"replicas": 2}}
+    (await api.patch(f"{path}/r/scale", change, MERGE)).refused(422)

@@ -3,6 +3,7 @@
 from typing import Any
 
 from local.apiserver.policies.support import (
+    POLICIES,
     RULE,
     binding,
     config_map,
@@ -12,6 +13,7 @@ from local.apiserver.policies.support import (
 from local.apiserver.support import (
     DEFINITIONS,
     MAPS,
+    MERGE,
     WIDGETS,
     Api,
     definition,
@@ -111,3 +113,16 @@ async def test_cluster_scoped_objects_have_no_namespace_for_parameters(api: Api)
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}
     status = (await api.post("/api/v1/nodes", node)).refused(422)
     assert "cannot use namespaced paramRef in policy binding" in status["message"]
+
+
+async def test_many_parameters_are_stopped_by_the_budget_of_a_request(api: Api) -> None:
+    await install(api, policy("p", "true", **OF_MAPS, **ON_SECRETS))
+    await install(api, binding(**reference(selector={})))
+    for number in range(20):
+        (await api.post(MAPS, config_map(f"{'m' * 60}{number}"))).ok(201)
+    (await api.post(SECRETS, secret(1))).ok(201)
+    expensive = "[1, 2, 3, 4, 5, 6, 7, 8].all(x, params.metadata.name.split('').all(y, y != 'z'))"
+    many = " && ".join([expensive] * 100)
+    change = {"spec": {"validations": [{"expression": many}]}}
+    (await api.patch(f"{POLICIES}/p", change, MERGE)).ok()
+    await denied(api, 2, "running out of cost budget")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from .celtypes import DYN, Type, of_schema
 from .compiler import compile_expression
+from .messages import JSON_PATCH, OBJECT
 from .operators import CelError, CostExceededError
 from .parts import LazyFields
 from .program import PER_CALL_LIMIT, CompilationError, Program
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
     from traincrew.local.apiserver.values.documents import Document
 
 __all__ = [
+    "OBJECT",
     "OUT_OF_BUDGET",
+    "PATCHES",
     "CelError",
     "CompilationError",
     "CostExceededError",
@@ -32,6 +35,9 @@ __all__ = [
     "namespace_value",
     "request_value",
 ]
+
+PATCHES = f"list({JSON_PATCH})"
+"""The type of the operations of a JSON patch."""
 
 OUT_OF_BUDGET = (
     "validation failed due to running out of cost budget, no further validation rules will be run"
@@ -144,13 +150,16 @@ class Scope:
         self._composed: dict[str, Type] = {}
         self._has_variables = False
 
-    def compile(self, source: str, *returned: str, authorizer: bool = True) -> Program:
+    def compile(
+        self, source: str, *returned: str, authorizer: bool = True, messages: bool = False
+    ) -> Program:
         """Compile an expression.
 
         Args:
             source: its text.
             returned: the types that its value may have; any, if there are none.
             authorizer: whether it may use ``authorizer``.
+            messages: whether it may create the messages of mutations.
 
         Raises:
             CompilationError: it does not compile, or its value has another type; in upstream's
@@ -165,11 +174,13 @@ class Scope:
         if self._has_variables:
             types["variables"] = Type("object", size=1, fields=_Composed(self._composed))
         try:
-            program = compile_expression(source, types)
+            program = compile_expression(source, types, messages=messages)
         except CompilationError as error:
             raise CompilationError(f"compilation failed: {error}") from None
         kind = "null_type" if program.kind.name == "null_type" else str(program.kind)
-        if returned and kind not in returned:
+        # An empty list, as in ``x ? [JSONPatch{}] : []``, has items of no type here.
+        empty = kind == "list(dyn)" and PATCHES in returned
+        if returned and kind not in returned and not empty:
             wanted = (
                 f"must evaluate to {returned[0]}"
                 if len(returned) == 1

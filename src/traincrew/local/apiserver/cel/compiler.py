@@ -33,6 +33,7 @@ from .conversions import CONVERSIONS, TypeName
 from .costs import estimate, price_of
 from .library import FUNCTIONS
 from .macros import MACROS
+from .messages import ESCAPE, message
 from .operators import COMPARISONS, OPERATORS, TRAVERSAL, CelError
 from .overloads import NUMBERS, chosen, equality_cost, sum_of, up
 from .parts import Part
@@ -67,7 +68,8 @@ _ORDERED = frozenset({"bool", "string", "bytes", "timestamp", "duration"})
 
 
 class _Compiler:
-    def __init__(self, variables: dict[str, Type]) -> None:
+    def __init__(self, variables: dict[str, Type], *, messages: bool = False) -> None:
+        self.messages = messages
         self.scope = {name: (slot, kind) for slot, (name, kind) in enumerate(variables.items(), 1)}
         self.slots = len(variables) + 1
         self.used: set[str] = set()
@@ -305,6 +307,8 @@ class _Compiler:
 
     def function(self, node: Node, name: str, arguments: list[Node], *, member: bool) -> Part:
         overloads = OVERLOADS.get(name)
+        if name == ESCAPE and not self.messages:
+            overloads = None
         self.mixed = name == "format"
         given = [self.compile(argument) for argument in arguments]
         if overloads is None:
@@ -361,6 +365,7 @@ _HANDLERS: dict[str, Callable[[_Compiler, Node], Part]] = {
     "call": _Compiler.call,
     "_&&_": _Compiler.logical,
     "_||_": _Compiler.logical,
+    "message": message,
     "!_": _Compiler.negation,
     "-_": _Compiler.negation,
     "_?_:_": _Compiler.choice,
@@ -383,12 +388,15 @@ def _weights(items: Iterable[Part]) -> int:
 _MAX_ERRORS = 20
 
 
-def compile_expression(source: str, variables: dict[str, Type]) -> Program:
+def compile_expression(
+    source: str, variables: dict[str, Type], *, messages: bool = False
+) -> Program:
     """Compile an expression.
 
     Args:
         source: its text.
         variables: their types.
+        messages: whether it may create the messages of mutations.
 
     Raises:
         CompilationError: it is not an expression, or has type errors.
@@ -397,7 +405,7 @@ def compile_expression(source: str, variables: dict[str, Type]) -> Program:
         tree = parse(source)
     except CelSyntaxError as error:
         raise CompilationError(shown(source, error.at, str(error))) from None
-    compiler = _Compiler(variables)
+    compiler = _Compiler(variables, messages=messages)
     part = compiler.compile(tree)
     if compiler.refused or compiler.errors:
         errors = sorted(compiler.refused or compiler.errors)[:_MAX_ERRORS]

@@ -227,6 +227,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "strings.quote": _quote,
     "substring": _substring,
     "trim": lambda text: text.strip(),
+    "jsonpatch.escapeKey": lambda text: text.replace("~", "~0").replace("/", "~1"),
     "upperAscii": lambda text: _map_ascii(text, str.upper),
     # lists
     "distinct": _distinct,

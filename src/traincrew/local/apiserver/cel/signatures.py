@@ -109,6 +109,7 @@ errored: kubernetes.authorization.Decision.() bool
 error: kubernetes.authorization.Decision.() string
 allowed: kubernetes.authorization.Decision.() bool
 reason: kubernetes.authorization.Decision.() string
+jsonpatch.escapeKey: (string) string
 format.named: (string) optional(kubernetes.NamedFormat)
 validate: kubernetes.NamedFormat.(string) optional(list(string))
 bool: (bool) bool | (string) bool

@@ -72,11 +72,12 @@ class Node(NamedTuple):
     """One node of the tree.
 
     Attributes:
-        kind: const, name, select, call, index, list, map, or an operator such as ``_+_``.
+        kind: const, name, select, call, index, list, map, message, or an operator such as ``_+_``.
         at: offset in the text.
         value: of a constant; the name of a variable, field or function.
         args: the operands. The first one of a ``call`` is the target, or None.
-        optional: whether this is ``.?`` or ``[?``; for lists and maps, which entries have a ``?``.
+        optional: whether this is ``.?`` or ``[?``; for lists and maps, which entries have a ``?``;
+            for messages, the name of each field and whether it has a ``?``.
         depth: levels below, this one included.
     """
 
@@ -86,6 +87,16 @@ class Node(NamedTuple):
     args: tuple[Any, ...]
     optional: Any
     depth: int
+
+
+def _qualified(node: Node) -> str:
+    """Return a name with dots, such as ``Object.spec``; empty for anything else."""
+    if node.kind == "name":
+        return str(node.value)
+    if node.kind != "select" or node.optional:
+        return ""
+    first = _qualified(node.args[0])
+    return f"{first}.{node.value}" if first else ""
 
 
 class _Parser:
@@ -188,11 +199,27 @@ class _Parser:
                 self.expect("]")
                 node = self.node("index", at, None, (node, index), optional)
             else:
-                if self.peek("{") and node.kind in {"name", "select"}:
-                    raise CelSyntaxError("messages cannot be created", at)
+                if self.peek("{") and (name := _qualified(node)):
+                    node = self.message(name, at)
+                    continue
                 if node.kind == "name" and node.value in _RESERVED:
                     raise CelSyntaxError(f"Syntax error: reserved identifier: {node.value}", at)
                 return node
+
+    def message(self, name: str, at: int) -> Node:
+        """Parse the fields of a message, ``{a: 1, ?b: 2}``."""
+        self.expect("{")
+        fields: list[tuple[str, bool]] = []
+        values: list[Node] = []
+        while not self.accept("}"):
+            optional = self.accept("?")
+            fields.append((self.name(), optional))
+            self.expect(":")
+            values.append(self.expression())
+            if not self.accept(","):
+                self.expect("}")
+                break
+        return self.node("message", at, name, tuple(values), tuple(fields))
 
     def name(self) -> str:
         kind, text, _ = self.tokens[self.position]

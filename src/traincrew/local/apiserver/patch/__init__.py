@@ -4,7 +4,7 @@
 document and return a new document; validation happens elsewhere.
 """
 
-from .json import PatchError, json_patch, merge_patch
+from .json import FailedTestError, PatchError, json_patch, merge_patch
 from .strategic import strategic_merge
 
-__all__ = ["PatchError", "json_patch", "merge_patch", "strategic_merge"]
+__all__ = ["FailedTestError", "PatchError", "json_patch", "merge_patch", "strategic_merge"]

@@ -11,7 +11,7 @@ from typing import Any
 
 from traincrew.local.apiserver.values.codec import clone, decode, encode
 
-__all__ = ["MAX_COPIED_BYTES", "PatchError", "json_patch", "merge_patch"]
+__all__ = ["MAX_COPIED_BYTES", "FailedTestError", "PatchError", "json_patch", "merge_patch"]
 
 MAX_COPIED_BYTES = 3 * 1024 * 1024
 """Bytes that the copies of one patch may add; upstream's limit (``JSONPatchMaxCopyBytes``)."""
@@ -32,6 +32,10 @@ class PatchError(ValueError):
         super().__init__(message)
         self.message = message
         self.code = code
+
+
+class FailedTestError(PatchError):
+    """An operation `test` of a JSON patch fails."""
 
 
 # --- merge patch --------------------------------------------------------------------------------
@@ -214,7 +218,7 @@ def _replace(holder: list[Any], path: str, value: Any) -> None:
 def _test(doc: Any, path: str, value: Any) -> None:
     actual = _get(doc, path) if path else doc
     if not _equal(actual, value):
-        raise PatchError(f"testing value {path} failed: test failed")
+        raise FailedTestError(f"testing value {path} failed: test failed")
 
 
 def _equal(left: Any, right: Any) -> bool:

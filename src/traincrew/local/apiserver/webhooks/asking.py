@@ -9,7 +9,11 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from traincrew.local.apiserver.kinds.admissionregistration.identifiers import BINDINGS, POLICIES
+from traincrew.local.apiserver.kinds.admissionregistration.identifiers import (
+    ALL,
+    BINDINGS,
+    MUTATING_BINDINGS,
+)
 from traincrew.local.apiserver.requests.proposals import AdmissionAnswers, Proposal
 from traincrew.local.apiserver.values.errors import (
     MODIFIED,
@@ -22,6 +26,7 @@ from traincrew.local.apiserver.values.errors import (
 from .calling import Reply, call_webhook
 from .client import WebhookError
 from .conversion import Converter
+from .describing import admission_request, connect_options, with_metadata
 from .matching import (
     MATCH_ERRORS,
     RequestAttributes,
@@ -50,22 +55,14 @@ _CONFIGURATIONS = {
     "mutating": f"mutatingwebhookconfigurations.{_GROUP}",
     "validating": f"validatingwebhookconfigurations.{_GROUP}",
 }
-_EXEMPT = frozenset({POLICIES, BINDINGS})
 # Limits the retries for an object that changes faster than its webhooks answer.
 _MAX_ROUNDS = 16
-_OPTIONS = {
-    "CREATE": "CreateOptions",
-    "UPDATE": "UpdateOptions",
-    "DELETE": "DeleteOptions",
-    "CONNECT": "",
-}
 _STREAMS = {
     "attach": "PodAttachOptions",
     "exec": "PodExecOptions",
     "portforward": "PodPortForwardOptions",
 }
 _PROXIES = {"pods": "PodProxyOptions", "services": "ServiceProxyOptions"}
-_FLAGS = ("stdin", "stdout", "stderr", "tty")
 _DRY_RUN_SAFE = {"None", "NoneOnDryRun"}
 
 
@@ -96,7 +93,9 @@ class Webhooks:
 
         None applies to policies: a broken one could never be repaired.
         """
-        return resource.identifier not in _EXEMPT and bool(self._storage.scan(BINDINGS))
+        return resource.identifier not in ALL and any(
+            map(self._storage.scan, (BINDINGS, MUTATING_BINDINGS))
+        )
 
     def may_match(self, resource: ResourceType) -> bool:
         """Return whether a webhook or a policy may match writes of a resource."""
@@ -113,7 +112,7 @@ class Webhooks:
         Raises:
             StatusError: A webhook denies it or cannot be called, or the object keeps changing.
         """
-        request = self._request(call, resource, answers, proposal)
+        request = admission_request(call, resource, answers, proposal)
         if proposal.operation != "DELETE":
             answers.rounds += 1
             if answers.rounds > _MAX_ROUNDS:
@@ -122,9 +121,7 @@ class Webhooks:
         hooked = _has_webhooks(resource)
         converted: dict[str, Document] = {}
         if proposal.phase == "mutating" or proposal.operation == "DELETE":
-            mutated = proposal.new
-            if hooked:
-                mutated = await self._mutate(request, attributes, answers)
+            mutated = await self._mutate(resource, request, attributes, answers)
             if mutated is not None:
                 answers.record_mutated(proposal, mutated)
         if proposal.phase == "validating":
@@ -135,6 +132,15 @@ class Webhooks:
             if hooked:
                 await self._validate(request, attributes, answers)
             answers.record_validated(proposal)
+
+    def _reviewed(
+        self, resource: ResourceType, request: Document, attributes: RequestAttributes
+    ) -> Reviewed:
+        namespace = None
+        if request["namespace"] and resource.identifier != "namespaces":
+            entry = self._storage.get("namespaces", ("", request["namespace"]))
+            namespace = None if entry is None else entry.obj
+        return Reviewed(request, attributes, namespace)
 
     async def review_connect(self, call: Call, resource: ResourceType) -> None:
         """Call the webhooks that match a CONNECT: `exec`, `attach`, `portforward` and `proxy`.
@@ -148,12 +154,9 @@ class Webhooks:
         if kind is None or not self.may_match(resource):
             return
         answers = AdmissionAnswers()
-        document: Document = {"kind": kind, "apiVersion": "v1", "metadata": {}}
-        document |= {flag: True for flag in _FLAGS if call.flag(flag)}
-        document |= {"container": call.text("container")} if call.text("container") else {}
-        document |= {"command": call.query["command"]} if "command" in call.query else {}
+        document = connect_options(call, kind)
         proposal = Proposal("validating", "CONNECT", document, None, None)
-        request = self._request(call, resource, answers, proposal)
+        request = admission_request(call, resource, answers, proposal)
         namespace = call.target.namespace or ""
         request |= {"name": call.target.name, "namespace": namespace, "options": None}
         request["object"] = {key: value for key, value in document.items() if key != "metadata"}
@@ -189,11 +192,11 @@ class Webhooks:
         """
         if not self._has_policies(resource):
             return
-        new, old = _with_metadata(new), None if old is None else _with_metadata(old)
+        new, old = with_metadata(new), None if old is None else with_metadata(old)
         answers = AdmissionAnswers()
         answers.dry_run = bool(call.query.get("dryRun"))
         proposal = Proposal("validating", operation, new, old, None)
-        request = self._request(call, resource, answers, proposal)
+        request = admission_request(call, resource, answers, proposal)
         namespace = call.target.namespace or ""
         name = call.target.name or request["name"]
         request |= {"name": name, "namespace": namespace}
@@ -213,11 +216,8 @@ class Webhooks:
     ) -> None:
         if not self._has_policies(resource):
             return
-        namespace = None
-        if request["namespace"] and resource.identifier != "namespaces":
-            entry = self._storage.get("namespaces", ("", request["namespace"]))
-            namespace = None if entry is None else entry.obj
-        self._policies.check(Reviewed(request, attributes, namespace, converted), warnings)
+        reviewed = self._reviewed(resource, request, attributes)
+        self._policies.check(reviewed._replace(converted=converted), warnings)
 
     # -- matching
 
@@ -287,49 +287,29 @@ class Webhooks:
 
     # -- calling
 
-    def _request(
-        self, call: Call, resource: ResourceType, answers: AdmissionAnswers, proposal: Proposal
-    ) -> Document:
-        shown = proposal.new if proposal.new is not None else proposal.old
-        assert shown is not None
-        kind = {"group": resource.group, "version": resource.version, "kind": resource.kind}
-        plural = {
-            "group": resource.group, "version": resource.version, "resource": resource.plural
-        }  # fmt: skip
-        name = shown["metadata"].get("name", "")
-        namespace = shown["metadata"].get("namespace", "")
-        part = call.target.subresource
-        subresource = {"subResource": part, "requestSubResource": part} if part else {}
-        options = {"kind": _OPTIONS[proposal.operation], "apiVersion": "meta.k8s.io/v1"}
-        return {
-            "kind": kind,
-            "resource": plural,
-            "requestKind": kind,
-            "requestResource": plural,
-            **subresource,
-            "name": name,
-            "namespace": name if resource.identifier == "namespaces" else namespace,
-            "operation": proposal.operation,
-            "userInfo": call.user,
-            "object": proposal.new,
-            "oldObject": proposal.old,
-            "dryRun": answers.dry_run,
-            "options": options,
-        }
-
     async def _mutate(
-        self, request: Document, attributes: RequestAttributes, answers: AdmissionAnswers
+        self,
+        resource: ResourceType,
+        request: Document,
+        attributes: RequestAttributes,
+        answers: AdmissionAnswers,
     ) -> Document | None:
-        """Call the mutating webhooks in turn and return the object that they leave.
+        """Ask policies, and call the mutating webhooks in turn; return the object that they leave.
 
-        A webhook with ``reinvocationPolicy: IfNeeded`` is called once more if others have changed
-        the object after it.
+        Those with ``reinvocationPolicy: IfNeeded`` are called once more if others have changed the
+        object after them.
         """
         seen: list[tuple[Webhook, Document | None]] = []
-        for webhook in self._webhooks("mutating"):
+        reviewed = None
+        if request["object"] is not None and self._has_policies(resource):
+            reviewed = self._reviewed(resource, request, attributes)
+            policies = self._policies.mutate(reviewed)
+        for webhook in self._webhooks("mutating") if _has_webhooks(resource) else ():
             answered = await self._mutate_once(webhook, request, attributes, answers)
             if answered and webhook.spec.get("reinvocationPolicy") == "IfNeeded":
                 seen.append((webhook, request["object"]))
+        if reviewed is not None:
+            self._policies.mutate_again(policies, reviewed)
         for webhook, left in seen:
             if request["object"] != left:
                 await self._mutate_once(webhook, request, attributes, answers)
@@ -444,15 +424,6 @@ def _has_webhooks(resource: ResourceType) -> bool:
     None is for configurations of admission: a broken one could never be repaired.
     """
     return resource.group != _GROUP
-
-
-def _with_metadata(document: Document) -> Document:
-    """Return a document that was not checked, with metadata and labels of the right types."""
-    metadata = document.get("metadata")
-    metadata = dict(metadata) if isinstance(metadata, dict) else {}
-    if not isinstance(metadata.get("labels"), dict):
-        metadata.pop("labels", None)
-    return {**document, "metadata": metadata}
 
 
 def _failed(webhook: Webhook, error: WebhookError) -> StatusError:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from traincrew.local.apiserver.patch import PatchError, json_patch
 
 from .client import WebhookError, post_review
+from .describing import identity_fault
 
 if TYPE_CHECKING:
     from traincrew.local.apiserver.storage import Storage
@@ -50,15 +51,8 @@ class Reply(NamedTuple):
             patched = json_patch(document, self.patch)
         except (PatchError, AttributeError, LookupError, RecursionError, TypeError) as error:
             raise WebhookError(f"its patch cannot be applied: {error}") from None
-        metadata = patched.get("metadata") if isinstance(patched, dict) else None
-        if not isinstance(metadata, dict):
-            raise WebhookError("its patch leaves no object")
-        for field in ("apiVersion", "kind"):
-            if patched.get(field) != document.get(field):
-                raise WebhookError(f"its patch changes {field}")
-        for field in ("name", "namespace", "uid"):
-            if metadata.get(field) != document["metadata"].get(field):
-                raise WebhookError(f"its patch changes metadata.{field}")
+        if fault := identity_fault(document, patched):
+            raise WebhookError(f"its patch {fault}")
         return dict(patched)
 
 

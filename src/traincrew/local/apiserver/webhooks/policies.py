@@ -1,57 +1,56 @@
-"""ValidatingAdmissionPolicies: which apply to a request, and what they decide.
+"""Admission policies: which apply to a request, and what they decide or change.
 
 They are evaluated here, in the process, by CEL. Semantics and messages:
-``k8s.io/apiserver/pkg/admission/plugin/policy`` (``generic`` and ``validating``).
+``k8s.io/apiserver/pkg/admission/plugin/policy`` (``generic``, ``validating`` and ``mutating``).
 """
 # Over 400 lines: one policy, from its match to its denial.
 
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from traincrew.local.apiserver.authorization import Attributes
-from traincrew.local.apiserver.cel.admission import (
-    OUT_OF_BUDGET,
-    CelError,
-    CompilationError,
-    CostExceededError,
-    Evaluation,
-    namespace_value,
-    request_value,
-)
+from traincrew.local.apiserver.cel.admission import namespace_value, request_value
 from traincrew.local.apiserver.cel.authorizing import Access, Decision
 from traincrew.local.apiserver.kinds.admissionregistration.expressions import compiled
-from traincrew.local.apiserver.kinds.admissionregistration.identifiers import BINDINGS, POLICIES
+from traincrew.local.apiserver.kinds.admissionregistration.identifiers import (
+    BINDINGS,
+    MUTATING,
+    MUTATING_BINDINGS,
+    POLICIES,
+)
 from traincrew.local.apiserver.reads.versions import convert
-from traincrew.local.apiserver.requests.conversions import ConversionNeeded
-from traincrew.local.apiserver.values.documents import items
 from traincrew.local.apiserver.values.errors import StatusError, forbidden
 from traincrew.local.apiserver.values.selectors import SelectorError, from_label_selector
 
+from .decisions import Denial, PolicyEvaluation
 from .matching import policy_version
+from .mutations import mutated
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from traincrew.local.apiserver.authorization import Authorizer
-    from traincrew.local.apiserver.cel.admission import Program
     from traincrew.local.apiserver.kinds.admissionregistration.expressions import Expressions
     from traincrew.local.apiserver.registry import Registry, ResourceType
-    from traincrew.local.apiserver.storage import Entry, Storage
+    from traincrew.local.apiserver.storage import Entry, Key, Storage
     from traincrew.local.apiserver.values.documents import Document
 
     from .matching import RequestAttributes, Reviewed
 
-__all__ = ["Policies"]
-
-POLICY_BUDGET = 500_000
-"""What one policy may cost for one request and parameter (upstream: 10,000,000)."""
+__all__ = ["Mutated", "Policies"]
 
 REQUEST_BUDGET = 1_000_000
 """What all policies may cost for one request; there is no such limit upstream."""
 
-_MAX_MESSAGE = 5 * 1024  # bytes; upstream's MaxEvaluatedMessageExpressionSizeBytes
+_EVALUATION_COST = 500
+"""What it costs besides to evaluate a policy with one parameter."""
+
+_MAX_COMPILED = 256
+"""Policies that are kept compiled."""
+
 _CODES = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413, "Invalid": 422}
 
 
@@ -59,24 +58,37 @@ class _ConfigurationError(Exception):
     """A policy or binding cannot be applied; the message says why."""
 
 
-class _Denial(NamedTuple):
-    """One validation that a request fails, or an error where the failure policy is Fail."""
-
-    message: str
-    reason: str = "Invalid"
-
-
 class _Denied(NamedTuple):
     """A denial, and by whom; no binding if the policy itself is wrong."""
 
-    denial: _Denial
+    denial: Denial
     policy: str
     binding: str = ""
 
-    def message(self) -> str:
-        by = f"ValidatingAdmissionPolicy '{self.policy}'"
+    def message(self, kind: str = "ValidatingAdmissionPolicy") -> str:
+        by = f"{kind} '{self.policy}'"
         by += f" with binding '{self.binding}'" if self.binding else ""
         return f"{by} denied request: {self.denial.message}"
+
+
+class _Invocation(NamedTuple):
+    """A policy that applies to a request, with one parameter.
+
+    Attributes:
+        version: in which it sees the object.
+    """
+
+    policy: Entry
+    binding: Entry
+    version: str
+    param: Callable[[], Document | None]
+
+
+class Mutated(NamedTuple):
+    """A mutating policy that wants to be asked again, and the object as it has left it."""
+
+    invocation: _Invocation
+    left: Document
 
 
 class Policies:
@@ -92,10 +104,10 @@ class Policies:
         self._storage = storage
         self._registry = registry
         self._authorizer = authorizer
-        self._compiled: dict[str, tuple[int, Expressions]] = {}
+        self._compiled: dict[Key, tuple[int, Expressions]] = {}
 
     def check(self, reviewed: Reviewed, warnings: list[str]) -> None:
-        """Apply the policies to a request.
+        """Apply the validating policies to a request.
 
         Args:
             reviewed: the request.
@@ -104,15 +116,13 @@ class Policies:
         Raises:
             StatusError: A policy denies it.
         """
-        bindings: dict[str, list[Entry]] = {}
-        for entry in self._storage.scan(BINDINGS):
-            bindings.setdefault(entry.obj["spec"]["policyName"], []).append(entry)
         budget = [float(REQUEST_BUDGET)]
         denied: list[_Denied] = []
-        for policy in self._storage.scan(POLICIES):
-            bound = bindings.get(policy.key[1])
-            if bound:
-                denied += self._decide(policy, bound, reviewed, warnings, budget)
+        for found in self._applying(POLICIES, BINDINGS, reviewed):
+            if isinstance(found, _Denied):
+                denied.append(found)
+            else:
+                denied += self._validate(found, reviewed, warnings, budget)
         if denied:
             raise _refusal(denied[0], reviewed)
 
@@ -125,53 +135,131 @@ class Policies:
                 found.add(policy_version(constraints, attributes, name))
         return found - {""}
 
-    def _decide(
+    def mutate(self, reviewed: Reviewed) -> list[Mutated]:
+        """Apply the mutating policies to the object of a request, in place of it.
+
+        Returns:
+            Those to ask again, by `mutate_again`.
+
+        Raises:
+            StatusError: One fails, and its failure policy is Fail.
+        """
+        budget = [float(REQUEST_BUDGET)]
+        failed: list[_Denied] = []
+        again = []
+        for found in self._applying(MUTATING, MUTATING_BINDINGS, reviewed):
+            if isinstance(found, _Denied):
+                failed.append(found)
+                continue
+            failed += self._mutate(found, reviewed, budget)
+            if found.policy.obj["spec"].get("reinvocationPolicy") == "IfNeeded":
+                again.append(Mutated(found, reviewed.request["object"]))
+        if failed:
+            raise _failure(failed, reviewed)
+        return again
+
+    def mutate_again(self, before: list[Mutated], reviewed: Reviewed) -> None:
+        """Apply mutating policies once more if others have changed the object after them.
+
+        Raises:
+            StatusError: One fails, and its failure policy is Fail.
+        """
+        budget = [float(REQUEST_BUDGET)]
+        failed: list[_Denied] = []
+        for each in before:
+            if reviewed.request["object"] != each.left:
+                failed += self._mutate(each.invocation, reviewed, budget)
+        if failed:
+            raise _failure(failed, reviewed)
+
+    def _applying(
+        self, policies: str, bindings: str, reviewed: Reviewed
+    ) -> Iterator[_Invocation | _Denied]:
+        """Yield the policies that apply, and what is wrong with others that must not be ignored."""
+        bound: dict[str, list[Entry]] = {}
+        for entry in self._storage.scan(bindings):
+            bound.setdefault(entry.obj["spec"]["policyName"], []).append(entry)
+        for policy in self._storage.scan(policies):
+            spec, name = policy.obj["spec"], policy.key[1]
+            if name not in bound:
+                continue
+            ignored = spec.get("failurePolicy") == "Ignore"
+            try:
+                if not (version := _version(spec.get("matchConstraints") or {}, reviewed)):
+                    continue
+                self._check_param_kind(spec.get("paramKind"))
+            except (_ConfigurationError, SelectorError) as error:
+                if not ignored:
+                    yield _Denied(Denial(f"failed to configure policy: {error}", ""), name)
+                continue
+            for binding in bound[name]:
+                try:
+                    if not _version(binding.obj["spec"].get("matchResources") or {}, reviewed):
+                        continue
+                    namespace = reviewed.request["namespace"]
+                    params = self._params(spec, binding.obj["spec"], namespace)
+                except (_ConfigurationError, SelectorError) as error:
+                    if not ignored:
+                        denial = Denial(f"failed to configure binding: {error}", "")
+                        yield _Denied(denial, name, binding.key[1])
+                    continue
+                for param in params:
+                    yield _Invocation(policy, binding, version, param)
+
+    def _validate(
         self,
-        policy: Entry,
-        bindings: list[Entry],
+        invocation: _Invocation,
         reviewed: Reviewed,
         warnings: list[str],
         budget: list[float],
     ) -> Iterator[_Denied]:
-        spec, name = policy.obj["spec"], policy.key[1]
-        ignored = spec.get("failurePolicy") == "Ignore"
-        try:
-            if not (version := _version(spec.get("matchConstraints") or {}, reviewed)):
-                return
-            self._check_param_kind(spec.get("paramKind"))
-        except (_ConfigurationError, SelectorError) as error:
-            if not ignored:
-                yield _Denied(_Denial(f"failed to configure policy: {error}"), name)
-            return
-        expressions = self._expressions(policy)
-        for binding in bindings:
-            bound = binding.obj["spec"]
-            try:
-                if not _version(bound.get("matchResources") or {}, reviewed):
-                    continue
-                params = self._params(spec, bound, reviewed.request["namespace"])
-            except (_ConfigurationError, SelectorError) as error:
-                if not ignored:
-                    denial = _Denial(f"failed to configure binding: {error}")
-                    yield _Denied(denial, name, binding.key[1])
-                continue
-            actions = bound.get("validationActions") or ()
-            for param in params:
-                values = self._values(reviewed, version) | {"params": param}
-                evaluation = _Policy(spec, expressions, values, budget)
-                for denial in evaluation.validate():
-                    if "Deny" in actions:
-                        yield _Denied(denial, name, binding.key[1])
-                    if "Warn" in actions:
-                        _warn(warnings, name, binding.key[1], denial)
-                for denial in evaluation.annotate():
-                    yield _Denied(denial, name, binding.key[1])
+        policy, binding = invocation.policy.key[1], invocation.binding.key[1]
+        spec, actions = invocation.policy.obj["spec"], invocation.binding.obj["spec"]
+        budget[0] -= _EVALUATION_COST
+        values = self._values(reviewed, invocation)
+        evaluation = PolicyEvaluation(spec, self._expressions(invocation.policy), values, budget)
+        for denial in evaluation.validate():
+            if "Deny" in (actions.get("validationActions") or ()):
+                yield _Denied(denial, policy, binding)
+            if "Warn" in (actions.get("validationActions") or ()):
+                _warn(warnings, policy, binding, denial)
+        for denial in evaluation.annotate():
+            yield _Denied(denial, policy, binding)
+
+    def _mutate(
+        self, invocation: _Invocation, reviewed: Reviewed, budget: list[float]
+    ) -> list[_Denied]:
+        """Replace the object of the request; return what failed."""
+        if reviewed.request["object"] is None:
+            return []
+        policy, binding = invocation.policy.key[1], invocation.binding.key[1]
+        spec = invocation.policy.obj["spec"]
+        attributes = reviewed.attributes
+        if attributes.conversion is not None and invocation.version != attributes.version:
+            if spec.get("failurePolicy") == "Ignore":
+                return []
+            text = f"no webhook converts the object to {invocation.version} for it"
+            return [_Denied(Denial(text), policy, binding)]
+        budget[0] -= _EVALUATION_COST
+        values = self._values(reviewed, invocation)
+        seen = reviewed.request["requestResource"]
+        resource = self._registry.find(seen["group"], invocation.version, seen["resource"])
+        assert resource is not None
+        expressions = self._expressions(invocation.policy)
+        document, faults = mutated(spec, expressions, values, resource.schema.node, budget)
+        own = reviewed.request["object"]["apiVersion"]
+        reviewed.request["object"] = {**document, "apiVersion": own}
+        if spec.get("failurePolicy") == "Ignore":
+            return []
+        return [_Denied(Denial(text), policy, binding) for text in faults]
 
     def _expressions(self, policy: Entry) -> Expressions:
-        name = policy.key[1]
-        known = self._compiled.get(name)
+        key = (str(policy.obj.get("kind")), policy.key[1])
+        known = self._compiled.get(key)
         if known is None or known[0] != policy.revision:
-            known = self._compiled[name] = (policy.revision, compiled(policy.obj["spec"]))
+            if len(self._compiled) >= _MAX_COMPILED:
+                self._compiled.clear()
+            known = self._compiled[key] = (policy.revision, compiled(policy.obj["spec"]))
         return known[1]
 
     # -- parameters
@@ -188,14 +276,16 @@ class Policies:
         shown = f"{group}/{version}, Kind={kind['kind']}"
         raise _ConfigurationError(f"failed to find resource referenced by paramKind: '{shown}'")
 
-    def _params(self, spec: Document, bound: Document, namespace: str) -> Sequence[Document | None]:
-        """Return the parameters to evaluate a policy with; [None] if it has none.
+    def _params(
+        self, spec: Document, bound: Document, namespace: str
+    ) -> Sequence[Callable[[], Document | None]]:
+        """Return what returns the parameters to evaluate a policy with; one None if it has none.
 
         Semantics: ``CollectParams`` of ``policy_dispatcher.go``.
         """
         kind, reference = spec.get("paramKind"), bound.get("paramRef")
         if kind is None or reference is None:
-            return [None]
+            return [lambda: None]
         resource = self._param_resource(kind)
         assert resource is not None
         where = ""
@@ -223,18 +313,17 @@ class Policies:
         if not found and reference.get("parameterNotFoundAction") == "Deny":
             text = "no params found for policy binding with `Deny` parameterNotFoundAction"
             raise _ConfigurationError(text)
-        try:
-            return [convert(resource, entry).obj for entry in found]
-        except ConversionNeeded as error:
-            text = (
-                f"params are not stored as {error.api_version}, and no webhook is called for them"
-            )
-            raise _ConfigurationError(text) from None
+        if resource.conversion is not None and any(
+            entry.obj["apiVersion"] != resource.api_version for entry in found
+        ):
+            text = f"params are not stored as {resource.api_version}, and no webhook converts them"
+            raise _ConfigurationError(text)
+        return [partial(_shown, resource, entry) for entry in found]
 
     # -- variables
 
-    def _values(self, reviewed: Reviewed, version: str) -> dict[str, Any]:
-        request = reviewed.in_version(version)
+    def _values(self, reviewed: Reviewed, invocation: _Invocation) -> dict[str, Any]:
+        request = reviewed.in_version(invocation.version)
         user = request["userInfo"]
 
         def ask(access: Access) -> Decision:
@@ -265,9 +354,15 @@ class Policies:
             "oldObject": request["oldObject"],
             "request": request_value(request),
             "namespaceObject": namespace_value(reviewed.namespace),
+            "params": invocation.param(),
             "authorizer": Access(ask),
             "authorizer.requestResource": own,
         }
+
+
+def _shown(resource: ResourceType, entry: Entry) -> Document:
+    """Return a stored object as its resource shows it."""
+    return convert(resource, entry).obj
 
 
 def _version(matching: Document, reviewed: Reviewed) -> str:
@@ -282,138 +377,10 @@ def _service_account(namespace: str, name: str) -> Document:
     }
 
 
-def _warn(warnings: list[str], policy: str, binding: str, denial: _Denial) -> None:
+def _warn(warnings: list[str], policy: str, binding: str, denial: Denial) -> None:
     text = f"Validation failed for ValidatingAdmissionPolicy '{policy}' with binding '{binding}'"
     if (text := f"{text}: {denial.message}") not in warnings:  # a verb may be tried again
         warnings.append(text)
-
-
-class _Policy:
-    """One policy on one request with one parameter; upstream: ``validator.go``."""
-
-    def __init__(
-        self,
-        spec: Document,
-        expressions: Expressions,
-        values: dict[str, Any],
-        budget: list[float],
-    ) -> None:
-        self._spec = spec
-        self._expressions = expressions
-        self._ignored = spec.get("failurePolicy") == "Ignore"
-        self._whole = budget
-        self._values = values
-        self._matches = True
-
-    def validate(self) -> list[_Denial]:
-        """Return the validations that the request fails, if the policy applies to it."""
-        try:
-            with _Share(self._whole) as share:
-                if not self._conditions_hold(self._evaluate_with(share)):
-                    self._matches = False
-                    return []
-            with _Share(self._whole) as share:
-                return list(self._validations(self._evaluate_with(share)))
-        except _FailedError as error:
-            self._matches = False
-            return [] if self._ignored else [_Denial(str(error))]
-
-    def _evaluate_with(self, share: list[float]) -> Evaluation:
-        return Evaluation(self._values, self._expressions.variables, share)
-
-    def _conditions_hold(self, evaluation: Evaluation) -> bool:
-        """Return whether all match conditions are true; a false one counts more than errors."""
-        failed = []
-        conditions = items(self._spec, "matchConditions")
-        for each, program in zip(conditions, self._expressions.conditions, strict=True):
-            try:
-                if _run(evaluation, program, each["expression"].strip()) is False:
-                    return False
-            except _ExpressionError as error:
-                failed.append(str(error))
-        if failed:
-            raise _FailedError(failed[0] if len(failed) == 1 else f"[{', '.join(failed)}]")
-        return True
-
-    def _validations(self, evaluation: Evaluation) -> Iterator[_Denial]:
-        validations = items(self._spec, "validations")
-        programs = zip(self._expressions.validations, self._expressions.messages, strict=True)
-        for each, (program, words) in zip(validations, programs, strict=True):
-            try:
-                if _run(evaluation, program, each["expression"]) is True:
-                    continue
-            except _ExpressionError as error:
-                if not self._ignored:
-                    yield _Denial(str(error))
-                continue
-            message = "" if words is None else _message(evaluation, words)
-            message = message or str(each.get("message") or "").strip()
-            message = message or f"failed expression: {each['expression'].strip()}"
-            yield _Denial(message, each.get("reason") or "Invalid")
-
-    def annotate(self) -> list[_Denial]:
-        """Evaluate the audit annotations; return their errors. There is no log to write them to."""
-        if not self._matches or not self._expressions.annotations:
-            return []
-        found = []
-        try:
-            with _Share(self._whole) as share:
-                evaluation = self._evaluate_with(share)
-                entries = items(self._spec, "auditAnnotations")
-                for each, program in zip(entries, self._expressions.annotations, strict=True):
-                    try:
-                        _run(evaluation, program, each["valueExpression"].strip())
-                    except _ExpressionError as error:
-                        found.append(_Denial(str(error)))
-        except _FailedError as error:
-            found = [_Denial(str(error))]
-        return [] if self._ignored else found
-
-
-class _FailedError(Exception):
-    """A policy cannot be evaluated; the message says why."""
-
-
-class _ExpressionError(Exception):
-    """One expression cannot be evaluated; the message says why."""
-
-
-class _Share:
-    """The budget of one evaluation, as a list of one item; what it spends is the request's."""
-
-    def __init__(self, whole: list[float]) -> None:
-        self._whole = whole
-        self._given = max(min(POLICY_BUDGET, whole[0]), 0.0)
-        self._left = [self._given]
-
-    def __enter__(self) -> list[float]:
-        return self._left
-
-    def __exit__(self, *_: object) -> None:
-        self._whole[0] -= self._given - self._left[0]
-
-
-def _run(evaluation: Evaluation, program: Program | CompilationError, source: str) -> Any:
-    if isinstance(program, CompilationError):
-        raise _ExpressionError(f"compilation error: {program}")
-    try:
-        return evaluation.run(program)
-    except CelError as error:
-        raise _ExpressionError(f"expression '{source}' resulted in error: {error}") from None
-    except CostExceededError:
-        raise _FailedError(OUT_OF_BUDGET) from None
-
-
-def _message(evaluation: Evaluation, program: Program | CompilationError) -> str:
-    """Return the result of a ``messageExpression``; empty if it cannot be used."""
-    try:
-        text = _run(evaluation, program, "")
-    except _ExpressionError:
-        return ""
-    except _FailedError as error:
-        raise _FailedError(f"failed messageExpression: {error}") from None
-    text = text.strip() if type(text) is str else ""
-    return "" if "\n" in text or len(text.encode()) > _MAX_MESSAGE else text
 
 
 def _refusal(denied: _Denied, reviewed: Reviewed) -> StatusError:
@@ -424,7 +391,17 @@ def _refusal(denied: _Denied, reviewed: Reviewed) -> StatusError:
     name = reviewed.request["name"] or metadata.get("generateName") or "Unknown!"
     message = denied.message()
     error = forbidden(resource["resource"], resource["group"], name, message)
-    error.reason = denied.denial.reason
+    error.reason = denied.denial.reason or "Invalid"
     error.code = _CODES.get(error.reason, 422)
     error.details["causes"] = [{"message": message}]
+    return error
+
+
+def _failure(failed: list[_Denied], reviewed: Reviewed) -> StatusError:
+    """Return the error of mutating policies; upstream: the end of ``policy_dispatcher.go``."""
+    error = _refusal(failed[0], reviewed)
+    messages = [each.message("policy") for each in failed]
+    error.code, error.message = 403, messages[0]
+    error.reason = failed[0].denial.reason or "Forbidden"
+    error.details["causes"] = [{"message": message} for message in messages]
     return error

@@ -18,6 +18,10 @@ _resource = partial(
 _webhooks = partial(_resource, generation="content", strategy_file="webhook_configurations")
 
 RESOURCES = (
+    _resource("mutatingadmissionpolicies", "MutatingAdmissionPolicy", generation="spec"),
+    _resource(
+        "mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding", generation="spec"
+    ),
     _webhooks("mutatingwebhookconfigurations", "MutatingWebhookConfiguration"),
     _resource(
         "validatingadmissionpolicies",

@@ -8,9 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
-from traincrew.local.apiserver.cel.admission import CompilationError, Program, Scope
+from traincrew.local.apiserver.cel.admission import (
+    OBJECT,
+    PATCHES,
+    CompilationError,
+    Program,
+    Scope,
+)
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.codec import decode, encode
+from traincrew.local.apiserver.values.documents import field as part_of
 from traincrew.local.apiserver.values.documents import items
 from traincrew.local.apiserver.values.names import qualified_name_faults
 
@@ -26,8 +33,11 @@ __all__ = [
     "Expressions",
     "compile_in",
     "compiled",
+    "compiles",
+    "mutation_source",
     "source_size",
     "validate_expressions",
+    "validated",
 ]
 
 MAX_SOURCE = 30_000
@@ -58,6 +68,7 @@ class Expressions(Struct, frozen=True):
         validations: those of ``validations``.
         messages: their ``messageExpression``; None without one.
         annotations: those of ``auditAnnotations``.
+        mutations: those of ``mutations``, of a mutating policy.
     """
 
     conditions: list[Compiled] = field(default_factory=list)
@@ -65,6 +76,7 @@ class Expressions(Struct, frozen=True):
     validations: list[Compiled] = field(default_factory=list)
     messages: list[Compiled | None] = field(default_factory=list)
     annotations: list[Compiled] = field(default_factory=list)
+    mutations: list[Compiled] = field(default_factory=list)
 
     def faults(self) -> Iterator[str]:
         """Yield why expressions do not compile; variables fail only where they are used."""
@@ -103,12 +115,23 @@ def compile_in(spec: Document, **types: Type) -> Expressions:
     for each in items(spec, "auditAnnotations"):
         source = _text(each, "valueExpression").strip()
         found.annotations.append(_attempt(scope, source, "string", "null_type"))
+    for each in items(spec, "mutations"):
+        returned = PATCHES if each.get("patchType") == "JSONPatch" else OBJECT
+        found.mutations.append(_attempt(scope, mutation_source(each), returned, messages=True))
     return found
 
 
-def _attempt(scope: Scope, source: str, *returned: str, authorizer: bool = True) -> Compiled:
+def mutation_source(mutation: Document) -> str:
+    """Return the expression of an entry of ``mutations``."""
+    part = "jsonPatch" if mutation.get("patchType") == "JSONPatch" else "applyConfiguration"
+    return _text(part_of(mutation, part), "expression").strip()
+
+
+def _attempt(
+    scope: Scope, source: str, *returned: str, authorizer: bool = True, messages: bool = False
+) -> Compiled:
     try:
-        return scope.compile(source, *returned, authorizer=authorizer)
+        return scope.compile(source, *returned, authorizer=authorizer, messages=messages)
     except CompilationError as error:
         return error
 
@@ -121,19 +144,30 @@ def _text(entry: Document, key: str) -> str:
 # -- rules
 
 
-def validate_expressions(found: list[Cause], obj: Document, spec: Document) -> None:
-    """Validate what a policy has expressions for.
+def validated(found: list[Cause], spec: Document) -> Expressions | None:
+    """Validate match conditions and variables of a policy; return its expressions.
 
     Rules and messages: ``pkg/apis/admissionregistration/validation/validation.go``.
+
+    Returns:
+        None if they are too long to be compiled.
     """
     size = source_size(spec)
     if size > MAX_SOURCE:
         detail = f"all expressions have {size} characters; this server allows {MAX_SOURCE}"
         found.append(why.forbidden("spec", detail))
-        return
+        return None
     programs = compiled(spec)
     _conditions(found, spec, programs)
     _variables(found, spec, programs)
+    return programs
+
+
+def validate_expressions(found: list[Cause], obj: Document, spec: Document) -> None:
+    """Validate what a validating policy has expressions for."""
+    programs = validated(found, spec)
+    if programs is None:
+        return
     if not items(spec, "validations") and not items(spec, "auditAnnotations"):
         detail = "validations or auditAnnotations must contain at least one item"
         found.append(why.required("spec.validations", detail))
@@ -152,6 +186,7 @@ def _sources(spec: Document) -> Iterator[str]:
         for each in items(spec, key):
             for name in ("expression", "messageExpression", "valueExpression"):
                 yield _text(each, name)
+    yield from map(mutation_source, items(spec, "mutations"))
 
 
 def _conditions(found: list[Cause], spec: Document, programs: Expressions) -> None:
@@ -165,7 +200,7 @@ def _conditions(found: list[Cause], spec: Document, programs: Expressions) -> No
         if not source.strip():
             found.append(why.required(f"{path}.expression"))
         else:
-            _compiles(found, f"{path}.expression", source.strip(), programs.conditions[index])
+            compiles(found, f"{path}.expression", source.strip(), programs.conditions[index])
         name = _text(each, "name")
         if not name:
             found.append(why.required(f"{path}.name"))
@@ -187,7 +222,7 @@ def _variables(found: list[Cause], spec: Document, programs: Expressions) -> Non
         if not source.strip():
             found.append(why.required(f"{path}.expression", "expression is not specified"))
         else:
-            _compiles(found, f"{path}.expression", source, programs.variables[name])
+            compiles(found, f"{path}.expression", source, programs.variables[name])
 
 
 def _validations(found: list[Cause], spec: Document, programs: Expressions) -> None:
@@ -197,14 +232,14 @@ def _validations(found: list[Cause], spec: Document, programs: Expressions) -> N
         if not source.strip():
             found.append(why.required(f"{path}.expression", "expression is not specified"))
         else:
-            _compiles(found, f"{path}.expression", source, programs.validations[index])
+            compiles(found, f"{path}.expression", source, programs.validations[index])
         words = _text(each, "messageExpression")
         message = programs.messages[index]
         if words and message is None:
             detail = "must be non-empty if specified"
             found.append(why.invalid(f"{path}.messageExpression", words, detail))
         elif message is not None:
-            _compiles(found, f"{path}.messageExpression", words, message)
+            compiles(found, f"{path}.messageExpression", words, message)
         text = _text(each, "message")
         if text and not text.strip():
             found.append(why.invalid(f"{path}.message", text, "must be non-empty if specified"))
@@ -234,12 +269,13 @@ def _annotations(found: list[Cause], obj: Document, spec: Document, programs: Ex
             found.append(why.required(f"{path}.valueExpression", detail))
         else:
             shown = each["valueExpression"]
-            _compiles(found, f"{path}.valueExpression", shown, programs.annotations[index])
+            compiles(found, f"{path}.valueExpression", shown, programs.annotations[index])
         if key in keys:
             found.append(why.duplicate(f"{path}.key", key))
         keys.add(key)
 
 
-def _compiles(found: list[Cause], path: str, source: Any, program: Compiled) -> None:
+def compiles(found: list[Cause], path: str, source: Any, program: Compiled) -> None:
+    """Add a cause if an expression does not compile."""
     if isinstance(program, CompilationError):
         found.append(why.invalid(path, source, str(program)))

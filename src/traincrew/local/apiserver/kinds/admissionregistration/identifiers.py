@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-__all__ = ["BINDINGS", "POLICIES"]
+__all__ = ["ALL", "BINDINGS", "MUTATING", "MUTATING_BINDINGS", "POLICIES"]
 
-POLICIES = "validatingadmissionpolicies.admissionregistration.k8s.io"
-BINDINGS = "validatingadmissionpolicybindings.admissionregistration.k8s.io"
+_GROUP = "admissionregistration.k8s.io"
+POLICIES = f"validatingadmissionpolicies.{_GROUP}"
+BINDINGS = f"validatingadmissionpolicybindings.{_GROUP}"
+MUTATING = f"mutatingadmissionpolicies.{_GROUP}"
+MUTATING_BINDINGS = f"mutatingadmissionpolicybindings.{_GROUP}"
+ALL = frozenset({POLICIES, BINDINGS, MUTATING, MUTATING_BINDINGS})

@@ -7,22 +7,34 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from traincrew.local.apiserver.kinds.shared.cells import selector_text
 from traincrew.local.apiserver.kinds.shared.meta import label_selector, path_segment_fault
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field, items
+from traincrew.local.apiserver.values.names import label_1035_fault, subdomain_fault
 
 if TYPE_CHECKING:
     from traincrew.local.apiserver.values.causes import Cause
     from traincrew.local.apiserver.values.documents import Document
 
-__all__ = ["default_matching", "validate_matching", "validate_param_ref"]
+__all__ = [
+    "default_binding",
+    "default_policy",
+    "mutable_operations",
+    "shown_kind",
+    "shown_parameter",
+    "validate_binding",
+    "validate_policy",
+]
 
 _OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
+_MUTABLE = ("*", "CONNECT", "CREATE", "UPDATE")
+_FAILURE_POLICIES = ("Fail", "Ignore")
 _SCOPES = ("*", "Cluster", "Namespaced")
 _RULES = ("resourceRules", "excludeResourceRules")
 
 
-def default_matching(matching: Any) -> None:
+def _default_matching(matching: Any) -> None:
     """Fill in the defaults of ``matchConstraints`` or ``matchResources``, in place."""
     if type(matching) is not dict:
         return
@@ -34,7 +46,7 @@ def default_matching(matching: Any) -> None:
             rule.setdefault("scope", "*")
 
 
-def validate_matching(found: list[Cause], matching: Document | None, path: str) -> None:
+def _validate_matching(found: list[Cause], matching: Document | None, path: str) -> None:
     """Validate ``matchConstraints`` or ``matchResources``."""
     if matching is None:
         return
@@ -112,7 +124,7 @@ def _resources(found: list[Cause], resources: list[str], path: str) -> None:
         found.append(why.invalid(path, resources, detail))
 
 
-def validate_param_ref(found: list[Cause], reference: Document | None, path: str) -> None:
+def _validate_param_ref(found: list[Cause], reference: Document | None, path: str) -> None:
     """Validate ``paramRef`` of a binding."""
     if reference is None:
         return
@@ -135,3 +147,100 @@ def validate_param_ref(found: list[Cause], reference: Document | None, path: str
         found.append(why.required(here))
     elif action not in {"Allow", "Deny"}:
         found.append(why.not_supported(here, action, ["Deny", "Allow"]))
+
+
+# -- policies and bindings
+
+
+def default_policy(obj: Document) -> None:
+    """Fill in the defaults of a policy, in place."""
+    spec = obj.get("spec")
+    if type(spec) is dict:
+        spec.setdefault("failurePolicy", "Fail")
+        _default_matching(spec.get("matchConstraints"))
+
+
+def default_binding(obj: Document) -> None:
+    """Fill in the defaults of a binding, in place."""
+    spec = obj.get("spec")
+    if type(spec) is dict:
+        _default_matching(spec.get("matchResources"))
+
+
+def shown_kind(spec: Document) -> str:
+    """Return the cell of the ``paramKind`` of a policy."""
+    kind = spec.get("paramKind")
+    if kind is None:
+        return "<unset>"
+    return f"{kind.get('apiVersion', '')}/{kind.get('kind', '')}"
+
+
+def shown_parameter(spec: Document) -> str:
+    """Return the cell of the ``paramRef`` of a binding."""
+    reference = spec.get("paramRef")
+    if reference is None:
+        return "<unset>"
+    if name := reference.get("name"):
+        return f"{reference.get('namespace') or '*'}/{name}"
+    if (selector := reference.get("selector")) is not None:
+        return selector_text(selector)
+    return "<unset>"
+
+
+def validate_policy(found: list[Cause], spec: Document) -> None:
+    """Validate what both kinds of policies have, except their expressions."""
+    failure = spec.get("failurePolicy")
+    if failure not in _FAILURE_POLICIES:
+        found.append(why.not_supported("spec.failurePolicy", failure, _FAILURE_POLICIES))
+    if (kind := spec.get("paramKind")) is not None:
+        _param_kind(found, kind, "spec.paramKind")
+    constraints = spec.get("matchConstraints")
+    if constraints is None:
+        found.append(why.required("spec.matchConstraints"))
+    else:
+        _validate_matching(found, constraints, "spec.matchConstraints")
+        if not items(constraints, "resourceRules"):
+            found.append(why.required("spec.matchConstraints.resourceRules"))
+
+
+def _param_kind(found: list[Cause], kind: Document, path: str) -> None:
+    api_version, name = kind.get("apiVersion") or "", kind.get("kind") or ""
+    here = f"{path}.apiVersion"
+    if not api_version:
+        found.append(why.required(here))
+    elif api_version.count("/") > 1:
+        detail = f"unexpected GroupVersion string: {api_version}"
+        found.append(why.invalid(here, api_version, detail))
+    else:
+        group, _, version = api_version.rpartition("/")
+        if group and (fault := subdomain_fault(group)):
+            found.append(why.invalid(here, group, fault))
+        if not version:
+            found.append(why.invalid(here, api_version, "version must be specified"))
+        elif fault := label_1035_fault(version):
+            found.append(why.invalid(here, version, fault))
+    if not name:
+        found.append(why.required(f"{path}.kind"))
+    elif fault := label_1035_fault(name.lower()):
+        detail = f"may have mixed case, but should otherwise match: {fault}"
+        found.append(why.invalid(f"{path}.kind", name, detail))
+
+
+def mutable_operations(found: list[Cause], matching: Document, path: str) -> None:
+    """Refuse the operations that mutating policies cannot match."""
+    for rule in items(matching, "resourceRules"):
+        found += [
+            why.not_supported(f"{path}.resourceRules.operations", each, _MUTABLE)
+            for each in rule.get("operations") or ()
+            if each not in _MUTABLE
+        ]
+
+
+def validate_binding(found: list[Cause], spec: Document) -> None:
+    """Validate what both kinds of bindings have."""
+    if not (name := spec.get("policyName")):
+        found.append(why.required("spec.policyName"))
+    elif fault := subdomain_fault(name):
+        found.append(why.invalid("spec.policyName", name, fault))
+    _validate_param_ref(found, spec.get("paramRef"), "spec.paramRef")
+    _validate_matching(found, spec.get("matchResources"), "spec.matchResources")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Checked", "checked_resources", "expression_warnings"]
 
 _MAX_KINDS = 10
-_MAX_SOURCE = 60_000
+_MAX_SOURCE = 30_000
 """Characters that are compiled for one policy: with much source, fewer kinds are checked."""
 
 

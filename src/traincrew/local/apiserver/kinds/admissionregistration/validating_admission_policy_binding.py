@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from traincrew.local.apiserver.kinds.shared.cells import age_of, name_of, selector_text
+from traincrew.local.apiserver.kinds.shared.cells import age_of, name_of
 from traincrew.local.apiserver.kinds.strategy import Strategy
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field
-from traincrew.local.apiserver.values.names import subdomain_fault
 
-from .matching import default_matching, validate_matching, validate_param_ref
+from .matching import default_binding, shown_parameter, validate_binding
 
 if TYPE_CHECKING:
     from traincrew.local.apiserver.values.causes import Cause
@@ -27,36 +26,15 @@ def _row(obj: Document, now: float) -> list[Any]:
     return [
         name_of(obj),
         spec.get("policyName", ""),
-        _param(spec.get("paramRef")),
+        shown_parameter(spec),
         age_of(obj, now),
     ]
-
-
-def _param(reference: Document | None) -> str:
-    if reference is None:
-        return "<unset>"
-    if name := reference.get("name"):
-        return f"{reference.get('namespace') or '*'}/{name}"
-    if (selector := reference.get("selector")) is not None:
-        return selector_text(selector)
-    return "<unset>"
-
-
-def _default(obj: Document) -> None:
-    spec = obj.get("spec")
-    if type(spec) is dict:
-        default_matching(spec.get("matchResources"))
 
 
 def _validate(found: list[Cause], obj: Document, _old: Document | None) -> None:
     """Validate a binding."""
     spec = field(obj, "spec")
-    if not (name := spec.get("policyName")):
-        found.append(why.required("spec.policyName"))
-    elif fault := subdomain_fault(name):
-        found.append(why.invalid("spec.policyName", name, fault))
-    validate_param_ref(found, spec.get("paramRef"), "spec.paramRef")
-    validate_matching(found, spec.get("matchResources"), "spec.matchResources")
+    validate_binding(found, spec)
     _actions(found, spec.get("validationActions") or [], "spec.validationActions")
 
 
@@ -81,6 +59,6 @@ def _actions(found: list[Cause], actions: list[str], path: str) -> None:
 STRATEGY = Strategy(
     columns="Name PolicyName ParamRef Age",
     row=_row,
-    default=_default,
+    default=default_binding,
     validate=_validate,
 )
