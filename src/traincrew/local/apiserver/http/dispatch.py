@@ -28,7 +28,7 @@ from traincrew.local.apiserver.webhooks import Webhooks
 
 from . import answers, reviews
 from .bodies import as_text, prepared, read_body
-from .documents import Documents
+from .documents.serving import Documents
 from .impersonation import asks_for_another_user, impersonated
 from .proxying import proxy_path, serve_proxy
 from .responder import Responder
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from traincrew.local.apiserver.writes.definitions import Definitions
     from traincrew.local.apiserver.writes.verbs import Verbs
 
-    from .metrics import RequestMetrics
+    from .documents.metrics import RequestMetrics
     from .tokens import Tokens
     from .users import Users
 

@@ -33,10 +33,10 @@ from . import answers
 from .auth import Authenticator
 from .bodies import MAX_BODY_BYTES, as_text, too_large
 from .dispatch import Dispatcher
+from .documents.metrics import RequestMetrics
 from .faults import AuditRecord
 from .kubeconfig import kubeconfig
 from .listening import listen
-from .metrics import RequestMetrics
 from .tokens import Tokens
 from .users import Users
 

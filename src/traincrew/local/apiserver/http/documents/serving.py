@@ -5,21 +5,22 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from traincrew.local.apiserver.http import answers
 from traincrew.local.apiserver.values.errors import no_such_path
 
-from . import answers, discovery, version
+from . import discovery, version
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from aiohttp import web
 
+    from traincrew.local.apiserver.http.openapi.documents import OpenApiDocuments
+    from traincrew.local.apiserver.http.openapi.v2 import SwaggerDocument
+    from traincrew.local.apiserver.http.tokens import Tokens
     from traincrew.local.apiserver.registry import Registry
 
     from .metrics import RequestMetrics
-    from .openapi.documents import OpenApiDocuments
-    from .openapi.v2 import SwaggerDocument
-    from .tokens import Tokens
 
 __all__ = ["Documents"]
 
@@ -41,7 +42,7 @@ class Documents:
     @cached_property
     def _openapi(self) -> tuple[OpenApiDocuments, SwaggerDocument]:
         """The OpenAPI documents, versions 3 and 2; imported when a client first asks for any."""
-        from .openapi import documents, v2
+        from traincrew.local.apiserver.http.openapi import documents, v2
 
         known = self._registry
         return documents.OpenApiDocuments(known), v2.SwaggerDocument(known)

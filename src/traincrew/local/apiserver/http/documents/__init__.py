@@ -1,0 +1,1 @@
+"""What a server says of itself, in paths that are no resources; `serving` has the paths."""
