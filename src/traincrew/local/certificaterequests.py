@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import contextlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -67,7 +66,7 @@ class CertificateRequest(NamedTuple):
 def _pem(text: str) -> bytes:
     try:
         data = base64.b64decode(text, validate=True)
-    except binascii.Error as error:
+    except ValueError as error:
         raise RequestError(f"illegal base64 data: {error}") from None
     if len(data) > _MAX_BYTES:
         raise RequestError(f"it has more than {_MAX_BYTES} bytes")
@@ -100,7 +99,15 @@ def parse_request(text: str) -> CertificateRequest:
         groups = [
             str(each.value) for each in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
         ]
-    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm) as error:
+    except (
+        ValueError,
+        TypeError,
+        InvalidSignature,
+        UnsupportedAlgorithm,
+        x509.DuplicateExtension,
+        x509.InvalidVersion,
+        x509.UnsupportedGeneralNameType,
+    ) as error:
         raise RequestError(f"it cannot be read: {error}") from None
     if not valid:
         raise RequestError("x509: signature is not that of the key in the request")
@@ -139,7 +146,7 @@ def certificate_fault(text: str) -> str:
         return "must contain at least one CERTIFICATE PEM block"
     try:
         x509.load_pem_x509_certificates(data)
-    except ValueError as error:
+    except (ValueError, x509.InvalidVersion) as error:
         return str(error)
     return ""
 
@@ -167,6 +174,7 @@ class Signer(NamedTuple):
             end: until when it is valid.
 
         Raises:
+            TypeError: no certificate can have the request's key.
             ValueError: certificate and key of the CA cannot be read.
         """
         from cryptography import x509

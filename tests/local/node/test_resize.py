@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from local.node.support import CAPABILITIES, World, needs_own_proc, node_world, shell
+from local.node.support import (
+    CAPABILITIES,
+    World,
+    control_plane,
+    needs_own_proc,
+    node_world,
+    running_node,
+    shell,
+)
 from traincrew.engine.resources import PODS
 from traincrew.local.node.containers.restarts import restarts_for
 from traincrew.local.node.pods.resizing import resize_fault
@@ -74,6 +82,8 @@ async def status_with(world: World, memory: str, reason: str = "") -> bool:
     pod = await world.client.get(PODS, "p", "default")
     status = pod["status"]
     (container,) = status["containerStatuses"]
+    if "resources" not in container:  # before a node knows the containers of an earlier one
+        return False
     return bool(
         container["resources"]["limits"]["memory"] == memory
         and container["allocatedResources"]["memory"] == memory
@@ -106,6 +116,24 @@ async def test_what_the_node_does_not_have_stays_pending(world: World) -> None:
     assert "Node didn't have enough capacity: memory, requested: " in event["message"]
     await resize(world, limits={"memory": "96Mi"}, requests={"memory": "96Mi"})
     await world.until(partial(status_with, world, "96Mi"))
+
+
+async def test_another_node_keeps_what_a_pod_has(tmp_path: Path) -> None:
+    async with control_plane(tmp_path / "node") as world:
+        async with running_node(world, kill=False):
+            await world.pod(limited("64Mi"))
+            await world.ready()
+            await resize(world, limits={"memory": "9000Ti"}, requests={"memory": "9000Ti"})
+            await world.until(partial(status_with, world, "64Mi", "Infeasible"))
+        # The wish changes while no node is there, at first to one that cannot be met either.
+        await resize(world, limits={"memory": "8000Ti"}, requests={"memory": "8000Ti"})
+        async with running_node(world, kill=False):
+            await world.until(partial(status_with, world, "64Mi", "Infeasible"))
+        await resize(world, limits={"memory": "96Mi"}, requests={"memory": "96Mi"})
+        async with running_node(world):
+            await world.until(partial(status_with, world, "96Mi"))
+            pod = await world.client.get(PODS, "p", "default")
+            assert pod["status"]["containerStatuses"][0]["restartCount"] == 0
 
 
 async def test_a_container_that_wants_it_is_restarted(world: World) -> None:

@@ -181,3 +181,25 @@ async def test_only_the_level_exempt_is_exempt(api: Api) -> None:
     exempt["metadata"]["name"] = "exempt"
     created = (await api.post(LEVELS, exempt)).ok(201)
     assert created["spec"]["exempt"] == {"nominalConcurrencyShares": 0, "lendablePercent": 0}
+
+
+async def test_what_upstream_creates_itself_has_a_fixed_spec(api: Api) -> None:
+    for path, obj in ((SCHEMAS, schema(matchingPrecedence=9999)), (LEVELS, level())):
+        obj["metadata"]["name"] = "catch-all"
+        await refuses(api, path, obj, "spec", "spec of 'catch-all' must equal the fixed value")
+    rejecting = {"nominalConcurrencyShares": 5, "limitResponse": {"type": "Reject"}}
+    fixed: Document = {
+        "metadata": {"name": "catch-all"},
+        "spec": {"type": "Limited", "limited": rejecting},
+    }
+    (await api.post(LEVELS, fixed)).ok(201)
+    group = {"kind": "Group", "group": {"name": "system:masters"}}
+    every = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "namespaces": ["*"]}
+    rule = {
+        "subjects": [group],
+        "resourceRules": [every | {"clusterScope": True}],
+        "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+    }
+    exempt = {"priorityLevelConfiguration": {"name": "exempt"}, "matchingPrecedence": 1}
+    obj = {"metadata": {"name": "exempt"}, "spec": {**exempt, "rules": [rule]}}
+    (await api.post(SCHEMAS, obj)).ok(201)

@@ -27,7 +27,7 @@ from traincrew.local.apiserver.webhooks import Converter, Webhooks
 
 from . import answers, reviews
 from .bodies import as_text, media_type, prepared, read_body
-from .documents import Documents
+from .documents.serving import Documents
 from .impersonation import asks_for_another_user, impersonated
 from .measured import serve_measured
 from .proxying import proxy_path, serve_proxy
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from traincrew.local.apiserver.writes.definitions import Definitions
     from traincrew.local.apiserver.writes.verbs import Verbs
 
-    from .documents import RequestMetrics
+    from .documents.metrics import RequestMetrics
     from .proxying import ProxyPath
     from .tokens import Tokens
     from .users import Users

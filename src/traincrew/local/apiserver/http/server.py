@@ -38,7 +38,7 @@ from .auth import Authenticator
 from .bodies import MAX_BODY_BYTES, as_text, too_large
 from .certificates import user_of
 from .dispatch import Dispatcher
-from .documents import RequestMetrics
+from .documents.metrics import RequestMetrics
 from .faults import AuditRecord
 from .kubeconfig import kubeconfig
 from .listening import listen

@@ -116,8 +116,13 @@ def add(manager: Manager, events: EventRecorder) -> None:
             status = failed(found.status, todo, now)
         else:
             signer = await cluster_signer.load()
-            signed = await asyncio.to_thread(signer.sign, *todo)
-            status = {**found.status, "certificate": base64.b64encode(signed.encode()).decode()}
+            try:
+                signed = await asyncio.to_thread(signer.sign, *todo)
+            except (TypeError, ValueError) as error:
+                status = failed(found.status, Failure(f"it cannot be signed: {error}"), now)
+            else:
+                content = base64.b64encode(signed.encode()).decode()
+                status = {**found.status, "certificate": content}
         version = found.metadata.resource_version
         await context.write_status(request, requests, found, found.status, status, version=version)
         return None

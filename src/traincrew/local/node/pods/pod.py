@@ -323,8 +323,8 @@ class Pod:
         )
 
     async def _run_containers(self) -> None:
-        self._containers.add(self.view.spec)
-        self._resizing.update(self.view.spec)
+        self._containers.add(self._resizing.allocated(self.view.spec))
+        self._resizing.update(self.view.spec, reports=False)
         if self.is_deleted:
             # No container starts any more, but those of an earlier node have to be terminated.
             self._containers.stop(self.grace)

@@ -52,16 +52,31 @@ class Resizing:
     ) -> None:
         self._pod = pod
         self._container = container
-        self._allocated = {
-            each["name"]: pod.shown_container(each["name"]).get("resources")
-            if _is_pending(view.status)
-            else each.get("resources")
-            for each in _containers(view.spec)
-        }
+        self._allocated = _resources(view.spec)
+        for name in self._allocated:
+            # What an earlier node has given it, which the specification may have left since.
+            shown = pod.shown_container(name)
+            if "resources" in shown:
+                self._allocated[name] = shown["resources"]
 
-    def update(self, spec: Document) -> None:
-        """Handle a new version of the specification, or the first one."""
-        wanted = {each["name"]: each.get("resources") for each in _containers(spec)}
+    def allocated(self, spec: Document) -> dict[str, Any]:
+        """Return the specification with the resources that the containers have."""
+        kinds = {
+            kind: [{**each, "resources": self._allocated[each["name"]]} for each in spec[kind]]
+            for kind in ("initContainers", "containers")
+            if spec.get(kind)
+        }
+        return {**spec, **kinds}
+
+    def update(self, spec: Document, *, reports: bool = True) -> None:
+        """Handle a new version of the specification.
+
+        Args:
+            spec: Of the pod.
+            reports: Whether to report what follows from it; not before the containers of an earlier
+                node are known, or the pod's status would be that of a new one.
+        """
+        wanted = _resources(spec)
         record, pod = self._pod.record, self._pod
         if wanted == self._allocated:
             fault = None
@@ -69,26 +84,28 @@ class Resizing:
             fault = resize_fault(spec, pod.context.allocatable.get(pod.node, {}))
         if fault != record.pending_resize:
             record.pending_resize = fault
-            if fault is not None:
-                pod.event("Warning", "ResizeInfeasible", f"Pod resize is infeasible: {fault[1]}")
-            pod.changed()
+            if reports:
+                if fault is not None:
+                    text = f"Pod resize is infeasible: {fault[1]}"
+                    pod.event("Warning", "ResizeInfeasible", text)
+                pod.changed()
         for name, resources in self._allocated.items():
-            record.containers[name].resources = (resources or {}) if fault is not None else None
+            record.containers[name].resources = resources if fault is not None else None
         if fault is not None or wanted == self._allocated:
             return
         before, self._allocated = self._allocated, wanted
         for each in _containers(spec):
             container = self._container(each["name"])
             if container is not None:
-                container.resize(each, before[each["name"]] or {})
-        pod.event("Normal", "ResizeCompleted", "Pod resize completed")
-        pod.changed()
+                container.resize(each, before[each["name"]])
+        if reports:
+            pod.event("Normal", "ResizeCompleted", "Pod resize completed")
+            pod.changed()
 
 
 def _containers(spec: Document) -> list[Document]:
     return [*(spec.get("initContainers") or ()), *spec["containers"]]
 
 
-def _is_pending(status: Document) -> bool:
-    conditions = status.get("conditions") or ()
-    return any(each.get("type") == "PodResizePending" for each in conditions)
+def _resources(spec: Document) -> dict[str, Document]:
+    return {each["name"]: each.get("resources") or {} for each in _containers(spec)}

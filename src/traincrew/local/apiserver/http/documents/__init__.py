@@ -1,6 +1,1 @@
-"""What a server says of itself: discovery, schemas, health, metrics, and the keys of its tokens."""
-
-from .documents import Documents
-from .metrics import RequestMetrics
-
-__all__ = ["Documents", "RequestMetrics"]
+"""What a server says of itself, in paths that are no resources; `serving` has the paths."""

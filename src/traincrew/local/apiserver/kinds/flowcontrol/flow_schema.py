@@ -23,6 +23,39 @@ EXEMPT = "exempt"
 """Name of the FlowSchema and of the priority level that nothing limits."""
 
 _MAX_PRECEDENCE = 10_000
+_EVERYTHING: Document = {
+    "resourceRules": [
+        {
+            "verbs": ["*"],
+            "apiGroups": ["*"],
+            "resources": ["*"],
+            "clusterScope": True,
+            "namespaces": ["*"],
+        }
+    ],
+    "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+}
+
+
+def _for_groups(*names: str) -> list[Document]:
+    subjects = [{"kind": "Group", "group": {"name": name}} for name in names]
+    return [{"subjects": subjects, **_EVERYTHING}]
+
+
+# What upstream's server creates and keeps (``flowcontrol/bootstrap/default.go``).
+_FIXED: dict[str, Document] = {
+    EXEMPT: {
+        "priorityLevelConfiguration": {"name": EXEMPT},
+        "matchingPrecedence": 1,
+        "rules": _for_groups("system:masters"),
+    },
+    "catch-all": {
+        "priorityLevelConfiguration": {"name": "catch-all"},
+        "matchingPrecedence": _MAX_PRECEDENCE,
+        "distinguisherMethod": {"type": "ByUser"},
+        "rules": _for_groups("system:unauthenticated", "system:authenticated"),
+    },
+}
 _METHODS = ("ByNamespace", "ByUser")
 # The kind of a subject, and the field that describes it.
 _SUBJECTS = {"ServiceAccount": "serviceAccount", "Group": "group", "User": "user"}
@@ -83,6 +116,9 @@ def _validate(found: list[Cause], obj: Document, _old: Document | None) -> None:
         found.append(why.invalid(here, level, fault))
     for index, rule in enumerate(items(spec, "rules")):
         _rule(found, rule, f"spec.rules[{index}]")
+    name = obj["metadata"]["name"]
+    if name in _FIXED and spec != _FIXED[name]:
+        found.append(why.invalid("spec", spec, f"spec of '{name}' must equal the fixed value"))
     condition_types(found, obj)
 
 

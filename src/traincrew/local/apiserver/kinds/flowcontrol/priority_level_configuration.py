@@ -21,6 +21,15 @@ if TYPE_CHECKING:
 
 __all__ = ["STRATEGY"]
 
+# As upstream's server creates it (``flowcontrol/bootstrap/default.go``).
+_CATCH_ALL = {
+    "type": "Limited",
+    "limited": {
+        "nominalConcurrencyShares": 5,
+        "lendablePercent": 0,
+        "limitResponse": {"type": "Reject"},
+    },
+}
 _MAX_QUEUES = 10_000_000
 # Of the hash that chooses the queues of a flow (``shufflesharding.MaxHashBits``).
 _MAX_HASH_BITS = 60
@@ -74,6 +83,9 @@ def _validate(found: list[Cause], obj: Document, _old: Document | None) -> None:
         found.append(why.required("spec.type"))
     else:
         found.append(why.not_supported("spec.type", kind, ("Exempt", "Limited")))
+    if obj["metadata"]["name"] == "catch-all" and spec != _CATCH_ALL:
+        detail = "spec of 'catch-all' must equal the fixed value"
+        found.append(why.invalid("spec", spec, detail))
     condition_types(found, obj)
 
 
