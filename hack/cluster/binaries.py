@@ -24,6 +24,23 @@ if TYPE_CHECKING:
 MODULES = Path(__file__).parent / "modules"
 KUBERNETES = "k8s.io/kubernetes"
 CONTROLLER_RUNTIME = "sigs.k8s.io/controller-runtime"
+CONTROLLER_RUNTIME_SUITES = (
+    "builder",
+    "cache",
+    "client",
+    "cluster",
+    "controller",
+    "controller/controllerutil",
+    "envtest",
+    "handler",
+    "internal/controller",
+    "internal/recorder",
+    "manager",
+    "metrics/filters",
+    "source",
+    "webhook",
+)
+"""Its packages whose tests start a kube-apiserver."""
 # How often a build reports that it is still running.
 PROGRESS_SECONDS = 15.0
 
@@ -78,10 +95,10 @@ PROGRAMS: dict[str, Program] = {
     "helm4": Program("helm4", "helm.sh/helm/v4/cmd/helm", 60),
     "e2e.test": Program("e2e", f"{KUBERNETES}/test/e2e", 240, test=True),
     **{
-        f"controller-runtime-{name}.test": Program(
-            "controller-runtime", f"{CONTROLLER_RUNTIME}/pkg/{name}", 90, test=True
+        f"controller-runtime-{name.replace('/', '-')}.test": Program(
+            "controller-runtime", f"{CONTROLLER_RUNTIME}/pkg/{name}", 30, test=True
         )
-        for name in ("client", "envtest", "webhook")
+        for name in CONTROLLER_RUNTIME_SUITES
     },
 }
 CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")

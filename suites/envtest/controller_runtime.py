@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PATH = Path(__file__).with_name("results.toml")
-PACKAGES = ("client", "envtest", "webhook")
 TIMEOUT_SECONDS = 900
 
 
@@ -85,11 +84,11 @@ def run(package: str, assets: Path, report: Path) -> list[Spec]:
     """Run the suite of a package; return its specs, without those that it skips.
 
     Args:
-        package: One of `PACKAGES`.
+        package: One of `binaries.CONTROLLER_RUNTIME_SUITES`.
         assets: The directory for ``KUBEBUILDER_ASSETS``.
         report: A file for Ginkgo's report.
     """
-    program = binaries.build(f"controller-runtime-{package}.test", print)
+    program = binaries.build(f"controller-runtime-{package.replace('/', '-')}.test", print)
     result = subprocess.run(
         [program, "-ginkgo.no-color", f"-ginkgo.json-report={report}"],
         cwd=source() / "pkg" / package,  # test data is found relative to it

@@ -37,11 +37,11 @@ def test_the_table_is_of_the_release_that_is_built() -> None:
     found = re.search(r"sigs\.k8s\.io/controller-runtime v([0-9.]+)", text)
     assert found is not None
     assert found[1] == controller_runtime.release()
-    assert controller_runtime.table().keys() == set(controller_runtime.PACKAGES)
+    assert controller_runtime.table().keys() == set(binaries.CONTROLLER_RUNTIME_SUITES)
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("package", controller_runtime.PACKAGES)
+@pytest.mark.parametrize("package", binaries.CONTROLLER_RUNTIME_SUITES)
 def test_no_spec_is_lost(package: str, assets: Path, tmp_path: Path) -> None:
     expected = controller_runtime.table()[package]
 

@@ -4,6 +4,7 @@ import contextlib
 import json
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from pathlib import Path
@@ -273,6 +274,35 @@ def test_events_expire_when_the_clock_moves(server: traincrew.ApiServer) -> None
     assert server.client.create(config_map("now"))["metadata"]["creationTimestamp"] < created
     with pytest.raises(ValueError, match="seconds: 0 or more"):
         server.clock.advance(-1)
+
+
+def test_finished_jobs_expire_when_the_clock_moves() -> None:
+    container = {"name": "main", "image": "none"}
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "late"},
+        "spec": {
+            "activeDeadlineSeconds": 1,  # it fails, as there are no nodes
+            "ttlSecondsAfterFinished": 3600,
+            "template": {"spec": {"restartPolicy": "Never", "containers": [container]}},
+        },
+    }
+    with traincrew.ApiServer(controllers=True) as server:
+        server.client.create(job)
+
+        def has_failed(found: dict[str, Any]) -> bool:
+            conditions = found.get("status", {}).get("conditions", ())
+            return any(each["type"] == "Failed" for each in conditions)
+
+        server.client.wait("job", "late", has_failed)
+        server.clock.advance(1800)
+        assert names(server, "jobs") == ["late"]
+        server.clock.advance(1900)
+        deadline = time.monotonic() + 60
+        while names(server, "jobs"):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
 
 
 # -- life -----------------------------------------------------------------------------------------

@@ -72,6 +72,7 @@ class StandaloneServer:
         self.server: ApiServer
         self.directory: Path
         self._clients: ClientAuthority | None = None
+        self._look_again: Callable[[], None] = _nothing
         self._resources = contextlib.AsyncExitStack()
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -148,7 +149,9 @@ class StandaloneServer:
         client = await self._resources.enter_async_context(self.make_client())
         events = EventRecorder(client, COMPONENT)
         manager = Manager(client)
-        add_controllers(manager, events, authority=self.server.authority)
+        self._look_again = add_controllers(
+            manager, events, authority=self.server.authority, clock=self.options.clock
+        )
         for name, part in (("events", events), ("manager", manager)):
             self._tasks.append(asyncio.create_task(part.run(), name=name))
         waiting = asyncio.create_task(manager.wait_synced())
@@ -191,6 +194,11 @@ class StandaloneServer:
     ) -> None:
         await self.stop()
 
+    def clock_moved(self) -> None:
+        """Delete what has expired by a clock that was moved: Events, and finished Jobs soon."""
+        self.server.remove_expired()
+        self._look_again()
+
     # -- access
 
     @property
@@ -224,3 +232,7 @@ class StandaloneServer:
             dial=self.server.connect,
         )
         return Client(config, user_agent=user_agent)
+
+
+def _nothing() -> None:
+    """Do nothing: there are no controllers."""

@@ -47,7 +47,7 @@ class ApiServer:
     Attributes:
         audit: What clients have asked for; see `Audit`.
         faults: Faults to inject into requests; see `Faults`.
-        clock: The server's time; see `Clock`. Controllers have the machine's.
+        clock: The server's time; see `Clock`.
 
     Raises:
         CommandFailed: It cannot be started: the port or the directory is in use.
@@ -194,7 +194,7 @@ class ApiServer:
 
     def _remove_expired(self) -> None:
         if self._loop is not None and self._server is not None:
-            self._loop.call(_call(self._server.server.remove_expired))
+            self._loop.call(_call(self._server.clock_moved))
 
     def _expire_watches(self, resource: str | None) -> int:
         server = self._started().server

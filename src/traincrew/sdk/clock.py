@@ -14,6 +14,7 @@ __all__ = ["Clock"]
 class Clock:
     """The time by which a server writes timestamps, and by which Events and tokens expire.
 
+    Controllers, if there are any, delete finished Jobs by it; everything else has the machine's.
     It runs as the machine's does, plus what it was moved by.
 
     Args:
@@ -29,7 +30,7 @@ class Clock:
         return time.time() + self._ahead
 
     def advance(self, seconds: float) -> None:
-        """Move it on. Whatever has expired by then is gone when this returns.
+        """Move it on. Events that have expired by then are gone when this returns, Jobs soon.
 
         Raises:
             ValueError: the time is negative, or later than the year 9999.

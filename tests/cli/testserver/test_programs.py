@@ -229,6 +229,22 @@ async def test_another_etcd_is_refused(
             )
 
 
+async def test_a_directory_that_others_can_write_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    answers: list[object] = [{"directory": str(shared / "state")}, {"directory": "state"}, ["x"]]
+    monkeypatch.setattr(kubeapiserver, "_ask", lambda _: answers.pop(0))
+    with pytest.raises(FlagError, match="can be written by other users"):
+        await kubeapiserver.KUBE_APISERVER.run(given())
+    for _ in range(2):
+        with pytest.raises(FlagError, match="is not the etcd of this directory"):
+            await kubeapiserver.KUBE_APISERVER.run(given())
+    assert not (shared / "state").exists()
+
+
 async def test_an_etcd_that_does_not_answer(
     monkeypatch: pytest.MonkeyPatch, ports: list[int]
 ) -> None:

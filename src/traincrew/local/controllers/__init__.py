@@ -9,6 +9,7 @@ are given more, or are a single module, are named here.
 
 from __future__ import annotations
 
+import time
 from importlib import import_module
 from importlib.util import find_spec
 from pkgutil import iter_modules
@@ -33,13 +34,23 @@ if TYPE_CHECKING:
     from traincrew.engine.events import EventRecorder
 
 
-def add_controllers(manager: Manager, events: EventRecorder, *, authority: str = "") -> None:
+def add_controllers(
+    manager: Manager,
+    events: EventRecorder,
+    *,
+    authority: str = "",
+    clock: Callable[[], float] = time.time,
+) -> Callable[[], None]:
     """Register every built-in controller; must be called before `Manager.run`.
 
     Args:
         manager: Runs them.
         events: Records their events.
         authority: CA bundle with which pods verify the API server (PEM); empty without TLS.
+        clock: Seconds since the epoch, by which finished Jobs expire. Others have the machine's.
+
+    Returns:
+        What to call when the clock was moved.
     """
     for add in discovered():
         add(manager, events)
@@ -47,11 +58,12 @@ def add_controllers(manager: Manager, events: EventRecorder, *, authority: str =
     quota = add_quota_controller(manager)
     add_garbage_collector(manager, events, quota.touch)
     add_disruption_controller(manager, events)
-    add_ttl_controller(manager, events)
+    look_again = add_ttl_controller(manager, events, clock)
     add_binders(manager, events)
     add_ephemeral_controller(manager, events)
     add_protection_controllers(manager, events)
     add_aggregation_controller(manager, events)
+    return look_again
 
 
 def discovered() -> Iterator[Callable[[Manager, EventRecorder], None]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from traincrew.engine.controller import Controller, Request, Result, own_key
@@ -12,6 +13,8 @@ from traincrew.local.controllers.context import ControllerContext
 from traincrew.local.controllers.informers import informer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from traincrew.engine.controller import Manager
     from traincrew.engine.events import EventRecorder
     from traincrew.engine.objects import AnyObject
@@ -29,12 +32,17 @@ def expires_at(job: AnyObject) -> float | None:
     return None
 
 
-def add_ttl_controller(manager: Manager, events: EventRecorder) -> None:
-    """Delete finished Jobs when they expire."""
+def add_ttl_controller(
+    manager: Manager, events: EventRecorder, clock: Callable[[], float] = time.time
+) -> Callable[[], None]:
+    """Delete finished Jobs when they expire.
+
+    Returns:
+        What to call when the clock was moved.
+    """
     jobs = informer(manager, JOBS)
-    context = ControllerContext(
-        manager.client, events.reporter("ttl-after-finished-controller"), JOBS
-    )
+    reporter = events.reporter("ttl-after-finished-controller")
+    context = ControllerContext(manager.client, reporter, JOBS, clock)
 
     async def reconcile(request: Request) -> Result | None:
         job = jobs.store.get(*request)
@@ -62,3 +70,10 @@ def add_ttl_controller(manager: Manager, events: EventRecorder) -> None:
     controller = Controller("ttl-after-finished", reconcile, workers=2)
     controller.watch(jobs, own_key)
     manager.add(controller)
+
+    def look_again() -> None:
+        for job in jobs.store.list():
+            for request in own_key(job):
+                controller.enqueue(request)
+
+    return look_again
