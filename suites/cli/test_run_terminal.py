@@ -158,9 +158,8 @@ def test_the_block_has_roles_and_what_the_program_reports(
     assert terminal.process.wait(30) == 0
     assert "ChainerJob digits: Succeeded after" in "\n".join(end)
     if columns == 80:
-        assert any(
-            line.startswith("Next: keep a cluster for kubectl: traincrew up") for line in end
-        )
+        said = "Next: keep a cluster for kubectl: traincrew up"
+        assert any(line.startswith(said) for line in end)
     assert not [line for line in end if "█" in line or line.startswith("digits  ")]
 
 

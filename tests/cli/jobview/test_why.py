@@ -595,7 +595,9 @@ def test_pods_that_are_being_ended_are_counted() -> None:
     assert why(job(failed("DeadlineExceeded")), leaving[0]).text.endswith(
         "activeDeadlineSeconds. Pod a is being ended, which may take 25 s more."
     )
-    assert why(job(RUNNING), *leaving, there).text == (
+    told = "The master runs. 2 pods are being ended."
+    running = [SEEN, condition("Running", reason="ChainerJobRunning", message=told)]
+    assert why(job(running), *leaving, there).text == (
         "ChainerJob digits is running: The master runs."
         " 2 of its pods are being ended, which may take 25 s more."
     )

@@ -26,6 +26,8 @@ _DELAY = re.compile(r"\b(?:restarted|recreated|tried again) in \d+ s\b")
 """The back-off in the message of a job (`traincrew.plan.shared.runpolicy.backoff_words`)."""
 SEEN_SECONDS = 10.0
 """An operator that runs writes a status sooner."""
+_COUNTED = re.compile(r";? \d+ pods? (?:is|are) being ended")
+"""What the operator says of the same pods (`traincrew.plan.shared.planner`)."""
 _SAYS_WHAT_ENDS = {"deleted", "node-lost", "stuck-terminating"}
 """Causes whose texts are about pods that are being ended."""
 
@@ -46,7 +48,8 @@ def explain(facts: Facts) -> Explanation:
     else:
         found = _unfinished(facts)
     if found.cause not in _SAYS_WHAT_ENDS and (words := ending.pods_that_end(facts)):
-        found = replace(found, text=f"{found.text.rstrip('.')}. {words}")
+        text = _COUNTED.sub("", found.text).rstrip(".")
+        found = replace(found, text=f"{text}. {words}")
     return replace(found, evidence=tuple(dict.fromkeys(found.evidence))[:SHOWN])
 
 
