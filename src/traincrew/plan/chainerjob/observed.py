@@ -224,18 +224,7 @@ class ObservedJob:
         record = records.get(MASTER)
         was_ready = record is not None and record.was_ready
         if self._retrying(spec) or (updated.replica_statuses[MASTER].restarts and was_ready):
-            limit = spec.backoff_limit
-            retries = f"{self._failures()}/{DEFAULT_BACKOFF_LIMIT if limit is None else limit}"
-            again = f"tried again{self._wait(newest)} ({retries} retries used)"
-            message = f"The master is {again}"
-            reason, last = "MasterFailed", self._last_failure()
-            if stalled := lifecycle.reported_stall(self.stored):
-                reason = stall.NO_PROGRESS
-                message = f"{stalled}; the master is {again}"
-            elif last is not None:
-                message += f"; last failure: {pods.failure(last, NAMED)}"
-            if trouble is not None:
-                message += f"; {trouble}"
+            reason, message = self._retry_text(spec, newest, trouble)
             return lifecycle.RESTARTING, reason, message
         if newest is not None and leaving and was_ready:
             why = pods.leaving_text(newest)
@@ -247,6 +236,24 @@ class ObservedJob:
         if trouble is not None:
             message = f"The master is not running: {trouble}"
         return "", "MasterPending", message
+
+    def _retry_text(
+        self, spec: ChainerJobSpec, newest: ObservedPod | None, trouble: str | None
+    ) -> tuple[str, str]:
+        """Return reason and message of a master that is tried again."""
+        limit = spec.backoff_limit
+        retries = f"{self._failures()}/{DEFAULT_BACKOFF_LIMIT if limit is None else limit}"
+        again = f"tried again{self._wait(newest)} ({retries} retries used)"
+        message = f"The master is {again}"
+        reason, last = "MasterFailed", self._last_failure()
+        if stalled := lifecycle.reported_stall(self.stored):
+            reason = stall.NO_PROGRESS
+            message = f"{stalled}; the master is {again}"
+        elif last is not None:
+            message += f"; last failure: {pods.failure(last, NAMED)}"
+        if trouble is not None:
+            message += f"; {trouble}"
+        return reason, message
 
     def job_start(self) -> str | None:
         """Return the Job's start time, unless it is that of an earlier execution."""
