@@ -46,7 +46,7 @@ def test_an_unknown_image_says_what_to_add(tmp_path: Path, environment: dict[str
     assert result.returncode == 2
     assert "containers[0].image" in result.stderr
     assert "no environment is defined for it" in result.stderr
-    assert str(Path(environment["XDG_CONFIG_HOME"]) / "traincrew") in result.stderr
+    assert "define one: traincrew images map nobody/knows:1 --python 3.11" in result.stderr
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])

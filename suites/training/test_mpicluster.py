@@ -141,7 +141,7 @@ def test_a_deleted_cluster_ends_at_once(user: User, playground: str) -> None:
 def test_the_examples_train_with_traincrew_run(user: User, manifest: str) -> None:
     output = user.traincrew("run", "-f", str(EXAMPLES / manifest))
     assert "Succeeded" in output
-    assert "Discarded" not in output  # not the keys of ssh, for example
+    assert "Kept for a day" not in output  # not the keys of ssh, for example
     accuracy = output.rpartition("validation accuracy: ")[2].split()[0]
     assert float(accuracy) >= 0.95, output
 

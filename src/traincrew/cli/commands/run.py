@@ -122,8 +122,9 @@ def run_command(  # noqa: PLR0917 - click passes by name
     """Run a training job here, watch it, and end with its outcome.
 
     Starts a cluster in this process, creates the objects of the manifests (training jobs last),
-    shows what happens and what the pods print, and leaves nothing behind. With --kubeconfig or
-    --context, creates the objects on that cluster, shows the same, and starts nothing here.
+    shows what happens and what the pods print, and ends the cluster. What pods wrote is kept for a
+    day: traincrew runs. With --kubeconfig or --context, creates the objects on that cluster, shows
+    the same, and starts nothing here.
 
     \b
     Exit code:
