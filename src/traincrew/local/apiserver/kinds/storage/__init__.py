@@ -8,6 +8,14 @@ RESOURCES = (
     ResourceType(
         "storage.k8s.io",
         "v1",
+        "csinodes",
+        "CSINode",
+        namespaced=False,
+        package=__name__,
+    ),
+    ResourceType(
+        "storage.k8s.io",
+        "v1",
         "storageclasses",
         "StorageClass",
         namespaced=False,
