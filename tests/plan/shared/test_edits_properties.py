@@ -14,6 +14,7 @@ from plan.elasticjob.world import elastic
 from plan.shared.histories import indices, long
 from plan.shared.lagging import ConflictError, Lagging, LaggingChainer, LaggingElastic
 from plan.world import CrashedError
+from traincrew.plan.shared.runpolicy import LONGEST_BACKOFF
 
 
 class Edits(RuleBasedStateMachine):
@@ -46,7 +47,7 @@ class Edits(RuleBasedStateMachine):
 
     @rule()
     def everything_settles(self) -> None:
-        self.world.pass_time(60)
+        self.world.pass_time(int(LONGEST_BACKOFF.total_seconds()))
         self.world.settle()
         self.world.run()
         self.world.settle()

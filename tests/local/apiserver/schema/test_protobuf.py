@@ -171,6 +171,21 @@ def test_values_with_a_json_form_of_their_own() -> None:
     assert decoded["metadata"]["creationTimestamp"] == "0001-01-01T00:00:02Z"
 
 
+@pytest.mark.parametrize(
+    ("api_version", "kind", "field"),
+    [
+        ("certificates.k8s.io/v1", "CertificateSigningRequest", 6),
+        ("authorization.k8s.io/v1", "SubjectAccessReview", 5),
+    ],
+)
+def test_extra_values_of_users_are_lists(api_version: str, kind: str, field: int) -> None:
+    entry = data(1, "example.com/id") + data(2, data(1, "a") + data(1, "b"))
+    spec = data(2, data(field, entry))
+    assert decode(message(api_version, kind, spec))["spec"]["extra"] == {
+        "example.com/id": ["a", "b"]
+    }
+
+
 def test_inlined_structs_and_volumes() -> None:
     volume = data(1, "v") + data(2, data(2, data(1, "Memory")))
     pod = data(1, data(1, "p")) + data(2, data(1, volume) + data(2, data(1, "a")))

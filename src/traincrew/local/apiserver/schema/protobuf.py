@@ -310,6 +310,7 @@ _SPECIAL: dict[str, Callable[[bytes, int], Any]] = {
     f"{META}.Verbs": _texts,
     "io.k8s.api.authentication.v1.ExtraValue": _texts,
     "io.k8s.api.authorization.v1.ExtraValue": _texts,
+    "io.k8s.api.certificates.v1.ExtraValue": _texts,
     "io.k8s.apimachinery.pkg.api.resource.Quantity": _quantity,
     "io.k8s.apimachinery.pkg.runtime.RawExtension": _raw_json,
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString": _int_or_string,
