@@ -84,6 +84,15 @@ def test_a_run_that_lasts_longer_than_a_day_keeps_its_directory() -> None:
     assert len(kept_runs()) == 1
 
 
+def test_a_run_that_others_overtake_keeps_its_directory() -> None:
+    running = Kept("ChainerJob slow")
+    assert running.prepare()
+    for _ in range(kept.MOST_RUNS + 2):
+        run()
+    assert running.directory.is_dir()
+    running.finish(0, 0)
+
+
 def test_a_claim_that_is_too_large_is_not_kept(tmp_path: Path) -> None:
     of_run = Kept("ChainerJob digits")
     results = Results([], "default", of_run)

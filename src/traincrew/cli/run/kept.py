@@ -167,9 +167,12 @@ def _sweep(most: int) -> None:
             ended = run.ended if run is not None else path.stat().st_mtime
         except OSError:
             continue
-        left -= run is not None
         old = abs(time.time() - ended) >= KEPT_SECONDS
-        if left < 0 or (old and (run is not None or not _is_running(path))):
+        if run is not None:
+            left -= 1
+            if left < 0 or old:
+                _remove(path)
+        elif old and not _is_running(path):  # it was killed
             _remove(path)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from local.apiserver.policies.support import GROUP, binding, install, policy
 from local.apiserver.support import APPLY, DEFINITIONS, JSON_PATCH, MERGE, TABLE, Api
 from local.apiserver.webhook_support import (
     MUTATING,
@@ -448,3 +449,43 @@ async def test_admission_webhooks_see_the_version_of_the_request(api: Api, hook:
     reviews = [each for each in hook.requests if "operation" in each]
     assert [each["object"]["spec"]["size"] for each in reviews[-2:]] == [9, 9]
     assert reviews[-1]["oldObject"]["spec"]["size"] == 8
+
+
+async def test_policies_see_the_version_that_they_match(api: Api, hook: Hook) -> None:
+    rule = {
+        "apiGroups": ["example.com"], "apiVersions": ["v1"], "resources": ["rods"],
+        "operations": ["CREATE", "UPDATE"],
+    }  # fmt: skip
+    matching = {"resourceRules": [rule]}
+    small = policy("small", "object.spec.size < 5", matchConstraints=matching)
+    await install(api, small, binding(to="small"))
+    (await api.post(NEW, rod("a", "v2", length="3m"))).ok(201)
+    denied = (await api.post(NEW, rod("b", "v2", length="7m"))).refused(422, "Invalid")
+    assert "failed expression: object.spec.size < 5" in denied["message"]
+    (await api.post(OLD, rod("b", size=7))).refused(422, "Invalid")
+
+
+async def test_no_webhook_converts_for_mutating_policies(api: Api, hook: Hook) -> None:
+    rule = {
+        "apiGroups": ["example.com"], "apiVersions": ["v1"], "resources": ["rods"],
+        "operations": ["CREATE"],
+    }  # fmt: skip
+    expression = "Object{spec: Object.spec{color: 'blue'}}"
+    mutation = {
+        "patchType": "ApplyConfiguration",
+        "applyConfiguration": {"expression": expression},
+    }
+    kind = {"apiVersion": "admissionregistration.k8s.io/v1"}
+    spec = {
+        "matchConstraints": {"resourceRules": [rule]},
+        "mutations": [mutation],
+        "reinvocationPolicy": "Never",
+    }
+    document = {**kind, "kind": "MutatingAdmissionPolicy", "metadata": {"name": "blue"}}
+    (await api.post(f"{GROUP}/mutatingadmissionpolicies", {**document, "spec": spec})).ok(201)
+    document = {**kind, "kind": "MutatingAdmissionPolicyBinding", "metadata": {"name": "blue"}}
+    to = {"spec": {"policyName": "blue"}}
+    (await api.post(f"{GROUP}/mutatingadmissionpolicybindings", {**document, **to})).ok(201)
+    assert (await api.post(OLD, rod())).ok(201)["spec"]["color"] == "blue"
+    refused = (await api.post(NEW, rod("b", "v2", length="7m"))).refused(403, "Invalid")
+    assert "no webhook converts the object to v1 for it" in refused["message"]

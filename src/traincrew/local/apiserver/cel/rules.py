@@ -200,7 +200,11 @@ class _Walk:
     def _run(self, program: Program, variables: dict[str, Any]) -> Any:
         # Evaluating costs something even where a program has nothing to do.
         self.budget[0] -= 5
-        value, cost = program.run(variables, min(self.budget[0], PER_CALL_LIMIT))
+        try:
+            value, cost = program.run(variables, min(self.budget[0], PER_CALL_LIMIT))
+        except CelError as error:
+            self.budget[0] -= error.cost
+            raise
         self.budget[0] -= cost
         return value
 
