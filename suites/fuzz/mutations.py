@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import copy
 import json
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from suites.differential.random_choice import RandomChoice
 
 
@@ -80,6 +83,10 @@ KEYS = ["", "a", "name", "metadata", "$patch", "$deleteFromPrimitiveList/a", "$r
         "$setElementOrder/containers", "__proto__", "x" * 5_000, "é", "a.b/c", "\x00",
         "kind", "apiVersion", "status", "f:a", "<<"]  # fmt: skip
 REPEATED = [2, 10, 300, 2_000]
+MOST_PLACES = 500_000
+"""Of those that are changed next."""
+MOST_CHARACTERS = 8_000_000
+"""Of a document; no server takes as much."""
 
 
 def odd_value(choice: RandomChoice) -> Any:
@@ -103,7 +110,7 @@ def mutated(choice: RandomChoice, document: Any, most: int = 3) -> Any:
     """Return a document with up to so many changes."""
     document = copy.deepcopy(document)
     for _ in range(choice.number(0, most)):
-        places = list(_places(document))
+        places = list(islice(_places(document), MOST_PLACES))
         if not places:
             return odd_value(choice)
         container, key = choice.one(places)
@@ -133,7 +140,9 @@ def _change(choice: RandomChoice, container: Any, key: Any) -> None:
             container[key] = [container[key]]
         case 5:
             if isinstance(container[key], (list, str)):
-                container[key] = container[key] * choice.one(REPEATED)
+                times = choice.one(REPEATED)
+                if len(container[key]) * times <= MOST_CHARACTERS:
+                    container[key] = container[key] * times
             else:
                 container[key] = {choice.one(KEYS): container[key]}
         case 6:
@@ -150,14 +159,38 @@ def _change(choice: RandomChoice, container: Any, key: Any) -> None:
 
 
 def json_text(value: Any) -> str:
-    """Write a document with the `Raw` pieces in it."""
+    """Write a document with the `Raw` pieces in it; a huge one ends in the middle.
+
+    What is repeated within something that is repeated may have gigabytes.
+    """
+    pieces: list[str] = []
+    left = MOST_CHARACTERS
+    for piece in _pieces(value):
+        pieces.append(piece)
+        left -= len(piece)
+        if left < 0:
+            break
+    return "".join(pieces)
+
+
+def _pieces(value: Any) -> Iterator[str]:
     if isinstance(value, Raw):
-        return str(value)
-    if isinstance(value, dict):
-        return "{" + ",".join(f"{json.dumps(k)}:{json_text(v)}" for k, v in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ",".join(map(json_text, value)) + "]"
-    return json.dumps(value)
+        yield str(value)
+    elif isinstance(value, dict):
+        yield "{"
+        for index, (key, item) in enumerate(value.items()):
+            yield f"{',' if index else ''}{json.dumps(key)}:"
+            yield from _pieces(item)
+        yield "}"
+    elif isinstance(value, list):
+        yield "["
+        for index, item in enumerate(value):
+            if index:
+                yield ","
+            yield from _pieces(item)
+        yield "]"
+    else:
+        yield json.dumps(value)
 
 
 def json_body(choice: RandomChoice, value: Any) -> bytes:
