@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from traincrew.plan.shared.pods import hides_cause, termination_text
+from traincrew.plan.shared.pods import hides_cause, output_of_programs, termination_text
 
 OUTPUTS = Path(__file__).parent / "torchrun"
 KEPT = 2048
@@ -42,6 +42,45 @@ def test_the_process_that_failed_first_is_shown(name: str, shown: str, hidden: b
     assert hides_cause(text[-KEPT:]) is hidden
     if not hidden:
         assert termination_text(text[-KEPT:]) == shown
+
+
+LOST = (
+    "RuntimeError: [pair.cc:553] Connection closed by peer [127.0.0.1]:35027. "
+    "This is typically caused by a remote worker crashing."
+)
+NCCL = (
+    "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.cpp:94, remote process exited or "
+    "there was a network error, NCCL version 2.21.5"
+)
+
+
+def overtaken(lost: str) -> str:
+    """``exceptions``, with a table that names rank 2 as the first, which only lost rank 1."""
+    text = output("exceptions")
+    assert text.count("rank      : 2 (local_rank: 2)") == 1
+    text = text.replace("rank      : 2 (local_rank: 2)", "rank      : * (local_rank: *)")
+    text = text.replace("rank      : 1 (local_rank: 1)", "rank      : 2 (local_rank: 2)")
+    text = text.replace("rank      : * (local_rank: *)", "rank      : 1 (local_rank: 1)")
+    return text.replace("[rank2]: ValueError: my dataset is broken", f"[rank2]: {lost}")
+
+
+@pytest.mark.parametrize("lost", [LOST, NCCL])
+def test_a_process_that_lost_another_one_is_not_the_cause(lost: str) -> None:
+    text = overtaken(lost)
+    assert termination_text(text) == BROKEN
+    assert hides_cause(text[-KEPT:])
+    assert output_of_programs(text.splitlines())[-1] == "[rank1]: ValueError: my dataset is broken"
+
+
+def test_a_process_that_lost_another_one_is_reported_if_there_is_no_other() -> None:
+    text = output("exception").replace("ValueError: my dataset is broken", LOST)
+    assert termination_text(text) == f"{LOST} (rank 1, exit code 1)"
+
+
+def test_of_processes_without_tags_the_one_that_lost_another_is_not_the_cause() -> None:
+    text = overtaken(LOST).replace("[rank1]: ", "").replace("[rank2]: ", "")
+    mine = "\n".join(line for line in text.splitlines() if not line.startswith("[rank"))
+    assert termination_text(mine).startswith("ValueError: my dataset is broken (rank ")
 
 
 def test_before_processes_had_tags_the_last_exception_is_shown() -> None:

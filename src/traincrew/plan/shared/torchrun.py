@@ -23,6 +23,12 @@ _FIELD = re.compile(r"^  (rank|exitcode|traceback) *: (.*)$", re.MULTILINE)
 _SIGNAL = re.compile(r"Signal (\d+) \((\w+)\)")
 _LOGGED = re.compile(r"[IWE]\d{4} \d\d:\S+ \d+ torch/distributed/")
 _OTHER_RANK = re.compile(r"(?:\[[^\]]*\]:? ?)*\[rank\d+\]:")
+_LOST_PEER = re.compile(
+    r"by peer|Broken pipe|Connection refused|failed to recv, got 0 bytes"  # gloo, TCPStore
+    r"|Timed out waiting \d+ms for (?:recv|send) operation"
+    r"|remote process exited|ncclRemoteError|NCCL communicator was aborted"
+)
+"""How a process reports that another one is gone, with gloo and NCCL."""
 _TRACEBACK = "Traceback (most recent call last):"
 _NUMBER = re.compile(r"-?\d{1,9}")
 _ENDED_BY_LAUNCHER = -signal.SIGTERM
@@ -62,6 +68,8 @@ def failure(message: str) -> Failure | None:
 
     When one process fails, torchrun ends the others with SIGTERM. If it reports one of those as the
     first, because only that one recorded its time of failure, another entry of the table is used.
+    So it is if the process that it reports lost the connection to another one: torchrun looks at
+    all of them at intervals, and reports any of those that have failed meanwhile as the first.
     """
     heading = _ROOT_CAUSE.search(message)
     if heading is None:
@@ -71,8 +79,9 @@ def failure(message: str) -> Failure | None:
         return None
     table = _TABLE.search(message)
     others = _entries(message[table.end() : heading.start()]) if table is not None else []
-    own = (entry for entry in [*roots, *others] if entry.exit_code != _ENDED_BY_LAUNCHER)
-    return next(own, roots[0])
+    own = [entry for entry in [*roots, *others] if entry.exit_code != _ENDED_BY_LAUNCHER]
+    causes = [entry for entry in own if not _is_result(message, entry)]
+    return next(iter(causes or own or roots))
 
 
 def _entries(text: str) -> list[Failure]:
@@ -111,7 +120,7 @@ def cause(message: str) -> str:
 def hides_cause(message: str) -> bool:
     """Return whether more of a log is needed to find the output of the process that failed."""
     failed = failure(message)
-    if failed is not None and failed.exit_code == _ENDED_BY_LAUNCHER:
+    if failed is not None and _is_result(message, failed):
         return _TABLE.search(message) is None  # the one that failed first may be among the others
     return failed is None or not (failed.signal or _output(message, failed))
 
@@ -134,6 +143,13 @@ def own_lines(lines: list[str]) -> list[str]:
     return program or lines
 
 
+def _is_result(message: str, failed: Failure) -> bool:
+    """Return whether a process failed as a result of another one's failure."""
+    if failed.exit_code == _ENDED_BY_LAUNCHER:
+        return True
+    return _LOST_PEER.search(_output(message, failed)) is not None
+
+
 def _output(message: str, failed: Failure) -> str:
     program = _LAUNCHER.split(message, maxsplit=1)[0]
     exceptions = exceptions_in(program)
@@ -141,4 +157,7 @@ def _output(message: str, failed: Failure) -> str:
     if own or failed.recorded:
         return failed.recorded or own[-1]
     untagged = [output for tags, output in exceptions if "[rank" not in tags]
-    return untagged[-1] if untagged and len(untagged) == len(exceptions) else ""
+    if not untagged or len(untagged) != len(exceptions):
+        return ""
+    causes = [output for output in untagged if not _LOST_PEER.search(output)]
+    return (causes or untagged)[-1]
