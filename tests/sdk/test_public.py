@@ -40,7 +40,7 @@ CLOCK = ["advance", "now", "reset"]
 
 
 def public(thing: object) -> list[str]:
-    return sorted(name for name in vars(thing) if not name.startswith("_"))
+    return sorted(name for name in dir(thing) if not name.startswith("_"))
 
 
 FIELDS = {

@@ -26,34 +26,25 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import msgspec
 
-from traincrew.engine.client import Client
-from traincrew.engine.config import ClientConfig, StaticCredentials
 from traincrew.engine.controller import Manager
 from traincrew.engine.events import EventRecorder
 from traincrew.local import credentials, leftovers
-from traincrew.local.apiserver.http.kubeconfig import write_kubeconfig
 from traincrew.local.apiserver.http.server import ApiServer
-from traincrew.local.apiserver.storage import Storage
 from traincrew.local.authority import Certificate, make_certificate, stored_certificate
 from traincrew.local.background import BackgroundLoop
 from traincrew.local.controllers import add_controllers
-from traincrew.local.directories import private_directory
-from traincrew.local.identity import Identity
 from traincrew.local.images import ImageStore
+from traincrew.local.inprocess import InProcessServer
 from traincrew.local.node import Node, NodeSpec, PodOptions, running_nodes, sweep_memory
 from traincrew.local.scheduler import add_scheduler
-from traincrew.local.statelock import StateLock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from types import TracebackType
 
+    from traincrew.engine.client import Client
+    from traincrew.local.identity import Identity
     from traincrew.local.leftovers import Removed
-
-COMPONENT = "traincrew-local"
-
-# The base URL of clients in this process.
-_IN_PROCESS_URL = "http://kubernetes.default.svc"
 
 
 def default_cache() -> Path:
@@ -88,67 +79,38 @@ class ClusterOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Called if the start removes what killed processes left in the temporary directory."""
 
 
-class LocalCluster:
+class LocalCluster(InProcessServer):
     """A Kubernetes-compatible cluster in this process; pods are processes on this machine."""
 
+    component = "traincrew-local"
+
     def __init__(self, options: ClusterOptions | None = None) -> None:
+        super().__init__()
         self.options = options or ClusterOptions()
         self.client: Client
-        self.server: ApiServer
         self.node: Node
-        self._resources = contextlib.AsyncExitStack()
-        self._tasks: list[asyncio.Task[None]] = []
         self._loop: BackgroundLoop | None = None
         self._credentials = credentials.Credentials(self.options.image_cache, running_nodes)
-        self.directory: Path
 
     # -- life cycle ---------------------------------------------------------------------------
 
-    async def start(self) -> None:
-        """Start all components; on return the API serves and the controllers' caches are synced.
-
-        Raises:
-            StateInUseError: Another process serves a cluster from the directory.
-            OSError: The port or the directory cannot be used.
-        """
-        try:
-            await self._start()
-        except BaseException:
-            await self.stop()
-            raise
-
     async def _start(self) -> None:
         options = self.options
-        if options.directory is None:
-            self.directory, lock = leftovers.temporary_state()
-        else:
-            self.directory = options.directory
-            private_directory(self.directory)
-            lock = StateLock(self.directory)
-        self._resources.callback(lock.release)
-        if options.directory is None:
-            self._resources.callback(self._remove_directory)
+        lock, identity = self._open(options.directory)
         removing = asyncio.create_task(self._remove_leftovers())
         self._resources.push_async_callback(_wait_until_done, removing)
-        identity = Identity.load(self.directory)
         # Created on another thread, while this one prepares the rest.
         certificate = asyncio.create_task(asyncio.to_thread(_certificate, self.directory, identity))
         self._resources.push_async_callback(_wait_until_done, certificate)
-        storage = Storage(None if options.directory is None else self.directory / "state.db")
-        self._resources.callback(storage.close)
-
         self.server = ApiServer(
-            storage, secret=identity.token, service_network=IPv4Network(identity.service_network)
+            self._storage(options.directory),
+            secret=identity.token,
+            service_network=IPv4Network(identity.service_network),
         )
-        await self.server.start(options.port or identity.port, certificate=await certificate)
-        self._resources.push_async_callback(self.server.stop)
-        if identity.port != self.server.port:
-            identity.port = self.server.port
-            identity.save(self.directory)
-        write_kubeconfig(Path(self.kubeconfig_path), self.server.kubeconfig())
+        await self._serve(identity, options.port, await certificate)
 
         self.client = await self._resources.enter_async_context(self.make_client())
-        events = EventRecorder(self.client, COMPONENT)
+        events = EventRecorder(self.client, self.component)
         manager = Manager(self.client)
         add_controllers(manager, events, authority=self.server.authority)
         add_scheduler(manager, events, options.scheduler_names)
@@ -183,10 +145,6 @@ class LocalCluster:
         files = [Path(each) for each in named if each and Path(each).is_file()]
         return [self.directory, *self._credentials.paths(), *files, *self.options.secrets()]
 
-    def _remove_directory(self) -> None:
-        with contextlib.suppress(OSError):
-            leftovers.remove(self.directory)
-
     async def _remove_leftovers(self) -> None:
         removed = await asyncio.to_thread(leftovers.sweep)
         if removed.directories:
@@ -194,16 +152,6 @@ class LocalCluster:
             await asyncio.to_thread(sweep_memory)
             if self.options.on_removed is not None:
                 self.options.on_removed(removed)
-
-    async def _wait_ready(self, ready: Any) -> None:
-        """Wait for `ready`; raise the error of a component that ends before."""
-        waiting = asyncio.ensure_future(ready)
-        done, _ = await asyncio.wait({waiting, *self._tasks}, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            await task
-        if waiting not in done:
-            waiting.cancel()
-            raise RuntimeError("a part of the embedded cluster ended while it was starting")
 
     async def stop_pods(self) -> None:
         """Kill all pods before `stop`, so that their files and logs can be inspected."""
@@ -218,31 +166,7 @@ class LocalCluster:
         """
         if hasattr(self, "node"):
             await self.node.stop(kill=not keep_pods)
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._tasks.clear()
-        await self._resources.aclose()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.stop()
-
-    async def run(self) -> None:
-        """Serve until cancelled.
-
-        Raises:
-            Exception: The error that ended a component.
-        """
-        await asyncio.gather(*self._tasks)
+        await super().stop()
 
     # -- the plain context manager: the cluster on a thread of its own ----------------------------
 
@@ -271,26 +195,9 @@ class LocalCluster:
 
     # -- access to the cluster ------------------------------------------------------------------
 
-    @property
-    def kubeconfig_path(self) -> str:
-        """Path of a kubeconfig file (mode 0600) that any Kubernetes client can use."""
-        return str(self.directory / "kubeconfig")
-
     def kubeconfig(self, namespace: str = "default") -> dict[str, Any]:
         """Return the kubeconfig as a document."""
         return self.server.kubeconfig(namespace)
-
-    def make_client(self, user_agent: str = COMPONENT) -> Client:
-        """Return a new client of this cluster; the caller closes it."""
-        return Client(self.client_config(), user_agent=user_agent)
-
-    def client_config(self) -> ClientConfig:
-        """Return the configuration of clients in this process: no network, hence no TLS."""
-        return ClientConfig(
-            _IN_PROCESS_URL,
-            credentials=StaticCredentials.token(self.server.token),
-            dial=self.server.connect,
-        )
 
 
 def _certificate(directory: Path, identity: Identity) -> Certificate:
