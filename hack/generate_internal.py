@@ -27,8 +27,11 @@ ROOTS = (
     "policy.PodDisruptionBudgetSpec",
     "apps.DaemonSetUpdateStrategy",
     "apps.RollingUpdateStatefulSetStrategy",
+    "flowcontrol.FlowSchemaSpec",
+    "flowcontrol.PriorityLevelConfigurationSpec",
+    "storage.CSINodeDriver",
 )
-GROUPS = ("core", "batch", "policy", "apps")
+GROUPS = ("core", "batch", "policy", "apps", "flowcontrol", "storage")
 SERIALIZED = {"resource.Quantity", "intstr.IntOrString", "metav1.Time"}
 
 _STRUCT = re.compile(r"^type (\w+) struct \{\n(.*?)^\}", re.MULTILINE | re.DOTALL)

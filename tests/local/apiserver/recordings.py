@@ -32,6 +32,10 @@ _RANDOM = re.compile(r"kube-api-access-[a-z0-9]{5}")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _NODE_PORT = re.compile(r":3[0-2]\d{3}/")
 _OF_THE_SERVER = ("creationTimestamp", "generation", "managedFields", "resourceVersion", "uid")
+_OF_THE_USER = ("extra", "groups", "uid", "username")
+"""Who asks for a certificate has another name on the two servers."""
+_TRIES = 5
+"""Controllers write the status of some objects as soon as they are created."""
 
 Document = dict[str, Any]
 
@@ -107,23 +111,39 @@ async def ask(send: Send, case: Document) -> Document:
     created = await send("POST", path, wanted, "application/json")
     if created.code != 201:
         return {"created": _answer(created, whole=True)}
-    found = created.body
-    place = f"{path}/{found['metadata']['name']}"
+    place = f"{path}/{created.body['metadata']['name']}"
     try:
         if "status" in case:
-            changed = {**found, "status": case["status"]}
-            reply = await send("PUT", f"{place}/status", changed, "application/json")
+            changes = {"status": None}, {"status": case["status"]}
+            reply = await _replace(send, place, "/status", *changes)
             if reply.code != 200:
                 return {"status": _answer(reply, whole=True)}
-            found = reply.body
         if "update" in case:
-            changed = mergepatch.apply(found, case["update"])
-            reply = await send("PUT", f"{place}?dryRun=All", changed, "application/json")
+            reply = await _replace(send, place, "?dryRun=All", case["update"])
         else:
             reply = await send("GET", place, None, TABLE if case.get("row") else "application/json")
         return _answer(reply, whole=False)
     finally:
         await send("DELETE", f"{place}?gracePeriodSeconds=0", None, "application/json")
+
+
+async def _replace(send: Send, place: str, what: str, *changes: Document) -> Reply:
+    """Replace an object, with these merge patches; again if a controller has changed it meanwhile.
+
+    Args:
+        send: Sends the requests.
+        place: The path of the object.
+        what: The rest of the path to which it is written.
+        changes: What changes, one after another.
+    """
+    for _ in range(_TRIES):
+        changed = (await send("GET", place, None, "application/json")).body
+        for change in changes:
+            changed = mergepatch.apply(changed, change)
+        reply = await send("PUT", f"{place}{what}", changed, "application/json")
+        if reply.code != 409 or reply.body.get("reason") != "Conflict":
+            break
+    return reply
 
 
 def _answer(reply: Reply, *, whole: bool) -> Document:
@@ -139,6 +159,8 @@ def _answer(reply: Reply, *, whole: bool) -> Document:
         (row,) = body["rows"]
         cells = dict(zip(names, row["cells"], strict=True))
         cells |= dict.fromkeys(AGES & cells.keys(), "<age>")
+        if "Requestor" in cells:
+            cells["Requestor"] = "<user>"
         if cells.get("Cluster-IP", "None")[0].isdigit():
             cells["Cluster-IP"] = "<address>"
         return found | {"row": json.loads(_NODE_PORT.sub(":<port>/", json.dumps(cells)))}
@@ -165,6 +187,9 @@ def _comparable(found: Document) -> Document:
     for name in _OF_THE_SERVER:
         same["metadata"].pop(name, None)
     spec = same.get("spec")
+    if same["kind"] == "CertificateSigningRequest" and isinstance(spec, dict):
+        for name in _OF_THE_USER:
+            spec.pop(name, None)
     if same["kind"] == "Service" and isinstance(spec, dict):
         for each in (spec, *spec.get("ports", ())):
             for name in ("healthCheckNodePort", "nodePort"):

@@ -42,6 +42,11 @@ _PRECEDENCE = {
     **dict.fromkeys("+-", 4),
     **dict.fromkeys("*/%", 5),
 }
+_OPERAND = (
+    "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING,"
+    " BYTES, IDENTIFIER}"
+)
+"""What an expression begins with, as the parser of cel-go lists it."""
 _LITERALS = {"true": True, "false": False, "null": None}
 _RESERVED = frozenset(
     re.findall(
@@ -127,7 +132,7 @@ class _Parser:
         if not self.accept(text):
             raise self.unexpected(f"'{text}'")
 
-    def unexpected(self, wanted: str = "an expression") -> CelSyntaxError:
+    def unexpected(self, wanted: str = _OPERAND) -> CelSyntaxError:
         _, text, at = self.tokens[self.position]
         found = f"'{text}'" if text else "'<EOF>'"
         return CelSyntaxError(f"Syntax error: mismatched input {found} expecting {wanted}", at)

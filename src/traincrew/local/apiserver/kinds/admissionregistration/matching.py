@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from traincrew.local.apiserver.kinds.shared.cells import selector_text
 from traincrew.local.apiserver.kinds.shared.meta import label_selector, path_segment_fault
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field, items
@@ -183,8 +182,25 @@ def shown_parameter(spec: Document) -> str:
     if name := reference.get("name"):
         return f"{reference.get('namespace') or '*'}/{name}"
     if (selector := reference.get("selector")) is not None:
-        return selector_text(selector)
+        return _shown_selector(selector)
     return "<unset>"
+
+
+def _shown_selector(selector: Document) -> str:
+    """Return a selector as upstream prints it here: its Go type."""
+    labels = "".join(
+        f"{key}: {value}," for key, value in sorted(field(selector, "matchLabels").items())
+    )
+    expressions = "".join(
+        "LabelSelectorRequirement{"
+        f"Key:{each.get('key', '')},Operator:{each.get('operator', '')},"
+        f"Values:[{' '.join(each.get('values') or ())}],}},"
+        for each in items(selector, "matchExpressions")
+    )
+    return (
+        f"&LabelSelector{{MatchLabels:map[string]string{{{labels}}},"
+        f"MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
+    )
 
 
 def validate_policy(found: list[Cause], spec: Document) -> None:

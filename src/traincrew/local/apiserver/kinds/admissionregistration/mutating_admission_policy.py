@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from traincrew.local.apiserver.values.causes import Cause
     from traincrew.local.apiserver.values.documents import Document
 
+    from .expressions import Expressions
+
 __all__ = ["STRATEGY"]
 
 _REINVOCATIONS = ("IfNeeded", "Never")
@@ -35,16 +37,21 @@ def _validate(found: list[Cause], obj: Document, old: Document | None) -> None:
         return
     validate_policy(found, spec)
     mutable_operations(found, field(spec, "matchConstraints"), "spec.matchConstraints")
-    policy = spec.get("reinvocationPolicy")
-    if not policy:
-        found.append(why.required("spec.reinvocationPolicy"))
-    elif policy not in _REINVOCATIONS:
-        found.append(why.not_supported("spec.reinvocationPolicy", policy, _REINVOCATIONS))
     programs = validated(found, spec)
     mutations = list(items(spec, "mutations"))
     if not mutations:
         detail = "mutations must contain at least one item"
         found.append(why.required("spec.mutations", detail))
+    _mutations(found, mutations, programs)
+    policy = spec.get("reinvocationPolicy")
+    if not policy:
+        found.append(why.required("spec.reinvocationPolicy"))
+    elif policy not in _REINVOCATIONS:
+        found.append(why.not_supported("spec.reinvocationPolicy", policy, _REINVOCATIONS))
+
+
+def _mutations(found: list[Cause], mutations: list[Document], programs: Expressions | None) -> None:
+    """Validate the mutations, whose expressions are compiled if the rest of the policy is valid."""
     if programs is None:
         return
     for index, (mutation, program) in enumerate(zip(mutations, programs.mutations, strict=True)):

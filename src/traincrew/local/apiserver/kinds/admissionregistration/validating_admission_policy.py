@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from traincrew.local.apiserver.kinds.shared.cells import age_of, name_of
+from traincrew.local.apiserver.kinds.shared.conditions import changed_conditions
 from traincrew.local.apiserver.kinds.strategy import Strategy
 from traincrew.local.apiserver.values.documents import field
 
@@ -26,6 +27,7 @@ def _row(obj: Document, now: float) -> list[Any]:
 
 def _validate(found: list[Cause], obj: Document, old: Document | None) -> None:
     """Validate a policy; one whose spec has not changed is not compiled again."""
+    changed_conditions(found, obj, old)
     spec = field(obj, "spec")
     if old is not None and field(old, "spec") == spec:
         return

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from traincrew.local.apiserver.kinds.shared.fields import service_port
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field
 from traincrew.local.apiserver.values.names import label_1035_fault, subdomain_fault
@@ -24,7 +25,6 @@ _REVIEWS = ("v1", "v1beta1")
 _HERE = "spec.conversion"
 _CONFIG, _VERSIONS = f"{_HERE}.webhookClientConfig", f"{_HERE}.conversionReviewVersions"
 _FORM = "; desired format: https://host[/path]"
-_PORTS = range(1, 1 << 16)
 
 
 def conversion_rules(found: list[Cause], conversion: Document, old: Document) -> None:
@@ -93,9 +93,7 @@ def _service(found: list[Cause], service: Document) -> None:
     here = f"{_CONFIG}.service"
     missing = [name for name in ("name", "namespace") if not service.get(name)]
     found.extend(why.required(f"{here}.{name}") for name in missing)
-    if (port := service.get("port", 443)) not in _PORTS:
-        detail = "port is not valid: must be between 1 and 65535, inclusive"
-        found.append(why.invalid(f"{here}.port", port, detail))
+    service_port(found, f"{here}.port", service.get("port", 443))
     path = service.get("path") or "/"
     if path == "/":
         return

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from traincrew.local.apiserver.kinds.shared.cells import age_of, name_of
-from traincrew.local.apiserver.kinds.shared.fields import port_number
+from traincrew.local.apiserver.kinds.shared.fields import service_port
 from traincrew.local.apiserver.kinds.shared.meta import path_segment_fault
 from traincrew.local.apiserver.kinds.strategy import Strategy, WriteContext
 from traincrew.local.apiserver.requests.objectmeta import timestamp
@@ -92,7 +92,7 @@ def _location(found: list[Cause], spec: Document) -> None:
     found.extend(
         why.required(f"spec.service.{key}") for key in ("namespace", "name") if not service.get(key)
     )
-    port_number(found, "spec.service.port", service.get("port", 443))
+    service_port(found, "spec.service.port", service.get("port", 443))
     if insecure and bundle:
         found.append(why.invalid(skip, insecure, "may not be true if caBundle is present"))
 

@@ -112,7 +112,7 @@ def _spec(found: list[Cause], spec: Document) -> None:
     try:
         parse_request(request)
     except RequestError as error:
-        found.append(why.invalid("spec.request", request, str(error)))
+        found.append(why.invalid("spec.request", request or None, str(error)))
     usages = spec.get("usages") or []
     if not usages:
         found.append(why.required("spec.usages"))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from traincrew.local.apiserver.kinds.shared.cells import NONE, age_of, conditions_of, name_of
 from traincrew.local.apiserver.kinds.strategy import Strategy
+from traincrew.local.apiserver.schema.unversioned import form
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field, items
 from traincrew.local.apiserver.values.names import label_fault, subdomain_fault
@@ -118,7 +119,8 @@ def _validate(found: list[Cause], obj: Document, _old: Document | None) -> None:
         _rule(found, rule, f"spec.rules[{index}]")
     name = obj["metadata"]["name"]
     if name in _FIXED and spec != _FIXED[name]:
-        found.append(why.invalid("spec", spec, f"spec of '{name}' must equal the fixed value"))
+        shown = form("flowcontrol.FlowSchemaSpec", spec)
+        found.append(why.invalid("spec", shown, f"spec of '{name}' must equal the fixed value"))
     condition_types(found, obj)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from traincrew.local.apiserver.kinds.shared.cells import NONE, age_of, name_of
 from traincrew.local.apiserver.kinds.strategy import Strategy
+from traincrew.local.apiserver.schema.unversioned import form
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field
 
@@ -83,9 +84,14 @@ def _validate(found: list[Cause], obj: Document, _old: Document | None) -> None:
         found.append(why.required("spec.type"))
     else:
         found.append(why.not_supported("spec.type", kind, ("Exempt", "Limited")))
-    if obj["metadata"]["name"] == "catch-all" and spec != _CATCH_ALL:
+    name, detail = obj["metadata"]["name"], ""
+    if name == EXEMPT and {**spec, "exempt": None} != {"type": "Exempt", "exempt": None}:
+        detail = "spec of 'exempt' except the 'spec.exempt' field must equal the fixed value"
+    if name == "catch-all" and spec != _CATCH_ALL:
         detail = "spec of 'catch-all' must equal the fixed value"
-        found.append(why.invalid("spec", spec, detail))
+    if detail:
+        shown = form("flowcontrol.PriorityLevelConfigurationSpec", spec)
+        found.append(why.invalid("spec", shown, detail))
     condition_types(found, obj)
 
 

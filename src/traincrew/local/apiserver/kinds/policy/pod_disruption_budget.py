@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from traincrew.local.apiserver.kinds.shared.cells import age_of, name_of
+from traincrew.local.apiserver.kinds.shared.conditions import changed_conditions
 from traincrew.local.apiserver.kinds.shared.fields import at_most_everything, int_or_percent
 from traincrew.local.apiserver.kinds.shared.meta import label_selector
 from traincrew.local.apiserver.kinds.strategy import Strategy
@@ -31,8 +32,9 @@ def _row(obj: Document, now: float) -> list[Any]:
     ]
 
 
-def _validate(found: list[Cause], obj: Document, _old: Document | None) -> None:
+def _validate(found: list[Cause], obj: Document, old: Document | None) -> None:
     """Validate a PodDisruptionBudget."""
+    changed_conditions(found, obj, old)
     spec = field(obj, "spec")
     if "minAvailable" in spec and "maxUnavailable" in spec:
         detail = "minAvailable and maxUnavailable cannot be both set"

@@ -50,6 +50,12 @@ def port_number(found: list[Cause], path: str, value: Any) -> None:
         found.append(why.invalid(path, value, _PORT_RANGE))
 
 
+def service_port(found: list[Cause], path: str, value: Any) -> None:
+    """Validate the port of a Service that the API server itself calls."""
+    if not 1 <= value <= 65535:
+        found.append(why.invalid(path, value, f"port is not valid: {_PORT_RANGE}"))
+
+
 def port_or_name(found: list[Cause], path: str, value: Any) -> None:
     """Validate a port number or port name."""
     if type(value) is str:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 from traincrew.local.apiserver.kinds.shared.cells import age_of, name_of
 from traincrew.local.apiserver.kinds.shared.fields import immutable, non_negative
 from traincrew.local.apiserver.kinds.strategy import Strategy
+from traincrew.local.apiserver.schema.unversioned import form
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field
-from traincrew.local.apiserver.values.names import qualified_name_fault, subdomain_fault
+from traincrew.local.apiserver.values.names import qualified_name_faults, subdomain_fault
 
 if TYPE_CHECKING:
     from traincrew.local.apiserver.values.causes import Cause
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["STRATEGY"]
 
 _MAX_NAME = 63
-_MAX_NODE_ID = 192
+_MAX_NODE_ID = 256
 
 
 def _row(obj: Document, now: float) -> list[Any]:
@@ -75,13 +76,13 @@ def _topology_keys(found: list[Cause], keys: list[str], path: str) -> None:
         if key in known:
             found.append(why.duplicate(path, key))
         known.add(key)
-        if fault := qualified_name_fault(key):
-            found.append(why.invalid(path, key, fault))
+        found.extend(why.invalid(path, key, fault) for fault in qualified_name_faults(key))
 
 
 def _without_limits(driver: Document) -> Document:
-    """Return a driver without the number of volumes, which may change."""
-    return {key: value for key, value in driver.items() if key != "allocatable"}
+    """Return a driver without the number of volumes, which may change; as upstream shows it."""
+    shown: Document = form("storage.CSINodeDriver", {**driver, "allocatable": None})
+    return shown
 
 
 STRATEGY = Strategy(columns="Name Drivers:integer Age", row=_row, validate=_validate)
