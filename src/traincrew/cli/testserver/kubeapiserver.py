@@ -101,7 +101,7 @@ def read(flags: Flags) -> Settings:
 
 
 def _notes(flags: Flags) -> Iterator[str]:
-    """Yield what flags ask for in vain."""
+    """Yield what flags ask for and this server does not do."""
     if (address := flags.last("bind-address", _ADDRESS)) not in _BOUND:
         yield f"--bind-address={address}: only {_ADDRESS} is served"
     if others := _listed(flags, "authorization-mode") - {"Node", "RBAC"}:

@@ -1,10 +1,7 @@
-"""Calling the webhooks that match a write: mutating ones in turn, validating ones in parallel."""
-# Over 400 lines: one admission review, from the request to the last answer.
+"""One admission review: mutating policies and webhooks in turn, then the validating ones."""
 
 from __future__ import annotations
 
-import asyncio
-import uuid
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -15,29 +12,14 @@ from traincrew.local.apiserver.kinds.admissionregistration.identifiers import (
     MUTATING_BINDINGS,
 )
 from traincrew.local.apiserver.requests.proposals import AdmissionAnswers, Proposal
-from traincrew.local.apiserver.values.errors import (
-    MODIFIED,
-    StatusError,
-    bad_request,
-    conflict,
-    internal,
-)
+from traincrew.local.apiserver.values.errors import MODIFIED, conflict
 
-from .calling import Reply, call_webhook
-from .client import WebhookError
-from .conversion import Converter
+from .configured import GROUP, ConfiguredWebhooks
 from .describing import admission_request, connect_options, with_metadata
-from .matching import (
-    MATCH_ERRORS,
-    RequestAttributes,
-    Reviewed,
-    Webhook,
-    conditions_hold,
-    matching_version,
-)
+from .matching import RequestAttributes, Reviewed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from traincrew.local.apiserver.authorization import Authorizer
     from traincrew.local.apiserver.registry import Registry, ResourceType
@@ -46,15 +28,11 @@ if TYPE_CHECKING:
     from traincrew.local.apiserver.storage import Storage
     from traincrew.local.apiserver.values.documents import Document
 
+    from .matching import Webhook
     from .policies import Policies
 
 __all__ = ["Webhooks"]
 
-_GROUP = "admissionregistration.k8s.io"
-_CONFIGURATIONS = {
-    "mutating": f"mutatingwebhookconfigurations.{_GROUP}",
-    "validating": f"validatingwebhookconfigurations.{_GROUP}",
-}
 # Limits the retries for an object that changes faster than its webhooks answer.
 _MAX_ROUNDS = 16
 _STREAMS = {
@@ -63,7 +41,6 @@ _STREAMS = {
     "portforward": "PodPortForwardOptions",
 }
 _PROXIES = {"pods": "PodProxyOptions", "services": "ServiceProxyOptions"}
-_DRY_RUN_SAFE = {"None", "NoneOnDryRun"}
 
 
 class Webhooks:
@@ -78,7 +55,7 @@ class Webhooks:
     def __init__(self, storage: Storage, registry: Registry, authorizer: Authorizer) -> None:
         self._storage = storage
         self._registry = registry
-        self._converter = Converter(storage)
+        self._configured = ConfiguredWebhooks(storage)
         self._authorizer = authorizer
 
     @cached_property
@@ -100,8 +77,7 @@ class Webhooks:
     def may_match(self, resource: ResourceType) -> bool:
         """Return whether a webhook or a policy may match writes of a resource."""
         return self._has_policies(resource) or (
-            _has_webhooks(resource)
-            and any(self._storage.scan(each) for each in _CONFIGURATIONS.values())
+            _has_webhooks(resource) and self._configured.exist()
         )
 
     async def review(
@@ -127,10 +103,12 @@ class Webhooks:
         if proposal.phase == "validating":
             if attributes.conversion is not None and self._has_policies(resource):
                 for version in self._policies.versions(attributes, request["name"]):
-                    converted[version] = await self._in_version(request, version, attributes)
+                    converted[version] = await self._configured.in_version(
+                        request, version, attributes
+                    )
             self._apply_policies(resource, request, attributes, answers.warnings, converted)
             if hooked:
-                await self._validate(request, attributes, answers)
+                await self._configured.validate(request, attributes, answers)
             answers.record_validated(proposal)
 
     def _reviewed(
@@ -163,12 +141,10 @@ class Webhooks:
         for part in ("kind", "requestKind"):
             request[part] = {"group": "", "version": "v1", "kind": kind}
         attributes = self._attributes(call, resource, proposal, namespace)
-        for webhook in self._webhooks("mutating"):
-            # A patch is ignored: there is no object to change.
-            if self._matching_version(webhook, attributes, request):
-                await self._reply(webhook, {**request, "uid": str(uuid.uuid4())}, answers)
+        for webhook in self._configured.of("mutating"):
+            await self._configured.show(webhook, request, attributes, answers)
         self._apply_policies(resource, request, attributes, call.warnings)
-        await self._validate(request, attributes, answers)
+        await self._configured.validate(request, attributes, answers)
 
     def check(
         self,
@@ -221,40 +197,6 @@ class Webhooks:
 
     # -- matching
 
-    def _webhooks(self, phase: str) -> Iterator[Webhook]:
-        entries = self._storage.scan(_CONFIGURATIONS[phase])
-        for entry in sorted(entries, key=lambda entry: entry.key[1]):
-            for spec in entry.obj.get("webhooks") or ():
-                yield Webhook(phase == "mutating", entry.key[1], spec)
-
-    def _matching_version(
-        self, webhook: Webhook, attributes: RequestAttributes, request: Document
-    ) -> str:
-        """Return the version in which to send the object to a webhook; empty if it does not match.
-
-        Raises:
-            StatusError: The match cannot be evaluated and the failure policy is Fail, or the
-                webhook does not support dry run.
-        """
-        try:
-            if not (version := matching_version(webhook, attributes)):
-                return ""
-            variables = {
-                "object": request.get("object"),
-                "oldObject": request.get("oldObject"),
-                "request": request,
-            }
-            if not conditions_hold(webhook, variables):
-                return ""
-        except MATCH_ERRORS as error:
-            if webhook.ignores_failure:
-                return ""
-            raise internal(f'failed matching webhook "{webhook.name}": {error}') from None
-        effects = webhook.spec.get("sideEffects")
-        if request["dryRun"] and effects not in _DRY_RUN_SAFE:
-            raise bad_request(f'admission webhook "{webhook.name}" does not support dry run')
-        return version
-
     def _attributes(
         self, call: Call, resource: ResourceType, proposal: Proposal, namespace: str
     ) -> RequestAttributes:
@@ -304,118 +246,17 @@ class Webhooks:
         if request["object"] is not None and self._has_policies(resource):
             reviewed = self._reviewed(resource, request, attributes)
             policies = self._policies.mutate(reviewed)
-        for webhook in self._webhooks("mutating") if _has_webhooks(resource) else ():
-            answered = await self._mutate_once(webhook, request, attributes, answers)
+        for webhook in self._configured.of("mutating") if _has_webhooks(resource) else ():
+            answered = await self._configured.mutate(webhook, request, attributes, answers)
             if answered and webhook.spec.get("reinvocationPolicy") == "IfNeeded":
                 seen.append((webhook, request["object"]))
         if reviewed is not None:
             self._policies.mutate_again(policies, reviewed)
         for webhook, left in seen:
             if request["object"] != left:
-                await self._mutate_once(webhook, request, attributes, answers)
+                await self._configured.mutate(webhook, request, attributes, answers)
         document: Document | None = request["object"]
         return document
-
-    async def _mutate_once(
-        self,
-        webhook: Webhook,
-        request: Document,
-        attributes: RequestAttributes,
-        answers: AdmissionAnswers,
-    ) -> bool:
-        """Call a mutating webhook if it matches; return whether it has answered."""
-        if not (version := self._matching_version(webhook, attributes, request)):
-            return False
-        shown = await self._in_version(request, version, attributes)
-        reply = await self._reply(webhook, shown, answers)
-        if reply is None:
-            return False
-        if reply.patch and (before := request["object"]) is not None:
-            # A patch is for the object that the webhook was sent.
-            sent = before if attributes.conversion is None else shown["object"]
-            try:
-                patched = reply.applied(sent)
-                request["object"] = await self._converted(patched, before["apiVersion"], attributes)
-            except WebhookError as error:
-                if not webhook.ignores_failure:
-                    raise _failed(webhook, error) from None
-        return True
-
-    async def _validate(
-        self, request: Document, attributes: RequestAttributes, answers: AdmissionAnswers
-    ) -> None:
-        matching = [
-            (webhook, await self._in_version(request, version, attributes))
-            for webhook in self._webhooks("validating")
-            if (version := self._matching_version(webhook, attributes, request))
-        ]
-        async with asyncio.TaskGroup() as group:
-            tasks = [
-                group.create_task(self._error_of(webhook, shown, answers))
-                for webhook, shown in matching
-            ]
-        for task in tasks:
-            if (error := task.result()) is not None:
-                raise error
-
-    async def _error_of(
-        self, webhook: Webhook, request: Document, answers: AdmissionAnswers
-    ) -> StatusError | None:
-        """Return the error of a validating webhook, if any, without cancelling the others."""
-        try:
-            await self._reply(webhook, request, answers)
-        except StatusError as error:
-            return error
-        return None
-
-    async def _in_version(
-        self, request: Document, version: str, attributes: RequestAttributes
-    ) -> Document:
-        """Return the request for one webhook: with its own UID, in a version that it knows.
-
-        Raises:
-            StatusError: The conversion webhook of the resource fails.
-        """
-        shown = {**request, "uid": str(uuid.uuid4())}
-        if version == request["kind"]["version"]:
-            return shown
-        for part in ("kind", "resource"):
-            shown[part] = {**request[part], "version": version}
-        for part in ("object", "oldObject"):
-            if shown[part] is not None:
-                api_version = f"{attributes.group}/{version}"
-                shown[part] = await self._converted(shown[part], api_version, attributes)
-        return shown
-
-    async def _converted(
-        self, document: Document, api_version: str, attributes: RequestAttributes
-    ) -> Document:
-        """Return an object in another version of its resource."""
-        if document["apiVersion"] == api_version:
-            return document
-        if attributes.conversion is None:
-            return {**document, "apiVersion": api_version}
-        (found,) = await self._converter.convert(attributes.conversion, [document], api_version)
-        return found
-
-    async def _reply(
-        self, webhook: Webhook, request: Document, answers: AdmissionAnswers
-    ) -> Reply | None:
-        """Call a webhook; return None if it fails and its failure policy is Ignore.
-
-        Raises:
-            StatusError: It denies the write, or it cannot be called and its failure policy is Fail.
-        """
-        try:
-            reply = await call_webhook(webhook, request, self._storage)
-        except WebhookError as error:
-            if webhook.ignores_failure:
-                return None
-            raise _failed(webhook, error) from None
-        answers.warnings += reply.warnings
-        if not reply.allowed:
-            raise _denied(webhook, reply.status)
-        return reply
 
 
 def _has_webhooks(resource: ResourceType) -> bool:
@@ -423,23 +264,4 @@ def _has_webhooks(resource: ResourceType) -> bool:
 
     None is for configurations of admission: a broken one could never be repaired.
     """
-    return resource.group != _GROUP
-
-
-def _failed(webhook: Webhook, error: WebhookError) -> StatusError:
-    return internal(f'failed calling webhook "{webhook.name}": {error}')
-
-
-def _denied(webhook: Webhook, status: Document) -> StatusError:
-    """Return the error for a denial, in upstream's words (``ToStatusErr``)."""
-    reason = status.get("message") or status.get("reason")
-    denied = f'admission webhook "{webhook.name}" denied the request'
-    code = status.get("code")
-    number = code if isinstance(code, int) and 400 <= code <= 599 else 400
-    details = status.get("details")
-    return StatusError(
-        number,
-        str(status.get("reason") or ""),
-        f"{denied}: {reason}" if reason else f"{denied} without explanation",
-        details if isinstance(details, dict) else None,
-    )
+    return resource.group != GROUP

@@ -1,14 +1,11 @@
-"""Admission policies: which apply to a request, and what they decide or change.
+"""Admission policies: what those that apply to a request decide or change.
 
 They are evaluated here, in the process, by CEL. Semantics and messages:
-``k8s.io/apiserver/pkg/admission/plugin/policy`` (``generic``, ``validating`` and ``mutating``).
+``k8s.io/apiserver/pkg/admission/plugin/policy`` (``validating`` and ``mutating``).
 """
-# Over 400 lines: one policy, from its match to its denial.
 
 from __future__ import annotations
 
-from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from traincrew.local.apiserver.authorization import Attributes
@@ -21,20 +18,18 @@ from traincrew.local.apiserver.kinds.admissionregistration.identifiers import (
     MUTATING_BINDINGS,
     POLICIES,
 )
-from traincrew.local.apiserver.reads.versions import convert
 from traincrew.local.apiserver.values.errors import StatusError, forbidden
-from traincrew.local.apiserver.values.selectors import SelectorError, from_label_selector
 
 from .decisions import Denial, PolicyEvaluation
-from .matching import policy_version
 from .mutations import mutated
+from .policymatching import Denied, Invocation, PolicyMatcher
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator
 
     from traincrew.local.apiserver.authorization import Authorizer
     from traincrew.local.apiserver.kinds.admissionregistration.expressions import Expressions
-    from traincrew.local.apiserver.registry import Registry, ResourceType
+    from traincrew.local.apiserver.registry import Registry
     from traincrew.local.apiserver.storage import Entry, Key, Storage
     from traincrew.local.apiserver.values.documents import Document
 
@@ -54,40 +49,10 @@ _MAX_COMPILED = 256
 _CODES = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413, "Invalid": 422}
 
 
-class _ConfigurationError(Exception):
-    """A policy or binding cannot be applied; the message says why."""
-
-
-class _Denied(NamedTuple):
-    """A denial, and by whom; no binding if the policy itself is wrong."""
-
-    denial: Denial
-    policy: str
-    binding: str = ""
-
-    def message(self, kind: str = "ValidatingAdmissionPolicy") -> str:
-        by = f"{kind} '{self.policy}'"
-        by += f" with binding '{self.binding}'" if self.binding else ""
-        return f"{by} denied request: {self.denial.message}"
-
-
-class _Invocation(NamedTuple):
-    """A policy that applies to a request, with one parameter.
-
-    Attributes:
-        version: in which it sees the object.
-    """
-
-    policy: Entry
-    binding: Entry
-    version: str
-    param: Callable[[], Document | None]
-
-
 class Mutated(NamedTuple):
     """A mutating policy that wants to be asked again, and the object as it has left it."""
 
-    invocation: _Invocation
+    invocation: Invocation
     left: Document
 
 
@@ -101,10 +66,14 @@ class Policies:
     """
 
     def __init__(self, storage: Storage, registry: Registry, authorizer: Authorizer) -> None:
-        self._storage = storage
         self._registry = registry
+        self._matcher = PolicyMatcher(storage, registry)
         self._authorizer = authorizer
         self._compiled: dict[Key, tuple[int, Expressions]] = {}
+
+    def versions(self, attributes: RequestAttributes, name: str) -> set[str]:
+        """Return the versions in which policies see the objects of a request."""
+        return self._matcher.versions(attributes, name)
 
     def check(self, reviewed: Reviewed, warnings: list[str]) -> None:
         """Apply the validating policies to a request.
@@ -117,23 +86,14 @@ class Policies:
             StatusError: A policy denies it.
         """
         budget = [float(REQUEST_BUDGET)]
-        denied: list[_Denied] = []
-        for found in self._applying(POLICIES, BINDINGS, reviewed):
-            if isinstance(found, _Denied):
+        denied: list[Denied] = []
+        for found in self._matcher.applying(POLICIES, BINDINGS, reviewed):
+            if isinstance(found, Denied):
                 denied.append(found)
             else:
                 denied += self._validate(found, reviewed, warnings, budget)
         if denied:
             raise _refusal(denied[0], reviewed)
-
-    def versions(self, attributes: RequestAttributes, name: str) -> set[str]:
-        """Return the versions in which policies see the objects of a request."""
-        found = set()
-        for policy in self._storage.scan(POLICIES):
-            with suppress(SelectorError):
-                constraints = policy.obj["spec"].get("matchConstraints") or {}
-                found.add(policy_version(constraints, attributes, name))
-        return found - {""}
 
     def mutate(self, reviewed: Reviewed) -> list[Mutated]:
         """Apply the mutating policies to the object of a request, in place of it.
@@ -145,10 +105,10 @@ class Policies:
             StatusError: One fails, and its failure policy is Fail.
         """
         budget = [float(REQUEST_BUDGET)]
-        failed: list[_Denied] = []
+        failed: list[Denied] = []
         again = []
-        for found in self._applying(MUTATING, MUTATING_BINDINGS, reviewed):
-            if isinstance(found, _Denied):
+        for found in self._matcher.applying(MUTATING, MUTATING_BINDINGS, reviewed):
+            if isinstance(found, Denied):
                 failed.append(found)
                 continue
             failed += self._mutate(found, reviewed, budget)
@@ -165,54 +125,20 @@ class Policies:
             StatusError: One fails, and its failure policy is Fail.
         """
         budget = [float(REQUEST_BUDGET)]
-        failed: list[_Denied] = []
+        failed: list[Denied] = []
         for each in before:
             if reviewed.request["object"] != each.left:
                 failed += self._mutate(each.invocation, reviewed, budget)
         if failed:
             raise _failure(failed, reviewed)
 
-    def _applying(
-        self, policies: str, bindings: str, reviewed: Reviewed
-    ) -> Iterator[_Invocation | _Denied]:
-        """Yield the policies that apply, and what is wrong with others that must not be ignored."""
-        bound: dict[str, list[Entry]] = {}
-        for entry in self._storage.scan(bindings):
-            bound.setdefault(entry.obj["spec"]["policyName"], []).append(entry)
-        for policy in self._storage.scan(policies):
-            spec, name = policy.obj["spec"], policy.key[1]
-            if name not in bound:
-                continue
-            ignored = spec.get("failurePolicy") == "Ignore"
-            try:
-                if not (version := _version(spec.get("matchConstraints") or {}, reviewed)):
-                    continue
-                self._check_param_kind(spec.get("paramKind"))
-            except (_ConfigurationError, SelectorError) as error:
-                if not ignored:
-                    yield _Denied(Denial(f"failed to configure policy: {error}", ""), name)
-                continue
-            for binding in bound[name]:
-                try:
-                    if not _version(binding.obj["spec"].get("matchResources") or {}, reviewed):
-                        continue
-                    namespace = reviewed.request["namespace"]
-                    params = self._params(spec, binding.obj["spec"], namespace)
-                except (_ConfigurationError, SelectorError) as error:
-                    if not ignored:
-                        denial = Denial(f"failed to configure binding: {error}", "")
-                        yield _Denied(denial, name, binding.key[1])
-                    continue
-                for param in params:
-                    yield _Invocation(policy, binding, version, param)
-
     def _validate(
         self,
-        invocation: _Invocation,
+        invocation: Invocation,
         reviewed: Reviewed,
         warnings: list[str],
         budget: list[float],
-    ) -> Iterator[_Denied]:
+    ) -> Iterator[Denied]:
         policy, binding = invocation.policy.key[1], invocation.binding.key[1]
         spec, actions = invocation.policy.obj["spec"], invocation.binding.obj["spec"]
         budget[0] -= _EVALUATION_COST
@@ -220,15 +146,15 @@ class Policies:
         evaluation = PolicyEvaluation(spec, self._expressions(invocation.policy), values, budget)
         for denial in evaluation.validate():
             if "Deny" in (actions.get("validationActions") or ()):
-                yield _Denied(denial, policy, binding)
+                yield Denied(denial, policy, binding)
             if "Warn" in (actions.get("validationActions") or ()):
                 _warn(warnings, policy, binding, denial)
         for denial in evaluation.annotate():
-            yield _Denied(denial, policy, binding)
+            yield Denied(denial, policy, binding)
 
     def _mutate(
-        self, invocation: _Invocation, reviewed: Reviewed, budget: list[float]
-    ) -> list[_Denied]:
+        self, invocation: Invocation, reviewed: Reviewed, budget: list[float]
+    ) -> list[Denied]:
         """Replace the object of the request; return what failed."""
         if reviewed.request["object"] is None:
             return []
@@ -239,7 +165,7 @@ class Policies:
             if spec.get("failurePolicy") == "Ignore":
                 return []
             text = f"no webhook converts the object to {invocation.version} for it"
-            return [_Denied(Denial(text), policy, binding)]
+            return [Denied(Denial(text), policy, binding)]
         budget[0] -= _EVALUATION_COST
         values = self._values(reviewed, invocation)
         seen = reviewed.request["requestResource"]
@@ -251,7 +177,7 @@ class Policies:
         reviewed.request["object"] = {**document, "apiVersion": own}
         if spec.get("failurePolicy") == "Ignore":
             return []
-        return [_Denied(Denial(text), policy, binding) for text in faults]
+        return [Denied(Denial(text), policy, binding) for text in faults]
 
     def _expressions(self, policy: Entry) -> Expressions:
         key = (str(policy.obj.get("kind")), policy.key[1])
@@ -262,67 +188,9 @@ class Policies:
             known = self._compiled[key] = (policy.revision, compiled(policy.obj["spec"]))
         return known[1]
 
-    # -- parameters
-
-    def _param_resource(self, kind: Document) -> ResourceType | None:
-        group, _, version = str(kind.get("apiVersion", "")).rpartition("/")
-        found = self._registry.by_kind(group, str(kind.get("kind", "")))
-        return next((each for each in found if each.version == version), None)
-
-    def _check_param_kind(self, kind: Document | None) -> None:
-        if kind is None or self._param_resource(kind) is not None:
-            return
-        group, _, version = kind["apiVersion"].rpartition("/")
-        shown = f"{group}/{version}, Kind={kind['kind']}"
-        raise _ConfigurationError(f"failed to find resource referenced by paramKind: '{shown}'")
-
-    def _params(
-        self, spec: Document, bound: Document, namespace: str
-    ) -> Sequence[Callable[[], Document | None]]:
-        """Return what returns the parameters to evaluate a policy with; one None if it has none.
-
-        Semantics: ``CollectParams`` of ``policy_dispatcher.go``.
-        """
-        kind, reference = spec.get("paramKind"), bound.get("paramRef")
-        if kind is None or reference is None:
-            return [lambda: None]
-        resource = self._param_resource(kind)
-        assert resource is not None
-        where = ""
-        if resource.namespaced:
-            where = reference.get("namespace") or namespace
-            if not where:
-                text = (
-                    "cannot use namespaced paramRef in policy binding that matches cluster-scoped"
-                    " resources"
-                )
-                raise _ConfigurationError(text)
-        elif reference.get("namespace"):
-            text = "paramRef.namespace must not be provided for a cluster-scoped `paramKind`"
-            raise _ConfigurationError(text)
-        if name := reference.get("name"):
-            entry = self._storage.get(resource.identifier, (where, name))
-            found = [] if entry is None else [entry]
-        else:
-            selects = from_label_selector(reference.get("selector") or {})
-            found = [
-                entry
-                for entry in self._storage.scan(resource.identifier, where)
-                if selects(entry.obj["metadata"].get("labels") or {})
-            ]
-        if not found and reference.get("parameterNotFoundAction") == "Deny":
-            text = "no params found for policy binding with `Deny` parameterNotFoundAction"
-            raise _ConfigurationError(text)
-        if resource.conversion is not None and any(
-            entry.obj["apiVersion"] != resource.api_version for entry in found
-        ):
-            text = f"params are not stored as {resource.api_version}, and no webhook converts them"
-            raise _ConfigurationError(text)
-        return [partial(_shown, resource, entry) for entry in found]
-
     # -- variables
 
-    def _values(self, reviewed: Reviewed, invocation: _Invocation) -> dict[str, Any]:
+    def _values(self, reviewed: Reviewed, invocation: Invocation) -> dict[str, Any]:
         request = reviewed.in_version(invocation.version)
         user = request["userInfo"]
 
@@ -360,15 +228,6 @@ class Policies:
         }
 
 
-def _shown(resource: ResourceType, entry: Entry) -> Document:
-    """Return a stored object as its resource shows it."""
-    return convert(resource, entry).obj
-
-
-def _version(matching: Document, reviewed: Reviewed) -> str:
-    return policy_version(matching, reviewed.attributes, reviewed.request["name"] or "")
-
-
 def _service_account(namespace: str, name: str) -> Document:
     groups = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}"]
     return {
@@ -383,7 +242,7 @@ def _warn(warnings: list[str], policy: str, binding: str, denial: Denial) -> Non
         warnings.append(text)
 
 
-def _refusal(denied: _Denied, reviewed: Reviewed) -> StatusError:
+def _refusal(denied: Denied, reviewed: Reviewed) -> StatusError:
     """Return the error for a denial (``admission.NewForbidden``, with another code and reason)."""
     resource = reviewed.request["requestResource"]
     shown = reviewed.request["object"] or {}
@@ -397,7 +256,7 @@ def _refusal(denied: _Denied, reviewed: Reviewed) -> StatusError:
     return error
 
 
-def _failure(failed: list[_Denied], reviewed: Reviewed) -> StatusError:
+def _failure(failed: list[Denied], reviewed: Reviewed) -> StatusError:
     """Return the error of mutating policies; upstream: the end of ``policy_dispatcher.go``."""
     error = _refusal(failed[0], reviewed)
     messages = [each.message("policy") for each in failed]
