@@ -16,31 +16,13 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 MODULES = Path(__file__).parent / "modules"
 KUBERNETES = "k8s.io/kubernetes"
-CONTROLLER_RUNTIME = "sigs.k8s.io/controller-runtime"
-CONTROLLER_RUNTIME_SUITES = (
-    "builder",
-    "cache",
-    "client",
-    "cluster",
-    "controller",
-    "controller/controllerutil",
-    "envtest",
-    "handler",
-    "internal/controller",
-    "internal/recorder",
-    "manager",
-    "metrics/filters",
-    "source",
-    "webhook",
-)
-"""Its packages whose tests start a kube-apiserver."""
 # How often a build reports that it is still running.
 PROGRESS_SECONDS = 15.0
 
@@ -64,6 +46,68 @@ class Program:
     seconds: int
     test: bool = False
     shipped: bool = False
+
+
+class GoSuites(NamedTuple):
+    """Test suites of a Go module that start a kube-apiserver, as envtest does.
+
+    Attributes:
+        module: Path of the Go module; the directory with its go.mod has the name of the project.
+        packages: Paths of the packages with tests, relative to the module.
+    """
+
+    module: str
+    packages: tuple[str, ...]
+
+
+GO_SUITES = {
+    "controller-runtime": GoSuites(
+        "sigs.k8s.io/controller-runtime",
+        (
+            "pkg/builder",
+            "pkg/cache",
+            "pkg/client",
+            "pkg/cluster",
+            "pkg/controller",
+            "pkg/controller/controllerutil",
+            "pkg/envtest",
+            "pkg/handler",
+            "pkg/internal/controller",
+            "pkg/internal/recorder",
+            "pkg/manager",
+            "pkg/metrics/filters",
+            "pkg/source",
+            "pkg/webhook",
+        ),
+    ),
+    "jobset": GoSuites(
+        "sigs.k8s.io/jobset", ("test/integration/controller", "test/integration/webhook")
+    ),
+    "mpi-operator": GoSuites("github.com/kubeflow/mpi-operator", ("test/integration",)),
+    "trainer": GoSuites(
+        "github.com/kubeflow/trainer/v2",
+        ("test/integration/controller", "test/integration/webhooks"),
+    ),
+    "training-operator": GoSuites(
+        "github.com/kubeflow/training-operator",
+        (
+            "pkg/controller.v1/jax",
+            "pkg/controller.v1/mpi",
+            "pkg/controller.v1/paddlepaddle",
+            "pkg/controller.v1/pytorch",
+            "pkg/controller.v1/tensorflow",
+            "pkg/controller.v1/xgboost",
+            "test/integration/controller.v2",
+            "test/integration/webhook.v2",
+        ),
+    ),
+}
+"""By project. `suites/envtest` runs them against the programs of `traincrew envtest`."""
+
+
+def suite_program(project: str, package: str) -> str:
+    """Return the name of the program with the tests of a package: a key of `PROGRAMS`."""
+    return f"{project}-{package.replace('/', '-')}.test"
 
 
 PROGRAMS: dict[str, Program] = {
@@ -91,14 +135,16 @@ PROGRAMS: dict[str, Program] = {
     "training-operator": Program(
         "training-operator", "github.com/kubeflow/training-operator/cmd/training-operator.v1", 60
     ),
+    "jobset": Program("jobset", "sigs.k8s.io/jobset", 60),
     "helm": Program("helm", "helm.sh/helm/v3/cmd/helm", 60),
     "helm4": Program("helm4", "helm.sh/helm/v4/cmd/helm", 60),
     "e2e.test": Program("e2e", f"{KUBERNETES}/test/e2e", 240, test=True),
     **{
-        f"controller-runtime-{name.replace('/', '-')}.test": Program(
-            "controller-runtime", f"{CONTROLLER_RUNTIME}/pkg/{name}", 30, test=True
+        suite_program(project, package): Program(
+            project, f"{suites.module}/{package}", 30, test=True
         )
-        for name in CONTROLLER_RUNTIME_SUITES
+        for project, suites in GO_SUITES.items()
+        for package in suites.packages
     },
 }
 CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")

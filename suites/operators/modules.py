@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 MPI = "github.com/kubeflow/mpi-operator"
 TRAINING = "github.com/kubeflow/training-operator"
+JOBSET = "sigs.k8s.io/jobset"
+OPERATORS = ("jobset", "mpi-operator", "training-operator")
 HERE = Path(__file__).parent
 
 
@@ -57,7 +59,7 @@ def prepare(directory: Path, open_mpi: Path) -> Path:
     """
     build = directory / "build"
     build.mkdir(parents=True)
-    for name in ("mpi-operator", "training-operator"):
+    for name in OPERATORS:
         (build / name).symlink_to(binaries.build(name))
     mpi = sources(MPI)
     settings = (mpi / "build/base/sshd_config").read_text()

@@ -1,6 +1,9 @@
 """Unmodified releases of other projects, installed and used as documented."""
 
-from suites.operators.modules import MPI, TRAINING, sources
+import json
+from typing import Any
+
+from suites.operators.modules import JOBSET, MPI, TRAINING, sources
 from suites.shell import User
 
 
@@ -63,3 +66,56 @@ def test_training_operator(cluster: User) -> None:
         )
         assert printed.startswith(f"rank {rank} of 2 on {name}: accuracy 0."), printed
         assert float(printed.split()[-1]) > 0.5
+
+
+def replicated_job(name: str, script: str, pods: int, **job: Any) -> dict[str, Any]:
+    """A job of a JobSet, whose pods run a shell script."""
+    container = {"name": "main", "image": "alpine:3.10", "command": ["sh", "-c", script]}
+    template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+    spec = {"parallelism": pods, "completions": pods, "template": template, **job}
+    return {"name": name, "replicas": 1, "template": {"spec": spec}}
+
+
+def test_jobset(cluster: User) -> None:
+    """Pods find each other, a failed attempt is one of the whole set; its webhook refuses mistakes.
+
+    The manager makes the certificate of its webhooks itself, and writes it into their
+    configurations and into the definition.
+    """
+    overlay = sources(JOBSET) / "config/default"
+    installed(
+        cluster,
+        f"--kustomize={overlay}",
+        namespace="jobset-system",
+        deployment="jobset-controller-manager",
+    )
+    find = "getent hosts pair-driver-0-0.pair && getent hosts pair-workers-0-1.pair"
+    # The first attempt ends with an error, and the second has another number.
+    fail = 'test "$ATTEMPT" != 0'
+    driver = replicated_job("driver", f"{find} && {fail}", 1, backoffLimit=0)
+    (container,) = driver["template"]["spec"]["template"]["spec"]["containers"]
+    attempt = "metadata.annotations['jobset.sigs.k8s.io/restart-attempt']"
+    field = {"fieldRef": {"fieldPath": attempt}}
+    container["env"] = [{"name": "ATTEMPT", "valueFrom": field}]
+    spec: dict[str, Any] = {
+        "failurePolicy": {"maxRestarts": 2},
+        "replicatedJobs": [driver, replicated_job("workers", find, 2)],
+    }
+    jobset: dict[str, Any] = {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {"name": "pair"},
+        "spec": spec,
+    }
+    policy = {"operator": "All", "targetReplicatedJobs": ["nobody"]}
+    wrong = {**jobset, "spec": {**spec, "successPolicy": policy}}
+    refusal = cluster.kubectl("create", "--filename=-", given=json.dumps(wrong), code=1)
+    assert 'admission webhook "vjobset.kb.io" denied the request' in refusal
+    assert "invalid replicatedJob name 'nobody' does not appear in" in refusal
+
+    cluster.kubectl("create", "--filename=-", given=json.dumps(jobset))
+    cluster.kubectl("wait", "jobset/pair", "--for=condition=Completed", "--timeout=120s")
+
+    found = cluster.get("jobset", "pair")
+    assert found["status"]["restarts"] == 1
+    assert found["spec"]["replicatedJobs"][0]["groupName"] == "default"  # by its webhook

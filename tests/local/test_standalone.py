@@ -16,7 +16,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from traincrew.engine.resources import CONFIG_MAPS, DEPLOYMENTS, REPLICA_SETS
+from traincrew.engine.errors import ForbiddenError
+from traincrew.engine.resources import CONFIG_MAPS, DEPLOYMENTS, PODS, REPLICA_SETS
 from traincrew.local.apiserver.http.kubeconfig import kubeconfig
 from traincrew.local.authority import ClientAuthority
 from traincrew.local.standalone import StandaloneOptions, StandaloneServer
@@ -228,3 +229,28 @@ async def test_with_controllers_a_deployment_gets_its_replica_set() -> None:
         await client.create(DEPLOYMENTS, deployment, "default")
         while not (await client.list(REPLICA_SETS, "default"))["items"]:
             await asyncio.sleep(0.05)
+
+
+def pod(account: str) -> dict[str, Any]:
+    spec = {"containers": [{"name": "c", "image": "i"}], "serviceAccountName": account}
+    metadata = {"name": "p", "namespace": "default"}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+async def test_pods_get_the_token_of_their_account(server: StandaloneServer) -> None:
+    async with server.make_client() as client:
+        with pytest.raises(ForbiddenError, match="error looking up service account"):
+            await client.create(PODS, pod("nobody"))
+        found = await client.create(PODS, pod("default"))
+    (volume,) = found["spec"]["volumes"]
+    assert volume["name"].startswith("kube-api-access-")
+
+
+async def test_without_service_accounts_pods_get_none() -> None:
+    async with (
+        StandaloneServer(StandaloneOptions(service_accounts=False)) as server,
+        server.make_client() as client,
+    ):
+        found = await client.create(PODS, pod("nobody"))
+    assert found["spec"]["serviceAccountName"] == "nobody"
+    assert "volumes" not in found["spec"]

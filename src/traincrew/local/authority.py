@@ -5,8 +5,8 @@ CA's key signs the server's certificate and is then discarded, so nobody can eve
 A process that takes the server's port cannot impersonate it without the server's key, which only
 the cluster's owner can read.
 
-A server for tests has a CA for certificates of clients, too. Its key is kept beside the token of
-the administrator, who may do anything anyway.
+There is another CA for certificates of clients, once one is needed. Its key is kept beside the
+token of the administrator, who may do anything anyway.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ __all__ = [
     "SERVER_NAMES",
     "Certificate",
     "ClientAuthority",
+    "accept_clients",
     "make_certificate",
     "stored_certificate",
 ]
@@ -39,6 +40,7 @@ SERVER_NAMES = (
 )
 """DNS names in the API server's certificate, as upstream."""
 
+_CLIENT_AUTHORITY = "client-ca.crt"
 _LIFETIME = timedelta(days=3650)
 _RENEWED_AFTER = timedelta(days=3285)
 # The clocks of virtual machines and containers may jump.
@@ -77,13 +79,26 @@ class Certificate(NamedTuple):
         context.load_cert_chain(self.path, self.key)
         context.set_alpn_protocols(["http/1.1"])
         if client_authority is not None:
-            context.load_verify_locations(client_authority)
-            context.verify_mode = ssl.CERT_OPTIONAL
-            # As Go verifies: whatever is in the file is trusted, a client's certificate included,
-            # and only newer versions of Python insist on RFC 5280 in every detail.
-            context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
-            context.verify_flags &= ~ssl.VerifyFlags.VERIFY_X509_STRICT
+            accept_clients(context, client_authority)
         return context
+
+
+def accept_clients(context: ssl.SSLContext, authority: Path) -> None:
+    """Accept the client certificates of further CAs; connections that are open stay as they are.
+
+    Args:
+        context: Of the server.
+        authority: The CAs (PEM).
+
+    Raises:
+        OSError: The file cannot be read or is invalid.
+    """
+    context.load_verify_locations(authority)
+    context.verify_mode = ssl.CERT_OPTIONAL
+    # As Go verifies: whatever is in the file is trusted, a client's certificate included, and only
+    # newer versions of Python insist on RFC 5280 in every detail.
+    context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
+    context.verify_flags &= ~ssl.VerifyFlags.VERIFY_X509_STRICT
 
 
 def stored_certificate(directory: Path) -> Certificate | None:
@@ -144,13 +159,23 @@ class ClientAuthority:
     """
 
     def __init__(self, directory: Path) -> None:
-        self.path = directory / "client-ca.crt"
+        self.path = directory / _CLIENT_AUTHORITY
         self._key_path = directory / "client-ca.key"
         if not (self.path.is_file() and self._key_path.is_file()):
             key = _new_key()
             # The certificate is written last: without it, both are made again.
             _write(self._key_path, _private(key))
             _write(self.path, _pem(_authority(key, "traincrew-client-ca")))
+
+    @staticmethod
+    def stored(directory: Path) -> Path | None:
+        """Return the file of the CA's certificate in a directory; None if none has been made."""
+        path = directory / _CLIENT_AUTHORITY
+        return path if path.is_file() else None
+
+    def pair(self) -> tuple[str, str]:
+        """Return the CA's certificate and its key (PEM)."""
+        return self.path.read_text(), self._key_path.read_text()
 
     def issue(self, user: str, groups: Iterable[str] = ()) -> tuple[str, str]:
         """Return a certificate and its key (PEM) of a user: common name and organizations.

@@ -14,7 +14,6 @@ __all__ = [
     "RequestError",
     "Signer",
     "certificate_fault",
-    "new_signer",
     "parse_request",
 ]
 
@@ -218,42 +217,3 @@ def _usage(usages: list[str]) -> Any:
 
     wanted = {_USAGES[usage] for usage in usages if usage in _USAGES}
     return x509.KeyUsage(**{name: name in wanted for name in set(_USAGES.values())})
-
-
-def new_signer(common_name: str, start: datetime, end: datetime) -> Signer:
-    """Create a CA.
-
-    Args:
-        common_name: of its subject.
-        start: since when it is valid.
-        end: until when it is valid.
-    """
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes
-    from cryptography.hazmat.primitives.asymmetric import ec
-    from cryptography.hazmat.primitives.serialization import (
-        Encoding,
-        NoEncryption,
-        PrivateFormat,
-    )
-    from cryptography.x509.oid import NameOID
-
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(start)
-        .not_valid_after(end)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_usage(["digital signature", "cert sign", "crl sign"]), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    return Signer(
-        certificate.public_bytes(Encoding.PEM).decode(),
-        key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode(),
-    )

@@ -30,7 +30,12 @@ from traincrew.engine.controller import Manager
 from traincrew.engine.events import EventRecorder
 from traincrew.local import credentials, leftovers
 from traincrew.local.apiserver.http.server import ApiServer
-from traincrew.local.authority import Certificate, make_certificate, stored_certificate
+from traincrew.local.authority import (
+    Certificate,
+    ClientAuthority,
+    make_certificate,
+    stored_certificate,
+)
 from traincrew.local.background import BackgroundLoop
 from traincrew.local.controllers import add_controllers
 from traincrew.local.images import ImageStore
@@ -107,12 +112,13 @@ class LocalCluster(InProcessServer):
             secret=identity.token,
             service_network=IPv4Network(identity.service_network),
         )
-        await self._serve(identity, options.port, await certificate)
+        clients = ClientAuthority.stored(self.directory)
+        await self._serve(identity, options.port, await certificate, clients)
 
         self.client = await self._resources.enter_async_context(self.make_client())
         events = EventRecorder(self.client, self.component)
         manager = Manager(self.client)
-        add_controllers(manager, events, authority=self.server.authority)
+        add_controllers(manager, events, authority=self.server.authority, signer=self._signer)
         add_scheduler(manager, events, options.scheduler_names)
         self.images = ImageStore(options.image_cache, options.image_catalogs)
         if options.directory is not None:

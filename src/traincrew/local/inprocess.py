@@ -17,6 +17,8 @@ from traincrew.engine.config import ClientConfig, StaticCredentials
 from traincrew.local import leftovers
 from traincrew.local.apiserver.http.kubeconfig import write_kubeconfig
 from traincrew.local.apiserver.storage import Storage
+from traincrew.local.authority import ClientAuthority
+from traincrew.local.certificaterequests import Signer
 from traincrew.local.directories import private_directory
 from traincrew.local.identity import Identity
 from traincrew.local.statelock import StateLock
@@ -48,6 +50,7 @@ class InProcessServer(ABC):
         self.directory: Path
         self._resources = contextlib.AsyncExitStack()
         self._tasks: list[asyncio.Task[None]] = []
+        self._clients: ClientAuthority | None = None
 
     # -- life cycle -------------------------------------------------------------------------------
 
@@ -149,6 +152,16 @@ class InProcessServer(ABC):
             identity.port = self.server.port
             identity.save(self.directory)
         write_kubeconfig(Path(self.kubeconfig_path), self.server.kubeconfig())
+
+    async def _signer(self) -> Signer:
+        """Return the CA that signs approved requests; from then on its certificates are accepted.
+
+        It is made with the first of them.
+        """
+        if self._clients is None:
+            self._clients = await asyncio.to_thread(ClientAuthority, self.directory)
+        self.server.accept_clients(self._clients.path)
+        return Signer(*self._clients.pair())
 
     async def _wait_ready(self, ready: Coroutine[None, None, None]) -> None:
         """Wait for `ready`; raise the error of a part that ends before."""

@@ -40,8 +40,8 @@ class StandaloneOptions(msgspec.Struct, frozen=True, kw_only=True):
     the port last used in that directory, or a free one. `controllers` runs those of a controller
     manager: garbage collection, Deployments, Jobs, namespaces and so on, without anything that runs
     pods. `certificate` and `client_authority` (a file with CAs) are made if they are None.
-    `service_network` is the range of cluster IPs; nothing listens on them. `clock` returns seconds
-    since the epoch.
+    `service_network` is the range of cluster IPs; nothing listens on them. `service_accounts` says
+    whether pods get an account and its token. `clock` returns seconds since the epoch.
     """
 
     directory: Path | None = None
@@ -51,6 +51,7 @@ class StandaloneOptions(msgspec.Struct, frozen=True, kw_only=True):
     client_authority: Path | None = None
     service_network: IPv4Network | None = None
     anonymous: bool = True
+    service_accounts: bool = True
     clock: Callable[[], float] = time.time
 
 
@@ -62,7 +63,6 @@ class StandaloneServer(InProcessServer):
     def __init__(self, options: StandaloneOptions | None = None) -> None:
         super().__init__()
         self.options = options or StandaloneOptions()
-        self._clients: ClientAuthority | None = None
         self._look_again: Callable[[], None] = _nothing
 
     async def _start(self) -> None:
@@ -79,6 +79,7 @@ class StandaloneServer(InProcessServer):
             clock=options.clock,
             service_network=network,
             anonymous=options.anonymous,
+            service_accounts=options.service_accounts,
         )
         certificate, clients = await asyncio.to_thread(self._certificates, network)
         await self._serve(identity, options.port, certificate, clients)
@@ -107,7 +108,11 @@ class StandaloneServer(InProcessServer):
         events = EventRecorder(client, self.component)
         manager = Manager(client)
         self._look_again = add_controllers(
-            manager, events, authority=self.server.authority, clock=self.options.clock
+            manager,
+            events,
+            authority=self.server.authority,
+            signer=self._signer,
+            clock=self.options.clock,
         )
         for name, part in (("events", events), ("manager", manager)):
             self._tasks.append(asyncio.create_task(part.run(), name=name))

@@ -103,6 +103,7 @@ def test_what_envtest_gives_is_understood(tmp_path: Path) -> None:
         )
     )
     assert settings.notes == []
+    assert not settings.service_accounts
     assert (settings.etcd, settings.port) == (2379, 16443)
     assert settings.certificate is not None
     assert settings.certificate.path == tmp_path / "apiserver.crt"

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from local.certificates import KEY, condition, request, signing_request
-from local.controlplane import control_plane
+from local.certificates import condition, request, signing_request
 from traincrew.engine.objects import AnyObject
-from traincrew.engine.resources import CONFIG_MAPS
-from traincrew.local.controllers.certificates.plan import (
-    CERTIFICATE_SIGNING_REQUESTS as REQUESTS,
-)
 from traincrew.local.controllers.certificates.plan import Failure, Signing, plan
 
 NOW = 1_800_000_000.0
@@ -106,48 +97,3 @@ def test_what_a_signer_refuses(spec: dict[str, Any], message: str) -> None:
 )  # fmt: skip
 def test_what_is_signed(spec: dict[str, Any]) -> None:
     assert isinstance(planned("Approved", **spec), Signing)
-
-
-async def test_an_approved_request_gets_a_certificate() -> None:
-    async with control_plane(kubelet=False) as world:
-        created = await world.create(REQUESTS, signing_request(request=request("jane", "dev")))
-        wrong = signing_request("wrong", usages=["server auth"])
-        await world.create(REQUESTS, wrong)
-        for name in ("jane", "wrong"):
-            patch = {"status": {"conditions": [condition()]}}
-            await world.client.patch(REQUESTS, name, patch=patch, subresource="approval")
-
-        async def answered(name: str, key: str) -> Any:
-            found = await world.get(REQUESTS, name)
-            assert found is not None
-            return found["status"].get(key)
-
-        async def issued() -> Any:
-            return await answered("jane", "certificate")
-
-        async def failed() -> Any:
-            found = await answered("wrong", "conditions")
-            return found[1] if len(found) > 1 else None
-
-        certificate = x509.load_pem_x509_certificate(
-            base64.b64decode(await world.until(issued, "a certificate"))
-        )
-        assert certificate.subject.rfc4514_string() == "CN=jane,O=dev"
-        encoding = (Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-        assert certificate.public_key().public_bytes(*encoding) == KEY.public_key().public_bytes(
-            *encoding
-        )
-        extended = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
-        assert list(extended) == [ExtendedKeyUsageOID.CLIENT_AUTH]
-        usage = certificate.extensions.get_extension_for_class(x509.KeyUsage).value
-        assert usage.digital_signature
-        assert not usage.key_cert_sign
-        basic = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value
-        assert not basic.ca
-        trusted = await world.get(CONFIG_MAPS, "extension-apiserver-authentication", "kube-system")
-        assert trusted is not None
-        (authority,) = x509.load_pem_x509_certificates(trusted["data"]["client-ca-file"].encode())
-        certificate.verify_directly_issued_by(authority)
-        reason = (await world.until(failed, "a refusal"))["message"]
-        assert reason == "invalid usage for client certificate: server auth"
-        assert created["spec"]["groups"]

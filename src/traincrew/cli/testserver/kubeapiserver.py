@@ -63,6 +63,7 @@ class Settings(NamedTuple):
         client_authority: File with the CAs of client certificates.
         service_network: Range of cluster IPs.
         anonymous: Whether there are anonymous users.
+        service_accounts: Whether pods get an account and its token.
         notes: What has no effect here, for standard error.
     """
 
@@ -72,6 +73,7 @@ class Settings(NamedTuple):
     client_authority: Path | None
     service_network: IPv4Network | None
     anonymous: bool
+    service_accounts: bool
     notes: list[str]
 
 
@@ -96,6 +98,7 @@ def read(flags: Flags) -> Settings:
         _file("client-ca-file", authority) if authority else None,
         _network(flags.last("service-cluster-ip-range")),
         is_true("anonymous-auth", flags.last("anonymous-auth", "true")),
+        "ServiceAccount" not in _listed(flags, "disable-admission-plugins"),
         list(_notes(flags)),
     )
 
@@ -254,6 +257,7 @@ async def _serve(flags: Flags) -> None:
             client_authority=settings.client_authority,
             service_network=settings.service_network,
             anonymous=settings.anonymous,
+            service_accounts=settings.service_accounts,
         )
     )
     try:

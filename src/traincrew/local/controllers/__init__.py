@@ -16,6 +16,7 @@ from pkgutil import iter_modules
 from typing import TYPE_CHECKING
 
 from traincrew.local.controllers.aggregation import add_aggregation_controller
+from traincrew.local.controllers.certificates.controller import add_certificate_controller
 from traincrew.local.controllers.disruption import add_disruption_controller
 from traincrew.local.controllers.garbage.controller import add_garbage_collector
 from traincrew.local.controllers.quota.controller import add_quota_controller
@@ -28,10 +29,11 @@ from traincrew.local.controllers.volumes.ephemeral import add_ephemeral_controll
 from traincrew.local.controllers.volumes.protection import add_protection_controllers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Awaitable, Callable, Iterator
 
     from traincrew.engine.controller import Manager
     from traincrew.engine.events import EventRecorder
+    from traincrew.local.certificaterequests import Signer
 
 
 def add_controllers(
@@ -39,6 +41,7 @@ def add_controllers(
     events: EventRecorder,
     *,
     authority: str = "",
+    signer: Callable[[], Awaitable[Signer]] | None = None,
     clock: Callable[[], float] = time.time,
 ) -> Callable[[], None]:
     """Register every built-in controller; must be called before `Manager.run`.
@@ -47,6 +50,7 @@ def add_controllers(
         manager: Runs them.
         events: Records their events.
         authority: CA bundle with which pods verify the API server (PEM); empty without TLS.
+        signer: Returns the CA that signs approved certificate requests; None signs none.
         clock: Seconds since the epoch, by which finished Jobs expire. Others have the machine's.
 
     Returns:
@@ -55,6 +59,8 @@ def add_controllers(
     for add in discovered():
         add(manager, events)
     add_service_account_controller(manager, events, authority)
+    if signer is not None:
+        add_certificate_controller(manager, events, signer)
     quota = add_quota_controller(manager)
     add_garbage_collector(manager, events, quota.touch)
     add_disruption_controller(manager, events)

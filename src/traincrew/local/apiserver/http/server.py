@@ -25,6 +25,7 @@ from traincrew.local.apiserver.values.errors import StatusError, expired, intern
 from traincrew.local.apiserver.writes.bootstrap import create_bootstrap_roles
 from traincrew.local.apiserver.writes.definitions import Definitions
 from traincrew.local.apiserver.writes.extension_authentication import (
+    add_client_authority,
     publish_extension_authentication,
 )
 from traincrew.local.apiserver.writes.housekeeping import Housekeeping
@@ -32,6 +33,7 @@ from traincrew.local.apiserver.writes.own_service import publish_own_service
 from traincrew.local.apiserver.writes.policystatus import PolicyStatus
 from traincrew.local.apiserver.writes.snapshot import Snapshot
 from traincrew.local.apiserver.writes.verbs import Verbs
+from traincrew.local.authority import accept_clients
 
 from . import answers
 from .auth import Authenticator
@@ -46,6 +48,7 @@ from .tokens import Tokens
 from .users import Users
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable, Iterable
     from ipaddress import IPv4Network
     from pathlib import Path
@@ -94,6 +97,7 @@ class ApiServer:
         hosts: additional host names of the server.
         anonymous: whether requests without credentials are those of ``system:anonymous``, who may
             do what Roles grant; else they get 401.
+        service_accounts: whether pods get an account, which has to exist, and its token.
 
     Attributes:
         faults: chooses a fault to inject into each request, for tests of clients.
@@ -111,6 +115,7 @@ class ApiServer:
         service_network: IPv4Network = DEFAULT_RANGE,
         hosts: Iterable[str] = (),
         anonymous: bool = False,
+        service_accounts: bool = True,
     ) -> None:
         self._secret = secret
         tokens = Tokens(secret, clock)
@@ -120,7 +125,8 @@ class ApiServer:
         resources = builtin_resources()
         self._measured = [each for each in resources if each.measures]
         registry = Registry(resources)
-        verbs = Verbs(storage, registry, Addresses(storage, service_network), clock)
+        addresses = Addresses(storage, service_network)
+        verbs = Verbs(storage, registry, addresses, clock, service_accounts=service_accounts)
         self._hub = WatchHub(storage)
         self._verbs = verbs
         self._definitions = Definitions(storage, registry, self._hub, verbs.deleter, clock)
@@ -142,6 +148,7 @@ class ApiServer:
         self._connections: HttpServer | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._authority = ""
+        self._tls: ssl.SSLContext | None = None
         self._client_authority = ""
         self._has_client_certificates = False
         self._active_requests: set[asyncio.Task[Any]] = set()
@@ -209,6 +216,7 @@ class ApiServer:
             OSError: the certificate cannot be used, or the port cannot be listened on.
         """
         tls = None if certificate is None else certificate.context(client_authority)
+        self._tls = tls
         self._has_client_certificates = tls is not None and client_authority is not None
         if client_authority is not None:
             self._client_authority = await asyncio.to_thread(client_authority.read_text, "ascii")
@@ -239,6 +247,24 @@ class ApiServer:
         self._housekeeping.create_namespaces()
         publish_own_service(self._verbs, _ADDRESS, self.port, tls=tls)
         publish_extension_authentication(self._verbs, self._authority, self._client_authority)
+
+    def accept_clients(self, authority: Path) -> None:
+        """Accept client certificates of further CAs, from the next connection on.
+
+        Args:
+            authority: file with the CAs (PEM); one that is accepted already has no effect.
+
+        Raises:
+            OSError: the file cannot be read or is invalid.
+        """
+        text = authority.read_text("ascii")
+        if text in self._client_authority:
+            return
+        if self._tls is not None:
+            accept_clients(self._tls, authority)
+            self._has_client_certificates = True
+        self._client_authority += text
+        add_client_authority(self._verbs, text)
 
     # -- for tests of clients
 

@@ -73,6 +73,10 @@ class WriteContext(Protocol):
     def clock(self) -> Callable[[], float]:
         """Returns seconds since the epoch."""
 
+    @property
+    def service_accounts(self) -> bool:
+        """Whether pods get an account and its token (the admission plugin ServiceAccount)."""
+
 
 class Part(NamedTuple):
     """What updates of one subresource write.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from .verbs import Verbs
 
-__all__ = ["publish_extension_authentication"]
+__all__ = ["add_client_authority", "publish_extension_authentication"]
 
 _PLACE = ("kube-system", "extension-apiserver-authentication")
 _CLIENTS = "client-ca-file"
@@ -50,6 +50,19 @@ def publish_extension_authentication(verbs: Verbs, authority: str, clients: str 
         known = data.get(_CLIENTS, "")
         data[_CLIENTS] = known if wanted in known else wanted
     namespace, name = _PLACE
+    document = {"metadata": {"name": name, "namespace": namespace}, "data": data}
+    _write(verbs, "", "configmaps", document, replaces=True)
+
+
+def add_client_authority(verbs: Verbs, added: str) -> None:
+    """Add CAs of client certificates (PEM) to the ConfigMap, unless it has them."""
+    entry = verbs.storage.get("configmaps", _PLACE)
+    data = dict(entry.obj.get("data") or {}) if entry is not None else {}
+    known = data.get(_CLIENTS, "")
+    if added in known:
+        return
+    namespace, name = _PLACE
+    data[_CLIENTS] = known + added
     document = {"metadata": {"name": name, "namespace": namespace}, "data": data}
     _write(verbs, "", "configmaps", document, replaces=True)
 

@@ -44,11 +44,14 @@ class Writer:
         registry: Registry,
         addresses: Addresses,
         clock: Callable[[], float],
+        *,
+        service_accounts: bool = True,
     ) -> None:
         self.storage = storage
         self.registry = registry
         self.addresses = addresses
         self.clock = clock
+        self.service_accounts = service_accounts
         self.deleter = Deleter(storage, clock)
 
     def find(self, resource: ResourceType, namespace: str | None, name: str) -> Entry:

@@ -108,7 +108,7 @@ def _validate(found: list[Cause], obj: Document, old: Document | None) -> None:
 def _prepare_create(context: WriteContext, new: Document) -> None:
     spec = new["spec"]
     limits.complete(context.storage, new)
-    podadmission.admit(context.storage, new)
+    podadmission.admit(context.storage, new, service_accounts=context.service_accounts)
     status: Document = {"phase": "Pending", "qosClass": qos_class(spec)}
     if spec.get("schedulingGates"):
         status["conditions"] = [

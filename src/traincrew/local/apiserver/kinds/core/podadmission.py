@@ -28,14 +28,20 @@ _PRIORITY_CLASSES = "priorityclasses.scheduling.k8s.io"
 _RUNTIME_CLASSES = "runtimeclasses.node.k8s.io"
 
 
-def admit(storage: Storage, pod: Document) -> None:
+def admit(storage: Storage, pod: Document, *, service_accounts: bool) -> None:
     """Complete a new pod in place, or reject it.
+
+    Args:
+        storage: Holds what it refers to.
+        pod: The pod.
+        service_accounts: Whether it gets an account, which has to exist, and its token.
 
     Raises:
         StatusError: 403 for a reference to an object that does not exist, or for a priority that
             is not that of the pod's class.
     """
-    _set_account(storage, pod)
+    if service_accounts:
+        _set_account(storage, pod)
     _set_priority(storage, pod)
     _set_runtime(storage, pod)
 
