@@ -110,7 +110,7 @@ def test_jobset(cluster: User) -> None:
     policy = {"operator": "All", "targetReplicatedJobs": ["nobody"]}
     wrong = {**jobset, "spec": {**spec, "successPolicy": policy}}
     refusal = cluster.kubectl("create", "--filename=-", given=json.dumps(wrong), code=1)
-    assert 'admission webhook "vjobset.kb.io" denied the request' in refusal
+    assert 'The JobSet "pair" is invalid' in refusal
     assert "invalid replicatedJob name 'nobody' does not appear in" in refusal
 
     cluster.kubectl("create", "--filename=-", given=json.dumps(jobset))
