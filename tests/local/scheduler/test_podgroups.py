@@ -121,7 +121,7 @@ async def test_a_group_waits_for_its_podgroup_its_pods_and_room() -> None:
     async with control_plane(nodes=(SMALL,), controllers=False, kubelet=False) as world:
         for number in range(2):
             await world.create(PODS, member(f"p{number}", "a"))
-        await until_waits(world, "p0", 'waiting for pod\'s pod group "a" to appear')
+        await until_waits(world, "p0", 'waiting for pods\'s pod group "a" to appear')
 
         await world.create(NATIVE, pod_group("a", 3))
         await until_waits(world, "p0", "waiting for minCount pods from a gang")
@@ -225,7 +225,7 @@ async def test_podgroups_and_workloads_are_validated() -> None:
         both = {"basic": {}, "gang": {"minCount": 1}}
         for policy, text in (
             ({}, "must specify one of: `basic`, `gang`"),
-            (both, "multiple fields are set"),
+            (both, "must specify exactly one of: `basic`, `gang`"),
             ({"gang": {"minCount": 0}}, "spec.schedulingPolicy.gang.minCount: Required value"),
             ({"gang": {"minCount": -1}}, "must be greater than or equal to 1"),
         ):
@@ -236,7 +236,7 @@ async def test_podgroups_and_workloads_are_validated() -> None:
         template = {"name": "workers", "schedulingPolicy": {"gang": {"minCount": 2}}}
         controller = {"apiGroup": "batch", "kind": "Job", "name": "train"}
         for spec, text in (
-            ({"podGroupTemplates": []}, "must have at least one item"),
+            ({"podGroupTemplates": []}, "spec.podGroupTemplates: Required value"),
             ({"podGroupTemplates": [template] * 9}, "must have at most 8 items"),
             ({"podGroupTemplates": [template] * 2}, "Duplicate value"),
             ({"podGroupTemplates": [template | {"name": "a.b"}]}, "must not contain dots"),

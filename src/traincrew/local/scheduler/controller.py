@@ -205,8 +205,12 @@ class Scheduler:
             writes.append(self._explain(failure.pod, "Unschedulable", failure.message))
         writes += [self._preempt(preemption) for preemption in plan.preemptions]
         writes += [self._bind(assignment) for assignment in plan.assignments]
-        writes += self._groups.status_writes(plan.groups, self._state.standing, self._context.now())
-        for error in await self._context.run_all(writes):
+        errors = await self._context.run_all(writes)
+        # What was refused does not count as scheduled any more.
+        errors += await self._context.run_all(
+            self._groups.status_writes(plan.groups, self._state.standing, self._context.now())
+        )
+        for error in errors:
             raise error
         return Result(requeue_after=min(later)) if later else None
 

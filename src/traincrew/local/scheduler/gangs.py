@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from traincrew.engine.objects import AnyObject
     from traincrew.local.scheduler.state import ClusterState, NodeState, PodInfo
 
-_MAKES_ROOM = " Waiting for pods with lower priority to end."
+    Placed = tuple[NodeState, PodInfo]
+
+_MAKES_ROOM = "pod group is waiting for preemption to complete"
 
 
 class Turn(Protocol):
@@ -71,7 +73,7 @@ def place_gang(turn: Turn, group: Group, pods: Sequence[AnyObject]) -> None:
     reason = next(result.message for result in results if isinstance(result, Failure))
     message = does_not_fit(group, standing + _fitting(results), reason)
     if _preempt(turn, group, pods, least):
-        message += _MAKES_ROOM
+        message = _MAKES_ROOM
     turn.keep(*(Failure(pod, message) for pod in pods))
 
 
@@ -136,21 +138,14 @@ def _preempt(turn: Turn, group: Group, pods: Sequence[AnyObject], least: int) ->
     """
     if any(pod.spec.get("preemptionPolicy") == "Never" for pod in pods):
         return False
-    mine = min(turn.priority(pod) for pod in pods)
-    lower = [
-        (node, info)
-        for node, info in turn.state.pods()
-        if turn.priority(info.pod) < mine and info.group != group.key
-    ]
-    ending = [item for item in lower if item[1].pod.metadata.deletion_timestamp is not None]
-    others = [item for item in lower if item[1].pod.metadata.deletion_timestamp is None]
-    if not lower:
+    ending, others = _less_important(turn, group, pods)
+    if not ending and not others:
         return False
     known, turn.known = turn.known, {}
     for _, info in ending:
         turn.state.drop_pod(info.pod.metadata.uid)
     results = _try(turn, pods, least) if ending else []
-    victims: list[tuple[NodeState, PodInfo]] = []
+    victims: list[Placed] = []
     if _fitting(results) < least:
         victims, results = _victims(turn, pods, least, others)
     for node, info in (*ending, *victims):
@@ -163,16 +158,35 @@ def _preempt(turn: Turn, group: Group, pods: Sequence[AnyObject], least: int) ->
     return _fitting(results) >= least
 
 
+def _less_important(
+    turn: Turn, group: Group, pods: Sequence[AnyObject]
+) -> tuple[list[Placed], list[Placed]]:
+    """Return the placed pods that are less important than a group: those that end, and others."""
+    mine = min(turn.priority(pod) for pod in pods)
+    # Pods of this round are not bound yet, so there is nothing to delete.
+    new = {each.pod.metadata.uid for each in turn.plan.assignments} | set(turn.reserved)
+    chosen = {each.victim.metadata.uid for each in turn.plan.preemptions}
+    ending: list[Placed] = []
+    others: list[Placed] = []
+    for node, info in turn.state.pods():
+        meta = info.pod.metadata
+        if turn.priority(info.pod) < mine and info.group != group.key and meta.uid not in new:
+            ends = meta.deletion_timestamp is not None or meta.uid in chosen
+            (ending if ends else others).append((node, info))
+    return ending, others
+
+
 def _victims(
     turn: Turn,
     pods: Sequence[AnyObject],
     least: int,
-    candidates: list[tuple[NodeState, PodInfo]],
-) -> tuple[list[tuple[NodeState, PodInfo]], list[Assignment | Failure]]:
-    """Return a smallest set of candidates without which the pods fit, and where they fit.
+    candidates: list[Placed],
+) -> tuple[list[Placed], list[Assignment | Failure]]:
+    """Return candidates without which the pods fit, and where they fit.
 
-    The most important candidates are spared first, of equal ones the oldest. The victims are not
-    in the state when this returns; nothing has changed if there are none.
+    The most important candidates are spared first, of equal ones the oldest; as many at once as
+    possible, because each try costs a look at all nodes. The victims are not in the state when
+    this returns; nothing has changed if there are none.
     """
     for _, info in candidates:
         turn.state.drop_pod(info.pod.metadata.uid)
@@ -182,25 +196,34 @@ def _victims(
         for node, info in candidates:
             turn.state.set_pod(info.pod, node.name)
         return [], []
-    spared_first = sorted(
-        candidates,
-        key=lambda item: (
-            -turn.priority(item[1].pod),
-            item[1].pod.metadata.creation_timestamp,
-            item[1].pod.metadata.uid,
-        ),
-    )
-    victims = []
-    for node, info in spared_first:
+    victims: list[Placed] = []
+    chunks = [
+        sorted(
+            candidates,
+            key=lambda item: (
+                -turn.priority(item[1].pod),
+                item[1].pod.metadata.creation_timestamp,
+                item[1].pod.metadata.uid,
+            ),
+        )
+    ]
+    while chunks:
+        chunk = chunks.pop(0)
         _undo(turn, results)
-        turn.state.set_pod(info.pod, node.name)
+        for node, info in chunk:
+            turn.state.set_pod(info.pod, node.name)
         turn.known = {}
         again = _try(turn, pods, least)
         if _fitting(again) >= least:
             results = again
             continue
-        turn.state.drop_pod(info.pod.metadata.uid)
+        for _, info in chunk:
+            turn.state.drop_pod(info.pod.metadata.uid)
         turn.known = {}
         results = _try(turn, pods, least)
-        victims.append((node, info))
+        if len(chunk) == 1:
+            victims += chunk
+        else:
+            half = len(chunk) // 2
+            chunks[:0] = [chunk[:half], chunk[half:]]
     return victims, results

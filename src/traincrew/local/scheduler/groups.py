@@ -65,7 +65,7 @@ def membership(pod: AnyObject) -> GroupKey | None:
 def missing(key: GroupKey) -> Group:
     """Return a group whose PodGroup does not exist."""
     if key.api == NATIVE.group:
-        text = f'waiting for pod\'s pod group "{key.name}" to appear in scheduling queue'
+        text = f'waiting for pods\'s pod group "{key.name}" to appear in scheduling queue'
     else:
         text = f"PodGroup {key.namespace}/{key.name} not found"
     return Group(key, problem=text)
@@ -127,7 +127,7 @@ def native_condition(found: AnyObject, message: str, now: str) -> dict[str, Any]
         "type": "PodGroupScheduled",
         "status": "False" if message else "True",
         "reason": "Unschedulable" if message else "Scheduled",
-        "message": message or "All required pods have been successfully scheduled",
+        "message": message,
         "lastTransitionTime": now,
         "observedGeneration": found.metadata.generation,
     }

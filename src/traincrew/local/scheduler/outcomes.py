@@ -53,7 +53,7 @@ class Plan(Struct):
         assignments: Pods to bind.
         failures: Pods that could not be assigned.
         preemptions: Pods to delete.
-        groups: For each group of the pending pods why it is not scheduled; empty if its minimum is.
+        groups: Why groups of pending pods are not scheduled: less than their minimum is on nodes.
     """
 
     assignments: list[Assignment] = field(default_factory=list)

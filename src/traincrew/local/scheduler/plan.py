@@ -125,18 +125,13 @@ class Round:
         """Give back what is reserved, and say which groups are scheduled."""
         for uid in self.reserved:
             self.state.drop_pod(uid)
-        for group in groups:
-            if self.state.standing(group.key) >= max(1, group.minimum):
-                self.plan.groups[group.key] = ""
-            else:
-                self.plan.groups[group.key] = next(
-                    (
-                        failure.message
-                        for failure in self.plan.failures
-                        if membership(failure.pod) == group.key
-                    ),
-                    "",
-                )
+        waiting = {
+            group.key for group in groups if self.state.standing(group.key) < max(1, group.minimum)
+        }
+        for failure in self.plan.failures if waiting else ():
+            key = membership(failure.pod)
+            if key is not None and key in waiting:
+                self.plan.groups.setdefault(key, failure.message)
 
 
 def _signature(info: PodInfo, priority: int, absent: str) -> bytes:

@@ -128,9 +128,9 @@ class PodGroups:
         if self._served:
             return
         keys = (groups.membership(pod) for pod in pods)
-        if any(key is not None and key.api == COSCHEDULING.group for key in keys):
-            if await self._look():
-                self._wake.set()
+        labelled = any(key is not None and key.api == COSCHEDULING.group for key in keys)
+        if labelled and await self._look():
+            self._wake.set()
 
     # -- groups ------------------------------------------------------------------------------
 
@@ -173,12 +173,12 @@ class PodGroups:
     # -- status ------------------------------------------------------------------------------
 
     def status_writes(
-        self, outcomes: Mapping[GroupKey, str], standing: Callable[[GroupKey], int], now: float
+        self, reasons: Mapping[GroupKey, str], standing: Callable[[GroupKey], int], now: float
     ) -> Iterator[Coroutine[Any, Any, None]]:
         """Yield the writes of statuses that have changed.
 
         Args:
-            outcomes: For each group with pending pods why it is not scheduled; empty if it is.
+            reasons: Why groups are not scheduled.
             standing: Returns the number of pods of a group on nodes.
             now: Seconds since the epoch.
         """
@@ -187,17 +187,16 @@ class PodGroups:
             found = self._find(key)
             if found is None:
                 continue
+            scheduled = standing(key) >= max(1, groups.read(key, found).minimum)
             if key.api == COSCHEDULING.group:
                 status = groups.coscheduling_status(
-                    found,
-                    members.values(),
-                    time,
-                    scheduled=standing(key) >= groups.read(key, found).minimum,
+                    found, members.values(), time, scheduled=scheduled
                 )
                 if status is not None:
                     yield self._write(found, key, status)
-            elif key in outcomes:
-                condition = groups.native_condition(found, outcomes[key], time)
+            elif scheduled or key in reasons:
+                reason = "" if scheduled else reasons[key]
+                condition = groups.native_condition(found, reason, time)
                 if condition is not None:
                     yield self._write(found, key, {"conditions": [condition]})
 

@@ -182,11 +182,12 @@ def _gates(found: list[Cause], spec: Document, path: str) -> None:
 
 
 def _group(found: list[Cause], spec: Document, path: str) -> None:
-    here, name = f"{path}.schedulingGroup", (spec["schedulingGroup"] or {}).get("podGroupName")
+    here = f"{path}.schedulingGroup.podGroupName"
+    name = (spec["schedulingGroup"] or {}).get("podGroupName")
     if name is None:
-        found.append(why.invalid(here, "", "must specify one of: `podGroupName`"))
+        found.append(why.invalid(here, None, "must specify one of: `podGroupName`"))
     elif fault := subdomain_fault(name):
-        found.append(why.invalid(f"{here}.podGroupName", name, fault))
+        found.append(why.invalid(here, name, fault))
 
 
 def _host_aliases(found: list[Cause], spec: Document, path: str) -> None:

@@ -8,9 +8,9 @@ from traincrew.local.apiserver.kinds.scheduling.policies import (
     drop_gated,
     required_name,
     scheduling_policy,
+    unchanged,
 )
 from traincrew.local.apiserver.kinds.shared.cells import age_of, name_of
-from traincrew.local.apiserver.kinds.shared.fields import immutable
 from traincrew.local.apiserver.kinds.strategy import Strategy, WriteContext
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field
@@ -25,21 +25,21 @@ __all__ = ["STRATEGY"]
 
 def _row(obj: Document, now: float) -> list[Any]:
     """Return the cells of a PodGroup."""
-    policy = field(field(obj, "spec"), "schedulingPolicy")
-    gang = policy.get("gang")
-    scheduled = next(
-        (
-            condition.get("status", "")
-            for condition in field(obj, "status").get("conditions") or ()
-            if condition.get("type") == "PodGroupScheduled"
-        ),
-        "Unknown",
-    )
+    spec = field(obj, "spec")
+    gang = field(spec, "schedulingPolicy").get("gang")
+    template = field(field(spec, "podGroupTemplateRef"), "workload")
+    conditions = {each.get("type"): each for each in field(obj, "status").get("conditions") or ()}
+    status = "Pending"
+    if "PodGroupScheduled" in conditions:
+        scheduled = conditions["PodGroupScheduled"].get("status") == "True"
+        status = "Scheduled" if scheduled else "Unschedulable"
+    if "DisruptionTarget" in conditions:
+        status = conditions["DisruptionTarget"].get("reason", "")
     return [
         name_of(obj),
         "Basic" if gang is None else "Gang",
-        "" if gang is None else str(gang.get("minCount", 0)),
-        scheduled,
+        template.get("workloadName", "<none>"),
+        status,
         age_of(obj, now),
     ]
 
@@ -49,9 +49,7 @@ def _validate(found: list[Cause], obj: Document, old: Document | None) -> None:
     spec = field(obj, "spec")
     reference = spec.get("podGroupTemplateRef")
     if old is not None:
-        before = field(old, "spec")
-        for key in ("podGroupTemplateRef", "schedulingPolicy"):
-            immutable(found, f"spec.{key}", spec.get(key), before.get(key))
+        unchanged(found, spec, field(old, "spec"), "podGroupTemplateRef", "schedulingPolicy")
         return
     scheduling_policy(found, spec, "spec")
     if reference is not None:
@@ -77,7 +75,7 @@ def _prepare_update(
 
 
 STRATEGY = Strategy(
-    columns="Name Policy Min-Count Scheduled Age",
+    columns="Name Policy Workload Status Age",
     row=_row,
     validate=_validate,
     prepare_create=_prepare_create,

@@ -1,7 +1,7 @@
 """What PodGroups and the templates of Workloads share.
 
-Rules: `pkg/apis/scheduling/validation` and the tags of `scheduling/v1alpha2` in release 1.36, with
-its feature gates for the API and for gangs on, and those that build on them off.
+Rules: `pkg/apis/scheduling/v1alpha2/zz_generated.validations.go` of release 1.36, with the feature
+gates for the API and for gangs on, and those that build on them off.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from traincrew.local.apiserver.values.causes import Cause
     from traincrew.local.apiserver.values.documents import Document
 
-__all__ = ["drop_gated", "required_name", "scheduling_policy"]
+__all__ = ["drop_gated", "required_name", "scheduling_policy", "unchanged"]
 
 _GATED = (
     "disruptionMode",
@@ -48,7 +48,7 @@ def scheduling_policy(found: list[Cause], holder: Document, path: str) -> None:
     if not chosen:
         found.append(why.invalid(here, "", "must specify one of: `basic`, `gang`"))
     elif len(chosen) > 1:
-        detail = "exactly one of `basic`, `gang` is required, but multiple fields are set"
+        detail = "must specify exactly one of: `basic`, `gang`"
         found.append(why.invalid(here, f"{{{', '.join(chosen)}}}", detail))
     elif policy.get("gang") is not None:
         least = policy["gang"].get("minCount", 0)
@@ -57,3 +57,9 @@ def scheduling_policy(found: list[Cause], holder: Document, path: str) -> None:
         elif least < 0:
             detail = "must be greater than or equal to 1"
             found.append(why.invalid(f"{here}.gang.minCount", least, detail))
+
+
+def unchanged(found: list[Cause], spec: Document, before: Document, *keys: str) -> None:
+    """Refuse changes of fields of a spec; as upstream, the message does not show the value."""
+    changed = [key for key in keys if spec.get(key) != before.get(key)]
+    found += [why.invalid(f"spec.{key}", None, "field is immutable") for key in changed]

@@ -8,9 +8,9 @@ from traincrew.local.apiserver.kinds.scheduling.policies import (
     drop_gated,
     required_name,
     scheduling_policy,
+    unchanged,
 )
 from traincrew.local.apiserver.kinds.shared.cells import age_of, name_of
-from traincrew.local.apiserver.kinds.shared.fields import immutable
 from traincrew.local.apiserver.kinds.strategy import Strategy, WriteContext
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field
@@ -27,24 +27,14 @@ _MOST_TEMPLATES = 8
 
 def _row(obj: Document, now: float) -> list[Any]:
     """Return the cells of a Workload."""
-    spec = field(obj, "spec")
-    templates = spec.get("podGroupTemplates") or ()
-    names = ",".join(template.get("name", "") for template in templates)
-    return [name_of(obj), names, age_of(obj, now)]
+    return [name_of(obj), age_of(obj, now)]
 
 
 def _validate(found: list[Cause], obj: Document, old: Document | None) -> None:
     """Validate a Workload."""
     spec = field(obj, "spec")
     if old is not None:
-        before = field(old, "spec")
-        if before.get("controllerRef") is not None:
-            reference = spec.get("controllerRef")
-            immutable(found, "spec.controllerRef", reference, before["controllerRef"])
-        else:
-            _controller(found, spec)
-        templates = spec.get("podGroupTemplates")
-        immutable(found, "spec.podGroupTemplates", templates, before.get("podGroupTemplates"))
+        unchanged(found, spec, field(old, "spec"), "controllerRef", "podGroupTemplates")
         return
     _controller(found, spec)
     _templates(found, spec.get("podGroupTemplates") or [])
@@ -72,7 +62,7 @@ def _segment_fault(value: str) -> str:
 def _templates(found: list[Cause], templates: list[Document]) -> None:
     path = "spec.podGroupTemplates"
     if not templates:
-        found.append(why.required(path, "must have at least one item"))
+        found.append(why.required(path))
     elif len(templates) > _MOST_TEMPLATES:
         found.append(why.too_many(path, len(templates), _MOST_TEMPLATES))
     else:
@@ -102,7 +92,7 @@ def _prepare_update(
 
 
 STRATEGY = Strategy(
-    columns="Name Templates Age",
+    columns="Name Age",
     row=_row,
     validate=_validate,
     prepare_create=_prepare_create,
