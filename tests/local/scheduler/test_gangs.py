@@ -321,6 +321,31 @@ def test_victims_are_less_important_and_none_is_preempted_in_vain(
             assert len(again.assignments) >= group.minimum - before[preempted]
 
 
+@given(
+    st.lists(st.tuples(st.integers(1, 3), st.integers(0, 2)), min_size=1, max_size=12),
+    st.integers(1, 6),
+    st.integers(1, 3),
+)
+def test_no_victim_can_be_spared(low: list[tuple[int, int]], number: int, cpu: int) -> None:
+    def full(without: set[str]) -> ClusterState:
+        state = cluster(6, 6)
+        for index, (size, level) in enumerate(low):
+            item = pod(f"low-{index}", size, priority=level)
+            first = next((each for each in state.nodes() if each.free("cpu") >= size * 1000), None)
+            if first is not None:
+                state.set_pod(item, first.name)
+        for uid in without:
+            state.drop_pod(uid)
+        return state
+
+    wanted, known = members("a", number, cpu, priority=2), gang("a", number)
+    victims = {each.victim.metadata.uid for each in run(full(set()), wanted, known).preemptions}
+    if victims:
+        assert len(bound(run(full(victims), wanted, known))) == number
+    for spared in victims:
+        assert bound(run(full(victims - {spared}), wanted, known)) == []
+
+
 @given(situations())
 def test_without_groups_pods_are_placed_one_after_another(
     situation: tuple[ClusterState, list[AnyObject], list[Group]],

@@ -10,7 +10,7 @@ import pytest
 
 from local.controlplane import add_node, control_plane, node
 from traincrew.engine.errors import InvalidError
-from traincrew.engine.resources import CUSTOM_RESOURCE_DEFINITIONS, PODS, Resource
+from traincrew.engine.resources import CLUSTER_ROLES, CUSTOM_RESOURCE_DEFINITIONS, PODS, Resource
 from traincrew.local.cluster import ClusterOptions, LocalCluster
 from traincrew.local.node.machine.specs import NodeSpec
 from traincrew.local.scheduler.controller import PRIORITY_CLASSES
@@ -263,6 +263,21 @@ async def test_what_groups_are_cannot_be_changed() -> None:
         ):
             with pytest.raises(InvalidError, match=text):
                 await world.client.patch(resource, name, "default", patch={"spec": change})
+
+
+@pytest.mark.parametrize(
+    ("role", "verb", "resources"),
+    [
+        ("system:aggregate-to-view", "list", ["podgroups", "podgroups/status", "workloads"]),
+        ("system:aggregate-to-edit", "create", ["podgroups", "workloads"]),
+    ],
+)
+async def test_default_roles_include_groups(role: str, verb: str, resources: list[str]) -> None:
+    async with control_plane(controllers=False, kubelet=False) as world:
+        rules = (await world.client.get(CLUSTER_ROLES, role))["rules"]
+        (rule,) = (each for each in rules if each["apiGroups"] == [NATIVE.group])
+        assert rule["resources"] == resources
+        assert verb in rule["verbs"]
 
 
 async def test_a_pod_must_name_a_possible_group() -> None:
