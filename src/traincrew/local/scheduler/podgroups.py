@@ -84,7 +84,7 @@ class PodGroups:
                     task = self._other = None
                 self._changed()
         finally:
-            self._other = None
+            self._other, self._served = None, False
             if task is not None:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
