@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from local.controlplane import add_node, control_plane, node
-from traincrew.engine.errors import InvalidError
+from traincrew.engine.errors import ForbiddenError, InvalidError
 from traincrew.engine.resources import CLUSTER_ROLES, CUSTOM_RESOURCE_DEFINITIONS, PODS, Resource
 from traincrew.local.cluster import ClusterOptions, LocalCluster
 from traincrew.local.node.machine.specs import NodeSpec
@@ -247,6 +247,34 @@ async def test_podgroups_and_workloads_are_validated() -> None:
         ):
             with pytest.raises(InvalidError, match=text):
                 await world.create(WORKLOADS, {"metadata": {"name": "w"}, "spec": spec})
+
+
+async def test_a_podgroup_names_a_template_that_exists() -> None:
+    async with control_plane(controllers=False, kubelet=False) as world:
+        reference = {"workloadName": "w", "podGroupTemplateName": "workers"}
+        wanted = pod_group("a", 2)
+        wanted["spec"]["podGroupTemplateRef"] = {"workload": reference}
+        with pytest.raises(ForbiddenError, match='PodGroup rejected: Workload "w" not found'):
+            await world.create(NATIVE, wanted)
+        template = {"name": "launcher", "schedulingPolicy": {"basic": {}}}
+        await world.create(
+            WORKLOADS, {"metadata": {"name": "w"}, "spec": {"podGroupTemplates": [template]}}
+        )
+        with pytest.raises(ForbiddenError, match='Template "workers" not found in Workload "w"'):
+            await world.create(NATIVE, wanted)
+        reference["podGroupTemplateName"] = "launcher"
+        await world.create(NATIVE, wanted)
+        found = await world.get(NATIVE, "a") or {}
+        assert found["spec"]["podGroupTemplateRef"] == {"workload": reference}
+
+
+@pytest.mark.parametrize("spec", [{}, None, {"schedulingPolicy": None}])
+async def test_a_podgroup_without_policy_is_refused(spec: Any) -> None:
+    async with control_plane(controllers=False, kubelet=False) as world:
+        for resource in (NATIVE, WORKLOADS):
+            document = {"metadata": {"name": "a"}} | ({} if spec is None else {"spec": spec})
+            with pytest.raises(InvalidError):
+                await world.create(resource, document)
 
 
 async def test_what_groups_are_cannot_be_changed() -> None:

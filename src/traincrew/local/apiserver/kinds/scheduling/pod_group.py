@@ -14,13 +14,17 @@ from traincrew.local.apiserver.kinds.shared.cells import age_of, name_of
 from traincrew.local.apiserver.kinds.strategy import Strategy, WriteContext
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field
+from traincrew.local.apiserver.values.errors import forbidden
 from traincrew.local.apiserver.values.names import label_fault
 
 if TYPE_CHECKING:
+    from traincrew.local.apiserver.storage import Storage
     from traincrew.local.apiserver.values.causes import Cause
     from traincrew.local.apiserver.values.documents import Document
 
 __all__ = ["STRATEGY"]
+
+_WORKLOADS = "workloads.scheduling.k8s.io"
 
 
 def _row(obj: Document, now: float) -> list[Any]:
@@ -64,8 +68,34 @@ def _validate(found: list[Cause], obj: Document, old: Document | None) -> None:
             required_name(found, path, value, label_fault(value))
 
 
-def _prepare_create(_context: WriteContext, new: Document) -> None:
+def _prepare_create(context: WriteContext, new: Document) -> None:
     drop_gated(new["spec"])
+    _check_template(context.storage, new)
+
+
+def _check_template(storage: Storage, new: Document) -> None:
+    """Refuse a PodGroup that names a template that does not exist.
+
+    Rules: upstream's admission plugin `PodGroupWorkloadExists`.
+
+    Raises:
+        StatusError: 403; the message names what is missing.
+    """
+    reference = field(field(new["spec"], "podGroupTemplateRef"), "workload")
+    workload, template = reference.get("workloadName"), reference.get("podGroupTemplateName")
+    if not workload or not template:
+        return  # the rules say so
+    entry = storage.get(_WORKLOADS, (new["metadata"].get("namespace", ""), workload))
+    if entry is None:
+        problem = f'Workload "{workload}" not found'
+    elif entry.obj["metadata"].get("deletionTimestamp"):
+        problem = f'Workload "{workload}" is being deleted'
+    elif all(each.get("name") != template for each in entry.obj["spec"]["podGroupTemplates"]):
+        problem = f'PodGroupTemplate "{template}" not found in Workload "{workload}"'
+    else:
+        return
+    name = new["metadata"].get("name", "")
+    raise forbidden("podgroups", "scheduling.k8s.io", name, f"PodGroup rejected: {problem}")
 
 
 def _prepare_update(
