@@ -219,8 +219,9 @@ def _victims(
             continue
         for _, info in chunk:
             turn.state.drop_pod(info.pod.metadata.uid)
-        turn.known = {}
-        results = _try(turn, pods, least)
+        for result in results:
+            if isinstance(result, Assignment):
+                turn.state.set_pod(result.pod, result.node)
         if len(chunk) == 1:
             victims += chunk
         else:
