@@ -64,6 +64,7 @@ STORED = {
     "io.k8s.api.policy.v1": "PodDisruptionBudget",
     "io.k8s.api.rbac.v1": "ClusterRole ClusterRoleBinding Role RoleBinding",
     "io.k8s.api.scheduling.v1": "PriorityClass",
+    "io.k8s.api.scheduling.v1alpha2": "PodGroup Workload",
     "io.k8s.api.storage.v1": "CSINode StorageClass",
     "io.k8s.api.admissionregistration.v1": """MutatingAdmissionPolicy
         MutatingAdmissionPolicyBinding MutatingWebhookConfiguration ValidatingAdmissionPolicy

@@ -18,12 +18,13 @@ from traincrew.engine.resources import (
     PODS,
 )
 from traincrew.local.scheduler.controller import PRIORITY_CLASSES, Scheduler
-from traincrew.local.scheduler.plan import Plan, place
+from traincrew.local.scheduler.plan import place
 from traincrew.local.scheduler.quantity import amount
 from traincrew.local.scheduler.state import ClusterState, requests_of
 
 if TYPE_CHECKING:
     from local.controlplane import World
+    from traincrew.local.scheduler.outcomes import Plan
 
 UIDS = iter(range(10**9))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from traincrew.engine.controller import Controller, Request, Result
-from traincrew.engine.errors import NotFoundError
+from traincrew.engine.errors import ConflictError, NotFoundError
 from traincrew.engine.resources import (
     NAMESPACES,
     NODES,
@@ -23,7 +23,9 @@ from traincrew.local.controllers.context import ControllerContext
 from traincrew.local.controllers.informers import informer, pods
 from traincrew.local.controllers.volumes.usage import belongs_to, claim_uses
 from traincrew.local.controllers.writes import Event
-from traincrew.local.scheduler.plan import Assignment, condition, place
+from traincrew.local.scheduler.groups import membership
+from traincrew.local.scheduler.plan import condition, place
+from traincrew.local.scheduler.podgroups import PodGroups
 from traincrew.local.scheduler.priorities import Priorities, PriorityClass
 from traincrew.local.scheduler.state import ClusterState
 from traincrew.local.scheduler.unsupported import (
@@ -42,12 +44,18 @@ if TYPE_CHECKING:
     from traincrew.engine.controller import Manager
     from traincrew.engine.events import EventRecorder
     from traincrew.engine.objects import AnyObject
+    from traincrew.local.scheduler.outcomes import Assignment, Preemption
 
 PRIORITY_CLASSES = Resource(
     "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False
 )
 FIELD_MANAGER = "kube-scheduler"
 _ALL = Request("", "pending-pods")
+GROUP_PATIENCE = 2.0
+"""Seconds from the creation of a pod until it is reported that its group is not complete.
+
+Controllers create the pods of a group one after another, and some the PodGroup after the pods.
+"""
 _GATED = "Scheduling is blocked due to non-empty scheduling gates"
 PATIENCE = 5.0
 """Seconds to wait for another scheduler to handle a pod before it is reported that none has."""
@@ -86,12 +94,14 @@ class Scheduler:
         self._waiting: dict[tuple[str, str], AnyObject] = {}
         """Pods without a node by namespace and name, in the order of their arrival."""
         self._priorities = Priorities()
+        self._groups = PodGroups(manager, lambda: self.controller.enqueue(_ALL))
         self._told: set[tuple[str, str]] = set()
         self.controller = Controller("scheduler", self.reconcile, workers=1)
 
         classes = manager.informer(PRIORITY_CLASSES, PriorityClass)
         nodes, namespaces = informer(manager, NODES), informer(manager, NAMESPACES)
         self.controller.informers += [self._pods, self._claims, classes, nodes, namespaces]
+        self.controller.informers += [self._groups.native, self._groups.definitions]
         classes.add_handler(self._class_changed)
         nodes.add_handler(self._node_changed)
         namespaces.add_handler(self._namespace_changed)
@@ -101,6 +111,8 @@ class Scheduler:
     # -- the cluster state -------------------------------------------------------------------
 
     def _pod_changed(self, old: AnyObject | None, new: AnyObject | None) -> None:
+        if self._groups.pod_changed(old, new):
+            self.controller.enqueue(_ALL)  # for the status of its group
         if new is None:
             if old is not None:
                 self._forget(old)
@@ -153,9 +165,12 @@ class Scheduler:
         waiting = []
         writes = []
         later: list[float] = []
+        await self._groups.look(self._waiting.values())
         for pod in self._waiting.values():
             if self._state.is_placed(pod.metadata.uid):
                 continue  # assigned already, but not yet in the cache
+            if self._groups.is_unknown(pod):
+                continue
             if scheduler_of(pod) not in self._names:
                 rest = parse_time(pod.metadata.creation_timestamp) + self._patience
                 if _is_handled(pod):
@@ -165,7 +180,8 @@ class Scheduler:
                 else:
                     writes.append(self._explain(pod, NO_SCHEDULER, unclaimed(pod)))
                 continue
-            for message in not_emulated(pod, self._priorities):
+            grouped = self._groups.of(pod) is not None
+            for message in not_emulated(pod, self._priorities, grouped=grouped):
                 self._warn_once(pod, message)
             if pod.spec.get("schedulingGates"):
                 writes.append(self._explain(pod, "SchedulingGated", _GATED))
@@ -173,13 +189,28 @@ class Scheduler:
                 later.append(rest)
             else:
                 waiting.append(pod)
-        plan = place(waiting, self._state, self._priorities.of, self._missing_claim)
+        plan = place(
+            waiting, self._state, self._priorities.of, self._missing_claim, self._groups.of
+        )
         for failure in plan.failures:
+            if failure.incomplete:
+                created = parse_time(failure.pod.metadata.creation_timestamp)
+                if (rest := created + GROUP_PATIENCE - self._context.now()) > 0:
+                    later.append(rest)
+                    if (key := membership(failure.pod)) is not None:
+                        plan.groups.pop(key, None)
+                    continue
             if failure.would_preempt:
                 self._warn_once(failure.pod, no_preemption(failure.pod))
             writes.append(self._explain(failure.pod, "Unschedulable", failure.message))
+        writes += [self._preempt(preemption) for preemption in plan.preemptions]
         writes += [self._bind(assignment) for assignment in plan.assignments]
-        for error in await self._context.run_all(writes):
+        errors = await self._context.run_all(writes)
+        # What was refused does not count as scheduled any more.
+        errors += await self._context.run_all(
+            self._groups.status_writes(plan.groups, self._state.standing, self._context.now())
+        )
+        for error in errors:
             raise error
         return Result(requeue_after=min(later)) if later else None
 
@@ -258,6 +289,38 @@ class Scheduler:
         else:
             text = f"Successfully assigned {namespace}/{name} to {node}"
             self._context.record(pod, Event("Scheduled", text))
+
+    async def _preempt(self, preemption: Preemption) -> None:
+        """Delete a pod to make room for a group."""
+        victim, group = preemption.victim, preemption.group
+        name, namespace, uid = (
+            victim.metadata.name,
+            victim.metadata.namespace,
+            victim.metadata.uid,
+        )
+        disrupted = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "PreemptionByScheduler",
+            "message": f"{DEFAULT_SCHEDULER}: preempting to accommodate a more important pod group",
+            "lastTransitionTime": format_time(self._context.now()),
+            "observedGeneration": victim.metadata.generation,
+        }
+        try:
+            await self._context.client.patch(
+                PODS,
+                name,
+                namespace,
+                patch={"metadata": {"uid": uid}, "status": {"conditions": [disrupted]}},
+                kind="strategic",
+                subresource="status",
+                field_manager=FIELD_MANAGER,
+            )
+            await self._context.client.delete(PODS, name, namespace, uid=uid)
+        except (NotFoundError, ConflictError):
+            return
+        text = f"Preempted by pod group {group.namespace}/{group.name}"
+        self._context.record(victim, Event("Preempted", text, "Warning"))
 
     def _take_back(self, pod: AnyObject) -> None:
         """Undo an assignment; the state in the cache counts."""

@@ -9,46 +9,21 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import Struct, field
 
 from traincrew.local.controllers.placement import matches_term, untolerated
 from traincrew.local.scheduler.filters import why_not
+from traincrew.local.scheduler.gangs import is_placed_one_by_one, place_gang
+from traincrew.local.scheduler.groups import membership
 from traincrew.local.scheduler.neighbours import PREFERRED, Neighbourhood
+from traincrew.local.scheduler.outcomes import Assignment, Failure, Plan
 from traincrew.local.scheduler.state import info_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from traincrew.engine.objects import AnyObject
+    from traincrew.local.scheduler.groups import Group, GroupKey
     from traincrew.local.scheduler.state import ClusterState, NodeState, PodInfo
-
-
-class Assignment(Struct):
-    """A pod and the node it is assigned to."""
-
-    pod: AnyObject
-    node: str
-
-
-class Failure(Struct):
-    """A pod that fits on no node now.
-
-    Attributes:
-        pod: The pod.
-        message: The reason, in upstream's words.
-        would_preempt: Whether it would fit after the preemption of pods with lower priority.
-    """
-
-    pod: AnyObject
-    message: str
-    would_preempt: bool = False
-
-
-class Plan(Struct):
-    """The assignments, and the pods that could not be assigned."""
-
-    assignments: list[Assignment] = field(default_factory=list)
-    failures: list[Failure] = field(default_factory=list)
 
 
 def place(
@@ -56,8 +31,12 @@ def place(
     state: ClusterState,
     priority: Callable[[AnyObject], int],
     missing: Callable[[AnyObject], str] = lambda _: "",
+    groups: Callable[[AnyObject], Group | None] = lambda _: None,
 ) -> Plan:
     """Assign every pending pod, or report why it cannot be.
+
+    Pods of a group take their turn with its first pod. Its minimum is assigned at once or not at
+    all; once that many of its pods are on nodes, the others are assigned one by one.
 
     Args:
         pending: Pods without a node, in the order of their arrival. They are sorted by priority,
@@ -66,31 +45,93 @@ def place(
         priority: Returns the priority of a pod.
         missing: Returns why a pod fits on no node, such as a volume claim that does not exist;
             empty if there is no such reason.
+        groups: Returns the group of a pod, or None.
     """
-    plan = Plan()
-    unschedulable: dict[bytes, Failure] = {}
-    for pod in sorted(pending, key=lambda pod: (-priority(pod), pod.metadata.creation_timestamp)):
+    turn = Round(state, priority, missing)
+    members: dict[GroupKey, list[AnyObject]] = {}
+    asked: dict[GroupKey, Group] = {}
+    at_once: set[GroupKey] = set()
+    ordered = sorted(pending, key=lambda pod: (-priority(pod), pod.metadata.creation_timestamp))
+    for pod in ordered:
+        group = groups(pod)
+        if group is not None:
+            asked[group.key] = group
+            members.setdefault(group.key, []).append(pod)
+    for pod in ordered:
+        group = groups(pod) if members else None
+        if group is not None and group.key in at_once:
+            continue
+        if group is None or is_placed_one_by_one(group, state):
+            turn.keep(turn.attempt(pod))
+        else:
+            at_once.add(group.key)
+            place_gang(turn, group, members[group.key])
+    turn.end(asked.values())
+    return turn.plan
+
+
+class Round:
+    """The decisions of one call, each of which counts for the next ones.
+
+    Args:
+        state: Nodes and their used resources.
+        priority: Returns the priority of a pod.
+        missing: Returns why a pod fits on no node; empty if there is no such reason.
+    """
+
+    def __init__(
+        self,
+        state: ClusterState,
+        priority: Callable[[AnyObject], int],
+        missing: Callable[[AnyObject], str],
+    ) -> None:
+        self.state, self.priority = state, priority
+        self.plan = Plan()
+        self.known: dict[bytes, Failure] = {}
+        """Failures by what they depend on: pods that are alike need not be tried again."""
+        self.reserved: list[str] = []
+        """UIDs of pods that count in this round only: their room is not free yet."""
+        self._missing = missing
+
+    def attempt(self, pod: AnyObject) -> Assignment | Failure:
+        """Assign a pod in the state, or return why it fits on no node."""
         try:
             info = info_of(pod)
         except ValueError as error:
-            plan.failures.append(Failure(pod, f"spec.containers[].resources: {error}"))
-            continue
-        absent = missing(pod)
-        signature = _signature(info, priority(pod), absent)
-        known = unschedulable.get(signature) if signature else None
+            return Failure(pod, f"spec.containers[].resources: {error}")
+        absent = self._missing(pod)
+        signature = _signature(info, self.priority(pod), absent)
+        known = self.known.get(signature) if signature else None
         if known is not None:
-            plan.failures.append(Failure(pod, known.message, known.would_preempt))
-            continue
-        chosen = _choose(info, state, absent)
+            return Failure(pod, known.message, known.would_preempt)
+        chosen = _choose(info, self.state, absent)
         if isinstance(chosen, str):
-            failure = Failure(pod, chosen, _would_preempt(info, state, priority))
-            plan.failures.append(failure)
+            failure = Failure(pod, chosen, _would_preempt(info, self.state, self.priority))
             if signature:
-                unschedulable[signature] = failure
-            continue
-        state.set_pod(pod, chosen.name)
-        plan.assignments.append(Assignment(pod, chosen.name))
-    return plan
+                self.known[signature] = failure
+            return failure
+        self.state.set_pod(pod, chosen.name)
+        return Assignment(pod, chosen.name)
+
+    def keep(self, *results: Assignment | Failure) -> None:
+        """Add results to the plan."""
+        for result in results:
+            if isinstance(result, Assignment):
+                self.plan.assignments.append(result)
+            else:
+                self.plan.failures.append(result)
+
+    def end(self, groups: Iterable[Group]) -> None:
+        """Give back what is reserved, and say which groups are scheduled."""
+        for uid in self.reserved:
+            self.state.drop_pod(uid)
+        waiting = {
+            group.key for group in groups if self.state.standing(group.key) < max(1, group.minimum)
+        }
+        for failure in self.plan.failures if waiting else ():
+            key = membership(failure.pod)
+            if key is not None and key in waiting:
+                self.plan.groups.setdefault(key, failure.message)
 
 
 def _signature(info: PodInfo, priority: int, absent: str) -> bytes:

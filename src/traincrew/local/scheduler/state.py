@@ -13,12 +13,14 @@ from msgspec import Struct, field
 
 from traincrew.engine.objects import controller_of
 from traincrew.local.controllers.common import find_condition
+from traincrew.local.scheduler.groups import membership
 from traincrew.local.scheduler.quantity import amount
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from traincrew.engine.objects import AnyObject
+    from traincrew.local.scheduler.groups import GroupKey
 
 NOT_READY = "node.kubernetes.io/not-ready"
 UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
@@ -32,12 +34,14 @@ class PodInfo(Struct, frozen=True):
         requests: Resource name -> amount.
         ports: Its host ports, as (protocol, address, number).
         owner: UID of its controller, or empty.
+        group: The group it names, if any.
     """
 
     pod: AnyObject
     requests: dict[str, int]
     ports: frozenset[tuple[str, str, int]]
     owner: str = ""
+    group: GroupKey | None = None
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -75,8 +79,8 @@ class NodeState(Struct):
             self.used[resource] = self.used.get(resource, 0) + number
         self.owners[info.owner] += 1
 
-    def remove(self, uid: str) -> None:
-        """Remove a pod."""
+    def remove(self, uid: str) -> PodInfo | None:
+        """Remove a pod, and return it."""
         info = self.pods.pop(uid, None)
         if info is not None:
             for resource, number in info.requests.items():
@@ -84,6 +88,7 @@ class NodeState(Struct):
             self.owners[info.owner] -= 1
             if not self.owners[info.owner]:
                 del self.owners[info.owner]
+        return info
 
 
 class ClusterState:
@@ -95,6 +100,7 @@ class ClusterState:
         self.namespaces: dict[str, dict[str, str]] = {}
         """Labels of each namespace, for affinity terms that select by them."""
         self._repelling: dict[str, PodInfo] = {}
+        self._groups: dict[GroupKey, set[str]] = {}
 
     def nodes(self) -> list[NodeState]:
         """Return the nodes that exist, by name."""
@@ -109,6 +115,17 @@ class ClusterState:
     def repelling(self) -> list[tuple[NodeState, PodInfo]]:
         """Return every placed pod with required anti-affinity, and its node."""
         return [(self._nodes[self._where[uid]], info) for uid, info in self._repelling.items()]
+
+    def standing(self, group: GroupKey) -> int:
+        """Return the number of pods of a group on nodes; those being deleted do not count."""
+        return len(self._groups.get(group, ()))
+
+    def used_by(self, group: GroupKey, resource: str) -> int:
+        """Return how much of a resource the pods of a group on nodes use."""
+        return sum(
+            self._nodes[self._where[uid]].pods[uid].requests.get(resource, 0)
+            for uid in self._groups.get(group, ())
+        )
 
     def set_node(self, node: AnyObject) -> bool:
         """Store a node; return whether anything changed that affects scheduling."""
@@ -156,13 +173,19 @@ class ClusterState:
             affinity = (pod.spec.get("affinity") or {}).get("podAntiAffinity") or {}
             if affinity.get("requiredDuringSchedulingIgnoredDuringExecution"):
                 self._repelling[uid] = info
+            if info.group is not None and pod.metadata.deletion_timestamp is None:
+                self._groups.setdefault(info.group, set()).add(uid)
 
     def drop_pod(self, uid: str) -> None:
         """Remove a pod."""
         where = self._where.pop(uid, None)
         if where is not None:
-            self._nodes[where].remove(uid)
+            info = self._nodes[where].remove(uid)
             self._repelling.pop(uid, None)
+            if info is not None and info.group in self._groups:
+                self._groups[info.group].discard(uid)
+                if not self._groups[info.group]:
+                    del self._groups[info.group]
 
     def is_placed(self, uid: str) -> bool:
         """Return whether a pod is on a node."""
@@ -198,7 +221,11 @@ def info_of(pod: AnyObject) -> PodInfo:
     }
     owner = controller_of(pod)
     return PodInfo(
-        pod, requests_of(pod.spec), frozenset(ports), owner.uid if owner is not None else ""
+        pod,
+        requests_of(pod.spec),
+        frozenset(ports),
+        owner.uid if owner is not None else "",
+        membership(pod),
     )
 
 

@@ -29,12 +29,18 @@ def unclaimed(pod: AnyObject) -> str:
     )
 
 
-def not_emulated(pod: AnyObject, priorities: Priorities) -> list[str]:
-    """Return messages that name the field and what happens instead."""
+def not_emulated(pod: AnyObject, priorities: Priorities, *, grouped: bool = False) -> list[str]:
+    """Return messages that name the field and what happens instead.
+
+    Args:
+        pod: The pod.
+        priorities: The priority classes.
+        grouped: Whether it is placed with its group.
+    """
     spec = pod.spec
     messages = []
     name = scheduler_of(pod)
-    if name != DEFAULT_SCHEDULER:
+    if name != DEFAULT_SCHEDULER and not grouped:
         messages.append(
             f"spec.schedulerName: the built-in scheduler stands in for {name}; it places this pod "
             "by itself, not together with its group"
@@ -44,12 +50,11 @@ def not_emulated(pod: AnyObject, priorities: Priorities) -> list[str]:
             f'spec.priorityClassName: no PriorityClass "{spec.get("priorityClassName")}" exists; '
             "the pod has priority 0"
         )
-    for field, instead in (
-        ("resourceClaims", "devices are not allocated; ask for them in resources.limits"),
-        ("schedulingGroup", "the pod is placed by itself, not together with its group"),
-    ):
-        if spec.get(field):
-            messages.append(f"spec.{field}: not emulated by the embedded cluster; {instead}")
+    if spec.get("resourceClaims"):
+        messages.append(
+            "spec.resourceClaims: not emulated by the embedded cluster; devices are not allocated; "
+            "ask for them in resources.limits"
+        )
     return messages
 
 

@@ -170,3 +170,30 @@ async def test_openapi_changes_with_definitions(api: Api) -> None:
     assert "extra" in schema["properties"]["spec"]["properties"]
     (await api.delete(f"{DEFINITIONS}/widgets.example.com")).ok()
     (await api.get("/openapi/v3/apis/example.com/v1")).refused(404)
+
+
+async def test_the_alpha_kinds_of_groups_come_after_the_stable_version(api: Api) -> None:
+    group = (await api.get("/apis/scheduling.k8s.io")).ok()
+    assert group["preferredVersion"]["version"] == "v1"
+    assert [each["version"] for each in group["versions"]] == ["v1", "v1alpha2"]
+    alpha = (await api.get("/apis/scheduling.k8s.io/v1alpha2")).ok()["resources"]
+    shown = {each["name"]: each.get("shortNames", []) for each in alpha}
+    assert shown == {"podgroups": [], "podgroups/status": [], "workloads": []}
+
+
+async def test_workloads_of_another_group_keep_their_full_name(api: Api) -> None:
+    kueue = definition("workloads")
+    kueue["metadata"]["name"] = "workloads.kueue.x-k8s.io"
+    kueue["metadata"]["annotations"] = {"api-approved.kubernetes.io": "unapproved"}
+    kueue["spec"]["group"] = "kueue.x-k8s.io"
+    (await api.post(DEFINITIONS, kueue)).ok(201)
+    document = (await api.get("/apis", headers={"Accept": AGGREGATED})).ok()
+    having = [
+        item["metadata"]["name"]
+        for item in document["items"]
+        for version in item["versions"]
+        if any(each["resource"] == "workloads" for each in version["resources"])
+    ]
+    assert having == ["scheduling.k8s.io", "kueue.x-k8s.io"]
+    version = kueue["spec"]["versions"][0]["name"]
+    (await api.get(f"/apis/kueue.x-k8s.io/{version}/workloads")).ok()

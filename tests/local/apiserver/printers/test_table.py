@@ -65,6 +65,24 @@ def test_restarts_show_the_age_of_the_last_one() -> None:
 
 ROWS = [
     (
+        "scheduling.k8s.io",
+        "PodGroup",
+        obj(
+            spec={
+                "schedulingPolicy": {"gang": {"minCount": 2}},
+                "podGroupTemplateRef": {"workload": {"workloadName": "w"}},
+            },
+            status={"conditions": [{"type": "PodGroupScheduled", "status": "False"}]},
+        ),
+        {"Policy": "Gang", "Workload": "w", "Status": "Unschedulable", "Age": "5m"},
+    ),
+    (
+        "scheduling.k8s.io",
+        "PodGroup",
+        obj(spec={"schedulingPolicy": {"basic": {}}, "podGroupTemplateRef": None}),
+        {"Policy": "Basic", "Workload": "<none>", "Status": "Pending", "Age": "5m"},
+    ),
+    (
         "batch",
         "Job",
         obj(

@@ -67,6 +67,7 @@ _VIEW: _Rules = (
     (_READ, "policy", "poddisruptionbudgets poddisruptionbudgets/status"),
     (_READ, "networking.k8s.io", "ingresses ingresses/status networkpolicies"),
     (_READ, "resource.k8s.io", "resourceclaims resourceclaims/status resourceclaimtemplates"),
+    (_READ, "scheduling.k8s.io", "podgroups podgroups/status workloads"),
 )
 _EDIT: _Rules = (
     (
@@ -109,6 +110,7 @@ _EDIT: _Rules = (
     (_WRITE, "networking.k8s.io", "ingresses networkpolicies"),
     (_ALL, "coordination.k8s.io", "leases"),
     (_WRITE, "resource.k8s.io", "resourceclaims resourceclaimtemplates"),
+    (_WRITE, "scheduling.k8s.io", "podgroups workloads"),
 )
 _ADMIN: _Rules = (
     ("create", "authorization.k8s.io", "localsubjectaccessreviews"),

@@ -181,6 +181,15 @@ def _gates(found: list[Cause], spec: Document, path: str) -> None:
         seen.add(name)
 
 
+def _group(found: list[Cause], spec: Document, path: str) -> None:
+    here = f"{path}.schedulingGroup.podGroupName"
+    name = (spec["schedulingGroup"] or {}).get("podGroupName")
+    if name is None:
+        found.append(why.invalid(here, None, "must specify one of: `podGroupName`"))
+    elif fault := subdomain_fault(name):
+        found.append(why.invalid(here, name, fault))
+
+
 def _host_aliases(found: list[Cause], spec: Document, path: str) -> None:
     for index, alias in enumerate(items(spec, "hostAliases")):
         here = f"{path}.hostAliases[{index}]"
@@ -245,6 +254,8 @@ def pod_spec(found: list[Cause], spec: Document, path: str, *, is_pod: bool = Fa
         _readiness_gates(found, spec, path)
     if "schedulingGates" in spec:
         _gates(found, spec, path)
+    if "schedulingGroup" in spec:
+        _group(found, spec, path)
     if "topologySpreadConstraints" in spec:
         _spread(found, spec, path)
     if spec.get("hostNetwork"):
