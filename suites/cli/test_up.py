@@ -189,13 +189,15 @@ def test_the_operator_runs_in_its_own_pod(machine: Machine, tmp_path: Path) -> N
 
     def kubectl(*arguments: str) -> str:
         command = ["kubectl", "--kubeconfig", str(kubeconfig), *arguments]
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
     kubectl("apply", "-f", str(Path(__file__).parents[2] / "deploy"))
     kubectl(
         "--namespace=chainer-operator",
         "wait",
-        "--timeout=60s",
+        "--timeout=180s",
         "--for=condition=Available",
         "deployment/chainer-operator",
     )

@@ -248,7 +248,7 @@ def _refusal(denied: Denied, reviewed: Reviewed) -> StatusError:
     shown = reviewed.request["object"] or {}
     metadata = shown.get("metadata") or {}
     name = reviewed.request["name"] or metadata.get("generateName") or "Unknown!"
-    message = denied.message()
+    message = denied.message("ValidatingAdmissionPolicy")
     error = forbidden(resource["resource"], resource["group"], name, message)
     error.reason = denied.denial.reason or "Invalid"
     error.code = _CODES.get(error.reason, 422)

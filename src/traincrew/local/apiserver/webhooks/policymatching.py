@@ -39,8 +39,8 @@ class Denied(NamedTuple):
     policy: str
     binding: str = ""
 
-    def message(self, kind: str = "ValidatingAdmissionPolicy") -> str:
-        """Return the denial as upstream words it."""
+    def message(self, kind: str) -> str:
+        """Return the denial as upstream words it; `kind` is what denies."""
         by = f"{kind} '{self.policy}'"
         by += f" with binding '{self.binding}'" if self.binding else ""
         return f"{by} denied request: {self.denial.message}"

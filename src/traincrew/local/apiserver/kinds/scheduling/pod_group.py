@@ -11,6 +11,7 @@ from traincrew.local.apiserver.kinds.scheduling.policies import (
     unchanged,
 )
 from traincrew.local.apiserver.kinds.shared.cells import age_of, name_of
+from traincrew.local.apiserver.kinds.shared.conditions import changed_conditions
 from traincrew.local.apiserver.kinds.strategy import Strategy, WriteContext
 from traincrew.local.apiserver.values import causes as why
 from traincrew.local.apiserver.values.documents import field
@@ -50,6 +51,7 @@ def _row(obj: Document, now: float) -> list[Any]:
 
 def _validate(found: list[Cause], obj: Document, old: Document | None) -> None:
     """Validate a PodGroup."""
+    changed_conditions(found, obj, old)
     spec = field(obj, "spec")
     reference = spec.get("podGroupTemplateRef")
     if old is not None:
