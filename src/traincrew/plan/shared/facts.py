@@ -15,8 +15,9 @@ from msgspec import Struct
 
 from traincrew.api.meta import Owner, Problem, parse_time
 from traincrew.api.reasons import Cause
-from traincrew.api.runpolicy import CommonPolicy, HasRunPolicy, RunPolicy, policy_of
+from traincrew.api.runpolicy import CommonPolicy, HasRunPolicy, policy_of
 from traincrew.plan.shared import advancing, lifecycle, pods, runpolicy
+from traincrew.plan.shared.gangs.job import JobGang
 from traincrew.plan.shared.lifecycle import AnyStatus, Outcome, Progress
 from traincrew.plan.shared.views import ObservedPod
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from traincrew.api import kind as api
+    from traincrew.plan.shared.gangs.job import GangSize
     from traincrew.plan.shared.kind import Options
     from traincrew.plan.shared.model import ChildKey, Event, Observed, Plan, Refusal
     from traincrew.plan.shared.stall import Stalled
@@ -118,6 +120,24 @@ class JobFacts(ABC, Generic[Spec, AnyStatus]):
         """Return the run policy."""
         return policy_of(spec)
 
+    @abstractmethod
+    def gang_size(self, spec: Spec) -> GangSize:
+        """Return how many pods the job needs at least, and how many are created together."""
+
+    @abstractmethod
+    def pod_templates(self, spec: Spec) -> list[dict[str, Any]]:
+        """Return the templates of the pods, as the user has written them."""
+
+    def gang(self, spec: Spec) -> JobGang:
+        """Return the gang that the pods are, if they are one."""
+        return JobGang(
+            self.observed,
+            self.owner,
+            self.policy(spec).scheduling_policy,
+            size=self.gang_size(spec),
+            templates=self.pod_templates(spec),
+        )
+
     def progress_deadline(self, spec: Spec) -> int | None:
         """Return for how many seconds the job may make no progress."""
         return self.policy(spec).progress_deadline_seconds
@@ -195,22 +215,21 @@ class JobFacts(ABC, Generic[Spec, AnyStatus]):
 
     def seconds_to_start(self, spec: Spec, numbers: AnyStatus, progress: Progress) -> float | None:  # noqa: ARG002
         """Return the seconds that the pods have left to become ready; None if they need none."""
-        policy = self.policy(spec)
-        if self.is_training or not isinstance(policy, RunPolicy):
-            return None
-        return self.time_left_to_start(policy)
+        return None if self.is_training else self.time_left_to_start(self.policy(spec))
 
-    def time_left_to_start(self, policy: RunPolicy, restarted_at: str = "") -> float:
-        """Return the seconds that the pods have left to become ready.
+    def time_left_to_start(self, policy: CommonPolicy, restarted_at: str = "") -> float | None:
+        """Return the seconds that the pods have left to become ready; None for no limit.
 
         Args:
             policy: The limit.
             restarted_at: When all pods were recreated last; empty if they were not.
         """
+        limit = policy.scheduling_policy.schedule_timeout_seconds
+        if limit is None:
+            return None
         since = runpolicy.waiting_since(self.stored) or self.now
         if restarted_at:
             since = max(since, parse_time(restarted_at))
-        limit = policy.scheduling_policy.schedule_timeout_seconds
         return limit - (self.now - since).total_seconds()
 
     # -- a spec that has not taken effect -----------------------------------------------------
