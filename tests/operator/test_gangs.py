@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import gangs_api
 from harness import OPERATOR_AGENT, PODS, Cluster
 from plan.elasticjob.world import elastic
-from traincrew.engine.errors import NotFoundError
-from traincrew.engine.resources import Resource
+from traincrew.engine.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
 from traincrew.local.apiserver.http.faults import Fault, refuse
-from traincrew.operator import gangs
 
 if TYPE_CHECKING:
     from traincrew.local.apiserver.http.faults import AuditRecord
@@ -19,60 +18,14 @@ if TYPE_CHECKING:
 NAME = "flowers"
 GROUP = "flowers-elasticjob"
 POD_GROUPS = Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup")
-DEFINITIONS = Resource(
-    "apiextensions.k8s.io",
-    "v1",
-    "customresourcedefinitions",
-    "CustomResourceDefinition",
-    namespaced=False,
-)
+pytestmark = pytest.mark.usefixtures("impatient")
 LABEL = "scheduling.x-k8s.io/pod-group"
-
-
-@pytest.fixture(autouse=True)
-def _looks_soon(impatient: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The APIs that a cluster serves, and PodGroups, are read again soon."""
-    monkeypatch.setattr(gangs, "LOOK_SECONDS", 0.0)
-    monkeypatch.setattr(gangs, "READ_SECONDS", 0.1)
 
 
 async def install(cluster: Cluster) -> None:
     """Install the definition of the coscheduling plugin, until it is served."""
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    version = {
-        "name": POD_GROUPS.version,
-        "served": True,
-        "storage": True,
-        "schema": {"openAPIV3Schema": schema},
-    }
-    names = {"plural": "podgroups", "singular": "podgroup", "kind": "PodGroup",
-             "listKind": "PodGroupList"}  # fmt: skip
-    await cluster.client.create(
-        DEFINITIONS,
-        {
-            "apiVersion": DEFINITIONS.api_version,
-            "kind": DEFINITIONS.kind,
-            "metadata": {
-                "name": f"podgroups.{POD_GROUPS.group}",
-                "annotations": {"api-approved.kubernetes.io": "unapproved, for tests"},
-            },
-            "spec": {
-                "group": POD_GROUPS.group,
-                "scope": "Namespaced",
-                "names": names,
-                "versions": [version],
-            },
-        },
-    )
-
-    async def is_served() -> bool:
-        try:
-            await cluster.client.list(POD_GROUPS, "default")
-        except NotFoundError:
-            return False
-        return True
-
-    await cluster.until(is_served)
+    await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, gangs_api.definition(POD_GROUPS))
+    await cluster.until(lambda: gangs_api.is_served(cluster.client, POD_GROUPS))
 
 
 def gang(**policy: Any) -> dict[str, Any]:

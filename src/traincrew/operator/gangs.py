@@ -194,9 +194,9 @@ class Gangs:
 
 
 def _without_rights(served: Served, message: str) -> str:
-    group = ENGINES[served.name].group
+    engine = ENGINES[served.name]
     return (
         f"the operator may not use PodGroups of {served.name}, so the pods are scheduled one by"
-        f" one: {message}; add to its role: apiGroups [{group}], resources [{PLURAL}], verbs"
-        " [get, create, patch, delete]"
+        f" one: {message}; add to its role: apiGroups [{engine.group}], resources [{PLURAL}], verbs"
+        f" [{', '.join(engine.verbs)}]"
     )

@@ -63,7 +63,7 @@ def _child_rules() -> list[Document]:
 
 def _gang_rules() -> list[Document]:
     """Return the rules for the PodGroups of every scheduler that places pods together."""
-    return [_rule(engine.group, PLURAL, "get create patch delete") for engine in ENGINES.values()]
+    return [_rule(engine.group, PLURAL, " ".join(engine.verbs)) for engine in ENGINES.values()]
 
 
 def _granted_rules() -> list[Document]:

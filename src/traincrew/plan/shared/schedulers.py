@@ -41,12 +41,14 @@ class Engine(Struct, frozen=True, kw_only=True):
         versions: Known versions of the API, the preferred one first.
         honors: The fields of ``schedulingPolicy`` that it knows besides ``minAvailable``, with
             their names in the PodGroup.
+        verbs: What the operator does with its PodGroups.
     """
 
     name: str
     group: str
     versions: tuple[str, ...]
     honors: tuple[str, ...] = ()
+    verbs: tuple[str, ...] = ("get", "create", "patch")
 
 
 ENGINES = {
@@ -64,7 +66,13 @@ ENGINES = {
             versions=("v1alpha1",),
             honors=("minResources",),
         ),
-        Engine(name=KUBERNETES, group="scheduling.k8s.io", versions=("v1beta1", "v1alpha2")),
+        Engine(
+            name=KUBERNETES,
+            group="scheduling.k8s.io",
+            versions=("v1beta1", "v1alpha2"),
+            # In v1alpha2, the group of the next attempt replaces one of another size.
+            verbs=("get", "create", "patch", "delete"),
+        ),
     )
 }
 """In the order in which they are preferred."""

@@ -110,13 +110,3 @@ def write(
         key=key, namespace=found.metadata.namespace, uid=found.metadata.uid, values=values
     )
     return GroupWrite(served=served, write=Write(patch=patch), found=found)
-
-
-def unwanted(owner: Owner, served: Served, found: PodGroupView | None) -> GroupWrite | None:
-    """Return the deletion of a PodGroup that no pod belongs to any more; None if there is none."""
-    if found is None or found.metadata.deletion_timestamp is not None:
-        return None
-    controller = found.metadata.controller
-    if controller is None or controller.uid != owner.uid:
-        return None
-    return GroupWrite(served=served, delete=found)

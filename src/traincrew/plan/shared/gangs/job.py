@@ -88,8 +88,8 @@ class JobGang:
         Pods that were created without a scheduler of gangs stay so: those that are created in their
         place must not wait for a group that the others are not in.
 
-        A gang that is not asked for any more keeps its PodGroup, of one pod, as long as something
-        belongs to it: schedulers leave pods alone whose group does not exist.
+        A gang that is not asked for any more keeps its PodGroup, of one pod, until the job is
+        deleted: schedulers leave pods alone whose group does not exist.
         """
         served, found = self._state.served, self._state.group
         engine = ""
@@ -100,8 +100,6 @@ class JobGang:
             plan.group = groups.write(self._owner, served, self._gang, found, has_pods=has_pods)
             if plan.group is not None and plan.group.delete is not None:
                 plan.stages, plan.coming = [], {}  # not before it can be created anew
-        elif served is not None:
-            plan.group = groups.unwanted(self._owner, served, found)
         apply.apply(
             plan,
             engine=engine,
